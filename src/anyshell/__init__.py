@@ -1,0 +1,105 @@
+"""One shell for AI agents, and for the people who build them.
+
+The names below are the public interface. Each is imported when it is first used, so that ``import anyshell``
+costs next to nothing. What others implement is in `anyshell.abc`, scripted doubles are in `anyshell.testing`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._environment import Environment as Environment
+    from ._exceptions import AnyshellError as AnyshellError
+    from ._exceptions import ArtifactNotFound as ArtifactNotFound
+    from ._exceptions import BackendError as BackendError
+    from ._exceptions import BackendUnavailable as BackendUnavailable
+    from ._exceptions import CommandFailed as CommandFailed
+    from ._exceptions import InvalidCommand as InvalidCommand
+    from ._exceptions import ShellNotFound as ShellNotFound
+    from ._exceptions import SpawnError as SpawnError
+    from ._stream import Stream as Stream
+    from ._sync import run as run
+    from ._types import ApprovalRequest as ApprovalRequest
+    from ._types import Approved as Approved
+    from ._types import Artifact as Artifact
+    from ._types import ExitStatus as ExitStatus
+    from ._types import FileStat as FileStat
+    from ._types import HostInfo as HostInfo
+    from ._types import HostQuery as HostQuery
+    from ._types import Outcome as Outcome
+    from ._types import Output as Output
+    from ._types import OutputEvent as OutputEvent
+    from ._types import OutputLimits as OutputLimits
+    from ._types import ProcessInfo as ProcessInfo
+    from ._types import Refused as Refused
+    from ._types import ShellCandidate as ShellCandidate
+    from ._types import ShellInfo as ShellInfo
+    from ._types import Spawn as Spawn
+    from .output import ArtifactStore as ArtifactStore
+    from .output import OutputBuilder as OutputBuilder
+    from .policy import approve_all as approve_all
+    from .policy import ask_on_terminal as ask_on_terminal
+    from .policy import deny_all as deny_all
+    from .tool import ShellResult as ShellResult
+    from .tool import ShellTool as ShellTool
+    from .tool import ToolLimits as ToolLimits
+
+_HOMES = {
+    "Environment": "._environment",
+    "AnyshellError": "._exceptions",
+    "ArtifactNotFound": "._exceptions",
+    "BackendError": "._exceptions",
+    "BackendUnavailable": "._exceptions",
+    "CommandFailed": "._exceptions",
+    "InvalidCommand": "._exceptions",
+    "ShellNotFound": "._exceptions",
+    "SpawnError": "._exceptions",
+    "Stream": "._stream",
+    "run": "._sync",
+    "ApprovalRequest": "._types",
+    "Approved": "._types",
+    "Artifact": "._types",
+    "ExitStatus": "._types",
+    "FileStat": "._types",
+    "HostInfo": "._types",
+    "HostQuery": "._types",
+    "Outcome": "._types",
+    "Output": "._types",
+    "OutputEvent": "._types",
+    "OutputLimits": "._types",
+    "ProcessInfo": "._types",
+    "Refused": "._types",
+    "ShellCandidate": "._types",
+    "ShellInfo": "._types",
+    "Spawn": "._types",
+    "ArtifactStore": ".output",
+    "OutputBuilder": ".output",
+    "approve_all": ".policy",
+    "ask_on_terminal": ".policy",
+    "deny_all": ".policy",
+    "ShellResult": ".tool",
+    "ShellTool": ".tool",
+    "ToolLimits": ".tool",
+}
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("anyshell")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,452 @@
+"""The values that travel from a request to its outcome. All of them are frozen."""
+
+from __future__ import annotations
+
+import math
+import ntpath
+import posixpath
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from ._exceptions import CommandFailed, InvalidCommand
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Mapping
+    from pathlib import Path
+    from types import ModuleType
+
+OperatingSystem = Literal["linux", "macos", "windows"]
+ShellKind = Literal["bash", "zsh", "sh"]
+Channel = Literal["stdout", "stderr"]
+Status = Literal["exited", "timed_out", "cancelled", "lost"]
+LeftBehind = Literal["stop", "keep"]
+Signal = Literal["interrupt", "terminate", "kill"]
+
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What a caller asks for, checked when it is made.
+
+    Attributes:
+        text: The command, in the shell's own language; of any size and content but a NUL byte.
+        cwd: Where it runs. Relative to the environment's own directory, ``~`` is the host user's home;
+            ``None`` is the environment's own directory.
+        env: Variables added to the host's, over everything else.
+        stdin: What the command reads, at once or as it comes; ``None`` is end-of-file at once.
+
+    Raises:
+        InvalidCommand: A NUL byte anywhere, a text that is no string or no Unicode, or a variable name other
+            than ``[A-Za-z_][A-Za-z0-9_]*``.
+    """
+
+    text: str
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: bytes | AsyncIterable[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise InvalidCommand(f"the command must be a string, not {type(self.text).__name__}")
+        if "\0" in self.text:
+            at = self.text.index("\0")
+            raise InvalidCommand(f"the command holds a NUL byte at character {at}; no shell can be given one")
+        try:
+            self.text.encode(errors="surrogateescape")
+        except UnicodeEncodeError as error:
+            raise InvalidCommand(f"the command holds a lone surrogate at character {error.start}") from None
+        if self.cwd is not None and "\0" in self.cwd:
+            raise InvalidCommand("cwd holds a NUL byte; no path can")
+        for name, value in self.env.items():
+            check_variable(name, value)
+
+
+def check_variable(name: object, value: object) -> None:
+    """Refuse a variable that no environment can hold.
+
+    Raises:
+        InvalidCommand: Names the variable; its value, which may be a secret, is never in the message.
+    """
+    if not isinstance(name, str) or not _VARIABLE_NAME.match(name):
+        raise InvalidCommand(f"{name!r} is not a variable name: use [A-Za-z_][A-Za-z0-9_]*")
+    if not isinstance(value, str):
+        raise InvalidCommand(f"the value of {name} must be a string, not {type(value).__name__}")
+    if "\0" in value:
+        raise InvalidCommand(f"the value of {name} holds a NUL byte; no variable can")
+
+
+def check_seconds(name: str, value: object, *, zero: bool = False) -> None:
+    """Refuse a number of seconds that no clock can wait for.
+
+    Raises:
+        InvalidCommand: Not a number, not finite, negative, or zero where `zero` is false.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InvalidCommand(f"{name} must be a finite number of seconds, not {value!r}")
+    if value < 0 or (value == 0 and not zero):
+        raise InvalidCommand(
+            f"{name} must be {'zero or more' if zero else 'more than 0'} seconds, not {value!r}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawn:
+    """What a backend starts: one program with its surroundings, ready to run and already quoted.
+
+    Attributes:
+        argv: The program's path on the host and its arguments.
+        script: Text too long for an argument. The backend makes it readable, once, by a path that it puts
+            into the variable ``ANYSHELL_SCRIPT``; `argv` knows what to do with it.
+        cwd: An absolute directory on the host.
+        env: Variables set over the host's own.
+        unset: Variables of the host's own that are removed, unless `env` sets them.
+        stdin: A pipe when true; otherwise reading gives end-of-file at once.
+        split_stderr: Two pipes. Otherwise both channels share one, which keeps their order true.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    script: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    unset: frozenset[str] = frozenset()
+    stdin: bool = False
+    split_stderr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExitStatus:
+    """How a process ended. Both are ``None`` when nobody can know any more.
+
+    Attributes:
+        code: The exit code, 0 to 255 on POSIX; ``None`` when a signal ended it.
+        signal: The signal's name, such as ``SIGKILL``; ``None`` when it exited.
+    """
+
+    code: int | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """A process of a command's tree, named so that it cannot be mistaken for another.
+
+    Attributes:
+        pid: Its number on the host.
+        name: Its program, as the host's process list shows it.
+        started: When it started, in the host's own unit; with `pid` it names one process for ever.
+        alive: Whether it was still running when this was written down.
+    """
+
+    pid: int
+    name: str
+    started: float
+    alive: bool = True
+
+    def ended(self) -> ProcessInfo:
+        """The same process, known to be gone."""
+        return ProcessInfo(self.pid, self.name, self.started, alive=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """The whole output of a command, kept in a file because its text had to be bounded.
+
+    Attributes:
+        id: What `ArtifactStore.path` and ``anyshell artifacts show`` take.
+        path: The file: raw bytes, readable by its owner alone, on the machine that anyshell runs on.
+        size: Its size in bytes.
+        omitted_bytes: Bytes between the file's head and its tail that were not kept, because the output
+            outgrew the cap of one artifact; 0 when the file is whole.
+    """
+
+    id: str
+    path: Path
+    size: int
+    omitted_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command printed, bounded.
+
+    Attributes:
+        text: What the program printed, cleaned of escape sequences, and one truncation marker at most.
+        total_bytes: Raw bytes that the command wrote.
+        omitted_bytes: Raw bytes of these that `text` leaves out, between its head and its tail and at the
+            end of lines that were cut.
+        total_lines: Line feeds in what the command wrote.
+        omitted_lines: Line feeds of these in what `text` leaves out.
+        cut_lines: Lines of `text` that were longer than a line may be, and say so.
+        artifact: The whole; ``None`` when nothing was left out, or when it could not be kept.
+        artifact_error: Why the whole was not kept, such as ``No space left on device``.
+    """
+
+    text: str = ""
+    total_bytes: int = 0
+    omitted_bytes: int = 0
+    total_lines: int = 0
+    omitted_lines: int = 0
+    cut_lines: int = 0
+    artifact: Artifact | None = None
+    artifact_error: str | None = None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether `text` leaves anything out."""
+        return self.omitted_bytes > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputLimits:
+    """How much of a command's output becomes text.
+
+    Attributes:
+        head: Bytes of cleaned text kept from the start; zero or more.
+        tail: Bytes kept from the end; zero or more.
+        max_line: Characters a line may have before it is cut; at least 1.
+
+    Raises:
+        ValueError: A limit is out of its range.
+    """
+
+    head: int = 20 * 1024
+    tail: int = 30 * 1024
+    max_line: int = 2_000
+
+    def __post_init__(self) -> None:
+        if self.head < 0 or self.tail < 0 or self.max_line < 1:
+            raise ValueError(f"head and tail must be 0 or more, max_line 1 or more, not {self}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputEvent:
+    """A piece of output, as it came.
+
+    Attributes:
+        channel: Where it was written; always ``stdout`` unless the channels were asked for apart.
+        data: The raw bytes.
+        text: The bytes as text. By chunks: decoded, otherwise as printed. By lines: one line, cleaned,
+            without its line feed.
+        complete: By lines: false for a piece of a line that is too long to be held, and for a last line
+            without a line feed.
+    """
+
+    channel: Channel
+    data: bytes
+    text: str
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a command.
+
+    Attributes:
+        status: ``exited``; ``timed_out`` and ``cancelled``, both with the whole tree stopped; ``lost`` when
+            how it ended, or that it ended, could not be learnt.
+        exit_code: The shell's exit code; ``None`` when a signal ended it or it never started.
+        signal: The name of the signal that ended it, such as ``SIGKILL``.
+        output: What it printed; stdout alone when the channels were asked for apart.
+        stderr: What it printed there, when the channels were asked for apart.
+        duration: Seconds from the start of the clock to the end.
+        left_behind: Processes that were still there when the command had ended by itself, or that a stop
+            could not end; each says whether it is alive.
+        started: Whether the shell was started at all before the time was over.
+    """
+
+    status: Status
+    exit_code: int | None = None
+    signal: str | None = None
+    output: Output = field(default_factory=Output)
+    stderr: Output | None = None
+    duration: float = 0.0
+    left_behind: tuple[ProcessInfo, ...] = ()
+    started: bool = True
+
+    def check(self) -> Outcome:
+        """Return this outcome if the command exited with 0.
+
+        Raises:
+            CommandFailed: It did not; the exception carries this outcome.
+        """
+        if self.status == "exited" and self.exit_code == 0:
+            return self
+        if self.status == "timed_out":
+            how = f"timed out after {self.duration:.1f} s"
+        elif self.status != "exited":
+            how = f"was {self.status}"
+        elif self.signal is not None:
+            how = f"was ended by {self.signal}"
+        else:
+            how = f"ended with exit code {self.exit_code}"
+        raise CommandFailed(f"the command {how}; its output is in .outcome.output", outcome=self)
+
+
+@dataclass(frozen=True, slots=True)
+class ShellInfo:
+    """A shell that answered.
+
+    Attributes:
+        kind: Its language: bash, zsh or sh.
+        path: Where it is on the host.
+        version: What it says of itself; empty when it has no way to say (dash).
+    """
+
+    kind: ShellKind
+    path: str
+    version: str = ""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it, such as ``bash 5.2.15``."""
+        return f"{self.kind} {self.version}" if self.version else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCandidate:
+    """A shell that may be there, and how to make it answer.
+
+    Attributes:
+        kind: Its language.
+        path: An absolute path on the host, or a bare name that is looked up on the host's PATH.
+        arguments: What to give it so that it prints a line ``anyshell <version>``.
+    """
+
+    kind: ShellKind
+    path: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostQuery:
+    """What to ask a host, all at once.
+
+    Attributes:
+        programs: Names to look up on its PATH.
+        shells: Candidates in order; the first that answers is taken.
+    """
+
+    programs: tuple[str, ...] = ()
+    shells: tuple[ShellCandidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostInfo:
+    """The facts of a host, as its backend found them; never those of another machine.
+
+    Attributes:
+        os: ``linux``, ``macos`` or ``windows``.
+        arch: The machine's architecture as it names itself: ``x86_64``, ``aarch64``, ``arm64``.
+        name: The system's name, such as ``Debian GNU/Linux``.
+        version: The system's version, such as ``12``.
+        hostname: The host's own name.
+        user: Who commands run as.
+        home: That user's home directory.
+        directory: Where a command starts when nobody says where.
+        container: ``docker``, ``podman``, … when the host is inside one; ``None`` otherwise.
+        wsl: Whether the host is the Windows Subsystem for Linux.
+        programs: Of the programs asked for, those that exist, with their paths.
+        shell: The first shell candidate that answered.
+        shells_tried: One line for every candidate that did not answer, with the reason.
+    """
+
+    os: OperatingSystem
+    arch: str
+    name: str
+    version: str
+    hostname: str
+    user: str
+    home: str
+    directory: str
+    container: str | None = None
+    wsl: bool = False
+    programs: Mapping[str, str] = field(default_factory=dict)
+    shell: ShellInfo | None = None
+    shells_tried: tuple[str, ...] = ()
+
+    def resolve(self, path: str | None, base: str | None = None) -> str:
+        """Make a path absolute by the host's rules, without asking the host.
+
+        Args:
+            path: Absolute, relative to `base`, or below ``~``; ``None`` is `base`.
+            base: An absolute directory of the host; ``None`` is `directory`.
+        """
+        rules: ModuleType = ntpath if self.os == "windows" else posixpath
+        base = self.directory if base is None else base
+        if path is None:
+            return base
+        if path == "~" or path.startswith(("~/", "~\\") if self.os == "windows" else "~/"):
+            path = rules.join(self.home, path[2:])
+        joined: str = path if rules.isabs(path) else rules.join(base, path)
+        return joined
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """What a host knows of a file.
+
+    Attributes:
+        kind: Of the file itself, or of what a link points to when links were followed.
+        size: In bytes.
+        mode: Permission bits, as in POSIX.
+        modified: Seconds since the epoch.
+    """
+
+    kind: Literal["file", "directory", "link", "other"]
+    size: int
+    mode: int
+    modified: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequest:
+    """Everything that decides what runs, for whoever approves it. Two equal requests do the same.
+
+    Attributes:
+        text: The command, exactly as it will run.
+        shell: The shell that reads it.
+        host: The host that it runs on.
+        directory: Where it runs; absolute.
+        env: The variables that the request itself adds.
+        stdin: What the command reads; ``None`` is nothing.
+        original: The command before it was rewritten; ``None`` when it was not.
+        description: The model's own few words for people. Says nothing about what runs.
+        display: All of the above, as text that is safe to print: control, bidirectional and invisible
+            characters are shown as escapes.
+    """
+
+    text: str
+    shell: ShellInfo
+    host: str
+    directory: str
+    env: tuple[tuple[str, str], ...] = ()
+    stdin: bytes | None = None
+    original: str | None = None
+    description: str = field(default="", compare=False)
+    display: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """Run it.
+
+    Attributes:
+        always: Also run every later request that is identical, for the lifetime of the tool that asked.
+    """
+
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Do not run it.
+
+    Attributes:
+        reason: Told to the model.
+    """
+
+    reason: str = ""

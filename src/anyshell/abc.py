@@ -1,0 +1,135 @@
+"""What others implement: a backend, its processes and files, and whoever approves a command.
+
+Each is a small Protocol: any object of the right shape will do. `anyshell.testing` has scripted ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+    from anyio.abc import ByteReceiveStream, ByteSendStream
+
+    from ._types import (
+        ApprovalRequest,
+        Approved,
+        ExitStatus,
+        FileStat,
+        HostInfo,
+        HostQuery,
+        ProcessInfo,
+        Refused,
+        Signal,
+        Spawn,
+    )
+
+
+class Process(Protocol):
+    """A program that was started, and everything that it starts in turn: its tree."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its number on the host, where the host tells."""
+
+    @property
+    def stdin(self) -> ByteSendStream | None:
+        """What the program reads, if a pipe was asked for. Closing it is end-of-file."""
+
+    @property
+    def stdout(self) -> ByteReceiveStream:
+        """What the tree prints: both channels in true order, or stdout alone if they were split."""
+
+    @property
+    def stderr(self) -> ByteReceiveStream | None:
+        """What the tree prints there, if the channels were split."""
+
+    async def wait(self) -> ExitStatus:
+        """Wait until the program itself has ended. NOT the end of output, which may come much later."""
+
+    async def send_signal(self, signal: Signal) -> None:
+        """Signal the whole tree, everything that can be found of it. Never fails because it is gone."""
+
+    async def survivors(self) -> Sequence[ProcessInfo]:
+        """What of the tree is alive now. Cheap when nothing is."""
+
+    async def wait_gone(self) -> None:
+        """Wait until nothing of the tree is alive. Has no bound of its own: the caller cancels it."""
+
+    async def release(self) -> None:
+        """Let what still lives of the tree go on; its output is read and thrown away from now on.
+
+        That holds until the backend is closed; after that, writing fails for them.
+        """
+
+    async def aclose(self) -> None:
+        """Give back everything that is held. Unless released, nothing of the tree is left behind."""
+
+
+class Files(Protocol):
+    """The files of a host, as few operations on bytes. Paths are absolute.
+
+    A missing file is `FileNotFoundError` with its ``errno``, on every backend; other failures are the
+    `OSError` that the same call raises on a local file.
+    """
+
+    async def stat(self, path: str, *, follow: bool = True) -> FileStat:
+        """Describe a file; the link itself when `follow` is false."""
+
+    async def list(self, path: str) -> Sequence[str]:
+        """Name what is in a directory, in no order, without ``.`` and ``..``."""
+
+    async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """Read a file or a range of it. Fewer bytes come back where the file ends."""
+
+    async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
+        """Append to a file, or replace it atomically: a reader sees the old or the new, never a half."""
+
+    async def mkdir(self, path: str, *, parents: bool = False, exist_ok: bool = False) -> None:
+        """Make a directory, and those above it if asked."""
+
+    async def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, a link or an empty directory; a whole tree if asked, never following links."""
+
+    async def rename(self, source: str, target: str) -> None:
+        """Give a file another name, replacing a file that has it."""
+
+
+class Backend(Protocol):
+    """A way to reach one host. It is done when the contract in ``tests/test_backends.py`` passes over it."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls the host: ``local``, or an address."""
+
+    @property
+    def files(self) -> Files:
+        """The host's files."""
+
+    async def info(self, query: HostQuery) -> HostInfo:
+        """Ask the host what it is, in as few round trips as it takes."""
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start a program.
+
+        Raises:
+            InvalidCommand: The directory does not exist or is none; nothing was started.
+            SpawnError: The program could not be started.
+        """
+
+    async def orphans(self) -> Sequence[ProcessInfo]:
+        """What still runs on the host of commands whose anyshell is gone, killed before it could stop them."""
+
+    async def aclose(self) -> None:
+        """Stop everything that was started here and give back everything that is held."""
+
+
+class Approver(Protocol):
+    """Decides whether a command runs.
+
+    An approver that raises, gives no answer in time, or answers anything else, has refused.
+    """
+
+    def __call__(self, request: ApprovalRequest, /) -> Awaitable[Approved | Refused]:
+        """Answer one request. ``request.display`` is text that is safe to print."""
