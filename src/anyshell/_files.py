@@ -1,0 +1,350 @@
+"""What ``env.files`` is: paths as people give them, text, lines and glob, on top of a backend's `Files`."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fnmatch
+import io
+import ntpath
+import os
+import posixpath
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+from ._exceptions import InvalidCommand
+
+if TYPE_CHECKING:
+    import builtins  # HostFiles.list hides list
+    from collections.abc import Awaitable, Callable, Sequence
+    from types import ModuleType
+    from typing import TypeAlias
+
+    from ._types import FileStat, HostInfo
+    from .abc import Files
+
+    AnyPath: TypeAlias = str | os.PathLike[str]
+
+T = TypeVar("T")
+
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_PASSED_OVER = _NOT_THERE | {errno.EACCES, errno.EPERM}
+_AT_ONCE = 32
+
+
+class HostFiles:
+    """The files of a host.
+
+    A path is absolute, relative to the environment's directory, or below ``~``, the home of the host's user;
+    it follows the host's rules, not this machine's. Every method raises `InvalidCommand` for a path that is
+    empty or holds a NUL byte. A missing file is `FileNotFoundError` with ``errno`` and ``filename`` on
+    every host; other failures are the `OSError` that a local file would give.
+
+    Args:
+        files: The backend's.
+        info: The host's facts.
+        directory: What relative paths start from; an absolute directory of the host.
+        max_read: Bytes that are read at most when no length is given.
+        max_entries: Directory entries that one glob looks at, at most.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        info: HostInfo,
+        directory: str,
+        *,
+        max_read: int = 256 * 1024 * 1024,
+        max_entries: int = 100_000,
+    ) -> None:
+        self._files = files
+        self._info = info
+        self._directory = directory
+        self._max_read = max_read
+        self._max_entries = max_entries
+
+    async def stat(self, path: AnyPath, *, follow: bool = True) -> FileStat:
+        """Describe a file; the link itself when `follow` is false."""
+        return await self._files.stat(self._resolve(path), follow=follow)
+
+    async def exists(self, path: AnyPath) -> bool:
+        """Whether there is such a file. A link counts by what it points to."""
+        return await self._kind(path) is not None
+
+    async def is_file(self, path: AnyPath) -> bool:
+        """Whether it is a regular file, or a link to one."""
+        return await self._kind(path) == "file"
+
+    async def is_dir(self, path: AnyPath) -> bool:
+        """Whether it is a directory, or a link to one."""
+        return await self._kind(path) == "directory"
+
+    async def list(self, path: AnyPath = ".") -> builtins.list[str]:
+        """Name what is in a directory, sorted, without ``.`` and ``..``."""
+        return sorted(await self._files.list(self._resolve(path)))
+
+    async def read(self, path: AnyPath, *, offset: int = 0, length: int | None = None) -> bytes:
+        """Read a file or a range of it.
+
+        Args:
+            path: A regular file, or a link to one.
+            offset: Where to start, in bytes; zero or more. Past the end there is nothing to read: ``b""``.
+            length: Bytes to read; fewer come back where the file ends. ``None`` is up to the end, which
+                has to be within `max_read` (256 MiB unless the environment says otherwise).
+
+        Raises:
+            OSError: With ``EFBIG`` when the whole is larger than `max_read`; never a part of it in silence.
+        """
+        resolved = self._resolve(path)
+        if offset < 0 or (length is not None and length < 0):
+            raise InvalidCommand(f"offset and length must be 0 or more, not {offset} and {length}")
+        if length is not None:
+            return await self._files.read(resolved, offset=offset, length=length)
+        # One byte more than is allowed, rather than a question for the size first, which may change meanwhile.
+        data = await self._files.read(resolved, offset=offset, length=self._max_read + 1)
+        if len(data) > self._max_read:
+            raise OSError(
+                errno.EFBIG,
+                f"More than {self._max_read} bytes; read it in ranges, with offset= and length=",
+                resolved,
+            )
+        return data
+
+    async def read_text(self, path: AnyPath, *, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Read a whole file as text. Line ends stay exactly as they are in the file.
+
+        Raises:
+            UnicodeDecodeError: The file is no text in `encoding`, and `errors` is ``strict``.
+            OSError: As `read` does.
+        """
+        return (await self.read(path)).decode(encoding, errors)
+
+    async def read_lines(
+        self, path: AnyPath, *, encoding: str = "utf-8", errors: str = "strict"
+    ) -> builtins.list[str]:
+        r"""Read a whole file as lines, each with the line end that it has, so that joined they are the text.
+
+        A line ends after ``\n`` and nowhere else: ``\r\n`` stays at the end of its line, and a lone ``\r`` or a
+        form feed is a character like others. A last line without an end is a line; an empty file has none.
+
+        Raises:
+            UnicodeDecodeError: As `read_text` does.
+            OSError: As `read` does.
+        """
+        return list(io.StringIO(await self.read_text(path, encoding=encoding, errors=errors), newline="\n"))
+
+    async def write(self, path: AnyPath, data: bytes, *, append: bool = False) -> None:
+        """Append to a file, or replace it atomically: a reader sees the old or the new, never a half.
+
+        A replaced file keeps its permission bits; a link stays, and what it points to is written.
+        """
+        await self._files.write(self._resolve(path), data, append=append)
+
+    async def write_text(
+        self, path: AnyPath, text: str, *, encoding: str = "utf-8", errors: str = "strict"
+    ) -> int:
+        """Replace a file by a text, atomically. Line ends are written exactly as they are in the text.
+
+        Returns:
+            The number of characters written.
+
+        Raises:
+            UnicodeEncodeError: The text cannot be told in `encoding`; the file is as it was.
+        """
+        await self.write(path, text.encode(encoding, errors))
+        return len(text)
+
+    async def append_text(
+        self, path: AnyPath, text: str, *, encoding: str = "utf-8", errors: str = "strict"
+    ) -> int:
+        """Append a text to a file, which is made if it is missing.
+
+        Returns:
+            The number of characters appended.
+
+        Raises:
+            UnicodeEncodeError: The text cannot be told in `encoding`; the file is as it was.
+        """
+        await self.write(path, text.encode(encoding, errors), append=True)
+        return len(text)
+
+    async def mkdir(self, path: AnyPath, *, parents: bool = False, exist_ok: bool = False) -> None:
+        """Make a directory, and those above it if asked.
+
+        Raises:
+            FileExistsError: It exists and `exist_ok` is false, or what exists is no directory.
+        """
+        await self._files.mkdir(self._resolve(path), parents=parents, exist_ok=exist_ok)
+
+    async def remove(self, path: AnyPath, *, recursive: bool = False) -> None:
+        """Remove a file, a link or an empty directory; a whole tree if asked, never following links."""
+        await self._files.remove(self._resolve(path), recursive=recursive)
+
+    async def rename(self, source: AnyPath, target: AnyPath) -> None:
+        """Give a file another name, replacing a file that has it."""
+        await self._files.rename(self._resolve(source), self._resolve(target))
+
+    async def glob(self, pattern: str, *, directory: AnyPath | None = None) -> builtins.list[str]:
+        r"""Find the files and directories whose paths match a pattern.
+
+        ``*`` matches any part of a name, ``?`` one character, ``[a-z]`` and ``[!a-z]`` one of a set, and
+        ``**`` as a whole component any number of directories, none included; at the end it is everything
+        below. As in a shell, a name that starts with a dot is matched only by a component that does, and a
+        separator at the end asks for directories. ``**`` does not follow links to directories. Case counts,
+        except on Windows, where ``\`` separates as ``/`` does.
+
+        Directories that may not be read are passed over, as a shell does.
+
+        Args:
+            pattern: Relative.
+            directory: Where to look; taken literally, whatever characters it holds. ``None`` is the
+                environment's directory.
+
+        Returns:
+            Absolute paths, sorted; empty when nothing matches.
+
+        Raises:
+            FileNotFoundError: `directory` does not exist.
+            NotADirectoryError: `directory` is none.
+            InvalidCommand: The pattern is not relative, or more than `max_entries` directory entries
+                (100,000 unless the environment says otherwise) would have to be looked at.
+        """
+        base = self._directory if directory is None else self._resolve(directory)
+        components = self._split(pattern)
+        if (await self._files.stat(base)).kind != "directory":
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), base)
+
+        search = _Search(self._files, self._info, pattern, self._max_entries)
+        found = [base]
+        for component in components:
+            found = await search.step(found, component)
+        return sorted(found)
+
+    def _resolve(self, path: AnyPath) -> str:
+        given = os.fspath(path)
+        if not given:
+            raise InvalidCommand("the path is empty; the environment's directory is '.'")
+        if "\0" in given:
+            raise InvalidCommand(f"the path {given!r} holds a NUL byte; no path can")
+        return self._info.resolve(given, self._directory)
+
+    async def _kind(self, path: AnyPath) -> str | None:
+        try:
+            return (await self.stat(path)).kind
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return None
+            raise
+
+    def _split(self, pattern: str) -> builtins.list[str]:
+        """Cut a pattern into components; the last is empty when it ends with a separator."""
+        windows = self._info.os == "windows"
+        if "\0" in pattern:
+            raise InvalidCommand(f"the pattern {pattern!r} holds a NUL byte; no path can")
+        first, *others = re.split(r"[/\\]" if windows else "/", pattern)
+        if first in ("", "~") or (windows and ntpath.splitdrive(pattern)[0]):
+            raise InvalidCommand(
+                f"the pattern {pattern!r} is not relative; say with directory= where to look"
+                if pattern
+                else "the pattern is empty; everything is '*'"
+            )
+        components = [part for part in (first, *others) if part not in ("", ".")]
+        if components and components[-1] == "**":
+            components.append("*")
+        if others and others[-1] == "":
+            components.append("")
+        return components
+
+
+class _Search:
+    """One glob: takes all paths found so far one component further.
+
+    Works on whole levels, so that a host that is far away can be asked for many at once.
+    """
+
+    def __init__(self, files: Files, info: HostInfo, pattern: str, max_entries: int) -> None:
+        self._files = files
+        self._rules: ModuleType = ntpath if info.os == "windows" else posixpath
+        self._flags = re.IGNORECASE if info.os == "windows" else 0
+        self._pattern = pattern
+        self._max_entries = max_entries
+        self._entries = 0
+        self._listed: dict[str, Sequence[str]] = {}
+
+    async def step(self, paths: list[str], component: str) -> list[str]:
+        if component == "":
+            kinds = await _for_each(paths, self._kind)
+            return [path for path, kind in zip(paths, kinds, strict=True) if kind == "directory"]
+        if component == "**":
+            return await self._with_directories_below(paths)
+        if not any(character in component for character in "*?["):
+            paths = [self._rules.join(path, component) for path in paths]
+            kinds = await _for_each(paths, self._kind_of_itself)
+            return [path for path, kind in zip(paths, kinds, strict=True) if kind is not None]
+        matches = re.compile(fnmatch.translate(component), self._flags).match
+        hidden = component.startswith(".")
+        return [
+            path
+            for path, name in await self._entries_of(paths)
+            if matches(name) and (hidden or not name.startswith("."))
+        ]
+
+    async def _with_directories_below(self, paths: list[str]) -> list[str]:
+        found = dict.fromkeys(paths)
+        while paths:
+            entries = await self._entries_of(paths)
+            candidates = [path for path, name in entries if not name.startswith(".") and path not in found]
+            kinds = await _for_each(candidates, self._kind_of_itself)
+            paths = [path for path, kind in zip(candidates, kinds, strict=True) if kind == "directory"]
+            found.update(dict.fromkeys(paths))
+        return list(found)
+
+    async def _entries_of(self, directories: list[str]) -> list[tuple[str, str]]:
+        """The path and the name of everything in some directories; nothing for what is none."""
+        listings = await _for_each(directories, self._list)
+        return [
+            (self._rules.join(directory, name), name)
+            for directory, names in zip(directories, listings, strict=True)
+            for name in names
+        ]
+
+    async def _list(self, directory: str) -> Sequence[str]:
+        if directory in self._listed:
+            return self._listed[directory]
+        try:
+            names = await self._files.list(directory)
+        except OSError as error:
+            if error.errno not in _PASSED_OVER:
+                raise
+            names = ()
+        self._entries += len(names)
+        if self._entries > self._max_entries:
+            raise InvalidCommand(
+                f"the pattern {self._pattern!r} looks at more than {self._max_entries} directory entries: "
+                "name more of the path in it, or start further down with directory="
+            )
+        self._listed[directory] = names
+        return names
+
+    async def _kind(self, path: str, *, follow: bool = True) -> str | None:
+        try:
+            return (await self._files.stat(path, follow=follow)).kind
+        except OSError as error:
+            if error.errno in _PASSED_OVER:
+                return None
+            raise
+
+    async def _kind_of_itself(self, path: str) -> str | None:
+        return await self._kind(path, follow=False)
+
+
+async def _for_each(paths: list[str], ask: Callable[[str], Awaitable[T]]) -> list[T]:
+    """Ask something about every path, a few at a time. The first error is raised when its few are done."""
+    answers: list[T] = []
+    for start in range(0, len(paths), _AT_ONCE):
+        some = (ask(path) for path in paths[start : start + _AT_ONCE])
+        for answer in await asyncio.gather(*some, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            answers.append(answer)
+    return answers

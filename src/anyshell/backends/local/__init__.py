@@ -1,0 +1,24 @@
+"""This machine. What differs between systems is chosen here and below, and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ..._exceptions import BackendUnavailable
+
+if TYPE_CHECKING:
+    from ...abc import Backend
+
+
+def connect() -> Backend:
+    """Make the backend for this machine.
+
+    Raises:
+        BackendUnavailable: There is none for this system.
+    """
+    if sys.platform != "win32":
+        from .backend import LocalBackend
+
+        return LocalBackend()
+    raise BackendUnavailable("this version does not run commands on Windows itself; use it inside WSL")

@@ -1,0 +1,120 @@
+"""The tree of a command where neither limits nor environments of processes can be read: macOS."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+import psutil
+
+from ..._types import ProcessInfo
+from .tree import PROCESSES_PER_TURN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RECORD_SECONDS = 1.0
+"""How often the descendants of a running command are written down."""
+
+
+class DescendantTree:
+    """The processes of one command where they can only be known by group, session and descent.
+
+    A child whose parent has ended descends from nobody any more. So the descendants are written down now and
+    then while the command runs, and count from then on.
+
+    Args:
+        leader: The pid of the process that was started; also its process group and its session.
+    """
+
+    def __init__(self, leader: int) -> None:
+        self._leader = leader
+        self._seen: dict[int, float] = {}
+        self._recording = asyncio.get_running_loop().create_task(self._record())
+
+    async def members(self) -> Sequence[ProcessInfo]:
+        """Every member that is alive, by group, session or descent."""
+        parents: dict[int, int] = {}
+        processes: list[psutil.Process] = []
+        for count, process in enumerate(psutil.process_iter(), 1):
+            if count % PROCESSES_PER_TURN == 0:
+                await asyncio.sleep(0)
+            try:
+                parents[process.pid] = process.ppid()
+            except psutil.Error:
+                continue
+            processes.append(process)
+        found = []
+        for process in processes:
+            if not self._is_member(process.pid, parents):
+                continue
+            try:
+                if process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                self._seen[process.pid] = process.create_time()
+                found.append(ProcessInfo(process.pid, process.name(), process.create_time()))
+            except psutil.Error:
+                continue
+        return found
+
+    def signal(self, member: ProcessInfo, number: int) -> None:
+        """Signal one member after its start time was compared."""
+        try:
+            process = psutil.Process(member.pid)
+            if process.create_time() == member.started:
+                process.send_signal(number)
+        except (psutil.Error, OSError):
+            pass  # gone meanwhile, or of another user: survivors() goes on naming it
+
+    def close(self) -> None:
+        """Stop writing down."""
+        self._recording.cancel()
+
+    async def _record(self) -> None:
+        while True:
+            await self.members()
+            await asyncio.sleep(RECORD_SECONDS)
+
+    def _is_member(self, pid: int, parents: dict[int, int]) -> bool:
+        if pid == os.getpid():
+            return False
+        try:
+            if os.getpgid(pid) == self._leader or os.getsid(pid) == self._leader:
+                return True
+        except OSError:
+            return False
+        for _ in range(len(parents)):  # a bound, should two snapshots disagree
+            if pid == self._leader or self._was_seen(pid):
+                return True
+            pid = parents.get(pid, 0)
+        return False
+
+    def _was_seen(self, pid: int) -> bool:
+        try:
+            return pid in self._seen and psutil.Process(pid).create_time() == self._seen[pid]
+        except psutil.Error:
+            return False
+
+
+def make_tree(leader: int, *, since: int, mark: bytes, tag: int) -> DescendantTree:
+    """Know a child that was just started, and what it starts from now on."""
+    return DescendantTree(leader)
+
+
+def now() -> int:
+    """The time in the unit of start times; nothing is compared with it here."""
+    return 0
+
+
+def start_time(pid: int) -> int:
+    """When a process started; marks, which would say it, cannot be read here."""
+    return 0
+
+
+def orphans() -> list[ProcessInfo]:
+    """Nobody can tell without reading marks."""
+    return []

@@ -1,0 +1,304 @@
+"""The files of this machine: `LocalFiles`, where every call runs in a worker thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import stat
+import sys
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from anyio import CancelScope, to_thread
+from anyio.lowlevel import checkpoint_if_cancelled
+
+from anyshell._types import FileStat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Literal
+
+    from anyshell.abc import Files
+
+T = TypeVar("T")
+
+_CHUNK = 1024 * 1024
+_SEPARATORS = os.sep + (os.altsep or "")
+
+
+class LocalFiles:
+    """The files of this machine.
+
+    The event loop never waits for a disk. What only looks (`stat`, `list`, `read`) is abandoned at once when
+    cancelled. What changes something is waited for, so that nothing of it goes on after control returned:
+    a cancelled call has happened whole or not at all.
+
+    Files that are neither regular nor directories (pipes, devices, sockets) can be described, renamed and
+    removed, but neither read nor written: opening one may block for ever, or do more than open. That is an
+    `OSError` with ``EINVAL``.
+    """
+
+    async def stat(self, path: str, *, follow: bool = True) -> FileStat:
+        """Describe a file; the link itself when `follow` is false."""
+        return await to_thread.run_sync(_stat, path, follow, abandon_on_cancel=True)
+
+    async def list(self, path: str) -> Sequence[str]:
+        """Name what is in a directory, in no order, without ``.`` and ``..``.
+
+        A name that is no text in the file system's encoding comes as `os.fsdecode` makes it, and is
+        understood when it is given back.
+        """
+        return await to_thread.run_sync(os.listdir, path, abandon_on_cancel=True)
+
+    async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """Read a file or a range of it, in bytes. Fewer come back where the file ends.
+
+        A file that is replaced meanwhile is read as it was.
+        """
+        stop = threading.Event()
+        try:
+            return await to_thread.run_sync(_read, path, offset, length, stop, abandon_on_cancel=True)
+        finally:
+            stop.set()
+
+    async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
+        """Append to a file, or replace it atomically: a reader sees the old or the new, never a half.
+
+        A new file gets the permissions that the umask leaves; a replaced one keeps its permission bits and,
+        where this user may set them, its owner and group. Extended attributes and hard links are not carried
+        over. A link stays, and what it points to is written. A file without write permission is refused, as
+        opening it would be.
+
+        When it fails or is cancelled, the old content stays and no temporary file does. Only an append that
+        fails (no space left) may have written its beginning. It is atomic for readers, not across a power
+        cut: nothing is forced to the disk.
+        """
+        if append:
+            await _to_the_end(lambda _: _append(path, data))
+        else:
+            await _to_the_end(partial(_replace, path, data))
+
+    async def mkdir(self, path: str, *, parents: bool = False, exist_ok: bool = False) -> None:
+        """Make a directory, and those above it if asked.
+
+        Raises:
+            FileExistsError: It exists and `exist_ok` is false, or what exists is no directory.
+        """
+        await _to_the_end(lambda _: _mkdir(path, parents, exist_ok))
+
+    async def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, a link or an empty directory; a whole tree if asked, never following links.
+
+        Like rm, it refuses ``.`` and ``..`` as the last part of a path (``EINVAL``), and a separator at the
+        end does not turn a link into what it points to. A removal that has begun is not cut short.
+        """
+        await _to_the_end(lambda _: _remove(path, recursive))
+
+    async def rename(self, source: str, target: str) -> None:
+        """Give a file another name, replacing a file that has it."""
+        await _to_the_end(lambda _: os.replace(source, target))
+
+
+if TYPE_CHECKING:
+    _keeps_protocol: type[Files] = LocalFiles
+
+
+class _Stopped(Exception):  # noqa: N818 - no error, and never leaves this module
+    """The work noticed that it was cancelled."""
+
+
+def _heed(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise _Stopped
+
+
+async def _to_the_end(work: Callable[[threading.Event], T]) -> T:
+    """Run in a worker thread what changes something; when cancelled, ask it to stop and wait until it has.
+
+    anyio's own waiting gives up when the task is cancelled by asyncio's means (``asyncio.timeout``,
+    ``Task.cancel``), and the thread would go on writing behind the caller's back.
+    """
+    await checkpoint_if_cancelled()
+    stop = threading.Event()
+
+    def unless_stopped() -> T:
+        _heed(stop)  # it may have waited for a free thread
+        return work(stop)
+
+    task = asyncio.create_task(to_thread.run_sync(unless_stopped))
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        stop.set()
+        with CancelScope(shield=True):
+            while not task.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # looked at, or asyncio reports it as never retrieved
+        raise
+    return task.result()
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Put the caller's path into every error: some system calls name none, others the temporary file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename == path and error.filename2 is None:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error
+
+
+def _stat(path: str, follow: bool) -> FileStat:
+    status = os.stat(path, follow_symlinks=follow)
+    return FileStat(
+        kind=_kind(status),
+        size=status.st_size,
+        mode=stat.S_IMODE(status.st_mode),
+        modified=status.st_mtime,
+    )
+
+
+def _kind(status: os.stat_result) -> Literal["file", "directory", "link", "other"]:
+    # A junction is a directory to Windows, and a link to whoever must not walk in circles.
+    if sys.platform == "win32" and status.st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT:
+        return "link"
+    if stat.S_ISREG(status.st_mode):
+        return "file"
+    if stat.S_ISDIR(status.st_mode):
+        return "directory"
+    if stat.S_ISLNK(status.st_mode):
+        return "link"
+    return "other"
+
+
+def _regular(path: str) -> os.stat_result:
+    """Describe a regular file; refuse what is none before it is opened."""
+    status = os.stat(path)
+    if stat.S_ISDIR(status.st_mode):
+        # Said here, because opening a directory is a PermissionError on Windows.
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", path)
+    return status
+
+
+def _read(path: str, offset: int, length: int | None, stop: threading.Event) -> bytes:
+    _regular(path)
+    with _naming(path), open(path, "rb", buffering=0, opener=_open_nonblocking) as file:
+        file.seek(offset)
+        chunks: list[bytes] = []
+        missing = length
+        # Until end-of-file, not up to the size: files of /proc have content and say 0.
+        while missing != 0 and not stop.is_set():
+            chunk = file.read(_CHUNK if missing is None else min(_CHUNK, missing))
+            if not chunk:
+                break
+            chunks.append(chunk)
+            if missing is not None:
+                missing -= len(chunk)
+        return b"".join(chunks)
+
+
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open a file so that one which has become a pipe since it was looked at holds nobody."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _append(path: str, data: bytes) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        _regular(path)
+    with _naming(path), open(path, "ab", buffering=0) as file:
+        # One call where the system takes it whole: then appends from elsewhere come before or after it.
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+
+
+def _replace(path: str, data: bytes, stop: threading.Event) -> None:
+    try:
+        old = _regular(path)
+    except FileNotFoundError:
+        old = None
+    if old is not None and not os.access(path, os.W_OK):
+        # A rename asks the directory alone, and would overwrite what its owner has protected.
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    target = os.path.realpath(path) if os.path.islink(path) else path
+    temporary = os.path.join(os.path.dirname(target), f".anyshell-{secrets.token_hex(8)}.tmp")
+
+    def create(name: str, flags: int) -> int:
+        # The kernel applies the umask, which cannot be read without setting it. What replaces a file that may
+        # be secret is its owner's alone until it has that file's permissions.
+        return os.open(name, flags, 0o666 if old is None else 0o600)
+
+    with _naming(path):
+        file = open(temporary, "xb", opener=create)  # noqa: SIM115 - closed below, before it is moved or removed
+        try:
+            with file:
+                view = memoryview(data)
+                for start in range(0, len(view), _CHUNK):
+                    _heed(stop)
+                    file.write(view[start : start + _CHUNK])
+                if old is not None:
+                    _inherit(file.fileno(), old)
+            _heed(stop)
+            _move(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+def _inherit(descriptor: int, old: os.stat_result) -> None:
+    """Give a new file the owner, group and permission bits of the one that it replaces."""
+    if sys.platform == "win32":
+        return  # permissions come from the directory there
+    for owner, group in ((-1, old.st_gid), (old.st_uid, -1)):
+        with contextlib.suppress(PermissionError):
+            os.fchown(descriptor, owner, group)
+    # After the owner, who gets no access that the old file did not give. Without set-user-id and the like,
+    # which writing a file clears as well.
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
+
+
+def _move(temporary: str, target: str) -> None:
+    """Put a file into its place; on Windows give those who have the old one open a second to close it."""
+    if sys.platform == "win32":
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            with contextlib.suppress(PermissionError):
+                os.replace(temporary, target)
+                return
+            time.sleep(0.01)
+    os.replace(temporary, target)
+
+
+def _mkdir(path: str, parents: bool, exist_ok: bool) -> None:
+    make = os.makedirs if parents else os.mkdir
+    try:
+        make(path)
+    except FileExistsError:
+        if not exist_ok or not os.path.isdir(path):
+            raise
+
+
+def _remove(path: str, recursive: bool) -> None:
+    drive, tail = os.path.splitdrive(path)
+    # The kernel follows a link whose name ends with a separator.
+    path = drive + (tail.rstrip(_SEPARATORS) or tail)
+    if os.path.basename(path) in (".", ".."):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+    if _kind(os.lstat(path)) != "directory":
+        os.unlink(path)
+    elif recursive:
+        shutil.rmtree(path)
+    else:
+        os.rmdir(path)

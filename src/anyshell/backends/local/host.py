@@ -1,0 +1,79 @@
+"""The facts of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..._types import OperatingSystem
+
+CONTAINER_FILES: Mapping[str, str] = {
+    "/.dockerenv": "docker",  # made by the Docker engine in every container
+    "/run/.containerenv": "podman",  # podman-run(1)
+}
+
+
+def operating_system() -> OperatingSystem:
+    """Which system this is; every other Unix is taken for a Linux, whose tools it most resembles."""
+    if sys.platform == "win32":
+        return "windows"
+    return "macos" if sys.platform == "darwin" else "linux"
+
+
+def system_name() -> tuple[str, str]:
+    """The system's name and version as a person says them."""
+    import platform
+
+    if sys.platform == "darwin":
+        return "macOS", platform.mac_ver()[0]
+    if sys.platform == "linux":
+        try:
+            release = platform.freedesktop_os_release()
+        except OSError:
+            return "Linux", platform.release()
+        return release.get("NAME", "Linux"), release.get("VERSION_ID", "")
+    return platform.system(), platform.release()
+
+
+def user() -> str:
+    """Who commands run as."""
+    if sys.platform == "win32":
+        return os.environ.get("USERNAME", "")
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container's arbitrary user id has no name
+        return str(os.geteuid())
+
+
+def directory() -> str:
+    """The process's directory at this moment; the home directory when it has been removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return os.path.expanduser("~")
+
+
+def container() -> str | None:
+    """What kind of container this machine is, if it is one."""
+    for path, kind in CONTAINER_FILES.items():
+        if os.path.exists(path):
+            return kind
+    # systemd's convention for containers: https://systemd.io/CONTAINER_INTERFACE/
+    return os.environ.get("container") or None  # noqa: SIM112 - the convention is lower case
+
+
+def is_wsl(kernel: str) -> bool:
+    """Whether a kernel's release says that it is Microsoft's for WSL."""
+    return "microsoft" in kernel.lower()
+
+
+def find_programs(names: Iterable[str]) -> dict[str, str]:
+    """Look names up on PATH."""
+    return {name: path for name in names if (path := shutil.which(name)) is not None}

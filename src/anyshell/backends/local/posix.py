@@ -1,0 +1,361 @@
+"""Start programs on this machine, where it is POSIX, and hold on to their whole tree."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import itertools
+import os
+import secrets
+import signal
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+from ..._exceptions import InvalidCommand, SpawnError
+from .exits import ExitWatch
+from .pipes import PipeReceiveStream, PipeSendStream
+from .scripts import open_script
+from .tree import MARK_PREFIX
+from .variables import host_variables
+
+if sys.platform == "linux":
+    from .linux import make_tree, now, start_time
+else:
+    from .descendants import make_tree, now, start_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..._types import ExitStatus, ProcessInfo, Signal, Spawn
+    from .tree import Tree
+
+_FIRST_FD = 100
+"""Where descriptors that a command inherits unasked begin: above what its own redirections name."""
+
+_LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
+"""Seconds between two looks for what is left of a tree; the last one repeats."""
+
+_CLOSE_BOUND = 0.5
+"""Seconds that closing a process waits for its tree to be gone."""
+
+_SIGNALS: Mapping[Signal, int] = {
+    "interrupt": signal.SIGINT,
+    "terminate": signal.SIGTERM,
+    "kill": signal.SIGKILL,
+}
+
+
+class Spawner:
+    """Starts programs and knows those that still run.
+
+    The marks it gives name this process by pid and start time, so that whoever finds a marked process can tell
+    whether the anyshell that started it is still there.
+    """
+
+    def __init__(self) -> None:
+        self._owner = f"{os.getpid()}_{start_time(os.getpid())}_{secrets.token_hex(4)}"
+        self._tags = itertools.count(secrets.randbits(61) << 1 | 1)
+        self._running: set[PosixProcess] = set()
+        self._released: set[PipeReceiveStream] = set()
+
+    def spawn(self, spawn: Spawn) -> PosixProcess:
+        """Start a program in a session of its own.
+
+        Blocks until the program's image is loaded, as a spawn does: about half a millisecond.
+
+        Raises:
+            InvalidCommand: The directory does not exist, is none, or may not be entered.
+            SpawnError: The program could not be started.
+        """
+        _check_directory(spawn.cwd)
+        since = now()
+        number = next(self._tags)
+        mark = MARK_PREFIX + f"{self._owner}_{number & 0xFFFFFFFF:08x}".encode()
+        env = host_variables()
+        for name in spawn.unset:
+            env.pop(os.fsencode(name), None)
+        for name, value in spawn.env.items():
+            env[os.fsencode(name)] = os.fsencode(value)
+        env[mark] = b"1"
+
+        with _Descriptors() as fds:
+            stdout, child_stdout = fds.pipe()
+            stderr, child_stderr = fds.pipe() if spawn.split_stderr else (-1, child_stdout)
+            child_stdin, stdin = fds.pipe() if spawn.stdin else (fds.open(os.devnull), -1)
+            life, child_life = fds.pipe()
+            inherited = [fds.raise_above(child_life, _FIRST_FD)]
+            if spawn.script is not None:
+                script = fds.raise_above(fds.own(open_script(spawn.script)), _FIRST_FD)
+                inherited.append(script)
+                env[b"ANYSHELL_SCRIPT"] = b"/dev/fd/%d" % script
+            try:
+                popen = subprocess.Popen(
+                    spawn.argv,
+                    stdin=child_stdin,
+                    stdout=child_stdout,
+                    stderr=child_stderr,
+                    cwd=spawn.cwd,
+                    env=env,
+                    pass_fds=inherited,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise SpawnError(f"cannot start {spawn.argv[0]}: {_explain(error)}") from error
+            process = PosixProcess(
+                popen,
+                make_tree(popen.pid, since=since, mark=mark, tag=number),
+                stdout=PipeReceiveStream(fds.keep(stdout)),
+                stderr=PipeReceiveStream(fds.keep(stderr)) if stderr >= 0 else None,
+                stdin=PipeSendStream(fds.keep(stdin)) if stdin >= 0 else None,
+                life=PipeReceiveStream(fds.keep(life)),
+                on_closed=self._running.discard,
+                on_released=self._discard_output,
+            )
+        self._running.add(process)
+        return process
+
+    def _discard_output(self, stream: PipeReceiveStream) -> None:
+        self._released.add(stream)
+        stream.discard(lambda: self._released.discard(stream))
+
+    async def aclose(self) -> None:
+        """Stop everything that still runs; stop reading for what was released."""
+        for process in tuple(self._running):
+            await process.aclose()
+        for stream in tuple(self._released):
+            stream.close()
+        self._released.clear()
+
+
+class PosixProcess:
+    """A program on this machine, with everything that it starts.
+
+    Three things hold the tree: its own session and process group; the *life pipe*, one inherited descriptor
+    whose end-of-file says at once that nobody is left who has it; and what `Tree` looks for.
+
+    The leader is not reaped until its group has been dealt with, so that neither its pid nor its group's
+    number can come to mean somebody else's processes while we may still signal them.
+    """
+
+    def __init__(
+        self,
+        popen: subprocess.Popen[bytes],
+        tree: Tree,
+        *,
+        stdout: PipeReceiveStream,
+        stderr: PipeReceiveStream | None,
+        stdin: PipeSendStream | None,
+        life: PipeReceiveStream,
+        on_closed: Callable[[PosixProcess], object],
+        on_released: Callable[[PipeReceiveStream], object],
+    ) -> None:
+        self._popen = popen
+        self._tree = tree
+        self._stdout = stdout
+        self._stderr = stderr
+        self._stdin = stdin
+        self._life = life
+        self._on_closed = on_closed
+        self._on_released = on_released
+        self._exit = ExitWatch(popen.pid)
+        self._gone = False
+        self._reaped = False
+        self._closed = False
+
+    @property
+    def pid(self) -> int:
+        """The leader's pid; also its process group and its session."""
+        return self._popen.pid
+
+    @property
+    def stdin(self) -> PipeSendStream | None:
+        """What the program reads, if a pipe was asked for."""
+        return self._stdin
+
+    @property
+    def stdout(self) -> PipeReceiveStream:
+        """What the tree prints."""
+        return self._stdout
+
+    @property
+    def stderr(self) -> PipeReceiveStream | None:
+        """What the tree prints there, if the channels were split."""
+        return self._stderr
+
+    async def wait(self) -> ExitStatus:
+        """Wait until the leader has ended. It stays a zombie until its group has been dealt with."""
+        return await self._exit.wait()
+
+    async def send_signal(self, signal: Signal) -> None:
+        """Signal the group, and everything of the tree that left it; wake what is stopped."""
+        number = _SIGNALS[signal]
+        if not self._reaped:
+            self._signal_group(number)
+        for member in await self._tree.members():
+            if self._reaped or not _in_group(member.pid, self.pid):
+                self._tree.signal(member, number)
+                if number != _KILL:
+                    self._tree.signal(member, _CONTINUE)
+
+    def _signal_group(self, number: int) -> None:
+        try:
+            os.killpg(self.pid, number)
+            if number != _KILL:
+                os.killpg(self.pid, _CONTINUE)  # a stopped process acts on no other signal
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            pass  # macOS says so of a group of zombies; on Linux only if every member is another user's
+
+    async def survivors(self) -> Sequence[ProcessInfo]:
+        """What of the tree is alive; nothing is looked for where the life pipe says that nobody is."""
+        if self._gone:
+            return ()
+        if self._exit.poll() is not None and self._life.at_end():
+            self._reap()
+            if not _group_exists(self.pid):
+                self._gone = True
+                return ()
+        return await self._tree.members()
+
+    async def wait_gone(self) -> None:
+        """Wait for the life pipe's end, and look whether it is true; look now and then also without it."""
+        for pause in itertools.chain(_LOOK_AGAIN, itertools.repeat(_LOOK_AGAIN[-1])):
+            if not await self.survivors():
+                return
+            if self._life.at_end():
+                await asyncio.sleep(pause)
+            else:
+                await asyncio.wait(
+                    [life := asyncio.ensure_future(self._life.wait_closed_by_writers())], timeout=pause
+                )
+                life.cancel()
+
+    async def release(self) -> None:
+        """Let what lives go on, and keep its writes from failing."""
+        for stream in (self._stdout, self._stderr):
+            if stream is not None:
+                self._on_released(stream)
+        self._give_back()
+
+    async def aclose(self) -> None:
+        """Kill what is left of the tree, and give every descriptor back."""
+        if self._closed:
+            return
+        if await self.survivors():
+            try:
+                async with asyncio.timeout(_CLOSE_BOUND):
+                    while await self.survivors():
+                        await self.send_signal("kill")
+                        await asyncio.sleep(_LOOK_AGAIN[0])
+            except TimeoutError:
+                pass  # not killable now (in the kernel, or another user's); whoever asks survivors() is told
+        self._stdout.close()
+        if self._stderr is not None:
+            self._stderr.close()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._exit.close()
+        self._reap()
+        self._tree.close()
+        self._life.close()
+        if self._stdin is not None:
+            self._stdin.close()
+        self._on_closed(self)
+
+    def _reap(self) -> None:
+        if not self._reaped and self._exit.poll() is not None:
+            self._reaped = True
+            self._popen.poll()
+
+
+_KILL = signal.SIGKILL
+_CONTINUE = signal.SIGCONT
+
+
+def _group_exists(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _in_group(pid: int, group: int) -> bool:
+    try:
+        return os.getpgid(pid) == group
+    except OSError:
+        return False
+
+
+def _check_directory(path: str) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        raise InvalidCommand(f"cwd {path!r} cannot be used: {error.strerror}") from error
+    if not stat.S_ISDIR(mode):
+        raise InvalidCommand(f"cwd {path!r} is not a directory")
+    if not os.access(path, os.X_OK):
+        raise InvalidCommand(f"cwd {path!r} cannot be used: Permission denied")
+
+
+def _explain(error: OSError) -> str:
+    if error.errno == errno.E2BIG:
+        return "the arguments and variables are too large for this system together; pass big values by stdin or a file"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "too many open files; run fewer commands at once, or raise the limit (ulimit -n)"
+    if error.errno == errno.EAGAIN:
+        return "too many processes (ulimit -u); run fewer commands at once"
+    return error.strerror or str(error)
+
+
+class _Descriptors:
+    """Descriptors of a spawn under way: closed at the end, unless kept."""
+
+    def __init__(self) -> None:
+        self._fds: set[int] = set()
+
+    def __enter__(self) -> _Descriptors:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self._fds:
+            os.close(fd)
+
+    def own(self, fd: int) -> int:
+        self._fds.add(fd)
+        return fd
+
+    def keep(self, fd: int) -> int:
+        self._fds.remove(fd)
+        return fd
+
+    def open(self, path: str) -> int:
+        return self.own(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    def pipe(self) -> tuple[int, int]:
+        try:
+            read, write = os.pipe()
+        except OSError as error:
+            raise SpawnError(f"cannot make a pipe: {_explain(error)}") from error
+        return self.own(read), self.own(write)
+
+    def raise_above(self, fd: int, least: int) -> int:
+        """Move a descriptor to a number that no script uses by hand; where there is none, leave it."""
+        try:
+            raised = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least)
+        except OSError:
+            return fd
+        os.close(self.keep(fd))
+        return self.own(raised)

@@ -1,0 +1,30 @@
+"""Command texts that are too long for an argument, as descriptors that a shell can read."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+
+
+def open_script(text: str) -> int:
+    """Return a descriptor, at its start, of a file that has no name and holds `text`.
+
+    Nobody else can open it, and it is gone with its last reader. The text is encoded as a command-line
+    argument would be.
+    """
+    data = os.fsencode(text)
+    if sys.platform == "linux":
+        fd = os.memfd_create("anyshell-script", os.MFD_CLOEXEC)
+    else:
+        fd, path = tempfile.mkstemp(prefix="anyshell-")
+        os.unlink(path)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
