@@ -1,0 +1,199 @@
+"""What a model reads about a shell: templates, and the facts and limits that are filled into them.
+
+A template is Markdown in the top-level ``descriptions/``, one paragraph or list item a line, with two marks:
+
+``${NAME}``
+    is replaced by a value. ``${`` begins nothing else, and ``$`` alone is a dollar sign.
+``${IF word word}``
+    at the start of a line keeps that line only if every word is true. A word is a program that the host has
+    (``rg``), does not have (``!fd``), one of several (``rg|fd``), or a value (``KIND=zsh``).
+
+A line that is left out leaves no gap, so a template reads well whatever a host has.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import re
+from typing import TYPE_CHECKING
+
+from ._exceptions import AnyshellError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from ._types import HostInfo, OutputLimits, ShellInfo, ShellKind
+
+TIMEOUT = 120.0
+"""Seconds a command of a model has when it does not say."""
+
+LONGEST_TIMEOUT = 3600.0
+"""Seconds a model can ask for."""
+
+_TEMPLATES: Mapping[ShellKind, str] = {"bash": "bash", "zsh": "bash", "sh": "sh"}
+_NAMES = ("bash", "sh", "powershell")
+
+_CONDITION = re.compile(r"\$\{IF ([^}\n]+)\}[ ]?")
+_PLACEHOLDER = re.compile(r"\$\{([^}\n]*)\}?")
+_SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
+
+
+def describe(
+    *,
+    shell: ShellInfo,
+    info: HostInfo,
+    directory: str,
+    limits: OutputLimits,
+    timeout: float = TIMEOUT,
+    max_timeout: float = LONGEST_TIMEOUT,
+) -> str:
+    """Say to a model what a host's shell is, and how to use it well.
+
+    Args:
+        shell: The shell that runs commands; its kind chooses the template.
+        info: The host, with the programs of `programs` that it has.
+        directory: Where commands run that do not say otherwise; absolute.
+        limits: How much of an output is shown.
+        timeout: Seconds that a command has by default.
+        max_timeout: Seconds that it can ask for.
+    """
+    facts = values(
+        shell=shell, info=info, directory=directory, limits=limits, timeout=timeout, max_timeout=max_timeout
+    )
+    return fill(load(_TEMPLATES[shell.kind]), facts, info.programs)
+
+
+def load(name: str) -> str:
+    """Read a template.
+
+    Args:
+        name: ``bash``, ``sh`` or ``powershell``.
+
+    Raises:
+        AnyshellError: There is none of that name, or the installation has lost it.
+    """
+    if name not in _NAMES:
+        raise AnyshellError(f"there is no description {name!r}; there are {', '.join(_NAMES)}")
+    # Inside the package once installed; at the top of a checkout, where an editable install leaves it. pkgutil
+    # reads from a zip as importlib.resources does, whose import alone takes 7 ms.
+    try:
+        data = pkgutil.get_data("anyshell", f"descriptions/{name}.md")
+    except OSError:
+        data = _from_checkout(name)
+    if data is None:
+        raise AnyshellError(
+            f"descriptions/{name}.md is missing from this installation of anyshell; install it again"
+        )
+    return data.decode()
+
+
+def _from_checkout(name: str) -> bytes | None:
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    try:
+        with open(os.path.join(top, "descriptions", f"{name}.md"), "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def programs() -> tuple[str, ...]:
+    """Every program that a template speaks of, in alphabetical order: what to ask a host for."""
+    found: set[str] = set()
+    for name in _NAMES:
+        for condition in _CONDITION.findall(load(name)):
+            for word in re.split(r"[ |]+", condition):
+                if "=" not in word:
+                    found.add(word.removeprefix("!"))
+    return tuple(sorted(found))
+
+
+def values(
+    *,
+    shell: ShellInfo,
+    info: HostInfo,
+    directory: str,
+    limits: OutputLimits,
+    timeout: float,
+    max_timeout: float,
+) -> dict[str, str]:
+    """Name every value that a template can use; the arguments are those of `describe`."""
+    return {
+        "KIND": shell.kind,
+        "SHELL": _shown(f"{shell.name} ({shell.path})"),
+        "DIRECTORY": _shown(directory),
+        "SYSTEM": info.os,
+        "OS": _shown(_system(info)),
+        "TIMEOUT_DEFAULT": f"{timeout:,g}",
+        "TIMEOUT_MAX": f"{max_timeout:,g}",
+        "OUTPUT_LIMIT": _bytes(limits.head + limits.tail),
+        "OUTPUT_HEAD": _bytes(limits.head),
+        "OUTPUT_TAIL": _bytes(limits.tail),
+        "LINE_LIMIT": f"{limits.max_line:,}",
+    }
+
+
+def fill(template: str, values: Mapping[str, str], programs: Collection[str]) -> str:
+    """Make the text of a template for one host.
+
+    Args:
+        template: See the top of this module.
+        values: What to put in; more than the template uses is fine. A value is never filled itself.
+        programs: What the host has.
+
+    Raises:
+        AnyshellError: A placeholder has no value, or is not one.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if not match[0].endswith("}") or match[1] not in values:
+            raise AnyshellError(f"a description asks for {match[0]}, and nothing fills that in")
+        return values[match[1]]
+
+    lines: list[str] = []
+    for line in template.splitlines():
+        condition = _CONDITION.match(line)
+        if condition is not None:
+            if not all(_holds(word, values, programs) for word in condition[1].split()):
+                continue
+            line = line[condition.end() :]
+        if line or (lines and lines[-1]):
+            lines.append(line)
+    return _PLACEHOLDER.sub(value, "\n".join(lines).strip()) + "\n"
+
+
+def _holds(word: str, values: Mapping[str, str], programs: Collection[str]) -> bool:
+    name, equals, wanted = word.partition("=")
+    if equals:
+        if name not in values:
+            raise AnyshellError(f"a description asks for {name}, and nothing says what that is")
+        return values[name] == wanted
+    if word.startswith("!"):
+        return word[1:] not in programs
+    return any(program in programs for program in word.split("|"))
+
+
+def _system(info: HostInfo) -> str:
+    """Name a host's system as a person would: ``Debian GNU/Linux 12 (Linux, x86_64, in docker)``."""
+    name = f"{info.name} {info.version}".strip() or _SYSTEMS[info.os]
+    details = [info.arch]
+    if _SYSTEMS[info.os] not in name.split():
+        details.insert(0, _SYSTEMS[info.os])
+    if info.wsl:
+        details.append("under WSL")
+    if info.container is not None:
+        details.append(f"in a {info.container} container")
+    return f"{name} ({', '.join(details)})"
+
+
+def _shown(text: str) -> str:
+    """Keep a host's own words on one line: a directory's name may hold line feeds, and instructions after them."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _bytes(count: int) -> str:
+    """Name a number of bytes without ever rounding it."""
+    for unit, size in (("MiB", 1024 * 1024), ("KiB", 1024)):
+        if count >= size and count % size == 0:
+            return f"{count // size:,} {unit}"
+    return f"{count:,} byte" if count == 1 else f"{count:,} bytes"

@@ -1,0 +1,113 @@
+"""Variables for commands that nobody watches: nothing waits for a person, nothing floods.
+
+Three rules chose them. A program does the work that it was told to, no more and no less: where it can either
+refuse to ask or take yes for an answer, it refuses. What only a person can answer fails at once, so that its
+message is read. And a variable is here only if its program documents it; the comment beside it says where.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Bare names, looked up on PATH: true and false are in /bin on one system, in /usr/bin on the next. git, ssh
+# and the pagers' callers all search PATH for them.
+_PAGER = "cat"
+
+# An editor that succeeds and changes nothing. What has a text already goes on with it (git merge, git rebase
+# --continue, kubectl edit), what needs one is left empty and aborts with a message of its own (git commit).
+# An editor that fails would break the first kind without helping the second.
+_EDITOR = "true"
+
+# Has no answer and says so at once.
+_NO_ANSWER = "false"
+
+_GUARDS: dict[str, str] = {
+    # Pagers. Each of these wins over PAGER in its program, so PAGER alone would not do.
+    "PAGER": _PAGER,  # environ(7), man(1), git(1), psql(1) and many more
+    "MANPAGER": _PAGER,  # man(1)
+    "GIT_PAGER": _PAGER,  # git-var(1)
+    "SYSTEMD_PAGER": _PAGER,  # systemctl(1), journalctl(1)
+    "BAT_PAGER": _PAGER,  # bat's README, "Using a different pager"
+    "DELTA_PAGER": _PAGER,  # delta's manual, "Environment variables"
+    "GH_PAGER": _PAGER,  # gh-environment(1)
+    "PSQL_PAGER": _PAGER,  # psql(1)
+    "AWS_PAGER": _PAGER,  # AWS CLI user guide, "Client-side pager"
+    # For who calls less by name: quit if it fits on one screen, pass colours through, leave the screen alone, and
+    # do not wait for RETURN because TERM is dumb.
+    "LESS": "-FRXd",  # less(1)
+    # Editors.
+    "EDITOR": _EDITOR,  # environ(7)
+    "VISUAL": _EDITOR,  # environ(7)
+    "GIT_EDITOR": _EDITOR,  # git-var(1); wins over core.editor
+    "GIT_SEQUENCE_EDITOR": _EDITOR,  # git-rebase(1), sequence.editor; git asks it before GIT_EDITOR
+    "GH_EDITOR": _EDITOR,  # gh-environment(1)
+    "KUBE_EDITOR": _EDITOR,  # kubectl edit --help
+    "HGEDITOR": _EDITOR,  # hg help environment
+    "SVN_EDITOR": _EDITOR,  # Subversion book, "Environment variables"
+    "SUDO_EDITOR": _EDITOR,  # sudo(8), sudoedit
+    # Passwords and host keys. A terminal is asked only where there is one, hence the *_REQUIRE.
+    "GIT_TERMINAL_PROMPT": "0",  # git(1)
+    "GIT_ASKPASS": _NO_ANSWER,  # git(1), gitcredentials(7)
+    "SSH_ASKPASS": _NO_ANSWER,  # ssh(1)
+    "SSH_ASKPASS_REQUIRE": "force",  # ssh(1), since OpenSSH 8.4: ask that program even if there is a terminal
+    "GCM_INTERACTIVE": "false",  # Git Credential Manager, docs/environment.md
+    # Package managers that ask.
+    "DEBIAN_FRONTEND": "noninteractive",  # debconf(7)
+    "APT_LISTCHANGES_FRONTEND": "none",  # apt-listchanges(1): it shows news in a pager otherwise
+    "NEEDRESTART_MODE": "l",  # needrestart(1), -r: list what should be restarted; do not ask, do not restart
+    "PIP_NO_INPUT": "1",  # pip's user guide, --no-input
+    "PDM_NON_INTERACTIVE": "1",  # pdm --help, --non-interactive
+    "npm_config_yes": "true",  # npm's configuration, yes: npx fetches what it was told to run
+    "COREPACK_ENABLE_DOWNLOAD_PROMPT": "0",  # Corepack's README, "Environment variables"
+    "COMPOSER_NO_INTERACTION": "1",  # Composer's CLI page, "Environment variables"
+    "HOMEBREW_NO_ASK": "1",  # brew(1), "Environment"; from Homebrew 6 on it asks before it installs
+    "PERL_MM_USE_DEFAULT": "1",  # ExtUtils::MakeMaker(3pm): questions take their default
+    "NG_CLI_ANALYTICS": "false",  # Angular CLI, "ng analytics": it asks for leave at the first run
+    # Clouds and hosting.
+    "TF_INPUT": "0",  # Terraform CLI, "Environment variables"
+    "GH_PROMPT_DISABLED": "1",  # gh-environment(1)
+    "GLAB_NO_PROMPT": "true",  # glab's README; NO_PROMPT, its old name, makes it print a warning
+    "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",  # gcloud topic configurations, core/disable_prompts: defaults are taken
+    "AWS_CLI_AUTO_PROMPT": "off",  # AWS CLI user guide, "Command prompting"
+    "COMPOSE_MENU": "false",  # Docker Compose, "Pre-defined environment variables": up listens to keys otherwise
+    "PLAYWRIGHT_HTML_OPEN": "never",  # Playwright, "Reporters": after a failure it serves a report otherwise
+}
+
+_CALM: dict[str, str] = {
+    # What a program takes its surroundings for.
+    "TERM": "dumb",  # terminfo(5): no cursor addressing, so no full-screen programs
+    # "true" rather than "1": Angular and others parse a boolean, the rest look whether it is set. Some tools
+    # become stricter under CI (pnpm and Yarn keep the lock file as it is); env={"CI": ""} undoes that.
+    "CI": "true",
+    "TF_IN_AUTOMATION": "1",  # Terraform CLI, "Environment variables": no advice on what to type next
+    "PYTHONUNBUFFERED": "1",  # python(1): output comes as it is printed, also that of a program being stopped
+    # Colour.
+    "NO_COLOR": "1",  # no-color.org
+    "CLICOLOR": "0",  # bixense.com/clicolors, ls(1) on macOS
+    "CARGO_TERM_COLOR": "never",  # The Cargo Book, "Environment variables"
+    "RUSTUP_TERM_COLOR": "never",  # The rustup book, "Environment variables"
+    "COMPOSE_ANSI": "never",  # Docker Compose, "Pre-defined environment variables"
+    # Progress and hints.
+    "PIP_PROGRESS_BAR": "off",  # pip install, --progress-bar
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # pip, --disable-pip-version-check
+    "UV_NO_PROGRESS": "1",  # uv, "Environment variables"
+    "npm_config_progress": "false",  # npm's configuration, progress
+    "npm_config_update_notifier": "false",  # npm's configuration, update-notifier
+    "YARN_ENABLE_PROGRESS_BARS": "false",  # Yarn's .yarnrc.yml, enableProgressBars
+    "CARGO_TERM_PROGRESS_WHEN": "never",  # The Cargo Book, "Configuration", term.progress.when
+    "RUSTUP_TERM_PROGRESS_WHEN": "never",  # The rustup book, "Environment variables"
+    "BUILDKIT_PROGRESS": "plain",  # docker buildx build, --progress
+    "AZURE_CORE_DISABLE_PROGRESS_BAR": "true",  # Azure CLI configuration, core.disable_progress_bar
+    "HOMEBREW_NO_ENV_HINTS": "1",  # brew(1), "Environment"
+    "GH_NO_UPDATE_NOTIFIER": "1",  # gh-environment(1)
+}
+
+NON_INTERACTIVE: Mapping[str, str] = MappingProxyType(_GUARDS | _CALM)
+"""Set for every command unless its environment is interactive; a caller's own variables win over it."""
+
+HANG_GUARDS: frozenset[str] = frozenset(_GUARDS)
+"""Of `NON_INTERACTIVE`, what keeps a command from waiting for a person. A model cannot set these."""

@@ -1,0 +1,180 @@
+"""bash, zsh and sh: how each is found, quoted for, and given a text to run.
+
+A command runs as ``SHELL -c -- TEXT NAME``: the last argument becomes ``$0``, and so the first word of the
+shell's own messages; without the ``--``, a text that begins with a dash would be options. On Linux one argument holds at most 128 KiB (MAX_ARG_STRLEN in execve(2)), so a long
+text travels in a file instead, and the argument carries a short text that reads and evaluates that file.
+
+What evaluating cannot hide, in long texts alone: a syntax error is reported as ``eval:`` where it would be
+``-c:``, zsh's own messages begin with ``(eval):`` instead of ``zsh:``, bash's ``set -x`` begins its lines with
+``++``, and a syntax error on the very first line is shown with the ``unset`` that we put before it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anyshell._types import ShellCandidate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from anyshell._types import ShellInfo, ShellKind
+
+LONGEST_ARGUMENT = 100 * 1024
+"""Bytes of a text that still travels as an argument; the rest of Linux's 128 KiB is left as a margin."""
+
+_END = "."
+"""Ends a text in a file. A command substitution drops trailing line feeds; behind this they are not trailing."""
+
+# Left bare because no shell here gives them a meaning. "=" is not among them: zsh takes "=ls" for the path of
+# ls, and a first word "A=b" would be an assignment.
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./-]+\Z")
+
+# Reserved words of POSIX, bash and zsh. Quoted, they are words like any other, also where a command begins.
+_RESERVED = frozenset(
+    {"case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while"}
+    | {"coproc", "function", "select", "time"}
+    | {"end", "foreach", "nocorrect", "repeat"}
+)
+
+_STARTUP = frozenset({"BASH_ENV", "ENV"})
+"""Variables that name a file which a shell would read before the command, or a shell started by the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a backend starts for one command.
+
+    Attributes:
+        argv: The shell and its arguments.
+        script: What the file named by ``ANYSHELL_SCRIPT`` must hold, byte for byte; ``None`` when `argv` holds
+            the command itself.
+    """
+
+    argv: tuple[str, ...]
+    script: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """A kind of shell, and everything that is particular to it.
+
+    Attributes:
+        kind: Its language; also the ``$0`` of the commands that it runs.
+        paths: Where it usually is, in the order of preference; a bare name is looked up on the host's PATH.
+        programs: Names under which a program speaks this language.
+        packages: Names of packages that bring it, for a message.
+        options: What comes before ``-c``.
+        probe: A text that prints ``anyshell <version>``, and nothing in a shell of another kind.
+        read: An expression that gives the content of the file named by ``ANYSHELL_SCRIPT``.
+        close: What closes that file when its path is ``/dev/fd/N``; empty when the shell cannot.
+        unset: Variables that must not reach the shell unless the caller sets them.
+    """
+
+    kind: ShellKind
+    paths: tuple[str, ...]
+    programs: tuple[str, ...]
+    packages: tuple[str, ...]
+    options: tuple[str, ...]
+    probe: str
+    read: str
+    close: str
+    unset: frozenset[str] = _STARTUP
+
+    def quote(self, text: str) -> str:
+        """Make any text one word of a command line, taken literally."""
+        if _PLAIN.match(text) and text not in _RESERVED:
+            return text
+        return "'" + text.replace("'", "'\\''") + "'"
+
+    def join(self, arguments: Iterable[str]) -> str:
+        """Make a command line of a program and its arguments, none of which the shell will interpret."""
+        return " ".join(map(self.quote, arguments))
+
+    def launch(self, info: ShellInfo, text: str) -> Launch:
+        """Say what to start so that a shell runs a text as its ``-c`` would.
+
+        Args:
+            info: The shell; its path is used as it is.
+            text: Without a NUL byte; of any size. An empty text is a command that succeeds.
+
+        Returns:
+            A script when the text is longer than `LONGEST_ARGUMENT`. Its file is read once, from its start, before
+            anything of the text runs. A shell that cannot read it says so and exits with 126.
+        """
+        if _size(text) <= LONGEST_ARGUMENT:
+            return Launch((info.path, *self.options, "-c", "--", text, self.kind))
+        return Launch((info.path, *self.options, "-c", "--", self._reader(), self.kind), text + _END)
+
+    def candidate(self, path: str) -> ShellCandidate:
+        """Make the probe for one path."""
+        return ShellCandidate(self.kind, path, (*self.options, "-c", self.probe))
+
+    def _reader(self) -> str:
+        # Everything stands on one line, before the first line of the text, so that line numbers stay right.
+        # The descriptor is closed and the variables are gone before the text begins, so that it finds what a
+        # plain -c would find. ANYSHELL_TEXT is never exported: no program is started while it is set.
+        return (
+            f'ANYSHELL_TEXT={self.read} || ANYSHELL_TEXT=; case $ANYSHELL_TEXT in "") '
+            'printf "%s\\n" "anyshell: the command could not be read from $ANYSHELL_SCRIPT" >&2; exit 126;; esac; '
+            f"{self.close}"
+            f'eval "unset ANYSHELL_SCRIPT ANYSHELL_TEXT; ${{ANYSHELL_TEXT%{_END}}}"'
+        )
+
+
+def _size(text: str) -> int:
+    """Count the bytes of a text, but only when it matters: a character has four at most."""
+    if len(text) * 4 <= LONGEST_ARGUMENT or len(text) > LONGEST_ARGUMENT:
+        return len(text)
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _places(name: str, *more: str) -> tuple[str, ...]:
+    return (f"/bin/{name}", f"/usr/bin/{name}", *more, name)
+
+
+BASH = Shell(
+    kind="bash",
+    paths=_places("bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash"),
+    programs=("bash",),
+    packages=("bash",),
+    # Neither matters to a plain -c. But bash reads ~/.bashrc for a -c whose stdin is a socket, as it is below
+    # rshd, and Debian's also below sshd.
+    options=("--norc", "--noprofile"),
+    probe='case ${BASH_VERSION-} in ?*) printf "anyshell %s\\n" "${BASH_VERSION%%(*}";; esac',
+    read='$(<"$ANYSHELL_SCRIPT")',
+    # A number before "<" must stand there literally, hence the eval; bash 3.2 of macOS has no {NAME}<&-.
+    close='case $ANYSHELL_SCRIPT in /dev/fd/*) eval "exec ${ANYSHELL_SCRIPT##*/}<&-";; esac; ',
+)
+
+ZSH = Shell(
+    kind="zsh",
+    paths=_places("zsh", "/usr/local/bin/zsh", "/opt/homebrew/bin/zsh"),
+    programs=("zsh",),
+    packages=("zsh",),
+    # -f leaves out every startup file but /etc/zshenv, which no option can (zsh(1), STARTUP/SHUTDOWN FILES).
+    options=("-f",),
+    probe='case ${ZSH_VERSION-} in ?*) printf "anyshell %s\\n" "$ZSH_VERSION";; esac',
+    read='$(<"$ANYSHELL_SCRIPT")',
+    # zsh takes a single digit before "<"; a larger number would be the name of a program to exec.
+    close=(
+        "case $ANYSHELL_SCRIPT in "
+        "/dev/fd/*) ANYSHELL_SCRIPT=${ANYSHELL_SCRIPT##*/}; exec {ANYSHELL_SCRIPT}<&-;; esac; "
+    ),
+)
+
+SH = Shell(
+    kind="sh",
+    paths=_places("sh"),
+    programs=("sh", "dash", "ash"),
+    packages=("dash",),
+    options=(),
+    # Most have no version to tell. It is printed, not echoed from an argument: a stub cannot answer by luck.
+    probe='printf "anyshell %s\\n" ""',
+    read='$(command -p cat "$ANYSHELL_SCRIPT")',
+    # POSIX promises nothing above descriptor 9, and dash takes a larger number for the name of a program. The
+    # file stays open, read-only and unknown to the command.
+    close="",
+)
