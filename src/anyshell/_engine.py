@@ -1,0 +1,331 @@
+"""The one room where a process is awaited, timed, drained and stopped.
+
+The order is the point: wait for the exit first, then drain within a bound, then close. Waiting for the end of
+the output first is the common mistake: whatever a command leaves in the background holds the pipe, and the
+call hangs for as long as that lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from ._types import ExitStatus, Outcome
+from .output import Pump
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
+
+    from anyio.abc import ByteSendStream
+
+    from ._types import Channel, LeftBehind, ProcessInfo, Spawn, Status
+    from .abc import Backend, Process
+    from .output import OutputBuilder
+
+T = TypeVar("T")
+
+DRAIN = 0.1
+"""Seconds that what outlives a command has to end by itself before it counts as left behind."""
+
+LEFT_BEHIND_GRACE = 0.2
+"""Seconds between the request to end and the kill, for what was left behind."""
+
+KILL_BOUND = 0.4
+"""Seconds in which a kill must be seen to have worked; after that the outcome is ``lost``."""
+
+KILL_AGAIN = 0.02
+"""Seconds after which what still lives is looked for and killed again: one pass misses who forks meanwhile."""
+
+
+class Control:
+    """Ends a run early from another task. The run then gives an outcome, ``cancelled``, and does not raise."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.hurry = asyncio.Event()
+        self._clock: asyncio.Timeout | None = None
+
+    def cancel(self) -> None:
+        """Ask for the end. Returns at once; the run itself comes back when its tree is gone.
+
+        A second call skips the grace.
+        """
+        if self.requested:
+            self.hurry.set()
+        self.requested = True
+        if self._clock is not None:
+            self._clock.reschedule(0)
+
+    @contextmanager
+    def ends(self, clock: asyncio.Timeout) -> Iterator[None]:
+        """Meanwhile, let the time of a clock be over when the end is asked for. For the run alone."""
+        self._clock = clock
+        if self.requested:
+            clock.reschedule(0)
+        try:
+            yield
+        finally:
+            self._clock = None
+
+
+async def run(
+    backend: Backend,
+    spawn: Spawn,
+    *,
+    output: OutputBuilder,
+    stderr: OutputBuilder | None = None,
+    stdin: bytes | AsyncIterable[bytes] | None = None,
+    timeout: float | None = None,
+    grace: float = 2.0,
+    left_behind: LeftBehind = "stop",
+    listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
+    control: Control | None = None,
+) -> Outcome:
+    """Run one program to its end, whatever that end is, and leave nothing of it behind unsaid.
+
+    Args:
+        backend: Where it runs.
+        spawn: What is started.
+        output: Takes stdout, or both channels.
+        stderr: Takes stderr, if `spawn` splits the channels.
+        stdin: Written to the program, if `spawn` asks for a pipe; end-of-file follows.
+        timeout: Seconds for everything: starting, running, draining. ``None`` is no bound.
+        grace: Seconds between the request to end and the kill.
+        left_behind: What becomes of processes that outlive the program.
+        listener: Hears every piece of output and is awaited.
+        control: Ends the run early.
+
+    Raises:
+        InvalidCommand, SpawnError: From the backend: nothing was started.
+        asyncio.CancelledError: After the tree is gone.
+    """
+    began = time.monotonic()
+    control = control or Control()
+    clock = asyncio.timeout_at(None if timeout is None else asyncio.get_running_loop().time() + timeout)
+    process: Process | None = None
+    reading: _Reading | None = None
+    ended: ExitStatus | None = None
+    survivors: Sequence[ProcessInfo] = ()
+    try:
+        try:
+            async with clock:
+                with control.ends(clock):
+                    process = await backend.spawn(spawn)
+                    reading = _Reading(process, output, stderr, listener, stdin)
+                    ended = await process.wait()
+                    survivors = await _settle(process, reading)
+        except TimeoutError:
+            if not clock.expired():
+                raise  # a backend's own
+        if process is None or reading is None:
+            return Outcome(status=_early(control), duration=time.monotonic() - began, started=False)
+        alive: Sequence[ProcessInfo] = ()
+        if ended is None:
+            alive = survivors = await _to_the_end(_Stop(process, grace, control.hurry))
+            reading.hurry()
+        elif survivors and left_behind == "stop":
+            alive = await _to_the_end(_Stop(process, LEFT_BEHIND_GRACE, control.hurry))
+        elif survivors:
+            alive = survivors
+        await reading.finish()
+        if survivors and left_behind == "keep" and ended is not None:
+            await process.release()
+        status, ended = await _status(process, ended, alive, control)
+        return Outcome(
+            status=status,
+            exit_code=ended.code,
+            signal=ended.signal,
+            output=output.finish(),
+            stderr=None if stderr is None else stderr.finish(),
+            duration=time.monotonic() - began,
+            left_behind=_fates(survivors, alive),
+        )
+    except asyncio.CancelledError:
+        if process is not None:
+            await _to_the_end(_Stop(process, grace, control.hurry))
+        raise
+    finally:
+        if reading is not None:
+            reading.cancel()
+        if process is not None:
+            await process.aclose()
+        output.close()
+        if stderr is not None:
+            stderr.close()
+
+
+def _early(control: Control) -> Status:
+    return "cancelled" if control.requested else "timed_out"
+
+
+async def _status(
+    process: Process, ended: ExitStatus | None, alive: Sequence[ProcessInfo], control: Control
+) -> tuple[Status, ExitStatus]:
+    if ended is not None:
+        return ("lost" if ended == ExitStatus() else "exited"), ended
+    with anyio.move_on_after(DRAIN):
+        ended = await process.wait()
+    return ("lost" if alive or ended is None else _early(control)), ended or ExitStatus()
+
+
+def _fates(survivors: Sequence[ProcessInfo], alive: Sequence[ProcessInfo]) -> tuple[ProcessInfo, ...]:
+    """What was left behind, each with whether it lives: also those that turned up while stopping."""
+    living = {(info.pid, info.started) for info in alive}
+    ended = [info.ended() for info in survivors if (info.pid, info.started) not in living]
+    return (*ended, *alive)
+
+
+async def _settle(process: Process, reading: _Reading) -> Sequence[ProcessInfo]:
+    """After the exit: take the rest of the output, and see who is still there when that should be over."""
+    began = time.monotonic()
+    await reading.wait(DRAIN)
+    survivors = await process.survivors()
+    if survivors:
+        with anyio.move_on_at(began + DRAIN):
+            await process.wait_gone()
+        survivors = await process.survivors()
+    while reading.held_up:  # not the program's delay but the listener's: bounded by the timeout alone
+        await reading.wait(DRAIN)
+    return survivors
+
+
+class _Reading:
+    """The tasks that carry a process's output, and its input."""
+
+    def __init__(
+        self,
+        process: Process,
+        output: OutputBuilder,
+        stderr: OutputBuilder | None,
+        listener: Callable[[Channel, bytes], Awaitable[None]] | None,
+        stdin: bytes | AsyncIterable[bytes] | None,
+    ) -> None:
+        self._pumps = [Pump(process.stdout, output, "stdout", listener)]
+        if process.stderr is not None and stderr is not None:
+            self._pumps.append(Pump(process.stderr, stderr, "stderr", listener))
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(pump.run()) for pump in self._pumps]
+        self._feeding = (
+            None if process.stdin is None else loop.create_task(_feed(process.stdin, stdin or b""))
+        )
+
+    @property
+    def held_up(self) -> bool:
+        """Whether a listener is what keeps output from coming."""
+        return any(pump.held_up for pump in self._pumps)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for the end of all output, at most so long."""
+        pending = [task for task in self._tasks if not task.done()]
+        if pending:
+            await asyncio.wait(pending, timeout=seconds)
+
+    def hurry(self) -> None:
+        """Stop waiting for a listener that holds output up; what it does not hear is counted all the same."""
+        for pump in self._pumps:
+            if pump.held_up:
+                pump.mute()
+
+    async def finish(self) -> None:
+        """Take what is still to be had of the output."""
+        await self.wait(DRAIN)
+        if self.held_up:
+            self.hurry()
+            await self.wait(DRAIN)
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    def cancel(self) -> None:
+        """End every task that still runs."""
+        for task in self._tasks:
+            task.cancel()
+        if self._feeding is not None:
+            self._feeding.cancel()
+
+
+async def _feed(stdin: ByteSendStream, data: bytes | AsyncIterable[bytes]) -> None:
+    try:
+        if isinstance(data, bytes):
+            await stdin.send(data)
+        else:
+            async for piece in data:
+                await stdin.send(piece)
+        await stdin.aclose()
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # it ended without reading everything; that is its right
+
+
+class _Stop:
+    """Ends a tree: ask, wait for the grace, kill until nothing lives.
+
+    Called again, or hurried, it goes on with the kill.
+    """
+
+    def __init__(self, process: Process, grace: float, hurry: asyncio.Event) -> None:
+        self._process = process
+        self._grace = grace
+        self.hurry = hurry
+
+    async def __call__(self) -> Sequence[ProcessInfo]:
+        """Return what could not be ended."""
+        if self._grace > 0 and not self.hurry.is_set():
+            await self._process.send_signal("terminate")
+            gone = asyncio.ensure_future(self._process.wait_gone())
+            hurried = asyncio.ensure_future(self.hurry.wait())
+            try:
+                await asyncio.wait([gone, hurried], timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                gone.cancel()
+                hurried.cancel()
+        give_up = time.monotonic() + KILL_BOUND
+        while (alive := await self._process.survivors()) and time.monotonic() < give_up:
+            await self._process.send_signal("kill")
+            with anyio.move_on_after(KILL_AGAIN):
+                await self._process.wait_gone()
+        return alive
+
+
+async def _to_the_end(stop: _Stop) -> Sequence[ProcessInfo]:
+    """Stop a tree and be sure of it, whatever cancels us meanwhile; every cancellation skips the grace.
+
+    Raises:
+        asyncio.CancelledError: It was cancelled meanwhile. The tree is gone all the same.
+    """
+    while True:
+        task = asyncio.ensure_future(stop())
+        cancelled = await outlast(task, stop.hurry.set)
+        if cancelled is not None:
+            stop.hurry.set()
+        if not task.cancelled():  # asyncio.run() cancels every task when it ends, this one too: begin anew
+            break
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
+
+
+async def outlast(task: asyncio.Task[T], on_cancel: Callable[[], object]) -> asyncio.CancelledError | None:
+    """Wait until a task is done, whatever cancels us meanwhile.
+
+    anyio's shield alone does not do: it holds off anyio's cancel scopes, but not a second ``Task.cancel()``.
+
+    Args:
+        task: What is waited for; it is not cancelled by us.
+        on_cancel: Called for every cancellation that arrives.
+
+    Returns:
+        The last cancellation, for the caller to raise when it has cleaned up.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+                on_cancel()
+    return cancelled

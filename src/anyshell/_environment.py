@@ -1,0 +1,385 @@
+"""An environment: one host, one shell, one directory, and what can be run there."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from . import _descriptions, _engine, shells
+from ._exceptions import AnyshellError, InvalidCommand
+from ._files import HostFiles
+from ._stream import Listener, Stream
+from ._types import (
+    Command,
+    HostInfo,
+    HostQuery,
+    LeftBehind,
+    Outcome,
+    OutputLimits,
+    ShellInfo,
+    Spawn,
+    check_seconds,
+)
+from ._variables import NON_INTERACTIVE
+from .backends import connect
+from .output import ArtifactStore, OutputBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Awaitable, Generator, Mapping, Sequence
+    from os import PathLike
+    from types import TracebackType
+
+    from ._types import OperatingSystem, ProcessInfo
+    from .abc import Backend
+
+GRACE = 2.0
+"""Seconds that a command has, by default, between the request to end and the kill."""
+
+
+class Environment:
+    """One host with a shell: where commands run and files are.
+
+    Made by `detect`. Entered with ``async with``, it owns what it starts and leaves nothing running behind it.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        info: HostInfo,
+        shell: ShellInfo,
+        *,
+        directory: str,
+        interactive: bool,
+        limits: OutputLimits,
+        artifacts: ArtifactStore | None,
+    ) -> None:
+        self._backend = backend
+        self._info = info
+        self._shell = shell
+        self._directory = directory
+        self._interactive = interactive
+        self._limits = limits
+        self._artifacts = artifacts
+        self._entered = False
+        self._files = HostFiles(backend.files, info, directory)
+
+    @staticmethod
+    def detect(
+        host_or_backend: str | Backend | None = None,
+        *,
+        shell: str | None = None,
+        cwd: str | PathLike[str] | None = None,
+        interactive: bool = False,
+        limits: OutputLimits | None = None,
+        artifacts: ArtifactStore | Literal["default"] | None = "default",
+    ) -> Detection:
+        """Find out what a host is and which shell it has.
+
+        Use ``async with Environment.detect() as env:``; awaited instead, the environment offers its facts,
+        `run` and `files`.
+
+        Args:
+            host_or_backend: ``None`` or ``"local"`` for this machine, or a backend of your own, which stays
+                yours to close.
+            shell: A kind (``bash``, ``zsh``, ``sh``) or a path on the host. Otherwise ``ANYSHELL_SHELL``, then
+                the first of bash and sh that answers.
+            cwd: Where commands run; relative to the host's own directory. Default: the process's at this
+                moment, locally.
+            interactive: Leave the host's pager, editor, prompt, colour and progress variables as they are.
+                Otherwise they are set so that nothing hangs waiting for a person.
+            limits: How much of an output becomes text.
+            artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
+
+        Raises:
+            ShellNotFound: When entered or awaited: no usable shell.
+            InvalidCommand: An unknown kind of shell, or a directory that is none.
+            BackendUnavailable: No backend for that host.
+        """
+        return Detection(
+            host_or_backend,
+            shell=shell,
+            cwd=cwd,
+            interactive=interactive,
+            limits=limits or OutputLimits(),
+            artifacts=ArtifactStore() if artifacts == "default" else artifacts,
+        )
+
+    @property
+    def info(self) -> HostInfo:
+        """Everything that is known of the host."""
+        return self._info
+
+    @property
+    def os(self) -> OperatingSystem:
+        """The host's system: ``linux``, ``macos`` or ``windows``."""
+        return self._info.os
+
+    @property
+    def arch(self) -> str:
+        """The host's architecture, such as ``x86_64``."""
+        return self._info.arch
+
+    @property
+    def shell(self) -> ShellInfo:
+        """The shell that runs commands: its kind, path and version."""
+        return self._shell
+
+    @property
+    def host(self) -> str:
+        """What a person calls the host."""
+        return self._backend.name
+
+    @property
+    def directory(self) -> str:
+        """Where commands run that do not say otherwise; absolute, on the host."""
+        return self._directory
+
+    @property
+    def interactive(self) -> bool:
+        """Whether the host's pager, editor, prompt, colour and progress variables are left as they are."""
+        return self._interactive
+
+    @property
+    def limits(self) -> OutputLimits:
+        """How much of an output becomes text."""
+        return self._limits
+
+    @property
+    def files(self) -> HostFiles:
+        """The host's files."""
+        return self._files
+
+    @property
+    def description(self) -> str:
+        """What a model should know of this host's shell: the description that belongs to it, filled in."""
+        return _descriptions.describe(
+            shell=self._shell, info=self._info, directory=self._directory, limits=self._limits
+        )
+
+    async def run(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        grace: float = GRACE,
+        left_behind: LeftBehind = "stop",
+        split_stderr: bool = False,
+    ) -> Outcome:
+        """Run a command in a fresh shell and wait for its end.
+
+        Args:
+            command: Text in the shell's own language, of any size.
+            cwd: Where it runs; relative to `directory`. Must be there.
+            env: Variables set over everything else.
+            stdin: What it reads, whole or as it comes; by default end-of-file at once.
+            timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
+            grace: Seconds between the request to end and the kill; it ends when the tree does.
+            left_behind: What becomes of processes that outlive the command: ``stop`` ends them; ``keep`` lets
+                them go on, their output thrown away from then on. They are named in the outcome either way.
+            split_stderr: Two texts. Otherwise one, in which both channels are in true order.
+
+        Returns:
+            What became of it. A non-zero exit, a timeout and a truncation are values here.
+
+        Raises:
+            InvalidCommand: Bad input, before anything was started; the message names the culprit.
+            SpawnError: The shell could not be started.
+            asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
+        """
+        request = _request(command, cwd, env, stdin)
+        return await self._run(
+            request, timeout=timeout, grace=grace, left_behind=left_behind, split_stderr=split_stderr
+        )
+
+    def stream(
+        self,
+        command: str,
+        *,
+        by: Literal["lines", "chunks"] = "lines",
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        grace: float = GRACE,
+        left_behind: LeftBehind = "stop",
+        split_stderr: bool = False,
+    ) -> Stream:
+        """Run a command and see its output as it comes.
+
+        ``async with env.stream("make") as events:``, then ``async for event in events``, then
+        ``events.outcome``. Leaving early stops the command. A slow reader slows the command down.
+
+        `by` says what an event is: a cleaned line, or a piece of output as it was written. Every other argument
+        is that of `run`.
+
+        Raises:
+            InvalidCommand: Bad input. What the host must say, such as a missing directory, is raised by the
+                first event.
+            AnyshellError: The environment was not entered with ``async with``.
+        """
+        self._require_entered("stream")
+        request = _request(command, cwd, env, stdin)
+
+        def start(listener: Listener, control: _engine.Control) -> Awaitable[Outcome]:
+            return self._run(
+                request,
+                timeout=timeout,
+                grace=grace,
+                left_behind=left_behind,
+                split_stderr=split_stderr,
+                listener=listener,
+                control=control,
+            )
+
+        return Stream(start, by=by)
+
+    async def orphans(self) -> Sequence[ProcessInfo]:
+        """Processes on the host whose anyshell was killed before it could stop them."""
+        return await self._backend.orphans()
+
+    async def _run(
+        self,
+        request: Command,
+        *,
+        timeout: float | None,
+        grace: float,
+        left_behind: LeftBehind,
+        split_stderr: bool,
+        listener: Listener | None = None,
+        control: _engine.Control | None = None,
+    ) -> Outcome:
+        check_seconds("timeout", timeout)
+        check_seconds("grace", grace, zero=True)
+        return await _engine.run(
+            self._backend,
+            self._spawn(request, split_stderr=split_stderr),
+            output=self._builder(),
+            stderr=self._builder() if split_stderr else None,
+            stdin=request.stdin,
+            timeout=timeout,
+            grace=grace,
+            left_behind=left_behind,
+            listener=listener,
+            control=control,
+        )
+
+    def _spawn(self, request: Command, *, split_stderr: bool) -> Spawn:
+        directory = self._info.resolve(request.cwd, self._directory)
+        dialect = shells.SHELLS[self._shell.kind]
+        launch = dialect.launch(self._shell, request.text)
+        env = {} if self._interactive else dict(NON_INTERACTIVE)
+        env["SHELL"] = self._shell.path
+        env["PWD"] = directory  # a shell believes it only if it names its directory; it keeps a link's name
+        env.update(request.env)
+        return Spawn(
+            argv=launch.argv,
+            script=launch.script,
+            cwd=directory,
+            env=env,
+            unset=dialect.unset,
+            stdin=request.stdin is not None,
+            split_stderr=split_stderr,
+        )
+
+    def _builder(self) -> OutputBuilder:
+        limits = self._limits
+        return OutputBuilder(
+            head=limits.head, tail=limits.tail, max_line=limits.max_line, artifacts=self._artifacts
+        )
+
+    def _require_entered(self, method: str) -> None:
+        if not self._entered:
+            raise AnyshellError(
+                f"{method}() starts what somebody must stop: use 'async with Environment.detect() as env'"
+            )
+
+
+def _request(
+    command: str,
+    cwd: str | PathLike[str] | None,
+    env: Mapping[str, str] | None,
+    stdin: bytes | str | AsyncIterable[bytes] | None,
+) -> Command:
+    return Command(
+        text=command,
+        cwd=None if cwd is None else os.fspath(cwd),
+        env={} if env is None else dict(env),
+        stdin=stdin.encode() if isinstance(stdin, str) else stdin,
+    )
+
+
+class Detection:
+    """A detection that has not begun: await it, or enter it with ``async with``."""
+
+    def __init__(
+        self,
+        host_or_backend: str | Backend | None,
+        *,
+        shell: str | None,
+        cwd: str | PathLike[str] | None,
+        interactive: bool,
+        limits: OutputLimits,
+        artifacts: ArtifactStore | None,
+    ) -> None:
+        self._owned = host_or_backend is None or isinstance(host_or_backend, str)
+        self._host_or_backend = host_or_backend
+        self._shell = shell
+        self._cwd = None if cwd is None else os.fspath(cwd)
+        self._interactive = interactive
+        self._limits = limits
+        self._artifacts = artifacts
+        self._backend: Backend | None = None
+
+    def __await__(self) -> Generator[object, object, Environment]:
+        return self._detect().__await__()
+
+    async def __aenter__(self) -> Environment:
+        environment = await self._detect()
+        environment._entered = True
+        return environment
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owned and self._backend is not None:
+            with anyio.CancelScope(shield=True):
+                await self._backend.aclose()
+
+    async def _detect(self) -> Environment:
+        backend = self._host_or_backend
+        if backend is None or isinstance(backend, str):
+            backend = connect(backend)
+        self._backend = backend
+        wished = os.environ.get("ANYSHELL_SHELL") or None
+        request = self._shell or wished
+        source = "shell" if self._shell else "ANYSHELL_SHELL"
+        query = HostQuery(programs=_descriptions.programs(), shells=shells.candidates(request, source=source))
+        info = await backend.info(query)
+        if info.shell is None:
+            raise shells.not_found(request, info.shells_tried)
+        directory = info.resolve(self._cwd)
+        if self._cwd is not None:
+            await _check_directory(backend, directory)
+        return Environment(
+            backend,
+            info,
+            info.shell,
+            directory=directory,
+            interactive=self._interactive,
+            limits=self._limits,
+            artifacts=self._artifacts,
+        )
+
+
+async def _check_directory(backend: Backend, path: str) -> None:
+    try:
+        stat = await backend.files.stat(path)
+    except OSError as error:
+        raise InvalidCommand(f"cwd {path!r} cannot be used: {error.strerror}") from error
+    if stat.kind != "directory":
+        raise InvalidCommand(f"cwd {path!r} is not a directory")

@@ -1,0 +1,123 @@
+"""A command's output as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from ._engine import Control, outlast
+from ._exceptions import AnyshellError
+from ._types import Channel, Outcome, OutputEvent
+from .output import Line, LineDecoder, TextDecoder
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+Listener = Callable[[Channel, bytes], Awaitable[None]]
+
+WAITING_PIECES = 16
+"""Pieces of output, of at most 64 KiB each, that wait for a slow reader before the command is slowed down."""
+
+
+class Stream:
+    """Iterates over the output of a command that runs; afterwards it has the command's outcome.
+
+    Leaving the ``async with`` before the end stops the command; its outcome is then ``cancelled``.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Listener, Control], Awaitable[Outcome]],
+        *,
+        by: Literal["lines", "chunks"] = "lines",
+    ) -> None:
+        self._run = run
+        self._control = Control()
+        self._decode = _Lines() if by == "lines" else _Chunks()
+        self._send, self._receive = anyio.create_memory_object_stream[tuple[Channel, bytes]](WAITING_PIECES)
+        self._task: asyncio.Task[Outcome] | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the command.
+
+        Raises:
+            AnyshellError: It still runs: iterate to the end, or leave the ``async with``, first.
+        """
+        if self._task is None or not self._task.done():
+            raise AnyshellError(
+                "the command has no outcome yet: iterate to the end or leave the 'async with' first"
+            )
+        return self._task.result()
+
+    def cancel(self) -> None:
+        """Ask the command to end. Events go on until it has; the outcome is then ``cancelled``."""
+        self._control.cancel()
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.ensure_future(self._produce())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        task = self._task
+        self._control.cancel()
+        self._receive.close()
+        cancelled = await outlast(task, task.cancel)
+        if error is None and not task.cancelled() and (failure := task.exception()) is not None:
+            raise failure
+        if cancelled is not None:
+            raise cancelled
+
+    async def __aiter__(self) -> AsyncIterator[OutputEvent]:
+        assert self._task is not None, "iterate inside 'async with'"
+        async for channel, data in self._receive:
+            for event in self._decode.feed(channel, data):
+                yield event
+        for event in self._decode.flush():
+            yield event
+        await self._task
+
+    async def _produce(self) -> Outcome:
+        with self._send:
+            return await self._run(self._tell, self._control)
+
+    async def _tell(self, channel: Channel, data: bytes) -> None:
+        await self._send.send((channel, data))
+
+
+class _Chunks:
+    def __init__(self) -> None:
+        self._decoders: dict[Channel, TextDecoder] = {}
+
+    def feed(self, channel: Channel, data: bytes) -> list[OutputEvent]:
+        decoder = self._decoders.setdefault(channel, TextDecoder())
+        return [OutputEvent(channel=channel, data=data, text=decoder.decode(data))]
+
+    def flush(self) -> list[OutputEvent]:
+        rest = [(channel, decoder.flush()) for channel, decoder in self._decoders.items()]
+        return [OutputEvent(channel=channel, data=b"", text=text) for channel, text in rest if text]
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._decoders: dict[Channel, LineDecoder] = {}
+
+    def feed(self, channel: Channel, data: bytes) -> list[OutputEvent]:
+        decoder = self._decoders.setdefault(channel, LineDecoder())
+        return [_event(channel, line) for line in decoder.feed(data)]
+
+    def flush(self) -> list[OutputEvent]:
+        return [
+            _event(channel, line) for channel, decoder in self._decoders.items() for line in decoder.flush()
+        ]
+
+
+def _event(channel: Channel, line: Line) -> OutputEvent:
+    return OutputEvent(channel=channel, data=line.data, text=line.text, complete=line.complete)

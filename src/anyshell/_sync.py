@@ -1,0 +1,195 @@
+"""The blocking front: one event loop in one thread, behind `anyshell.run`.
+
+It is no second tree of code: whatever blocks here awaits the same `Environment.run` there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import os
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from ._environment import GRACE, Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from ._types import LeftBehind, Outcome
+
+T = TypeVar("T")
+
+_EXIT_SECONDS = 5.0
+"""How long the end of the interpreter waits for commands of other threads to be stopped."""
+
+
+class Front:
+    """Runs coroutines for threads that block. The thread begins with the first call and ends with `close`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._environments: dict[tuple[str | None, bool], asyncio.Task[Environment]] = {}
+
+    def call(self, make: Callable[[], Coroutine[object, object, T]]) -> T:
+        """Run a coroutine to its end and return what it returns.
+
+        An interrupt (Ctrl-C) cancels it, waits until it has cleaned up, and is then raised; a second one
+        hurries it.
+        """
+        loop = self._started()
+        result: concurrent.futures.Future[T] = concurrent.futures.Future()
+        task: asyncio.Task[T] | None = None
+        cancels = 0
+
+        def start() -> None:
+            nonlocal task
+            task = loop.create_task(make())
+            task.add_done_callback(lambda done: _copy(done, result))
+            for _ in range(cancels):
+                task.cancel()
+
+        def cancel() -> None:
+            if task is not None:
+                task.cancel()
+
+        loop.call_soon_threadsafe(start)
+        interrupt: BaseException | None = None
+        while True:
+            try:
+                value = result.result()
+            except BaseException as error:  # noqa: BLE001 - it is raised below; KeyboardInterrupt is the point
+                if result.done():
+                    raise interrupt or error from None
+                interrupt = error
+                cancels += 1
+                loop.call_soon_threadsafe(cancel)
+            else:
+                if interrupt is not None:
+                    raise interrupt
+                return value
+
+    async def environment(self, shell: str | None, *, interactive: bool) -> Environment:
+        """The environment of this machine with a shell, detected once. For coroutines that `call` runs."""
+        key = (shell or os.environ.get("ANYSHELL_SHELL"), interactive)
+        task = self._environments.get(key)
+        if task is None:
+            task = self._environments[key] = asyncio.ensure_future(
+                _detect(shell=key[0], interactive=interactive)
+            )
+        try:
+            return await asyncio.shield(task)
+        except BaseException:
+            if task.done() and (task.cancelled() or task.exception() is not None):
+                self._environments.pop(key, None)  # a failure is told, not kept: it may be mended
+            raise
+
+    def close(self) -> None:
+        """Stop every command that runs, and the thread."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+            self._environments = {}
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(_EXIT_SECONDS)
+
+    def forget(self) -> None:
+        """Begin anew in a forked child, which has neither the thread nor a usable loop."""
+        self._lock = threading.Lock()
+        self._loop = self._thread = None
+        self._environments = {}
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=_serve, args=(self._loop,), name="anyshell", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=_EXIT_SECONDS))
+    finally:
+        loop.close()
+
+
+def _copy(task: asyncio.Task[T], result: concurrent.futures.Future[T]) -> None:
+    if task.cancelled():
+        result.set_exception(concurrent.futures.CancelledError())
+    elif (error := task.exception()) is not None:
+        result.set_exception(error)
+    else:
+        result.set_result(task.result())
+
+
+async def _detect(*, shell: str | None, interactive: bool) -> Environment:
+    return await Environment.detect(shell=shell, interactive=interactive)
+
+
+_front = Front()
+atexit.register(_front.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_front.forget)
+
+
+def run(
+    command: str,
+    *,
+    shell: str | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | str | None = None,
+    timeout: float | None = None,
+    grace: float = GRACE,
+    left_behind: LeftBehind = "stop",
+    split_stderr: bool = False,
+    interactive: bool = False,
+) -> Outcome:
+    """Run a command on this machine in a fresh shell and wait for its end, blocking like `subprocess.run`.
+
+    May be called from any thread, also several at once; they share one event loop in one thread. That thread
+    is begun by the first call and ended with the interpreter, and whatever runs then is stopped. Inside
+    a coroutine use `Environment.run`: this blocks the loop.
+
+    `shell` and `interactive` are those of `Environment.detect`, every other argument is that of `Environment.run`;
+    a relative `cwd` resolves against the process's directory at this moment.
+
+    Returns:
+        What became of it. A non-zero exit, a timeout and a truncation are values here.
+
+    Raises:
+        InvalidCommand: Bad input, before anything was started; the message names the culprit.
+        ShellNotFound: No usable shell.
+        SpawnError: The shell could not be started.
+        KeyboardInterrupt: After the whole tree is gone.
+    """
+    here = os.getcwd()  # now, in this thread: the loop's own notion may be of another moment
+
+    async def runs() -> Outcome:
+        environment = await _front.environment(shell, interactive=interactive)
+        return await environment.run(
+            command,
+            cwd=environment.info.resolve(None if cwd is None else os.fspath(cwd), here),
+            env=env,
+            stdin=stdin,
+            timeout=timeout,
+            grace=grace,
+            left_behind=left_behind,
+            split_stderr=split_stderr,
+        )
+
+    return _front.call(runs)

@@ -1,0 +1,398 @@
+r"""Scripted doubles: a backend whose programs do what a test says, when it says so.
+
+For tests of code that uses anyshell, and for anyshell's own. They keep the contract that every backend keeps::
+
+    backend = FakeBackend({"make": Script(stdout=[b"ok\n"]), "deploy": Script(exit=None)})
+    async with Environment.detect(backend) as env:
+        outcome = await env.run("make")            # exits with 0
+        outcome = await env.run("deploy", timeout=0.1)  # runs until it is stopped
+
+Nothing here starts a process or touches a file of the machine.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import posixpath
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream
+
+from ._exceptions import InvalidCommand, SpawnError
+from ._types import ExitStatus, FileStat, HostInfo, HostQuery, ProcessInfo, ShellInfo, Signal, Spawn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .abc import Backend, Files, Process
+
+EVERY_SIGNAL: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill"})
+
+_SIGNAL_NAMES: Mapping[Signal, str] = {"interrupt": "SIGINT", "terminate": "SIGTERM", "kill": "SIGKILL"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What a fake program does.
+
+    Attributes:
+        stdout: Pieces that it prints at once.
+        stderr: Pieces that it prints there at once; after those of stdout when the channels are one.
+        exit: How it ends by itself, at once; ``None`` when it runs until a signal or `FakeProcess.exit`.
+        echo: Whether it prints what it reads, and ends when that does, like ``cat``.
+        heeds: Signals that end it. A kill always does.
+        leaves: How many children outlive it; they heed what it heeds.
+        error: Why it cannot be started.
+    """
+
+    stdout: Sequence[bytes] = ()
+    stderr: Sequence[bytes] = ()
+    exit: ExitStatus | None = field(default_factory=lambda: ExitStatus(code=0))
+    echo: bool = False
+    heeds: frozenset[Signal] = EVERY_SIGNAL
+    leaves: int = 0
+    error: str | None = None
+
+
+class FakeStream(ByteReceiveStream):
+    """Bytes that a test hands out."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._ended = False
+        self._closed = False
+        self._changed = anyio.Event()
+
+    def feed(self, data: bytes) -> None:
+        """Make bytes available."""
+        if data and not self._ended:
+            self._pieces.append(data)
+        self._notify()
+
+    def end(self) -> None:
+        """Let the stream end after what was fed."""
+        self._ended = True
+        self._notify()
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        """Return the next bytes that were fed."""
+        while not self._pieces:
+            if self._closed:
+                raise anyio.ClosedResourceError
+            if self._ended:
+                raise anyio.EndOfStream
+            await self._changed.wait()
+        piece = self._pieces.popleft()
+        if len(piece) > max_bytes:
+            self._pieces.appendleft(piece[max_bytes:])
+        return piece[:max_bytes]
+
+    async def aclose(self) -> None:
+        """Close it; what was fed is lost."""
+        self._pieces.clear()
+        self._closed = True
+        self._notify()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+class FakeStdin(ByteSendStream):
+    """Keeps what it is sent, and tells the process."""
+
+    def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self.received = b""
+        self.closed = False
+        self._on_data = on_data
+        self._on_end = on_end
+
+    async def send(self, item: bytes) -> None:
+        """Take bytes."""
+        if self.closed:
+            raise anyio.ClosedResourceError
+        self.received += item
+        self._on_data(item)
+
+    async def aclose(self) -> None:
+        """Take the end of input."""
+        if not self.closed:
+            self.closed = True
+            self._on_end()
+
+
+class FakeProcess:
+    """A program that follows a script, and otherwise does what a test tells it.
+
+    Attributes:
+        spawn: What was asked for.
+        signals: Every signal it was sent, in order.
+        released: Whether it was let go.
+        closed: Whether everything was given back.
+    """
+
+    def __init__(self, pid: int, spawn: Spawn, script: Script) -> None:
+        self.pid = pid
+        self.spawn = spawn
+        self.signals: list[Signal] = []
+        self.released = False
+        self.closed = False
+        self.stdout = FakeStream()
+        self.stderr = FakeStream() if spawn.split_stderr else None
+        self.stdin = FakeStdin(self._on_stdin, self._on_stdin_end) if spawn.stdin else None
+        self._script = script
+        self._status: ExitStatus | None = None
+        self._exited = anyio.Event()
+        self._gone = anyio.Event()
+        self._children: list[ProcessInfo] = []
+        for piece in script.stdout:
+            self.print(piece)
+        for piece in script.stderr:
+            self.print_error(piece)
+        if script.echo and self.stdin is None:
+            self.exit(0)
+        elif not script.echo and script.exit is not None:
+            self._end(script.exit)
+
+    def print(self, data: bytes) -> None:
+        """Write to stdout."""
+        self.stdout.feed(data)
+
+    def print_error(self, data: bytes) -> None:
+        """Write to stderr."""
+        (self.stderr or self.stdout).feed(data)
+
+    def exit(self, code: int) -> None:
+        """End by itself, leaving behind what the script says."""
+        self._end(ExitStatus(code=code))
+
+    async def wait(self) -> ExitStatus:
+        """Wait for the end of the program."""
+        await self._exited.wait()
+        assert self._status is not None
+        return self._status
+
+    async def send_signal(self, signal: Signal) -> None:
+        """Note a signal, and end what heeds it."""
+        self.signals.append(signal)
+        if signal == "kill" or signal in self._script.heeds:
+            self._children.clear()
+            if self._status is None:
+                self._status = ExitStatus(signal=_SIGNAL_NAMES[signal])
+                self._exited.set()
+            self._settle()
+
+    async def survivors(self) -> Sequence[ProcessInfo]:
+        """The program until it ends, and the children that it leaves."""
+        own = [] if self._status else [ProcessInfo(self.pid, "fake", float(self.pid))]
+        return [*own, *self._children]
+
+    async def wait_gone(self) -> None:
+        """Wait until nothing of it lives."""
+        await self._gone.wait()
+
+    async def release(self) -> None:
+        """Let the children go on."""
+        self.released = True
+        await self._close()
+
+    async def aclose(self) -> None:
+        """End what lives, unless it was released."""
+        if self.closed:
+            return
+        if await self.survivors():
+            await self.send_signal("kill")
+        await self._close()
+
+    async def _close(self) -> None:
+        self.closed = True
+        await self.stdout.aclose()
+        if self.stderr is not None:
+            await self.stderr.aclose()
+
+    def _end(self, status: ExitStatus) -> None:
+        if self._status is None:
+            self._status = status
+            numbers = range(self.pid + 1, self.pid + 1 + self._script.leaves)
+            self._children = [ProcessInfo(pid, "fake-child", float(pid)) for pid in numbers]
+            self._exited.set()
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._status is not None and not self._children:
+            self.stdout.end()
+            if self.stderr is not None:
+                self.stderr.end()
+            self._gone.set()
+
+    def _on_stdin(self, data: bytes) -> None:
+        if self._script.echo:
+            self.print(data)
+
+    def _on_stdin_end(self) -> None:
+        if self._script.echo:
+            self.exit(0)
+
+
+class FakeFiles:
+    """Files in memory, flat: every directory above a file is there by itself."""
+
+    def __init__(self, contents: Mapping[str, bytes] | None = None, directories: Sequence[str] = ()) -> None:
+        self.contents = dict(contents or {})
+        self.directories = {"/", *directories}
+
+    async def stat(self, path: str, *, follow: bool = True) -> FileStat:
+        """Describe a file or a directory."""
+        if path in self.contents:
+            return FileStat(kind="file", size=len(self.contents[path]), mode=0o600, modified=0.0)
+        if self._is_directory(path):
+            return FileStat(kind="directory", size=0, mode=0o700, modified=0.0)
+        raise _missing(path)
+
+    async def list(self, path: str) -> Sequence[str]:
+        """Name what is below a directory."""
+        if not self._is_directory(path):
+            raise _missing(path)
+        below = path.rstrip("/") + "/"
+        paths = [*self.contents, *self.directories]
+        return sorted(
+            {p[len(below) :].partition("/")[0] for p in paths if p.startswith(below) and p != below}
+        )
+
+    async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """Return a file's bytes, or a range of them."""
+        if path not in self.contents:
+            raise _missing(path)
+        end = None if length is None else offset + length
+        return self.contents[path][offset:end]
+
+    async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
+        """Replace a file, or append to it."""
+        self.contents[path] = (self.contents.get(path, b"") if append else b"") + bytes(data)
+
+    async def mkdir(self, path: str, *, parents: bool = False, exist_ok: bool = False) -> None:
+        """Make a directory."""
+        if self._is_directory(path) and not exist_ok:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        self.directories.add(path)
+
+    async def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, or a directory and what is below it."""
+        if path in self.contents:
+            del self.contents[path]
+            return
+        if not self._is_directory(path):
+            raise _missing(path)
+        below = path.rstrip("/") + "/"
+        if not recursive and any(p.startswith(below) for p in (*self.contents, *self.directories)):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        self.contents = {p: data for p, data in self.contents.items() if not p.startswith(below)}
+        self.directories = {p for p in self.directories if p != path and not p.startswith(below)}
+
+    async def rename(self, source: str, target: str) -> None:
+        """Give a file another name."""
+        if source not in self.contents:
+            raise _missing(source)
+        self.contents[target] = self.contents.pop(source)
+
+    def _is_directory(self, path: str) -> bool:
+        below = path.rstrip("/") + "/"
+        return path in self.directories or any(
+            p.startswith(below) for p in (*self.contents, *self.directories)
+        )
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+FAKE_HOST = HostInfo(
+    os="linux",
+    arch="x86_64",
+    name="Fake Linux",
+    version="1",
+    hostname="fake",
+    user="tester",
+    home="/home/tester",
+    directory="/work",
+)
+
+
+class FakeBackend:
+    """A host on which every program follows a script.
+
+    Args:
+        scripts: What a command's text does, or a function of the whole `Spawn` that says so.
+        info: The host's facts; its programs and its shell are filled in from what is asked.
+        programs: The programs that the host has.
+        files: The host's files; a command's directory must be among them.
+
+    Attributes:
+        processes: Everything that was started, in order.
+    """
+
+    name = "fake"
+
+    def __init__(
+        self,
+        scripts: Mapping[str, Script] | Callable[[Spawn], Script],
+        *,
+        info: HostInfo = FAKE_HOST,
+        programs: Sequence[str] = ("git", "python3"),
+        files: FakeFiles | None = None,
+    ) -> None:
+        self._scripts = scripts
+        self._info = info
+        self._programs = programs
+        self._pids = itertools.count(1000, 100)
+        self.files: Files = files or FakeFiles(directories=[info.directory, info.home])
+        self.processes: list[FakeProcess] = []
+
+    async def info(self, query: HostQuery) -> HostInfo:
+        """Say what the host is; the first shell that is asked for answers."""
+        shell = self._info.shell
+        if shell is None and query.shells:
+            first = query.shells[0]
+            shell = ShellInfo(kind=first.kind, path=posixpath.join("/bin", first.path), version="5.2")
+        programs = {name: f"/usr/bin/{name}" for name in query.programs if name in self._programs}
+        return replace(self._info, shell=shell, programs=programs)
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start a fake program."""
+        try:
+            kind = (await self.files.stat(spawn.cwd)).kind
+        except FileNotFoundError as error:
+            raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: {error.strerror}") from error
+        if kind != "directory":
+            raise InvalidCommand(f"cwd {spawn.cwd!r} is not a directory")
+        script = self._scripts(spawn) if callable(self._scripts) else self._scripts[command_text(spawn)]
+        if script.error is not None:
+            raise SpawnError(f"cannot start {spawn.argv[0]}: {script.error}")
+        process = FakeProcess(next(self._pids), spawn, script)
+        self.processes.append(process)
+        return process
+
+    async def orphans(self) -> Sequence[ProcessInfo]:
+        """There are none."""
+        return ()
+
+    async def aclose(self) -> None:
+        """End every program."""
+        for process in self.processes:
+            await process.aclose()
+
+
+def command_text(spawn: Spawn) -> str:
+    """The text of the command that a spawn was made for."""
+    return spawn.argv[-2] if spawn.script is None else spawn.script[:-1]
+
+
+def _keeps_the_protocols(
+    backend: FakeBackend, process: FakeProcess, files: FakeFiles
+) -> tuple[Backend, Process, Files]:
+    return backend, process, files

@@ -1,0 +1,44 @@
+"""Ask the machine which processes live. A zombie does not, though it answers to signal 0."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import psutil
+
+
+def unique_seconds() -> str:
+    """A long time to sleep that no other process sleeps: it is found again in command lines."""
+    return f"300.{random.randrange(10**9):09d}"
+
+
+def living(text: str) -> list[str]:
+    """The command lines, of processes that live, in which a text stands."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            if text in line and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(f"{process.pid} {line[:200]}")
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_living(text: str, count: int = 1, seconds: float = 20) -> None:
+    """Wait until so many processes live in whose command lines a text stands."""
+    give_up = time.monotonic() + seconds
+    while len(living(text)) < count:
+        assert time.monotonic() < give_up, f"{count} processes with {text} never came"
+        time.sleep(0.01)
+
+
+def open_descriptors() -> int:
+    """How many descriptors this process has."""
+    return (
+        len(list(Path("/proc/self/fd").iterdir()))
+        if Path("/proc/self/fd").exists()
+        else psutil.Process().num_fds()
+    )

@@ -1,0 +1,296 @@
+"""How commands end, by themselves and by us: real trees, on every real backend."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+import textwrap
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import anyio
+import psutil
+import pytest
+
+from anyshell import Environment
+
+from .processes import living, open_descriptors, unique_seconds, wait_living
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+PYTHON = sys.executable
+DOUBLE_FORK = textwrap.dedent(
+    """
+    import os, sys, time
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            null = os.open(os.devnull, os.O_RDWR)
+            for fd in (0, 1, 2):
+                os.dup2(null, fd)
+            time.sleep(float(sys.argv[1]))
+        os._exit(0)
+    time.sleep(float(sys.argv[1]))
+    """
+)
+FORK_TREE = (
+    "f() { if [ $1 -gt 1 ]; then f $(($1 / 2)) & f $(($1 - $1 / 2)) & wait; else exec sleep {s}; fi; }; f 200"
+)
+
+ENDLESS = {
+    "a sleep": "sleep {s}",
+    "a pipeline": "sleep {s} | cat",
+    "a shell in a shell": "bash -c 'sleep {s}; :'",
+    "python": f"{PYTHON} -c 'import time, sys; time.sleep(float(sys.argv[1]))' {{s}}",
+    "deaf to TERM": 'trap "" TERM; sleep {s}',
+    "nohup": "nohup sleep {s}",
+    "setsid beside": "setsid sleep {s} & sleep {s}",
+    "setsid behind a subshell": "(setsid sleep {s} &); sleep {s}",
+    "setsid deaf to everything": "setsid bash -c 'trap \"\" TERM INT HUP; exec sleep {s}' & wait",
+    "a double fork": f"{PYTHON} -c '{DOUBLE_FORK}' {{s}}",
+    "closed output": "exec >&- 2>&-; sleep {s}",
+    "a flood": "yes {s}",
+    "stopped": "kill -STOP $$; : {s}",
+    "a tree of 200": FORK_TREE,
+    "without environment": "env -i setsid sleep {s} & sleep {s}",
+    "without descriptors": f"{PYTHON} -c 'import os, sys, time; os.closerange(0, 4096); time.sleep(float(sys.argv[1]))' {{s}}",
+}
+
+
+def fill(text: str, seconds: str) -> str:
+    return text.replace("{s}", seconds)
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS.keys())
+async def test_a_timeout_stops_the_whole_tree_and_keeps_the_output(env: Environment, text: str) -> None:
+    seconds = unique_seconds()
+    with anyio.fail_after(30):
+        outcome = await env.run(f"printf 'so far'; {fill(text, seconds)}", timeout=1, grace=0.3)
+    assert outcome.status == "timed_out"
+    assert outcome.output.text.startswith("so far")
+    assert outcome.left_behind == ()
+    assert living(seconds) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sleep {s} & echo started",
+        "nohup sleep {s} & echo started",
+        "(sleep {s}; echo late) & echo started",
+        "sleep {s} >/dev/null 2>&1 & echo started",
+        "setsid sleep {s} >/dev/null 2>&1 & echo started",
+        "(trap '' TERM; sleep {s}) & echo started",
+    ],
+)
+@pytest.mark.parametrize("left_behind", ["stop", "keep"])
+async def test_what_a_command_leaves_behind_is_named_and_stopped_or_kept(
+    env: Environment, text: str, left_behind: str
+) -> None:
+    seconds = unique_seconds()
+    with anyio.fail_after(20):
+        outcome = await env.run(fill(text, seconds), timeout=60, left_behind=left_behind)  # type: ignore[arg-type]  # parametrised
+    assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
+    assert "sleep" in {process.name for process in outcome.left_behind}
+    alive = living(seconds)
+    if left_behind == "stop":
+        assert alive == []
+        assert not any(process.alive for process in outcome.left_behind)
+        return
+    assert all(process.alive for process in outcome.left_behind)
+    kept = {process.pid for process in outcome.left_behind}
+    assert {int(line.split()[0]) for line in alive} <= kept
+    for pid in kept:
+        psutil.Process(pid).kill()
+
+
+async def test_what_is_kept_can_go_on_printing(env: Environment, tmp_path: Path) -> None:
+    seconds = unique_seconds()
+    loop = "for i in $(seq 20000); do echo $i; done; touch done; sleep {s}"
+    outcome = await env.run(f"({fill(loop, seconds)}) & sleep 0.01; echo started", left_behind="keep")
+    with anyio.fail_after(20):
+        while not (tmp_path / "done").exists():
+            await anyio.sleep(0.01)
+    assert living(seconds)
+    for process in outcome.left_behind:
+        if psutil.pid_exists(process.pid):
+            psutil.Process(process.pid).kill()
+
+
+async def test_a_background_process_that_ends_by_itself_in_time_is_not_left_behind(env: Environment) -> None:
+    outcome = await env.run("(sleep 0.02; echo late) & echo started")
+    assert outcome.output.text == "started\nlate\n"
+    assert outcome.left_behind == ()
+
+
+async def test_a_daemon_with_nothing_of_ours_is_not_ours_after_a_normal_exit(env: Environment) -> None:
+    seconds = unique_seconds()
+    daemon = (
+        "import os, sys, time\n"
+        "if os.fork(): os._exit(0)\n"
+        "os.setsid(); os.closerange(0, 4096); open(os.devnull); time.sleep(float(sys.argv[1]))"
+    )
+    outcome = await env.run(f"{PYTHON} -c '{daemon}' {seconds}; echo ok")
+    assert outcome.output.text == "ok\n"
+    assert outcome.left_behind == ()
+    wait_living(seconds)
+    for line in living(seconds):
+        psutil.Process(int(line.split()[0])).kill()
+
+
+@pytest.mark.parametrize("text", ["sleep {s}", "trap '' TERM; sleep {s}", "(setsid sleep {s} &); sleep {s}"])
+@pytest.mark.parametrize("cancels", [1, 2, 3])
+async def test_cancelling_raises_after_the_tree_is_gone(env: Environment, text: str, cancels: int) -> None:
+    seconds = unique_seconds()
+    task = asyncio.ensure_future(env.run(fill(text, seconds), grace=0.3))
+    await anyio.to_thread.run_sync(wait_living, seconds)
+    for _ in range(cancels):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert living(seconds) == []
+
+
+async def test_a_second_cancel_skips_the_grace(env: Environment) -> None:
+    seconds = unique_seconds()
+    task = asyncio.ensure_future(env.run(f"trap '' TERM; sleep {seconds}", grace=3600))
+    await anyio.to_thread.run_sync(wait_living, seconds)
+    task.cancel()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(task), 0.1)
+    task.cancel()
+    with anyio.fail_after(20), pytest.raises(asyncio.CancelledError):
+        await task
+    assert living(seconds) == []
+
+
+async def test_a_cancel_scope_around_a_run_waits_for_the_tree(env: Environment) -> None:
+    seconds = unique_seconds()
+    with anyio.move_on_after(0.3):
+        await env.run(f"sleep {seconds}", grace=0.3)
+    assert living(seconds) == []
+
+
+def test_a_loop_that_ends_stops_what_its_tasks_run(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+
+    async def main() -> None:
+        env = await Environment.detect(cwd=tmp_path)
+        background = asyncio.ensure_future(env.run(f"trap '' TERM; sleep {seconds}", grace=0.3))
+        await asyncio.to_thread(wait_living, seconds)
+        assert not background.done()
+
+    asyncio.run(main())
+    assert living(seconds) == []
+
+
+async def test_leaving_the_environment_stops_what_still_runs(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+    async with Environment.detect(cwd=tmp_path) as env:
+        task = asyncio.ensure_future(env.run(f"trap '' TERM; sleep {seconds}"))
+        await asyncio.to_thread(wait_living, seconds)
+    assert living(seconds) == []
+    assert (await task).signal == "SIGKILL"
+
+
+async def test_an_anyshell_inside_an_anyshell_goes_with_the_outer(env: Environment) -> None:
+    seconds = unique_seconds()
+    inner = f"import anyshell; anyshell.run('sleep {seconds} & (setsid sleep {seconds} &); wait')"
+    task = asyncio.ensure_future(env.run(f'{PYTHON} -c "{inner}"', timeout=3, grace=0.3))
+    await asyncio.to_thread(wait_living, seconds, 3)
+    outcome = await task
+    assert outcome.status == "timed_out"
+    assert living(seconds) == []
+
+
+async def test_a_program_that_heeds_the_request_ends_within_its_grace_with_its_last_words(
+    env: Environment,
+) -> None:
+    outcome = await env.run("trap 'echo bye; exit 7' TERM; echo hi; sleep 300 & wait", timeout=0.3, grace=20)
+    assert (outcome.status, outcome.exit_code, outcome.output.text) == ("timed_out", 7, "hi\nbye\n")
+
+
+async def test_an_exit_by_signal_is_told_from_an_exit_code(env: Environment) -> None:
+    killed = await env.run("kill -KILL $$")
+    exited = await env.run("exit 137")
+    assert (killed.status, killed.exit_code, killed.signal) == ("exited", None, "SIGKILL")
+    assert (exited.status, exited.exit_code, exited.signal) == ("exited", 137, None)
+
+
+async def test_the_timeout_covers_a_program_that_never_reads_its_input(env: Environment) -> None:
+    outcome = await env.run("sleep 300", stdin=b"x" * 10**7, timeout=0.3, grace=0.3)
+    assert outcome.status == "timed_out"
+
+
+async def test_a_child_that_forks_for_ever_is_stopped(env: Environment) -> None:
+    seconds = unique_seconds()
+    breeder = f"import os, time, sys\nwhile True:\n    if os.fork(): time.sleep(0.001); os._exit(0)\n    os.setsid()  # {seconds}"
+    outcome = await env.run(f"{PYTHON} -c '{breeder}' & sleep 300", timeout=0.5, grace=0.3)
+    assert outcome.status == "timed_out"
+    assert living(seconds) == []
+
+
+async def test_nothing_is_signalled_that_only_looks_like_ours(env: Environment) -> None:
+    stranger = await asyncio.create_subprocess_exec("sleep", "300", start_new_session=True)
+    outcome = await env.run("sleep 300", timeout=0.2, grace=0.2)
+    assert outcome.status == "timed_out"
+    assert stranger.returncode is None
+    assert psutil.Process(stranger.pid).status() != psutil.STATUS_ZOMBIE
+    stranger.kill()
+    await stranger.wait()
+
+
+async def counts() -> tuple[int, int, int, int]:
+    gc.collect()
+    children = psutil.Process().children(recursive=True)
+    return open_descriptors(), threading.active_count(), len(asyncio.all_tasks()), len(children)
+
+
+async def test_nothing_piles_up_over_normal_runs(env: Environment) -> None:
+    await env.run("true")
+    before = await counts()
+    for _ in range(2000):
+        assert (await env.run("true")).exit_code == 0
+    assert await counts() == before
+
+
+async def test_nothing_piles_up_over_timeouts_and_cancels(env: Environment) -> None:
+    await env.run("sleep 300 & sleep 300", timeout=0.05, grace=0.3)
+    before = await counts()
+    for _ in range(10):
+        async with asyncio.TaskGroup() as group:
+            for _ in range(20):
+                group.create_task(env.run("sleep 300 & sleep 300", timeout=0.1, grace=1))
+    for _ in range(10):
+        tasks = [asyncio.ensure_future(env.run("sleep 300 & sleep 300", grace=1)) for _ in range(20)]
+        await asyncio.sleep(0.05)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert all(task.cancelled() for task in tasks)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert await counts() == before
+
+
+async def test_somebody_else_reaping_our_children_is_said(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path) as env:
+        handler = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then reaps by itself
+        try:
+            outcome = await env.run("echo hi")
+        finally:
+            signal.signal(signal.SIGCHLD, handler)
+    assert (outcome.status, outcome.exit_code, outcome.output.text) == ("lost", None, "hi\n")
+
+
+async def test_the_clock_is_one_and_time_spent_is_told(env: Environment) -> None:
+    began = time.monotonic()
+    outcome = await env.run("sleep 0.2")
+    assert 0.2 <= outcome.duration <= time.monotonic() - began

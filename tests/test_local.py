@@ -1,0 +1,204 @@
+"""What is particular to this machine as a backend."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import BackendUnavailable, Environment, InvalidCommand, ShellNotFound, SpawnError
+from anyshell._types import HostQuery, ShellCandidate, Spawn
+from anyshell.backends import connect
+
+from .processes import living, unique_seconds, wait_living
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+if sys.platform == "win32":
+    pytest.skip("no local backend on Windows yet", allow_module_level=True)
+
+from anyshell.backends.local.variables import restore_library_paths
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("name", [b"LD_LIBRARY_PATH", b"LIBPATH"])
+def test_a_library_path_that_was_saved_comes_back(name: bytes, frozen: bool) -> None:
+    variables = {name: b"/bundle", name + b"_ORIG": b"/own", b"PATH": b"/bin"}
+    restore_library_paths(variables, frozen=frozen)
+    assert variables == {name: b"/own", b"PATH": b"/bin"}
+
+
+def test_a_library_path_that_was_not_saved_is_removed_in_a_bundle_and_only_there() -> None:
+    variables = {b"LD_LIBRARY_PATH": b"/bundle"}
+    restore_library_paths(variables, frozen=False)
+    assert variables == {b"LD_LIBRARY_PATH": b"/bundle"}
+    restore_library_paths(variables, frozen=True)
+    assert variables == {}
+
+
+async def test_a_command_sees_the_restored_library_path(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/bundle")
+    monkeypatch.setenv("LD_LIBRARY_PATH_ORIG", "/own")
+    outcome = await env.run("echo $LD_LIBRARY_PATH ${LD_LIBRARY_PATH_ORIG-gone}")
+    assert outcome.output.text == "/own gone\n"
+
+
+async def test_a_shell_must_answer_to_count(tmp_path: Path) -> None:
+    mute, garbled, slow = tmp_path / "mute", tmp_path / "garbled", tmp_path / "not-executable"
+    for path, text in ((mute, "exit 0"), (garbled, "echo hello"), (slow, "echo anyshell 1")):
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    slow.chmod(0o644)
+    absent = tmp_path / "absent"
+    backend = connect()
+    candidates = [ShellCandidate("bash", str(path), ()) for path in (mute, garbled, slow, absent)]
+    info = await backend.info(
+        HostQuery(shells=(*candidates, ShellCandidate("sh", "/bin/sh", ("-c", "echo anyshell"))))
+    )
+    assert info.shell is None
+    assert [line.partition(":")[0] for line in info.shells_tried[:2]] == [str(mute), str(garbled)]
+    assert [line.partition(": ")[2] for line in info.shells_tried[2:4]] == ["not found"] * 2
+    await backend.aclose()
+
+
+async def test_a_shell_that_hangs_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = unique_seconds()
+    hanging = tmp_path / "bash"
+    hanging.write_text(f"#!/bin/sh\nsleep {seconds}\n")
+    hanging.chmod(0o755)
+    monkeypatch.setattr("anyshell.backends.local.backend.ANSWER_SECONDS", 0.3)
+    with pytest.raises(ShellNotFound, match="no answer"):
+        await Environment.detect(shell=str(hanging))
+    assert living(seconds) == []
+
+
+async def test_nothing_found_names_every_path_and_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    missing = tmp_path / "zsh"
+    with pytest.raises(ShellNotFound, match="apt-get install zsh") as caught:
+        await Environment.detect(shell=str(missing))
+    assert caught.value.tried == (f"{missing}: not found",)
+
+
+async def test_the_shell_is_taken_from_the_argument_then_the_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANYSHELL_SHELL", "sh")
+    assert (await Environment.detect()).shell.kind == "sh"
+    assert (await Environment.detect(shell="bash")).shell.kind == "bash"
+    monkeypatch.setenv("ANYSHELL_SHELL", "nonsense")
+    with pytest.raises(InvalidCommand, match="ANYSHELL_SHELL"):
+        await Environment.detect()
+    monkeypatch.setenv("ANYSHELL_SHELL", "")
+    assert (await Environment.detect()).shell.kind == "bash"
+
+
+async def test_another_host_is_refused_with_what_there_is() -> None:
+    with pytest.raises(BackendUnavailable, match="local"):
+        await Environment.detect("ssh://nowhere")
+
+
+async def test_a_shell_that_vanishes_is_a_spawn_error(tmp_path: Path) -> None:
+    shell = tmp_path / "bash"
+    shell.symlink_to("/bin/bash")
+    async with Environment.detect(shell=str(shell)) as env:
+        shell.unlink()
+        with pytest.raises(SpawnError, match="No such file"):
+            await env.run("true")
+
+
+async def test_a_program_that_is_not_there_is_the_commands_own_127(env: Environment) -> None:
+    outcome = await env.run("no-such-program-at-all")
+    assert (outcome.status, outcome.exit_code) == ("exited", 127)
+    assert "no-such-program-at-all: command not found" in outcome.output.text
+
+
+async def test_arguments_too_large_for_the_system_are_said() -> None:
+    async with Environment.detect() as env:
+        with pytest.raises(SpawnError, match="too large"):
+            await env.run("true", env={"BIG": "x" * 200_000})
+
+
+async def test_startup_files_are_not_read_unless_asked(
+    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    startup = tmp_path / "startup"
+    startup.write_text("echo surprise\n")
+    for name in (".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv"):
+        (tmp_path / name).write_text("echo surprise\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BASH_ENV", str(startup))
+    monkeypatch.setenv("ENV", str(startup))
+    assert (await env.run("echo hi; bash -c 'echo inner'")).output.text == "hi\ninner\n"
+    monkeypatch.setenv("SSH_CLIENT", "1 2 3")  # by which bash takes itself for the child of an sshd
+    monkeypatch.setenv("SHLVL", "0")
+    assert (await env.run("echo hi")).output.text == "hi\n"
+    assert (await env.run("echo hi", env={"BASH_ENV": str(startup)})).output.text == "surprise\nhi\n"
+
+
+async def test_a_command_inherits_standard_descriptors_and_the_life_pipe_alone(env: Environment) -> None:
+    extra = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(extra, True)
+    try:
+        outcome = await env.run("cd /proc/$$/fd && echo *")
+    finally:
+        os.close(extra)
+    numbers = sorted(int(number) for number in outcome.output.text.split() if int(number) != 255)
+    assert numbers[:3] == [0, 1, 2]
+    assert len(numbers) == 4
+    assert numbers[3] >= 100
+
+
+async def test_a_removed_directory_is_said(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    async with Environment.detect(cwd=gone) as env:
+        gone.rmdir()
+        with pytest.raises(InvalidCommand, match="No such file"):
+            await env.run("true")
+
+
+async def test_orphans_are_what_a_killed_anyshell_left() -> None:
+    seconds = unique_seconds()
+    script = f"import anyshell; anyshell.run('sleep {seconds}')"
+    with subprocess.Popen([sys.executable, "-c", script]) as owner:
+        wait_living(seconds, 2)  # itself, and what it started
+        async with Environment.detect() as env:
+            own = {int(line.split()[0]) for line in living(seconds)} - {owner.pid}
+            assert own
+            assert not own & {process.pid for process in await env.orphans()}
+            owner.kill()
+            owner.wait()
+            orphans = {process.pid for process in await env.orphans()}
+            assert own <= orphans
+    for pid in own:
+        os.kill(pid, 9)
+
+
+async def test_spawning_without_the_shell_layer(tmp_path: Path) -> None:
+    backend = connect()
+    process = await backend.spawn(Spawn(argv=(sys.executable, "-c", "print('hi')"), cwd=str(tmp_path)))
+    assert await process.stdout.receive() == b"hi\n"
+    assert (await process.wait()).code == 0
+    await process.aclose()
+    await backend.aclose()
+
+
+def test_no_file_of_ours_is_readable_by_others(tmp_path: Path) -> None:
+    from anyshell.backends.local.scripts import open_script
+
+    fd = open_script("echo secret")
+    try:
+        assert not stat.S_IMODE(os.fstat(fd).st_mode) & 0o077 or os.fstat(fd).st_nlink == 0
+    finally:
+        os.close(fd)

@@ -1,0 +1,120 @@
+"""The blocking front."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+import anyshell
+
+from .processes import living, unique_seconds, wait_living
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+if sys.platform == "win32":
+    pytest.skip("no local backend on Windows yet", allow_module_level=True)
+
+
+def test_it_runs_a_command_and_returns_its_outcome() -> None:
+    outcome = anyshell.run("echo hi; exit 3")
+    assert (outcome.output.text, outcome.exit_code) == ("hi\n", 3)
+
+
+def test_check_raises_with_the_outcome() -> None:
+    with pytest.raises(anyshell.CommandFailed, match="exit code 3") as caught:
+        anyshell.run("echo secret; exit 3").check()
+    assert caught.value.outcome.exit_code == 3
+    assert "secret" not in str(caught.value)
+    assert anyshell.run("true").check().exit_code == 0
+
+
+def test_it_runs_in_the_directory_of_the_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    anyshell.run("true")
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert anyshell.run("pwd").output.text == f"{tmp_path}\n"
+    assert anyshell.run("pwd", cwd="sub").output.text == f"{tmp_path}/sub\n"
+
+
+def test_many_threads_share_one_loop() -> None:
+    anyshell.run("true")
+    before = threading.active_count()
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda i: anyshell.run(f"sleep 0.05; echo {i}"), range(64)))
+    assert [outcome.output.text for outcome in outcomes] == [f"{i}\n" for i in range(64)]
+    assert threading.active_count() == before
+
+
+def test_it_may_be_called_inside_a_running_loop() -> None:
+    import asyncio
+
+    async def main() -> str:
+        return anyshell.run("echo hi").output.text
+
+    assert asyncio.run(main()) == "hi\n"
+
+
+def test_bad_input_is_raised_in_the_calling_thread() -> None:
+    with pytest.raises(anyshell.InvalidCommand, match="NUL"):
+        anyshell.run("echo \0")
+    with pytest.raises(anyshell.InvalidCommand, match="fish"):
+        anyshell.run("true", shell="fish")
+
+
+def python(script: str) -> list[str]:
+    return [sys.executable, "-c", script]
+
+
+def test_the_interpreter_ends_by_itself_and_stops_what_runs() -> None:
+    seconds = unique_seconds()
+    script = (
+        "import threading, anyshell, time, psutil\n"
+        "def living(): return any(p.name() == 'sleep' for p in psutil.Process().children(recursive=True))\n"
+        f"threading.Thread(target=anyshell.run, args=(\"trap '' TERM; sleep {seconds}\",), "
+        "kwargs={'grace': 0.3}, daemon=True).start()\n"
+        "while not living(): time.sleep(0.01)\n"
+    )
+    result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
+    assert result.returncode == 0, result.stderr
+    assert living(seconds) == []
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_an_interrupt_is_raised_after_the_tree_is_gone(interrupts: int) -> None:
+    seconds = unique_seconds()
+    grace = 0.3 if interrupts == 1 else 3600
+    script = (
+        "import anyshell\n"
+        f"try: anyshell.run(\"trap '' TERM; sleep {seconds}\", grace={grace})\n"
+        "except KeyboardInterrupt: print('interrupted', flush=True); raise SystemExit(5)"
+    )
+    with subprocess.Popen(python(script), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        wait_living(seconds, 2)  # itself, and what it started
+        process.send_signal(signal.SIGINT)
+        if interrupts == 2:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.3)
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 5
+        assert process.stdout.read() == "interrupted\n"
+    assert living(seconds) == []
+
+
+def test_a_forked_child_begins_anew() -> None:
+    anyshell.run("true")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ok = anyshell.run("echo child").output.text == "child\n"
+        finally:
+            os._exit(0 if ok else 1)
+    assert os.waitpid(pid, 0)[1] == 0
