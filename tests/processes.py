@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
-from pathlib import Path
 
 import psutil
 
@@ -37,8 +37,6 @@ def wait_living(text: str, count: int = 1, seconds: float = 20) -> None:
 
 def open_descriptors() -> int:
     """How many descriptors this process has."""
-    return (
-        len(list(Path("/proc/self/fd").iterdir()))
-        if Path("/proc/self/fd").exists()
-        else psutil.Process().num_fds()
-    )
+    if sys.platform == "win32":
+        return psutil.Process().num_handles()
+    return psutil.Process().num_fds()

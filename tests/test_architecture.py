@@ -34,6 +34,7 @@ FLOORS = {
 """The floor of every module. A floor imports those below it; on the first, none imports another."""
 
 WITHIN = {
+    "_exceptions": {"_types"},  # for types alone: an exception carries what was learnt
     "_types": {"_exceptions"},
     "abc": {"_types", "_exceptions"},
     "_stream": {"_engine"},

@@ -24,6 +24,7 @@ if sys.platform == "win32":
 
 from anyshell.backends.local.variables import restore_library_paths
 
+
 pytestmark = pytest.mark.anyio
 
 
@@ -153,10 +154,11 @@ async def test_a_command_inherits_standard_descriptors_and_the_life_pipe_alone(e
         outcome = await env.run("cd /proc/$$/fd && echo *")
     finally:
         os.close(extra)
-    numbers = sorted(int(number) for number in outcome.output.text.split() if int(number) != 255)
-    assert numbers[:3] == [0, 1, 2]
+    numbers = {int(number) for number in outcome.output.text.split()}
+    numbers -= {3, 255}  # the directory while it is listed, and bash's own
+    assert {0, 1, 2} < numbers
     assert len(numbers) == 4
-    assert numbers[3] >= 100
+    assert max(numbers) >= 100
 
 
 async def test_a_removed_directory_is_said(tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ async def test_orphans_are_what_a_killed_anyshell_left() -> None:
 async def test_spawning_without_the_shell_layer(tmp_path: Path) -> None:
     backend = connect()
     process = await backend.spawn(Spawn(argv=(sys.executable, "-c", "print('hi')"), cwd=str(tmp_path)))
-    assert await process.stdout.receive() == b"hi\n"
+    assert b"".join([piece async for piece in process.stdout]) == b"hi\n"
     assert (await process.wait()).code == 0
     await process.aclose()
     await backend.aclose()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -18,7 +17,7 @@ from ._types import ExitStatus, Outcome
 from .output import Pump
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 
     from anyio.abc import ByteSendStream
 
@@ -60,16 +59,11 @@ class Control:
         if self._clock is not None:
             self._clock.reschedule(0)
 
-    @contextmanager
-    def ends(self, clock: asyncio.Timeout) -> Iterator[None]:
-        """Meanwhile, let the time of a clock be over when the end is asked for. For the run alone."""
+    def hold(self, clock: asyncio.Timeout | None) -> None:
+        """Take the clock whose time is over when the end is asked for. For the run alone."""
         self._clock = clock
-        if self.requested:
+        if clock is not None and self.requested:
             clock.reschedule(0)
-        try:
-            yield
-        finally:
-            self._clock = None
 
 
 async def run(
@@ -113,11 +107,14 @@ async def run(
     try:
         try:
             async with clock:
-                with control.ends(clock):
+                control.hold(clock)
+                try:
                     process = await backend.spawn(spawn)
                     reading = _Reading(process, output, stderr, listener, stdin)
                     ended = await process.wait()
                     survivors = await _settle(process, reading)
+                finally:
+                    control.hold(None)
         except TimeoutError:
             if not clock.expired():
                 raise  # a backend's own

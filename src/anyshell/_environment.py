@@ -63,6 +63,7 @@ class Environment:
         self._limits = limits
         self._artifacts = artifacts
         self._entered = False
+        self._variables = {**({} if interactive else NON_INTERACTIVE), "SHELL": shell.path}
         self._files = HostFiles(backend.files, info, directory)
 
     @staticmethod
@@ -135,6 +136,11 @@ class Environment:
     def directory(self) -> str:
         """Where commands run that do not say otherwise; absolute, on the host."""
         return self._directory
+
+    @property
+    def entered(self) -> bool:
+        """Whether it was entered with ``async with``, and so may own what it starts."""
+        return self._entered
 
     @property
     def interactive(self) -> bool:
@@ -272,10 +278,8 @@ class Environment:
         directory = self._info.resolve(request.cwd, self._directory)
         dialect = shells.SHELLS[self._shell.kind]
         launch = dialect.launch(self._shell, request.text)
-        env = {} if self._interactive else dict(NON_INTERACTIVE)
-        env["SHELL"] = self._shell.path
-        env["PWD"] = directory  # a shell believes it only if it names its directory; it keeps a link's name
-        env.update(request.env)
+        # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
+        env = {**self._variables, "PWD": directory, **request.env}
         return Spawn(
             argv=launch.argv,
             script=launch.script,

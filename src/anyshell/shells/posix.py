@@ -39,8 +39,8 @@ _RESERVED = frozenset(
     | {"end", "foreach", "nocorrect", "repeat"}
 )
 
-_STARTUP = frozenset({"BASH_ENV", "ENV"})
-"""Variables that name a file which a shell would read before the command, or a shell started by the command."""
+_UNSET = frozenset({"BASH_ENV", "ENV", "CDPATH"})
+"""What would change what a text means: files that a shell reads first, and where a plain ``cd`` goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Shell:
     probe: str
     read: str
     close: str
-    unset: frozenset[str] = _STARTUP
+    unset: frozenset[str] = _UNSET
 
     def quote(self, text: str) -> str:
         """Make any text one word of a command line, taken literally."""

@@ -29,7 +29,7 @@ else:
     from .descendants import make_tree, now, start_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ..._types import ExitStatus, ProcessInfo, Signal, Spawn
     from .tree import Tree
@@ -79,8 +79,7 @@ class Spawner:
         env = host_variables()
         for name in spawn.unset:
             env.pop(os.fsencode(name), None)
-        for name, value in spawn.env.items():
-            env[os.fsencode(name)] = os.fsencode(value)
+        env.update(zip(_encode(spawn.env.keys()), _encode(spawn.env.values()), strict=True))
         env[mark] = b"1"
 
         with _Descriptors() as fds:
@@ -280,6 +279,11 @@ class PosixProcess:
 
 _KILL = signal.SIGKILL
 _CONTINUE = signal.SIGCONT
+
+
+def _encode(texts: Collection[str]) -> list[bytes]:
+    """Encode many texts at once, which is several times as fast as one by one. None may hold a NUL."""
+    return os.fsencode("\0".join(texts)).split(b"\0") if texts else []
 
 
 def _group_exists(group: int) -> bool:

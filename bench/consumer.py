@@ -1,0 +1,74 @@
+"""A consumer: one fresh process that takes one big output and tells what that cost, as JSON.
+
+``python -m bench.consumer VARIANT COMMAND``. A process has only one peak of memory, so every measurement needs
+a new one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from . import floors
+from .subject import argv, subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TINY = "echo ready"
+
+
+def peak() -> int:
+    """The most memory that this process ever had, in bytes.
+
+    On Linux not `ru_maxrss`: that survives execve(2), so a small child of a big process begins with the
+    peak of its parent, and growth below that would stay unseen. VmHWM (proc(5)) begins anew.
+    """
+    if sys.platform == "win32":
+        raise RuntimeError("the peak of memory is read from POSIX systems only")
+    if sys.platform == "linux":
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+            for line in status:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def main(variant: str, command: str) -> None:
+    """Take the output of a command, after that of a tiny one, and print bytes, seconds and growth."""
+    with subject() as (runner, environment):
+
+        async def ours(command: str) -> tuple[int, float]:
+            began = time.perf_counter()
+            outcome = await environment.run(command)
+            seconds = time.perf_counter() - began
+            error = outcome.check().output.artifact_error
+            if error is not None:
+                raise RuntimeError(f"the artifact was not kept, so less was done than is claimed: {error}")
+            return outcome.output.total_bytes, seconds
+
+        def floor(command: str) -> tuple[int, float]:
+            program = argv(environment, command)
+            began = time.perf_counter()
+            total = floors.run(program)
+            return total, time.perf_counter() - began
+
+        variants: dict[str, Callable[[str], tuple[int, float]]] = {
+            "ours": lambda command: runner.run(ours(command)),
+            "floor": floor,
+        }
+        take = variants[variant]
+        take(_TINY)
+        before = peak()
+        total, seconds = take(command)
+        growth = peak() - before
+    print(json.dumps({"bytes": total, "seconds": seconds, "growth": growth}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,124 @@
+"""A big output: how fast it is taken, and how much memory that needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .report import Reach, Result, Row
+from .rounds import interleave, ratios
+
+if TYPE_CHECKING:
+    from .sizes import Sizes
+
+ROUNDS = 7
+
+_TOP = Path(__file__).resolve().parent.parent
+_PIECE = 10_000_000
+_MEMORY = "/dev/shm"
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a consumer tells."""
+
+    bytes: int
+    seconds: float
+    growth: int
+
+
+def measure(sizes: Sizes, rounds: int) -> Result:
+    """Compare the throughput to the floor's and say how much memory grew, for each kind of output."""
+    size = sizes.output
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as directory:
+        lines = _repeated(Path(directory, "lines"), _lines(), size)
+        long = _repeated(Path(directory, "long"), _lines().replace(b"\n", b" "), size)
+        for what, command, reach in (
+            ("of lines", lines, Reach(">=", 0.85)),
+            ("without a newline", long, Reach(">=", 0.85)),
+            ("of NUL bytes (beside)", f"head -c {size} /dev/zero", None),
+        ):
+            found = interleave(
+                {name: partial(_take, name, command, size) for name in ("floor", "ours")}, rounds
+            )
+            ours, floor = found["ours"], found["floor"]
+            rows += [
+                Row(
+                    what=f"{size / 1e6:g} MB {what}",
+                    unit="MB/s",
+                    ours=[taken.bytes / 1e6 / taken.seconds for taken in ours],
+                    floor=[taken.bytes / 1e6 / taken.seconds for taken in floor],
+                    ratios=ratios([taken.seconds for taken in floor], [taken.seconds for taken in ours]),
+                    reach=reach,
+                ),
+                Row(
+                    what="growth of memory meanwhile",
+                    unit="MiB",
+                    ours=[taken.growth / 2**20 for taken in ours],
+                    floor=[taken.growth / 2**20 for taken in floor],
+                    reach=reach and Reach("<=", 24),
+                ),
+            ]
+    return Result(
+        rows=rows,
+        notes=[
+            (
+                "lines come from `cat` of one file again and again, NUL bytes from `head -c`; the ratio is ours to "
+                "the floor's throughput, so more is better. The floor is an os.read loop of 64 KiB over the same "
+                "command. Growth is the peak of a fresh process, less its peak after a tiny command. Artifacts are "
+                "written, to a temporary directory."
+            )
+        ],
+    )
+
+
+def _lines() -> bytes:
+    """A piece of a plain log, in lines of about a hundred characters."""
+    line = "2025-01-01 12:{:02}:{:02} INFO worker-{} built target {:07} and {}\n"
+    pieces, size, number = [], 0, 0
+    while size < _PIECE:
+        tail = "linked it " * (1 + number % 9)
+        piece = line.format(number // 60 % 60, number % 60, number % 8, number, tail).encode()
+        pieces.append(piece)
+        size += len(piece)
+        number += 1
+    return b"".join(pieces)[:_PIECE]
+
+
+def _repeated(path: Path, content: bytes, size: int) -> str:
+    """The command that prints a content again and again, so many bytes in all; `path` is written for it."""
+    path.write_bytes(content)
+    whole, rest = divmod(size, len(content))
+    files = [str(path)] * whole
+    if rest:
+        last = path.with_name(f"{path.name}.rest")
+        last.write_bytes(content[:rest])
+        files.append(str(last))
+    return f"cat {shlex.join(files)}"
+
+
+def _take(variant: str, command: str, size: int) -> _Taken:
+    with tempfile.TemporaryDirectory() as state:
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.consumer", variant, command],
+            cwd=_TOP,  # where the package "bench" is found
+            env={**os.environ, "ANYSHELL_STATE_DIR": state},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise RuntimeError(f"the consumer ({variant}) ended with {done.returncode}: {done.stderr[-2000:]}")
+    taken = _Taken(**json.loads(done.stdout))
+    if taken.bytes != size:
+        raise RuntimeError(f"{variant} took {taken.bytes} bytes of {size}")
+    return taken

@@ -1,0 +1,47 @@
+"""How much a benchmark does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """The sizes of everything measured. The reaches are meant for the full ones.
+
+    Attributes:
+        name: What the report calls them.
+        rounds: The most rounds that a benchmark does by itself.
+        spawns: Commands in a row.
+        output: Bytes of one big output.
+        at_once: Commands at once.
+        timeout: Seconds until a command is stopped.
+        grace: Seconds between the request to end and the kill.
+        linger: Seconds after which survivors are counted.
+    """
+
+    name: str
+    rounds: int
+    spawns: int
+    output: int
+    at_once: int
+    timeout: float
+    grace: float
+    linger: float
+
+
+FULL = Sizes(
+    name="full",
+    rounds=1_000,
+    spawns=200,
+    output=500_000_000,
+    at_once=500,
+    timeout=1.0,
+    grace=0.3,
+    linger=1.0,
+)
+QUICK = Sizes(
+    name="quick", rounds=3, spawns=50, output=50_000_000, at_once=100, timeout=0.5, grace=0.3, linger=1.0
+)
+TINY = Sizes(name="tiny", rounds=1, spawns=2, output=300_000, at_once=3, timeout=0.3, grace=0.1, linger=0.1)
+"""Only shows that a benchmark runs."""

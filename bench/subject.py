@@ -1,0 +1,32 @@
+"""The subject: an environment of this machine, with bash, in a loop that stays the same between rounds."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from anyshell import Environment
+from anyshell.shells import SHELLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHELL = "bash"
+
+
+@contextmanager
+def subject() -> Iterator[tuple[asyncio.Runner, Environment]]:
+    """An environment, and the loop that it belongs to."""
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        environment = runner.run(stack.enter_async_context(Environment.detect(shell=SHELL)))
+        try:
+            yield runner, environment
+        finally:
+            runner.run(stack.aclose())
+
+
+def argv(environment: Environment, command: str) -> tuple[str, ...]:
+    """Exactly what anyshell starts for a command, for a floor to start as well."""
+    return SHELLS[environment.shell.kind].launch(environment.shell, command).argv

@@ -1,0 +1,155 @@
+"""Ask whether a command may run. No answer is a refusal, and so is every answer but a plain yes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, cast
+
+from .._exceptions import AnyshellError
+from .._types import Approved, Refused
+
+if TYPE_CHECKING:
+    from .._types import ApprovalRequest
+    from ..abc import Approver
+
+CANCEL_BOUND = 1.0
+"""Seconds that an approver has to end when nobody waits for its answer any more. After that it is left alone."""
+
+
+class _Question:
+    """A request that waits for its answer. Tasks that outlive it still see it, hence the flag."""
+
+    def __init__(self) -> None:
+        self.open = True
+
+
+_QUESTION: ContextVar[_Question | None] = ContextVar("anyshell_question", default=None)
+
+
+async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -> Approved | Refused:
+    """Put a request to an approver and take its answer, whatever it does.
+
+    Args:
+        approver: One that raises, gives no answer in time or answers anything else has refused.
+        request: Its `display` is what people see.
+        timeout: Seconds until no answer counts as a refusal.
+
+    Returns:
+        The answer. The reason of a refusal that is not the approver's own holds nothing of its exception but
+        the name of the type: its text may hold secrets, and goes to a model.
+
+    Raises:
+        asyncio.CancelledError: The caller was cancelled. So was the approver.
+    """
+    question = _Question()
+    token = _QUESTION.set(question)
+    try:
+        task = asyncio.ensure_future(_answer(approver, request))
+    finally:
+        _QUESTION.reset(token)
+    try:
+        await asyncio.wait([task], timeout=timeout)
+    finally:
+        question.open = False
+        late = not task.done()
+        if late:
+            await _give_up(task)
+    if late:
+        return Refused(f"nobody answered within {timeout:g} s")
+    if task.cancelled():
+        return Refused("the approver gave up without an answer")
+    error = task.exception()
+    if error is not None:
+        return Refused(f"the approver failed ({type(error).__name__})")
+    answer = task.result()
+    if isinstance(answer, (Approved, Refused)):
+        return answer
+    return Refused("the approver gave no valid answer")
+
+
+async def _answer(approver: Approver, request: ApprovalRequest) -> object:
+    return cast("object", await approver(request))
+
+
+async def _give_up(task: asyncio.Task[object]) -> None:
+    """Cancel a task and wait for its end, but not for one that does not heed it."""
+    task.cancel()
+    task.add_done_callback(_forget)
+    await asyncio.wait([task], timeout=CANCEL_BOUND)
+
+
+def _forget(task: asyncio.Task[object]) -> None:
+    if not task.cancelled():
+        task.exception()  # marks it as seen: nobody is left to hear of it
+
+
+async def approve_all(request: ApprovalRequest) -> Approved:
+    """Run everything. For who has decided that elsewhere, such as by the container that all of it runs in.
+
+    Raises:
+        AnyshellError: It was called by anything but a tool that asks.
+    """
+    _require_question("approve_all")
+    return Approved()
+
+
+async def deny_all(request: ApprovalRequest) -> Refused:
+    """Run nothing.
+
+    Raises:
+        AnyshellError: It was called by anything but a tool that asks.
+    """
+    _require_question("deny_all")
+    return Refused("no command may be run here")
+
+
+async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
+    """Show a request on the controlling terminal and let the person there answer.
+
+    The terminal is opened anew, so neither stdin nor stdout is touched. Whatever was typed before the question
+    stood there is no answer to it. One question stands there at a time; where there is no terminal, or this
+    program is not in its foreground, the answer is no. Never blocks the event loop, and leaves nothing behind
+    when it is cancelled.
+
+    Raises:
+        AnyshellError: It was called by anything but a tool that asks.
+    """
+    _require_question("ask_on_terminal")
+    from ._terminal import NoTerminal, one_terminal
+
+    try:
+        async with one_terminal() as terminal:
+            await terminal.write(f"\n{request.display}\n")
+            while True:
+                await terminal.write("Run this? y = yes, a = always yes to exactly this, n [REASON] = no: ")
+                answer = _parsed(await terminal.read_line())
+                if answer is not None:
+                    return answer
+    except NoTerminal as error:
+        return Refused(f"nobody can be asked: {error}")
+
+
+def _parsed(line: str | None) -> Approved | Refused | None:
+    if line is None:
+        return Refused("the terminal was closed without an answer")
+    word, _, reason = line.strip().partition(" ")
+    match word.lower():
+        case "y" | "yes":
+            return None if reason else Approved()
+        case "a" | "always":
+            return None if reason else Approved(always=True)
+        case "n" | "no":
+            return Refused(reason.strip())
+    return None
+
+
+def _require_question(name: str) -> None:
+    question = _QUESTION.get()
+    if question is None or not question.open:
+        raise AnyshellError(
+            f"{name} answers the questions of a tool and is not called by itself: pass it as approver="
+        )
+
+
+_: tuple[Approver, ...] = (approve_all, deny_all, ask_on_terminal)

@@ -1,0 +1,81 @@
+"""Say a command in another way that means the same. Pure but for one question to the host."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from .._types import Command, HostInfo
+
+# Variables by which a cd goes elsewhere, or does more than go, or by which the rest would notice.
+_DECIDE_A_CD = frozenset(
+    {"BASHOPTS", "BASH_ENV", "CDPATH", "ENV", "HOME", "OLDPWD", "POSIXLY_CORRECT", "PWD", "SHELLOPTS"}
+)
+
+
+class LeadingCd(Protocol):
+    """How a command begins, as its shell's syntax tells: ``cd DIRECTORY && REST``."""
+
+    @property
+    def directory(self) -> str:
+        """The literal directory; what follows the ``~`` where `home` is true."""
+
+    @property
+    def home(self) -> bool:
+        """Whether it starts in the home directory."""
+
+    @property
+    def rest(self) -> str:
+        """What runs there."""
+
+
+async def leading_cd_into_cwd(
+    command: Command,
+    *,
+    parse: Callable[[str], LeadingCd | None],
+    info: HostInfo,
+    directory: str,
+    is_directory: Callable[[str], Awaitable[bool]],
+) -> Command:
+    """Start a command in the directory that it goes to first, so that its approver sees where it runs.
+
+    Done only where both forms do the same: no `cwd` was given, the directory is literal and exists, nothing
+    decides otherwise what ``cd`` means. The new `cwd` is the path by which ``cd`` would name it: normalised,
+    its links not resolved.
+
+    Args:
+        command: What was asked for.
+        parse: Recognises a leading ``cd``; says ``None`` in doubt.
+        info: The host's facts.
+        directory: Where the command would start; absolute.
+        is_directory: Asks the host.
+
+    Returns:
+        A new command, or the same one.
+    """
+    if command.cwd is not None or info.os == "windows" or not _DECIDE_A_CD.isdisjoint(command.env):
+        return command
+    leading = parse(command.text)
+    if leading is None:
+        return command
+    target = _target(leading, info, directory)
+    if target is None or not await is_directory(target):
+        return command
+    return replace(command, text=leading.rest.lstrip(" \t"), cwd=target)
+
+
+def _target(leading: LeadingCd, info: HostInfo, directory: str) -> str | None:
+    """The path by which ``cd`` names where it goes: ``..`` takes a name off, whatever that name links to."""
+    base = info.home if leading.home else directory
+    path = posixpath.join(base, leading.directory.lstrip("/") if leading.home else leading.directory)
+    if posixpath.normpath(base) != base or path.startswith("//"):
+        return None
+    # After a name, ".." would need that name to exist; at the start it takes off what is known to.
+    names = leading.directory.split("/")
+    while not leading.home and names[:1] == [".."]:
+        names.pop(0)
+    return None if ".." in names else posixpath.normpath(path)

@@ -1,0 +1,148 @@
+"""What has to be understood of a command's text: whether it begins by going to another directory.
+
+This is no parser. It recognises a small part of what bash, zsh and sh have in common, and says no to all the
+rest: to be wrong in that direction costs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+LONGEST = 64 * 1024
+"""Characters of a text that is looked at: 30 ms at worst, in which the event loop waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeadingCd:
+    """A command of the form ``cd DIRECTORY && REST``.
+
+    Attributes:
+        directory: The literal directory, without its quotes, and without the ``~`` where `home` is true.
+        home: Whether the directory began with a ``~`` that stands for the home directory.
+        rest: Everything after the ``&&``, unchanged.
+    """
+
+    directory: str
+    home: bool
+    rest: str
+
+
+# What a literal word is made of. Nothing in it is expanded: no "$", "`", "~", "!" or glob character outside
+# quotes, and no "=", which zsh expands at the start of a word. Possessive, so that no input takes long.
+_PIECES = re.compile(
+    r"""
+    (?P<bare> [\w@%+:,./-]++ )
+  | ' (?P<single> [^'\n]*+ ) '
+  | " (?P<double> [^"$`\\!\n]*+ ) "
+  | \\ (?P<escaped> [^\n] )
+    """,
+    re.VERBOSE,
+)
+
+_LEADING_CD = re.compile(
+    r"""
+    [ \t]* cd [ \t]+
+    (?P<home> ~ (?= / | [ \t] | && ) )?
+    (?P<word> (?: [\w@%+:,./-]++ | '[^'\n]*+' | "[^"$`\\!\n]*+" | \\[^\n] )*+ )
+    [ \t]* &&
+    """,
+    re.VERBOSE,
+)
+
+# A rest could tell that it did not come after a cd: by the previous directory, by the last argument of the
+# command before, or by listing variables, of which cd sets one (OLDPWD). These words need not be commands.
+_TELLS_APART = re.compile(
+    r"""
+    OLDPWD | ~- | \$_(?!\w) | \$\{_\} | \bcd\s+[^\w/.~]
+  | \b (?: env | printenv | export | declare | typeset | set ) \b
+    """,
+    re.VERBOSE,
+)
+
+
+def leading_cd(text: str) -> LeadingCd | None:
+    """Take a leading ``cd DIRECTORY &&`` off a command, if the rest means the same when started there.
+
+    That is so when the directory is literal and exists, which the caller finds out, and when the rest is one
+    list of ``&&`` and ``|``: in ``cd a && b & c`` the ``c`` does not run in ``a``.
+
+    Returns:
+        ``None`` for every other command, and in every case of doubt.
+    """
+    match = _LEADING_CD.match(text) if len(text) <= LONGEST else None
+    if match is None:
+        return None
+    directory = _unquoted(match["word"])
+    rest = text[match.end() :]
+    if directory.startswith(("-", "+")) or not (directory or match["home"]):
+        return None
+    if _TELLS_APART.search(rest) or not _is_one_list(rest):
+        return None
+    return LeadingCd(directory, match["home"] is not None, rest)
+
+
+def _unquoted(word: str) -> str:
+    return "".join(piece[piece.lastgroup or 0] for piece in _PIECES.finditer(word))
+
+
+# What a list is made of outside double quotes. What matches nothing here (a here-document, $'…', a backtick
+# with quotes inside, a ${…} with more than a name) makes the text one that is not understood.
+_OUTSIDE = re.compile(
+    r"""
+    (?P<word>     [^\s\\'"`$&|;()<>\#{}]++ | \\. | '[^']*+'
+                | \$(?![('"\[{]) | \$\{[\w@*\#?$!:+=,./-]*+\} | `[^`'"\\\#\n]*+`
+                | (?<=[^\s;&|()])[\#{}] | \{(?=\S) )
+  | (?P<quote>    " )
+  | (?P<open>     \$?\( )
+  | (?P<close>    \) )
+  | (?P<brace>    \{(?=\s) )
+  | (?P<unbrace>  \}(?=[\s;&|)]|\Z) )
+  | (?P<redirect> (?: >>? | < ) (?!<) [&|]? )
+  | (?P<joint>    && | \|\| | \|(?!&) )
+  | (?P<end>      ; | & | \|& | \n )
+  | (?P<blank>    [^\S\n]++ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_INSIDE_QUOTES = re.compile(
+    r"""
+    (?P<word>  [^"\\$`]++ | \\. | \$(?![({\[]) | \$\{[\w@*\#?$!:+=,./-]*+\} | `[^`'"\\\#\n]*+` )
+  | (?P<quote> " )
+  | (?P<open>  \$\( )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+_CLOSED_BY = {"open": ")", "brace": "}", "quote": '"'}
+
+
+def _is_one_list(text: str) -> bool:
+    """Whether a text is commands joined by ``&&`` and ``|`` alone, as far as groups do not enclose more."""
+    nesting: list[str] = []  # what closes each group that is open: ")", "}" or '"'
+    begun = False  # whether there is anything of a command since the last joint outside groups
+    at = 0
+    while at < len(text):
+        match = (_INSIDE_QUOTES if nesting[-1:] == ['"'] else _OUTSIDE).match(text, at)
+        if match is None:
+            return False
+        kind, piece, at = match.lastgroup, match[0], match.end()
+        if kind == "end" and not nesting:
+            return begun and piece == "\n" and not text[at:].strip(" \t\n")
+        if kind == "end" and piece.endswith("&") and nesting[-1] != ")":
+            return False  # a brace may be an argument (echo { & pwd), a parenthesis never is
+        if kind == "joint" and not nesting:
+            if piece == "||" or not begun:
+                return False
+            begun = False
+            continue
+        if kind in ("close", "unbrace") and (not nesting or nesting.pop() != piece):
+            return False
+        if kind == "quote" and nesting[-1:] == ['"']:
+            nesting.pop()
+        elif kind in _CLOSED_BY:
+            nesting.append(_CLOSED_BY[kind])
+        begun = begun or kind != "blank"
+    return begun and not nesting

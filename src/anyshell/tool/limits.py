@@ -1,0 +1,65 @@
+"""What a model may ask for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from .._descriptions import LONGEST_TIMEOUT, TIMEOUT
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLimits:
+    """The bounds of every call of a tool. How much output is shown is the environment's `OutputLimits`.
+
+    Attributes:
+        default_timeout: Seconds that a command has when the model does not say.
+        min_timeout: The fewest seconds it can ask for.
+        max_timeout: The most.
+        beyond: What becomes of a timeout outside these: ``clamp`` takes the nearest and says so, ``refuse``
+            makes it an error.
+        approval_timeout: Seconds in which an approver must answer; after that it has refused.
+        grace: Seconds between the request to end and the kill, when the time is over; zero or more.
+        update_interval: Seconds between two updates, at least; zero or more.
+        update_bytes: Bytes of an update, at most.
+        max_command: Bytes of a command in UTF-8, at most.
+        max_stdin: Bytes of a command's input in UTF-8, at most.
+        max_env: Variables in one call, at most; zero or more.
+        max_env_bytes: Bytes of their names and values together, at most. A system has its own limit for
+            these and the command's arguments together, often 2 MiB, and 128 KiB for a single one.
+
+    Raises:
+        ValueError: A limit is out of its range, or the three timeouts are not in order.
+    """
+
+    default_timeout: float = TIMEOUT
+    min_timeout: float = 1.0
+    max_timeout: float = LONGEST_TIMEOUT
+    beyond: Literal["clamp", "refuse"] = "clamp"
+    approval_timeout: float = 600.0
+    grace: float = 2.0
+    update_interval: float = 0.05
+    update_bytes: int = 4096
+    max_command: int = 8 * MIB
+    max_stdin: int = 8 * MIB
+    max_env: int = 100
+    max_env_bytes: int = 100 * 1024
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "beyond":
+                if value not in ("clamp", "refuse"):
+                    raise ValueError(f"beyond must be 'clamp' or 'refuse', not {value!r}")
+            elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise ValueError(f"{field.name} must be a finite number, not {value!r}")
+            elif value < 0 or (value == 0 and field.name not in ("grace", "update_interval", "max_env")):
+                raise ValueError(f"{field.name} must be more than 0, not {value!r}")
+        if not self.min_timeout <= self.default_timeout <= self.max_timeout:
+            raise ValueError(
+                f"min_timeout, default_timeout and max_timeout must be in this order, not "
+                f"{self.min_timeout:g}, {self.default_timeout:g}, {self.max_timeout:g}"
+            )

@@ -1,0 +1,57 @@
+"""The numbers of signals by the host's system, which need not be this machine's."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .._types import OperatingSystem
+
+_POSIX = {
+    "SIGHUP": 1,
+    "SIGINT": 2,
+    "SIGQUIT": 3,
+    "SIGILL": 4,
+    "SIGTRAP": 5,
+    "SIGABRT": 6,
+    "SIGFPE": 8,
+    "SIGKILL": 9,
+    "SIGSEGV": 11,
+    "SIGPIPE": 13,
+    "SIGALRM": 14,
+    "SIGTERM": 15,
+    "SIGXCPU": 24,
+    "SIGXFSZ": 25,
+    "SIGVTALRM": 26,
+    "SIGPROF": 27,
+}
+
+# signal(7) for x86, ARM and most others; <sys/signal.h> of macOS.
+_LINUX = _POSIX | {
+    "SIGBUS": 7,
+    "SIGUSR1": 10,
+    "SIGUSR2": 12,
+    "SIGSTKFLT": 16,
+    "SIGPOLL": 29,
+    "SIGIO": 29,
+    "SIGPWR": 30,
+    "SIGSYS": 31,
+}
+_MACOS = _POSIX | {"SIGEMT": 7, "SIGBUS": 10, "SIGSYS": 12, "SIGUSR1": 30, "SIGUSR2": 31}
+
+_NUMBERS: Mapping[OperatingSystem, Mapping[str, int]] = MappingProxyType(
+    {"linux": _LINUX, "macos": _MACOS, "windows": _POSIX}
+)
+
+
+def number_of(signal: str, os: OperatingSystem) -> int | None:
+    """The number of a signal, or ``None`` when its name is none that ends programs there."""
+    return _NUMBERS[os].get(signal)
+
+
+def signal_of(number: int, os: OperatingSystem) -> str | None:
+    """The name of a signal, or ``None`` when no signal of that number ends programs there."""
+    return next((name for name, known in _NUMBERS[os].items() if known == number), None)

@@ -1,0 +1,81 @@
+"""Tell somebody what a command has printed lately, without letting them hold it up."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from ..output import LineDecoder
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+OnUpdate = Callable[[str], Awaitable[object] | object]
+"""Is given the end of what a command has printed so far, cleaned; may be async."""
+
+_MARGIN = 4
+"""Raw bytes kept for one byte of a tail: escape sequences go, and the raw bytes may begin within a character."""
+
+_CANCEL_BOUND = 1.0
+"""Seconds that a call which is under way at the end has to heed that it was cancelled."""
+
+
+class Updates:
+    """Calls somebody with the tail of an output, never more often than agreed, in a task of its own.
+
+    While they are busy, output goes on: they next hear the tail as it is then. When they raise, they are not
+    called again; when the command ends, they are not waited for.
+
+    Args:
+        on_update: Called in the event loop; one that blocks it blocks everything.
+        interval: Seconds between the end of one call and the next, at least.
+        limit: Bytes of a tail in UTF-8, at most.
+    """
+
+    def __init__(self, on_update: OnUpdate, *, interval: float, limit: int) -> None:
+        self.error: Exception | None = None
+        self._on_update = on_update
+        self._interval = interval
+        self._limit = limit
+        self._raw = bytearray()
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.ensure_future(self._run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task], timeout=_CANCEL_BOUND)
+
+    def feed(self, data: bytes) -> None:
+        """Take what was printed."""
+        self._raw += data
+        del self._raw[: -_MARGIN * self._limit]
+        self._news.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                answer = self._on_update(self._tail())
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong there, the command goes on
+                self.error = error
+                return
+            await asyncio.sleep(self._interval)
+
+    def _tail(self) -> str:
+        decoder = LineDecoder()
+        lines = [*decoder.feed(bytes(self._raw)), *decoder.flush()]
+        text = "".join(f"{line.text}\n" if line.complete else line.text for line in lines)
+        return text.encode()[-self._limit :].decode(errors="ignore")

@@ -1,0 +1,85 @@
+"""Run the program as a person does: a process of its own, with descriptors and signals of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import IO, TYPE_CHECKING, Any
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ANYSHELL = [sys.executable, "-m", "anyshell"]
+
+# Whoever runs the tests may have us ignore signals, as a shell does for a job in the background. Not a
+# preexec_fn, which forks: that is not for a process with threads.
+_WITH_SIGNALS = """
+import fcntl, os, signal, sys, termios
+if os.isatty(0):
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+for name in ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM"):
+    signal.signal(getattr(signal, name), signal.SIG_IGN if name in sys.argv[1].split() else signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+
+
+def anyshell(*arguments: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run the program to its end."""
+    if "input" not in how:
+        how.setdefault("stdin", subprocess.DEVNULL)
+    if "stdout" not in how:
+        how["capture_output"] = True
+    return subprocess.run([*ANYSHELL, *arguments], timeout=30, check=False, **how)
+
+
+def script(text: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run a bash script in which ``anyshell`` is the program."""
+    how.setdefault("stdin", subprocess.DEVNULL)
+    text = f'anyshell() {{ "{sys.executable}" -m anyshell "$@"; }}\n' + text
+    return subprocess.run(["bash", "-c", text], timeout=30, check=False, capture_output=True, **how)
+
+
+def start(*arguments: str, ignore: str = "", **how: Any) -> subprocess.Popen[bytes]:
+    """Start the program, with signals as a terminal gives them; those named in `ignore` are ignored.
+
+    A terminal as its stdin is also its controlling one.
+    """
+    how.setdefault("stdin", subprocess.DEVNULL)
+    how.setdefault("stdout", subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-c", _WITH_SIGNALS, ignore, *ANYSHELL[1:], *arguments],
+        **how,
+    )
+
+
+def read_line(stream: IO[bytes] | None) -> str:
+    """The next line that a program prints."""
+    assert stream is not None
+    return stream.readline().decode().rstrip("\n")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs. A zombie does not, though it answers to signal 0."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 20) -> None:
+    """Wait for a state that must come."""
+    give_up = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < give_up, f"it never came to this: {what}"
+        time.sleep(0.01)
+
+
+def wait_written(path: Path) -> str:
+    """Wait until a file holds a whole line, and return it."""
+    wait_until(lambda: path.exists() and path.read_text().endswith("\n"), f"a line in {path}")
+    return path.read_text().strip()

@@ -1,0 +1,116 @@
+"""The benchmarks run. How fast anything is, no test says."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.__main__ import main, measure
+from bench.report import Reach, Report, Result, Row
+from bench.rounds import Spread, interleave, ratios
+from bench.sizes import TINY
+from bench.suite import BENCHMARKS
+
+from .conftest import missing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="the floors are POSIX system calls")
+
+
+@posix
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_runs_and_gives_numbers(name: str) -> None:
+    if name == "timeout" and shutil.which("setsid") is None:
+        missing("setsid", "install util-linux")
+    result = BENCHMARKS[name].measure(TINY, 1)
+    assert result.rows
+    assert result.notes
+    for row in result.rows:
+        assert len(row.ours) == 1
+        assert all(map(math.isfinite, (*row.ours, *row.floor, *row.ratios)))
+        assert len(row.ratios) in (0, 1)
+
+
+@posix
+def test_the_program_prints_a_table_and_writes_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bench.json"
+    assert main(["--quick", "--only", "startup", "--rounds", "2", "--json", str(file)]) == 0
+    assert "`import anyshell`" in capsys.readouterr().out
+    startup = json.loads(file.read_text())["benchmarks"]["startup"]
+    assert [len(row["ratio"]["rounds"]) for row in startup["rows"]] == [2, 2]
+
+
+def test_a_benchmark_that_cannot_run_is_told_and_the_others_still_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> Result:
+        raise RuntimeError("no such program")
+
+    def fine(*_: object) -> Result:
+        return Result([Row(what="nothing", unit="s", ours=[1.0])])
+
+    monkeypatch.setattr(
+        "bench.__main__.BENCHMARKS",
+        {
+            name: replace(BENCHMARKS["spawn"], measure=measure)
+            for name, measure in (("broken", broken), ("fine", fine))
+        },
+    )
+    report = measure(["broken", "fine"], TINY)
+    assert list(report.results) == ["fine"]
+    assert report.failures == {"broken": "RuntimeError: no such program"}
+    assert "FAILED broken: RuntimeError: no such program" in report.table()
+
+
+@pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--only", "nothing"]])
+def test_bad_arguments_are_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+
+
+def test_variants_take_turns_and_the_order_alternates() -> None:
+    order: list[str] = []
+
+    def turn(name: str) -> int:
+        order.append(name)
+        return len(order)
+
+    found = interleave({name: partial(turn, name) for name in "ab"}, 3)
+    assert "".join(order) == "abbaab"
+    assert found == {"a": [1, 4, 5], "b": [2, 3, 6]}
+
+
+def test_a_ratio_is_of_one_round() -> None:
+    assert ratios([2.0, 9.0, 4.0], [1.0, 3.0, 4.0]) == [2.0, 3.0, 1.0]
+    assert Spread.of([2.0, 3.0, 1.0]) == Spread(2.0, 1.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("ours", "by_ratio", "reach", "holds"),
+    [
+        ([0.9, 1.1, 9.0], True, Reach("<=", 1.1), True),
+        ([0.9, 1.2, 1.3], True, Reach("<=", 1.1), False),
+        ([0.1, 0.9, 0.9], True, Reach(">=", 0.85), True),
+        ([0.1, 0.1, 0.3], False, Reach("<=", 0.2), False),
+        ([0.0, 0.0, 0.0], False, Reach("<=", 0.0), True),
+        ([1.0], False, None, None),
+    ],
+)
+def test_ratios_are_judged_by_the_median_and_numbers_by_the_worst(
+    ours: list[float], by_ratio: bool, reach: Reach | None, holds: bool | None
+) -> None:
+    row = Row(what="it", unit="s", ours=ours, ratios=ours if by_ratio else (), reach=reach)
+    assert row.holds is holds
+    assert {True: "yes", False: "no", None: ""}[holds] in Report(TINY, {"it": Result([row])}).table()

@@ -1,0 +1,581 @@
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tracemalloc
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anyshell import Artifact, Output
+from anyshell.output import ArtifactStore, OutputBuilder
+from anyshell.output.bounded import BoundedText
+from anyshell.output.builder import COALESCE, marker
+from anyshell.output.decode import clean
+from anyshell.output.tail import Tail
+
+from .test_decode import cut, cuts, outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+KB = 1024
+MB = 1024 * 1024
+MARKER = re.compile(r"\[\.\.\. [\d,]+ lines?, [\d,]+ bytes? left out of .*? \.\.\.\]\n?")
+NOTE = re.compile(r" \[line cut: [\d,]+ more bytes?\]")
+
+Step = Literal["create", "write", "finish"]
+
+
+class FakeStore:
+    """An artifact store in memory, which can fail."""
+
+    def __init__(self, *, fails_at: Step | None = None, omitted: int = 0) -> None:
+        self.fails_at = fails_at
+        self.omitted = omitted
+        self.writers: list[FakeWriter] = []
+
+    def create(self) -> FakeWriter:
+        self.fail("create")
+        self.writers.append(FakeWriter(self))
+        return self.writers[-1]
+
+    def fail(self, step: Step) -> None:
+        if self.fails_at == step:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class FakeWriter:
+    def __init__(self, store: FakeStore) -> None:
+        self.store = store
+        self.data = bytearray()
+        self.state = "writing"
+
+    def write(self, data: bytes) -> None:
+        assert self.state == "writing"
+        self.store.fail("write")
+        self.data += data
+
+    def finish(self) -> Artifact:
+        assert self.state == "writing"
+        self.store.fail("finish")
+        self.state = "finished"
+        return Artifact("id", Path("/kept/id"), len(self.data), self.store.omitted)
+
+    def discard(self) -> None:
+        assert self.state == "writing"
+        self.state = "discarded"
+
+
+def build(
+    data: bytes | Iterable[bytes],
+    *,
+    head: int = 20 * KB,
+    tail: int = 30 * KB,
+    max_line: int = 2_000,
+    store: FakeStore | None = None,
+) -> Output:
+    builder = OutputBuilder(
+        head=head, tail=tail, max_line=max_line, artifacts=cast("ArtifactStore | None", store)
+    )
+    for piece in [data] if isinstance(data, bytes) else data:
+        builder.feed(piece)
+    return builder.finish()
+
+
+def shown(output: Output, head: int | None = None) -> str:
+    """What is shown of the output itself.
+
+    Of plain text, a head that is truncated has exactly `head` characters. One more is the line feed that puts
+    the marker on a line of its own.
+    """
+    before, *after = MARKER.split(output.text)
+    before = NOTE.sub("", before)
+    return "".join([before[:head] if after else before, *(NOTE.sub("", text) for text in after)])
+
+
+# Output that fits
+
+
+def test_no_output_is_an_empty_text() -> None:
+    assert build(b"") == build([]) == Output()
+
+
+def test_a_short_output_is_its_text() -> None:
+    assert build(b"hello\nworld") == Output(text="hello\nworld", total_bytes=11, total_lines=1)
+
+
+def test_output_is_cleaned() -> None:
+    output = build(b"\x1b[31mred\x1b[m\r\n 1%\r99%\nna\xc3\xafve\xff")
+    assert output == Output(text="red\n99%\nnaïve\ufffd", total_bytes=28, total_lines=2)
+
+
+def test_what_is_unfinished_at_the_end_is_shown() -> None:
+    assert build(b"a\x1b]0;b").text == "a0;b"
+    assert build(b"a\xe2\x82").text == "a\ufffd"
+    assert build(b"a\r").text == "a"
+
+
+@pytest.mark.parametrize("line", [b"0123456789abcde\n", b"x" * 16])
+def test_exactly_filling_the_limit_is_not_truncation(line: bytes) -> None:
+    data = line * (50 * KB // 16)
+    output = build(data, max_line=100 * KB)
+    assert output.text == data.decode()
+    assert not output.truncated
+
+
+def test_one_byte_more_is_truncation() -> None:
+    data = b"0123456789abcde\n" * (50 * KB // 16) + b"!"
+    output = build(data)
+    assert output.truncated
+    assert output.omitted_bytes == 1
+    assert len(shown(output, 20 * KB)) == 50 * KB
+    assert "[... 0 lines, 1 byte left out of 3,200 lines, 51,201 bytes ...]" in output.text
+
+
+def test_a_rewritten_line_costs_nothing() -> None:
+    bar = b"".join(b"%9d%%\r" % number for number in range(100_000))
+    output = build(bar + b"\ndone\n", head=100, tail=100)
+    assert output.text == "    99999%\ndone\n"
+    assert not output.truncated
+    assert output.total_bytes == len(bar) + 6
+
+
+def test_removed_sequences_are_not_omitted() -> None:
+    output = build(b"\x1b[31m" * 100_000 + b"red\n")
+    assert output.text == "red\n"
+    assert not output.truncated
+
+
+def test_a_line_is_rewritten_after_the_head_is_full() -> None:
+    output = build(b"abcdefghij\rxyz\n", head=5, tail=20)
+    assert output.text == "xyz\n"
+    assert not output.truncated
+
+
+def test_finish_gives_the_same_again() -> None:
+    builder = OutputBuilder(head=5, tail=5)
+    builder.feed(b"0123456789abcdef")
+    assert builder.finish() is builder.finish()
+
+
+# Output that does not
+
+
+def test_the_head_and_the_tail_are_shown() -> None:
+    data = b"".join(b"line %d\n" % number for number in range(1000))
+    output = build(data, head=16, tail=27)
+    notice = "[... 995 lines, 8,847 bytes left out of 1,000 lines, 8,890 bytes ...]"
+    assert output.text == f"line 0\nline 1\nli\n{notice}\nline 997\nline 998\nline 999\n"
+    assert (output.total_lines, output.omitted_lines, output.omitted_bytes) == (1000, 995, 8847)
+
+
+def test_the_marker_says_where_the_whole_is() -> None:
+    output = build(b"0123456789" * 10, head=3, tail=3, store=FakeStore())
+    assert output.text == (
+        "012\n[... 0 lines, 94 bytes left out of 0 lines, 100 bytes; the whole is in /kept/id ...]\n789"
+    )
+
+
+@pytest.mark.parametrize(
+    ("artifact", "error", "text"),
+    [
+        (None, None, "[... 1 line, 2,000 bytes left out of 3 lines, 4,000 bytes ...]"),
+        (
+            Artifact("id", Path("/kept"), 9),
+            None,
+            "[... 1 line, 2,000 bytes left out of 3 lines, 4,000 bytes; the whole is in /kept ...]",
+        ),
+        (
+            Artifact("id", Path("/kept"), 9, 1500),
+            None,
+            (
+                "[... 1 line, 2,000 bytes left out of 3 lines, 4,000 bytes; "
+                "all but 1,500 bytes of the middle is in /kept ...]"
+            ),
+        ),
+        (
+            None,
+            "No space left on device",
+            (
+                "[... 1 line, 2,000 bytes left out of 3 lines, 4,000 bytes; "
+                "the whole was not kept: No space left on device ...]"
+            ),
+        ),
+    ],
+)
+def test_the_marker(artifact: Artifact | None, error: str | None, text: str) -> None:
+    assert marker(1, 2000, 3, 4000, artifact, error) == text
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "text"), [(0, 4, "[...]\nghij"), (4, 0, "abcd\n[...]"), (0, 0, "[...]")]
+)
+def test_either_end_can_be_empty(head: int, tail: int, text: str) -> None:
+    output = build(b"abcdefghij", head=head, tail=tail)
+    assert re.sub(r"\[\.\.\. .* \.\.\.\]", "[...]", output.text) == text
+    assert output.omitted_bytes == 10 - head - tail
+
+
+def test_characters_are_not_cut() -> None:
+    output = build("€".encode() * 100, head=10, tail=10)
+    assert shown(output) == "€€€\n€€€"
+    assert output.omitted_bytes == 300 - 18
+
+
+def test_a_character_that_does_not_fit_leaves_the_head_short() -> None:
+    output = build("abcd€fghij".encode() * 3, head=5, tail=4)
+    assert output.text.startswith("abcd\n[... ")
+
+
+@pytest.mark.parametrize(
+    "sequence", [b"\x1b[1;31m", b"\x1b]0;title\x07", b"\x1b]8;;http://a\x1b\\", b"\x1b(B", "\x9b31m".encode()]
+)
+def test_the_tail_never_starts_with_the_remains_of_a_sequence(sequence: bytes) -> None:
+    for rest in range(len(sequence)):
+        output = build(b"x" * 5000 + sequence + b"y" * 50, head=1, tail=50 + rest, max_line=10_000)
+        assert shown(output, 1) == "x" + "y" * 50
+
+
+def test_a_long_control_string_does_not_show_in_the_tail() -> None:
+    output = build(b"x" * 10_000 + b"\x1b]52;" + b"A" * 4000 + b"\x07the end", head=10, tail=500)
+    assert shown(output, 10) == "x" * 10 + "the end"
+
+
+def test_an_unfinished_control_string_hides_no_tail() -> None:
+    output = build(b"x" * 10_000 + b"\x1b]0;" + b"A" * 1000, head=10, tail=500)
+    assert shown(output, 10) == "x" * 10 + "A" * 500
+
+
+def test_bytes_that_are_no_text_do_not_outgrow_the_limit() -> None:
+    output = build(b"start\n" + b"\xff\n" * 1000, head=10, tail=100)
+    assert len(shown(output).encode()) <= 111
+    assert output.text.startswith("start\n\ufffd\n[... ")
+    assert shown(output).count("\ufffd") == 26
+    assert output.omitted_bytes == 2006 - len("start\n") - 26 * 2
+
+
+def test_bytes_that_are_no_text_outgrow_a_limit_that_their_number_keeps() -> None:
+    output = build(b"\xff\n" * 40, head=40, tail=60)
+    assert len(shown(output, 20).encode()) <= 100
+    assert output.omitted_lines + shown(output, 20).count("\n") == 40
+
+
+# Long lines
+
+
+def test_a_long_line_is_cut_and_says_so() -> None:
+    output = build(b"x" * 5000 + b"\nnext\n")
+    assert output.text == "x" * 2000 + " [line cut: 3,000 more bytes]\nnext\n"
+    assert output == Output(
+        text=output.text, total_bytes=5006, omitted_bytes=3000, total_lines=2, cut_lines=1
+    )
+
+
+def test_a_line_of_the_longest_length_is_not_cut() -> None:
+    data = b"x" * 2000 + b"\x1b[m\r\n" + "é".encode() * 2000
+    output = build(data)
+    assert output.text == "x" * 2000 + "\n" + "é" * 2000
+    assert output.cut_lines == 0
+
+
+def test_one_character_more_is_cut() -> None:
+    assert build(b"123456\n", max_line=5).text == "12345 [line cut: 1 more byte]\n"
+    assert build("12345é\r\n".encode(), max_line=5).text == "12345 [line cut: 2 more bytes]\n"
+
+
+def test_a_cut_line_can_be_the_last() -> None:
+    output = build(b"1234567", max_line=5)
+    assert output == Output(
+        text="12345 [line cut: 2 more bytes]", total_bytes=7, omitted_bytes=2, cut_lines=1
+    )
+
+
+def test_a_long_line_can_be_rewritten() -> None:
+    output = build(b"1234567\rabc\n", max_line=5)
+    assert output == Output(text="abc\n", total_bytes=12, total_lines=1)
+
+
+def test_an_unfinished_string_longer_than_a_line_is_shown_up_to_there() -> None:
+    output = build(b"\x1b]0;title and more\nnext", max_line=5)
+    assert output.text == "0;tit [line cut: 13 more bytes]\nnext"
+
+
+def test_lines_are_cut_in_the_tail_too() -> None:
+    data = b"start\n" + b"x" * 1000 + b"\n" + b"y" * 150 + b"\nend\n"
+    output = build(data, head=6, tail=200, max_line=100)
+    assert output.text.startswith("start\n[... ")
+    assert output.text.endswith("x" * 44 + "\n" + "y" * 100 + " [line cut: 50 more bytes]\nend\n")
+    assert output.cut_lines == 1
+    assert len(shown(output, 6)) + output.omitted_bytes == output.total_bytes
+
+
+def test_a_line_without_its_start_shows_its_end() -> None:
+    data = b"start\n" + b"x" * 1000 + b"the error"
+    output = build(data, head=6, tail=200, max_line=20)
+    assert output.text.endswith(" ...]\nxxxxxxxxxxxthe error")
+    assert output.cut_lines == 0
+    assert len(shown(output, 6)) + output.omitted_bytes == output.total_bytes
+
+
+# Artifacts
+
+
+def test_nothing_is_kept_when_nothing_is_left_out() -> None:
+    store = FakeStore()
+    assert build(b"short\n", store=store).artifact is None
+    assert build(b"\x1b[m\n" * 10, store=store).artifact is None
+    assert store.writers == []
+
+
+def test_what_turns_out_to_fit_is_not_kept() -> None:
+    store = FakeStore()
+    assert build(b"bar\r" * 100_000, store=store).artifact is None
+    assert [writer.state for writer in store.writers] == ["discarded"]
+
+
+@pytest.mark.parametrize("size", [1, 1000, 100_000])
+def test_the_artifact_is_the_raw_whole(size: int) -> None:
+    store = FakeStore()
+    data = b"\x1b[31m\xff some line\r\n" * 10_000
+    output = build([data[at : at + size] for at in range(0, len(data), size)], store=store)
+    assert output.artifact == Artifact("id", Path("/kept/id"), len(data))
+    assert [(writer.state, bytes(writer.data)) for writer in store.writers] == [("finished", data)]
+
+
+def test_a_cut_line_is_kept() -> None:
+    store = FakeStore()
+    assert build(b"x" * 3000, store=store).artifact is not None
+    assert [bytes(writer.data) for writer in store.writers] == [b"x" * 3000]
+
+
+def test_an_artifact_that_was_capped_says_so() -> None:
+    output = build(b"x\n" * 50_000, store=FakeStore(omitted=1234))
+    assert "; all but 1,234 bytes of the middle is in /kept/id ...]" in output.text
+
+
+@pytest.mark.parametrize("step", ["create", "write", "finish"])
+@pytest.mark.parametrize("data", [b"x\n" * 500_000, b"x" * 3000])
+def test_a_full_disk_stops_nothing(step: Step, data: bytes) -> None:
+    store = FakeStore(fails_at=step)
+    pieces = [data[at : at + 64 * KB] for at in range(0, len(data), 64 * KB)]
+    output = build(pieces, store=store)
+    assert output.total_bytes == len(data)
+    assert output.artifact is None
+    assert output.artifact_error == "No space left on device"
+    assert all(writer.state == "discarded" for writer in store.writers)
+    if output.omitted_lines:
+        assert "; the whole was not kept: No space left on device ...]" in output.text
+
+
+def test_a_full_disk_is_no_matter_when_nothing_is_left_out() -> None:
+    output = build(b"bar\r" * 100_000, store=FakeStore(fails_at="write"))
+    assert output == Output(text="bar", total_bytes=400_000)
+
+
+def test_an_abandoned_builder_leaves_nothing() -> None:
+    store = FakeStore()
+    builder = OutputBuilder(artifacts=cast("ArtifactStore", store))
+    builder.feed(b"x\n" * 500_000)
+    builder.close()
+    builder.close()
+    assert [writer.state for writer in store.writers] == ["discarded"]
+
+
+def test_closing_a_finished_builder_does_nothing() -> None:
+    store = FakeStore()
+    builder = OutputBuilder(artifacts=cast("ArtifactStore", store))
+    builder.feed(b"x\n" * 500_000)
+    output = builder.finish()
+    builder.close()
+    assert [writer.state for writer in store.writers] == ["finished"]
+    assert builder.finish() is output
+
+
+def test_a_real_artifact_is_on_disk(tmp_path: Path) -> None:
+    data = b"some line\n" * 100_000
+    builder = OutputBuilder(artifacts=ArtifactStore(tmp_path / "kept"))
+    builder.feed(data)
+    output = builder.finish()
+    assert output.artifact is not None
+    assert output.artifact.path.read_bytes() == data
+    assert str(output.artifact.path) in output.text
+
+
+# Any output
+
+limits = st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 40))
+
+
+@given(outputs, limits)
+def test_any_output_is_bounded_and_counted(data: bytes, limit: tuple[int, int, int]) -> None:
+    head, tail, max_line = limit
+    output = build(data, head=head, tail=tail, max_line=max_line)
+    text = shown(output)
+    assert len(text.encode()) <= head + tail + (output.omitted_bytes > 0)  # a line feed before the marker
+    assert all(len(line) <= max_line for line in text.split("\n"))
+    assert output.total_bytes == len(data)
+    assert 0 <= output.omitted_bytes <= len(data)
+    assert output.total_lines == data.count(b"\n")
+    assert output.cut_lines == len(NOTE.findall(output.text))
+    assert len(MARKER.findall(output.text)) <= 1
+    assert output.truncated == bool(MARKER.search(output.text) or output.cut_lines)
+    if not output.truncated:
+        assert output.text == clean(data)
+
+
+plain = st.lists(st.sampled_from([b"a", b"word ", b"\n", b"\t", b"x" * 30]), max_size=60).map(b"".join)
+
+
+@given(plain, limits)
+def test_the_counts_of_plain_text_add_up(data: bytes, limit: tuple[int, int, int]) -> None:
+    head, tail, max_line = limit
+    output = build(data, head=head, tail=tail, max_line=max_line)
+    text = shown(output, head)
+    assert len(text) + output.omitted_bytes == len(data)
+    assert text.count("\n") + output.omitted_lines == output.total_lines
+
+
+visible = st.lists(
+    st.sampled_from(
+        [
+            b"a",
+            b"word ",
+            b"\n",
+            b"\x1b[1;31m",
+            b"\x1b[m",
+            b"\x1b]0;a title\x07",
+            b"\x1b(B",
+            "é€😀\x9b0m".encode(),
+        ]
+    ),
+    max_size=60,
+).map(b"".join)
+
+
+@given(visible, limits)
+def test_what_is_shown_is_the_start_and_the_end(data: bytes, limit: tuple[int, int, int]) -> None:
+    head, tail, _ = limit
+    whole = clean(data)
+    output = build(data, head=head, tail=tail)
+    before, *rest = MARKER.split(output.text)
+    assert whole.startswith(before.removesuffix("\n"))
+    assert [text for text in rest if not whole.endswith(text)] == []
+    if not rest:
+        assert before == whole
+
+
+@given(outputs, cuts, st.integers(0, 60), st.integers(1, 40))
+def test_where_a_text_is_full_does_not_depend_on_the_cuts(
+    data: bytes, places: list[int], limit: int, max_line: int
+) -> None:
+    assert fill(cut(data, places), limit, max_line) == fill([data], limit, max_line)
+    assert fill([bytes([byte]) for byte in data], limit, max_line) == fill([data], limit, max_line)
+
+
+def fill(pieces: list[bytes], limit: int, max_line: int) -> tuple[int, str, int, int, int]:
+    text = BoundedText(limit, max_line)
+    taken = 0
+    for piece in pieces:
+        room = text.feed(piece)
+        taken += room
+        if room < len(piece):
+            break
+    taken -= len(text.give_back())
+    assert text.size == len(NOTE.sub("", text.text()).encode()) <= limit
+    return taken, text.text(), text.lines, text.cut_lines, text.cut_bytes
+
+
+@given(outputs, st.lists(st.integers(0, 200_000), max_size=5), st.sampled_from([1, 40, 3000]))
+def test_output_is_the_same_wherever_it_is_cut(data: bytes, places: list[int], times: int) -> None:
+    data *= times
+    assert build(cut(data, places), head=2000, tail=3000) == build(data, head=2000, tail=3000)
+
+
+@given(st.lists(st.binary(max_size=50), max_size=50), st.integers(1, 100))
+def test_a_tail_holds_the_last_bytes(pieces: list[bytes], capacity: int) -> None:
+    tail = Tail(capacity)
+    for piece in pieces:
+        tail.append(piece)
+    data = b"".join(pieces)
+    assert tail.total == len(data)
+    assert tail.last(capacity) == data[-capacity:]
+
+
+# Memory and time
+
+
+def peak(feed: Callable[[OutputBuilder], None]) -> int:
+    builder = OutputBuilder()
+    tracemalloc.start()
+    try:
+        feed(builder)
+        builder.finish()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        (b"x" * 59 + b"\n") * 1000,
+        b"x" * 64 * KB,
+        b"y\n" * 32 * KB,
+        b"\n" * 64 * KB,
+        b"\0" * 64 * KB,
+        b" 50% [#####     ]\r" * 3000,
+        "é€".encode() * 12 * KB,
+        bytes(range(256)) * 256,
+    ],
+    ids=["lines", "no line feed", "yes", "empty lines", "zeros", "bar", "characters", "bytes"],
+)
+def test_memory_does_not_grow_with_output(chunk: bytes) -> None:
+    times = 100 * MB // len(chunk) + 1
+
+    def feed(builder: OutputBuilder) -> None:
+        for _ in range(times):
+            builder.feed(chunk)
+
+    assert peak(feed) < 2 * MB
+
+
+def test_memory_does_not_grow_with_chunks() -> None:
+    def feed(builder: OutputBuilder) -> None:
+        for _ in range(300_000):
+            builder.feed(b"x")
+            builder.feed(b"\n")
+
+    assert peak(feed) < 2 * MB
+
+
+def test_one_huge_chunk_is_not_held() -> None:
+    chunk = b"some line\n" * 10 * MB
+    assert peak(lambda builder: builder.feed(chunk)) < 2 * MB + len(chunk)  # a slice of it, for a moment
+    assert build(chunk).text.endswith("some line\n")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(b"\x1b]", b"\x1b[", b"\x1b(", b"\b", b"x\b", b"\r", b"x\r", b"\r\x1b]", b"\xff", b"\xc2\x9d"),
+        *(
+            b"\x1b]" + b"x" * 4095,
+            b"x" * 2001 + b"\r",
+            b"x" * 2001 + b"\b" * 2001,
+            b"\x1b]" + b"x" * 3000 + b"\r",
+        ),
+    ],
+)
+def test_hostile_output_takes_linear_time(pattern: bytes) -> None:
+    data = (pattern * (64 * KB // len(pattern) + 1))[: 64 * KB]
+    output = build([data] * 100)
+    assert output.total_bytes == 100 * 64 * KB
+
+
+def test_small_chunks_are_gathered() -> None:
+    assert build([b"x\n"] * COALESCE) == build(b"x\n" * COALESCE)

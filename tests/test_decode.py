@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anyshell.output.decode import (
+    LONGEST_LINE,
+    LONGEST_SEQUENCE,
+    Line,
+    LineDecoder,
+    TextDecoder,
+    clean,
+    edit,
+    strip,
+    unfinished,
+)
+
+MB = 1024 * 1024
+
+PIECES = [
+    *(b"\x1b", b"\x1b[", b"\x1b]", b"\x1bP", b"\x1b(", b"\x1b\\", b"\x1bM", b"\\", b"\x07", b"\x18", b"\x1a"),
+    *(b"\r", b"\n", b"\r\n", b"\r\r\n", b"\b", b"\b\b", b"\t", b"\0", b"\x7f", b"\x0b"),
+    *(b"31", b";", b"m", b"K", b"?", b" ", b"/", b"[", b"]", b"a", b"word"),
+    *(
+        b"\xc2",
+        b"\x9b",
+        b"\x9c",
+        b"\xc2\x85",
+        b"\xc2\x90",
+        b"\xc2\x9b",
+        b"\xc2\x9c",
+        b"\xc2\x9d",
+        b"\xc2\xb0",
+    ),
+    *(b"\xe2", b"\x82", b"\xac", b"\xf0\x9f", "é€😀".encode(), b"\xed\xa0\x80", b"\xff"),
+]
+outputs = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=60).map(b"".join)
+cuts = st.lists(st.integers(0, 200), max_size=20)
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    ends = [*sorted(place % (len(data) + 1) for place in places), len(data)]
+    starts = [0, *ends[:-1]]
+    return [data[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def clean_slowly(data: bytes) -> str:
+    """The rule once more, a character at a time and with no thought for speed."""
+    lines: list[str] = []
+    line, returned = "", False
+    text = data.decode("utf-8", "replace")
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char == "\n":
+            lines.append(line)
+            line, returned = "", False
+        elif char == "\r":
+            returned = True
+        elif char == "\b":
+            line = line if returned else line[:-1]
+        elif char == "\x1b" or "\x80" <= char <= "\x9f":
+            at = after_sequence(text, at)
+            continue
+        elif char == "\t" or (char >= " " and char != "\x7f"):
+            line, returned = ("" if returned else line) + char, False
+        at += 1
+    return "\n".join([*lines, line])
+
+
+def after_sequence(text: str, start: int) -> int:
+    at = start + 1
+    if text[start] == "\x1b":
+        first = at
+        while at < len(text) and " " <= text[at] <= "/":
+            at += 1
+        if at == len(text) or not "0" <= text[at] <= "~":
+            return first
+        kind, at = text[at], at + 1
+        if at - first > 1 or kind not in "[]PX^_":
+            return at
+    else:
+        first, kind = at, chr(ord(text[start]) - 0x40)
+    if kind == "[":
+        while at < len(text) and "0" <= text[at] <= "?":
+            at += 1
+        while at < len(text) and " " <= text[at] <= "/":
+            at += 1
+        return at + 1 if at < len(text) and "@" <= text[at] <= "~" else first
+    content = at
+    if kind not in "]PX^_":
+        return content
+    while at < len(text) and text[at] not in "\n\r\x07\x18\x1a\x1b" and not "\x80" <= text[at] <= "\x9f":
+        at += 1
+    if text[at : at + 1] in ("\x07", "\x9c"):
+        return at + 1
+    return at + 2 if text[at : at + 2] == "\x1b\\" else content
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", ""),
+        (b"plain\ttext\n", "plain\ttext\n"),
+        ("é€😀\n".encode(), "é€😀\n"),
+        (b"bad \xff byte, cut \xe2\x82", "bad � byte, cut �"),
+        # line ends
+        (b"one\r\ntwo\r\r\nthree", "one\ntwo\nthree"),
+        (b" 10%\r 50%\r100%\n", "100%\n"),
+        (b"longer\rshort\n", "short\n"),
+        (b"done\r", "done"),
+        (b"done\r\r\x1b[K\r\n", "done\n"),
+        (b"\rat the start", "at the start"),
+        (b"a\rb\nc", "b\nc"),
+        # backspace
+        (b"abc\b\bd", "ad"),
+        (b"\b\bx", "x"),
+        (b"a\n\bb", "a\nb"),
+        ("é\b€".encode(), "€"),
+        (b"abc\r\b\b", "abc"),
+        (b"N\bNA\bAM\bM", "NAM"),
+        (b"-\b\\\b|\b/\bok", "ok"),
+        # controls
+        (b"a\0b\x07c\x0bd\x0ce\x0ef\x7fg", "abcdefg"),
+        ("a\x80b\x85c\x99d".encode(), "abcd"),
+        # sequences
+        (b"\x1b[1;31mred\x1b[0m", "red"),
+        (b"\x1b[?25l\x1b[2 qx\x1b[38:2::1:2:3mx", "xx"),
+        ("\x9b31mred\x9bm".encode(), "red"),
+        (b"\x1b]0;title\x07x\x1b]8;;http://a/\x1b\\link\x1b]8;;\x1b\\", "xlink"),
+        ("\x9d0;title\x9cx\x90q\x1b\\y".encode(), "xy"),
+        ("\x1b]0;22 °C é\x07x".encode(), "x"),
+        (b"\x1bPdata\x1b\\\x1bXsos\x1b\\\x1b^pm\x1b\\\x1b_apc\x1b\\x", "x"),
+        (b"\x1b(Ba\x1b)0b\x1b#8c\x1b%Gd\x1b $]e", "abcde"),
+        (b"\x1b7a\x1b8b\x1bMc\x1bcd\x1b=e\x1b\\f", "abcdef"),
+        # what is not finished hides nothing
+        (b"a\x1b", "a"),
+        (b"a\x1b[", "a["),
+        (b"a\x1b[31", "a[31"),
+        (b"\x1b[31\nm", "[31\nm"),
+        (b"\x1b[3\xc3\xa9", "[3é"),
+        (b"\x1b[1 1m", "[1 1m"),
+        (b"\x1b[" + b"1" * 300 + b"m", "[" + "1" * 300 + "m"),
+        (b"\x1b(\nB", "(\nB"),
+        (b"\x1b\x1b[mx", "x"),
+        (b"\x1b]0;title\nnext", "0;title\nnext"),
+        (b"\x1b]0;title\rnext", "next"),
+        (b"\x1b]0;title\x18next", "0;titlenext"),
+        (b"\x1b]0;title\x1anext", "0;titlenext"),
+        (b"\x1b]0;title\x1b[mnext", "0;titlenext"),
+        ("\x1b]0;title\x9bmnext".encode(), "0;titlenext"),
+        (b"\x1b]0;ti\0tle", "0;title"),
+        (b"\x1b]" + b"x" * 4096 + b"\x07y", "y"),
+        (b"\x1b]" + b"x" * 4097 + b"\x07y", "x" * 4097 + "y"),
+        # nothing new comes of what is left when something was removed
+        (b"\xe2\x1b[m\x82\x00\xac", "���"),
+        (b"\xc2\x1b[m\x9b31m", "��31m"),
+    ],
+)
+def test_output_is_cleaned_by_the_rule(data: bytes, text: str) -> None:
+    assert clean(data) == text
+
+
+def clean_in_pieces(pieces: list[bytes]) -> str:
+    """Clean as a stream is: what a piece does not finish waits for the next."""
+    texts, carry = [], b""
+    for piece in pieces:
+        data = carry + piece
+        whole = len(data) - unfinished(data)
+        texts.append(strip(data[:whole]))
+        carry = data[whole:]
+    return edit("".join([*texts, strip(carry)]))
+
+
+def lines_in_pieces(pieces: list[bytes]) -> list[Line]:
+    decoder = LineDecoder()
+    return [line for piece in pieces for line in decoder.feed(piece)] + decoder.flush()
+
+
+@given(outputs)
+def test_fast_and_slow_cleaning_agree(data: bytes) -> None:
+    assert clean(data) == clean_slowly(data)
+
+
+@given(outputs, cuts)
+def test_where_output_is_cut_does_not_matter(data: bytes, places: list[int]) -> None:
+    assert clean_in_pieces(cut(data, places)) == clean(data)
+
+
+@given(outputs)
+def test_output_can_come_a_byte_at_a_time(data: bytes) -> None:
+    assert clean_in_pieces([bytes([byte]) for byte in data]) == clean(data)
+
+
+@given(outputs)
+def test_cleaned_text_has_no_controls(data: bytes) -> None:
+    text = clean(data)
+    assert not [char for char in text if char not in "\n\t" and (char < " " or "\x7f" <= char <= "\x9f")]
+    assert text.count("\n") == data.count(b"\n")
+
+
+@given(outputs)
+def test_what_is_held_back_is_bounded(data: bytes) -> None:
+    assert unfinished(data) <= len(data)
+    assert unfinished(b"\x1b]" + b"x" * 5000 + data) <= LONGEST_SEQUENCE
+
+
+@pytest.mark.parametrize(
+    ("data", "held"),
+    [
+        (b"plain", 0),
+        (b"\xc3", 1),
+        (b"\xe2\x82", 2),
+        (b"\xf0\x9f\x98", 3),
+        (b"\xf0\x9f\x98\x80", 0),
+        (b"\x1b[31", 4),
+        (b"\x1b[31m", 0),
+        (b"\x1b]title", 7),
+        (b"\x1b]title\x1b", 8),
+        (b"\x1b]title\xc2", 8),
+        (b"\x1b]title\x07", 0),
+        (b"\x1b]title\n", 0),
+        (b"\x1b]" + b"x" * 4096, 4098),
+        (b"\x1b]" + b"x" * 4097, 0),
+        (b"\x1b(", 2),
+        (b"abc\r", 0),
+    ],
+)
+def test_only_what_is_unfinished_is_held_back(data: bytes, held: int) -> None:
+    assert unfinished(data) == held
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            b"\x1b]",
+            b"\x1b[",
+            b"\x1b",
+            b"\x1b(",
+            b"\b",
+            b"\r",
+            b"\0",
+            b"x\b",
+            b"x\b\b",
+            b"x\r",
+            b"\x1b[1",
+            b"\x1b]x",
+        ),
+        *(
+            b"\xc2",
+            b"\xc2\x9d",
+            b"\xc2\x9b",
+            b"\xc2\xb0",
+            b"\xff",
+            b"\xe2\x82",
+            b"\x1b]" + b"x" * 4095,
+            b"\r\b",
+            b"\r\x1b]",
+        ),
+    ],
+)
+def test_hostile_output_takes_linear_time(pattern: bytes) -> None:
+    data = (pattern * (4 * MB // len(pattern) + 1))[: 4 * MB]
+    clean(data)
+    lines_in_pieces([data[at : at + 64 * 1024] for at in range(0, len(data), 64 * 1024)])
+
+
+@pytest.mark.parametrize("start", [b"\x1b]", b"\x1b[", b"\x1bP", b"\xc2\x9d"])
+def test_a_sequence_that_never_ends_takes_linear_time(start: bytes) -> None:
+    assert len(clean(start + b"1" * 10 * MB)) >= 10 * MB
+
+
+def test_erasing_a_long_line_takes_linear_time() -> None:
+    assert clean(b"x" * 5 * MB + b"\b" * 4 * MB) == "x" * MB
+    assert clean(b"x" * 3 * MB + b"\b\bx" * MB) == "x" * 2 * MB
+
+
+# TextDecoder
+
+
+@given(outputs, cuts)
+def test_text_is_decoded_the_same_wherever_it_is_cut(data: bytes, places: list[int]) -> None:
+    decoder = TextDecoder()
+    text = "".join(decoder.decode(piece) for piece in cut(data, places)) + decoder.flush()
+    assert text == data.decode("utf-8", "replace")
+
+
+def test_a_character_waits_for_its_last_byte() -> None:
+    decoder = TextDecoder()
+    assert [decoder.decode(bytes([byte])) for byte in "€".encode()] == ["", "", "€"]
+    assert decoder.flush() == ""
+
+
+def test_an_unfinished_character_is_replaced_at_the_end() -> None:
+    decoder = TextDecoder()
+    assert decoder.decode(b"a\xe2\x82") == "a"
+    assert decoder.flush() == "\ufffd"
+
+
+# LineDecoder
+
+
+def test_lines_come_as_they_complete() -> None:
+    decoder = LineDecoder()
+    assert decoder.feed(b"on") == []
+    assert decoder.feed(b"e\r") == []
+    assert decoder.feed(b"\n\x1b[1mtwo\x1b[m\nth") == [
+        Line("one", b"one\r\n"),
+        Line("two", b"\x1b[1mtwo\x1b[m\n"),
+    ]
+    assert decoder.feed(b"") == []
+    assert decoder.flush() == [Line("th", b"th", complete=False)]
+    assert decoder.flush() == []
+
+
+def test_empty_lines_are_lines() -> None:
+    assert lines_in_pieces([b"\n\n"]) == [Line("", b"\n"), Line("", b"\n")]
+
+
+def test_a_line_of_64_kib_is_whole() -> None:
+    data = b"x" * LONGEST_LINE + b"\n"
+    assert lines_in_pieces([data]) == [Line("x" * LONGEST_LINE, data)]
+    assert lines_in_pieces([data[:-1], b"\n"]) == [Line("x" * LONGEST_LINE, data)]
+
+
+def test_a_longer_line_comes_in_pieces() -> None:
+    data = b"x" * (2 * LONGEST_LINE + 5) + b"\n"
+    expected = [(LONGEST_LINE, False), (LONGEST_LINE, False), (5, True)]
+    for pieces in ([data], [data[at : at + 1000] for at in range(0, len(data), 1000)]):
+        lines = lines_in_pieces(pieces)
+        assert [(len(line.text), line.complete) for line in lines] == expected
+        assert b"".join(line.data for line in lines) == data
+
+
+@pytest.mark.parametrize("whole", ["€".encode(), b"\x1b[31m", b"\x1b]0;title\x07"])
+def test_no_piece_of_a_line_ends_inside_something(whole: bytes) -> None:
+    for missing in range(1, len(whole)):
+        data = b"x" * (LONGEST_LINE - missing) + whole + b"y"
+        lines = lines_in_pieces([data])
+        assert "".join(line.text for line in lines) == clean(data)
+        assert b"".join(line.data for line in lines) == data
+
+
+@given(outputs, cuts, st.sampled_from([1, 3000]))
+def test_lines_are_the_same_wherever_they_are_cut(data: bytes, places: list[int], times: int) -> None:
+    data *= times
+    places = [place * times for place in places]
+    lines = lines_in_pieces(cut(data, places))
+    assert b"".join(line.data for line in lines) == data
+    assert lines == lines_in_pieces([data])
+    if times == 1:
+        texts = [line.text + "\n" * line.complete for line in lines]
+        assert "".join(texts) == clean(data)
+        assert all(line.complete == line.data.endswith(b"\n") for line in lines)

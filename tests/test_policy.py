@@ -1,0 +1,389 @@
+"""Who is asked, what is shown, and what counts as an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import unicodedata
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anyshell import ApprovalRequest, Approved, Refused, ShellInfo, approve_all, ask_on_terminal, deny_all
+from anyshell._exceptions import AnyshellError
+from anyshell.policy import approval, ask, display, visible
+
+REQUEST = ApprovalRequest(
+    text="make test", shell=ShellInfo("bash", "/bin/bash", "5.2"), host="local", directory="/src"
+)
+
+
+async def answer_of(approver: object, timeout: float = 20) -> Approved | Refused:
+    return await ask(approver, REQUEST, timeout=timeout)  # type: ignore[arg-type]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answer", [Approved(), Approved(always=True), Refused(), Refused("no")])
+async def test_an_answer_is_passed_on(answer: Approved | Refused) -> None:
+    async def approver(request: ApprovalRequest) -> Approved | Refused:
+        assert request is REQUEST
+        return answer
+
+    assert await answer_of(approver) == answer
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answer", [None, True, 1, "yes", "approved", Approved, object()])
+async def test_anything_else_is_a_refusal(answer: object) -> None:
+    async def approver(request: ApprovalRequest) -> object:
+        return answer
+
+    assert await answer_of(approver) == Refused("the approver gave no valid answer")
+
+
+@pytest.mark.anyio
+async def test_an_approver_that_raises_has_refused_and_its_text_goes_nowhere() -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        raise RuntimeError("the token is hunter2")
+
+    assert await answer_of(approver) == Refused("the approver failed (RuntimeError)")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("approver", [None, lambda request: Approved(), lambda: None])
+async def test_what_is_no_approver_has_refused(approver: object) -> None:
+    assert await answer_of(approver) == Refused("the approver failed (TypeError)")
+
+
+@pytest.mark.anyio
+async def test_an_approver_that_cancels_itself_has_refused() -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        raise asyncio.CancelledError
+
+    assert isinstance(await answer_of(approver), Refused)
+
+
+@pytest.mark.anyio
+async def test_an_approver_that_never_answers_has_refused() -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        await asyncio.Event().wait()
+        return Approved()
+
+    assert await answer_of(approver, 0.05) == Refused("nobody answered within 0.05 s")
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_comes_too_late_is_none() -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return Approved()
+
+    assert isinstance(await answer_of(approver, 0.05), Refused)
+
+
+@pytest.mark.anyio
+async def test_an_approver_that_does_not_heed_its_end_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approval, "CANCEL_BOUND", 0.05)
+    end = asyncio.Event()
+    ended = asyncio.Event()
+
+    async def approver(request: ApprovalRequest) -> Approved:
+        while not end.is_set():
+            try:
+                await end.wait()
+            except asyncio.CancelledError:
+                continue
+        ended.set()
+        raise RuntimeError
+
+    assert isinstance(await answer_of(approver, 0.05), Refused)
+    end.set()
+    await ended.wait()
+
+
+@pytest.mark.anyio
+async def test_cancelling_who_asks_cancels_the_approver() -> None:
+    asked, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def approver(request: ApprovalRequest) -> Approved:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return Approved()
+
+    task = asyncio.ensure_future(answer_of(approver))
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert cancelled.is_set()
+
+
+@pytest.mark.anyio
+async def test_the_approvers_that_ship_answer_a_question() -> None:
+    assert await answer_of(approve_all) == Approved()
+    assert isinstance(await answer_of(deny_all), Refused)
+
+
+@pytest.mark.anyio
+async def test_an_approver_may_ask_another() -> None:
+    async def approver(request: ApprovalRequest) -> Approved | Refused:
+        return await deny_all(request)
+
+    assert isinstance(await answer_of(approver), Refused)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("approver", [approve_all, deny_all, ask_on_terminal])
+async def test_an_approver_is_not_called_by_itself(approver: object) -> None:
+    with pytest.raises(AnyshellError, match="pass it as approver="):
+        await approver(REQUEST)  # type: ignore[operator]
+
+
+@pytest.mark.anyio
+async def test_a_task_that_outlives_its_question_cannot_approve() -> None:
+    answered = asyncio.Event()
+    later: list[asyncio.Task[Approved]] = []
+
+    async def wait_and_approve() -> Approved:
+        await answered.wait()
+        return await approve_all(REQUEST)
+
+    async def approver(request: ApprovalRequest) -> Refused:
+        later.append(asyncio.ensure_future(wait_and_approve()))
+        return Refused()
+
+    await answer_of(approver)
+    answered.set()
+    with pytest.raises(AnyshellError):
+        await later[0]
+
+
+# What is shown.
+
+HIDDEN = [
+    "\x00", "\x07", "\x08", "\t", "\r", "\x1b", "\x7f", "\x85", "\x9b", "\xa0", "\xad", "\u034f", "\u061c", "\u115f",
+    "\u180e", "\u2003", "\u200b", "\u200d", "\u200e", "\u2028", "\u2029", "\u202e", "\u2066", "\u2800", "\u3164",
+    "\ud800", "\udc80", "\ue000", "\ufe0f", "\ufeff", "\uffa0", "\uffff", "\U000e0041", "\U000e0100", "\U0010ffff",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("char", HIDDEN, ids=lambda char: f"{ord(char):04x}")
+def test_what_cannot_be_seen_is_shown_by_its_number(char: str) -> None:
+    for field in ("text", "original", "directory", "host", "description"):
+        shown = display(replace(REQUEST, **{field: f"rm{char}x"}))  # type: ignore[arg-type]
+        assert char not in shown
+        assert f"{ord(char):x}" in shown
+    shown = display(replace(REQUEST, env=(("NAME", f"a{char}b"),), shell=ShellInfo("bash", f"/bin/{char}")))
+    assert char not in shown
+
+
+def test_the_common_ones_are_shown_as_people_know_them() -> None:
+    assert visible("\x1b[2K\u202e\U000e0041\n") == r"\x1b[2K\u202e\U000e0041\x0a"
+
+
+@pytest.mark.parametrize("text", ["echo 'ä ö ü' — “日本語” 🙂", r"grep '\bfoo\n' C:\Users\me", "a  b"])
+def test_what_can_be_seen_is_shown_as_it_is(text: str) -> None:
+    assert visible(text) == text
+
+
+@given(st.text(), st.text())
+def test_different_texts_look_different(one: str, other: str) -> None:
+    assert (visible(one) == visible(other)) == (one == other)
+
+
+@given(st.text(alphabet="\\x1bu202e\x1b\u202e"), st.text(alphabet="\\x1bu202e\x1b\u202e"))
+def test_a_text_cannot_pass_for_an_escape(one: str, other: str) -> None:
+    assert (visible(one) == visible(other)) == (one == other)
+
+
+@given(st.text(alphabet=st.characters()))
+def test_nothing_shown_is_hidden(text: str) -> None:
+    assert not {unicodedata.category(char) for char in visible(text)} & {
+        "Cc",
+        "Cf",
+        "Cs",
+        "Co",
+        "Cn",
+        "Zl",
+        "Zp",
+    }
+
+
+def test_everything_that_decides_is_shown() -> None:
+    request = ApprovalRequest(
+        text="make test\nmake install",
+        original="cd sub && make test\nmake install",
+        shell=ShellInfo("bash", "/bin/bash", "5.2"),
+        host="build-7",
+        directory="/src/sub",
+        env=(("CI", "1"), ("TEXT", "two\nlines")),
+        stdin=b"yes\n\xff",
+        description="Build and install",
+    )
+    assert display(request) == "\n".join(
+        [
+            "Command:",
+            "  | make test",
+            "  | make install",
+            "Asked for as:",
+            "  | cd sub && make test",
+            "  | make install",
+            "Directory: /src/sub",
+            "Shell: bash 5.2 (/bin/bash)",
+            "Host: build-7",
+            "Variables:",
+            "  | CI=1",
+            r"  | TEXT=two\x0alines",
+            "Input: 5 bytes, SHA-256 490ffdab9f990bd4…",
+            "  | yes",
+            r"  | \udcff",
+            "Described by the model as: Build and install",
+        ]
+    )
+
+
+def test_a_command_cannot_fake_another_field() -> None:
+    request = replace(REQUEST, text="rm -rf /\nDirectory: /tmp\r\nHost: sandbox\u2028Shell: none")
+    lines = display(request).splitlines()
+    assert [line for line in lines if line.startswith(("Directory", "Host", "Shell"))] == [
+        "Directory: /src",
+        "Shell: bash 5.2 (/bin/bash)",
+        "Host: local",
+    ]
+
+
+def test_a_long_command_is_shown_whole() -> None:
+    text = "echo " + "x" * 1_000_000 + "; rm -rf /"
+    assert text in display(replace(REQUEST, text=text))
+
+
+def test_two_long_inputs_that_differ_at_the_end_look_different() -> None:
+    one, other = b"x" * 100_000 + b"1", b"x" * 100_000 + b"2"
+    shown = display(replace(REQUEST, stdin=one))
+    assert len(shown) < 2000
+    assert shown != display(replace(REQUEST, stdin=other))
+    assert "100,001 bytes" in shown
+
+
+# On a terminal.
+
+ASKER = """
+import asyncio, fcntl, os, sys, termios
+tty = os.open(sys.argv[1], os.O_RDWR)
+fcntl.ioctl(tty, termios.TIOCSCTTY, 0)
+from anyshell import ApprovalRequest, ShellInfo, ask_on_terminal
+from anyshell.policy import ask
+request = ApprovalRequest(text="make", shell=ShellInfo("bash", "/bin/bash"), host="h", directory="/", display="SHOWN")
+async def main():
+    tasks = [ask(ask_on_terminal, request, timeout=float(sys.argv[2])) for _ in range(int(sys.argv[3]))]
+    print(await asyncio.gather(*tasks))
+asyncio.run(main())
+"""
+
+PROMPT = b"= no: "
+
+
+class Person:
+    """Somebody at a terminal on which a program asks."""
+
+    def __init__(self, *, timeout: float = 20, questions: int = 1, typed_before: bytes = b"") -> None:
+        # The slave stays open here: until the program has it, reading from the master would fail otherwise.
+        posix: Any = os  # terminals of this kind are not on every platform
+        self.master, self._slave = posix.openpty()
+        os.write(self.master, typed_before)
+        self.seen = b""
+        self._program = subprocess.Popen(
+            [sys.executable, "-c", ASKER, posix.ttyname(self._slave), str(timeout), str(questions)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+
+    def wait_seen(self, text: bytes) -> None:
+        """Read until a text was printed; what is read counts only once."""
+        while text not in self.seen:
+            self.seen += os.read(self.master, 4096)
+        self.seen = self.seen.split(text, 1)[1]
+
+    def type(self, text: bytes) -> None:
+        os.write(self.master, text)
+
+    def result(self) -> str:
+        output: str = self._program.communicate(timeout=20)[0]
+        os.close(self._slave)
+        os.close(self.master)
+        return output.strip()
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        (b"y\n", Approved()),
+        (b"YES\n", Approved()),
+        (b"a\n", Approved(always=True)),
+        (b"n\n", Refused()),
+        (b"n not on a Friday \n", Refused("not on a Friday")),
+        (b"\x04", Refused("the terminal was closed without an answer")),
+    ],
+)
+def test_a_person_answers(typed: bytes, answer: Approved | Refused) -> None:
+    person = Person()
+    person.wait_seen(b"SHOWN")
+    person.wait_seen(PROMPT)
+    person.type(typed)
+    assert person.result() == f"[{answer!r}]"
+
+
+def test_a_person_is_asked_again_for_what_is_no_answer() -> None:
+    person = Person()
+    for typed in (b"\n", b"what?\n", b"yes please\n", b"y\n"):
+        person.wait_seen(PROMPT)
+        person.type(typed)
+    assert person.result() == f"[{Approved()!r}]"
+
+
+def test_what_was_typed_before_the_question_is_no_answer() -> None:
+    person = Person(typed_before=b"y\ny")
+    person.wait_seen(PROMPT)
+    person.type(b"n\n")
+    assert person.result() == f"[{Refused()!r}]"
+
+
+def test_one_question_stands_there_at_a_time() -> None:
+    person = Person(questions=2)
+    for _ in range(2):
+        person.wait_seen(b"SHOWN")
+        person.wait_seen(PROMPT)
+        assert b"SHOWN" not in person.seen
+        person.type(b"y\n")
+    assert person.result() == f"[{Approved()!r}, {Approved()!r}]"
+
+
+def test_nobody_there_is_a_refusal_in_time() -> None:
+    person = Person(timeout=0.1)
+    person.wait_seen(b"no answer is needed any more")
+    assert person.result() == f"[{Refused('nobody answered within 0.1 s')!r}]"
+
+
+def test_no_terminal_is_a_refusal() -> None:
+    script = ASKER.replace("fcntl.ioctl(tty, termios.TIOCSCTTY, 0)", "")
+    done = subprocess.run(
+        [sys.executable, "-c", script, os.devnull, "20", "1"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        timeout=20,
+    )
+    assert "there is no terminal" in done.stdout

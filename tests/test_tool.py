@@ -1,0 +1,719 @@
+"""The model's door: what it takes, what it refuses, what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from anyshell import (
+    ApprovalRequest,
+    Approved,
+    Artifact,
+    Environment,
+    Outcome,
+    Output,
+    OutputLimits,
+    ProcessInfo,
+    Refused,
+    ShellResult,
+    ShellTool,
+    ToolLimits,
+    approve_all,
+    deny_all,
+)
+from anyshell._variables import HANG_GUARDS
+from anyshell.testing import FakeBackend, Script
+from anyshell.tool import ShellParams, words
+
+from .processes import living, unique_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyshell.abc import Approver
+
+pytestmark = pytest.mark.anyio
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def tool_of(env: Environment, approver: Approver = approve_all, **limits: Any) -> ShellTool:
+    return ShellTool(
+        env, approver=approver, limits=ToolLimits(**{"min_timeout": 0.1, "grace": 0.3, **limits})
+    )
+
+
+class Recorder:
+    """An approver that keeps what it was asked."""
+
+    def __init__(self, answer: Approved | Refused | None = None) -> None:
+        self.requests: list[ApprovalRequest] = []
+        self.answer = answer or Approved()
+
+    async def __call__(self, request: ApprovalRequest, /) -> Approved | Refused:
+        self.requests.append(request)
+        return self.answer
+
+
+def matches_snapshot(name: str, text: str) -> None:
+    path = SNAPSHOTS / name
+    if os.environ.get("ANYSHELL_UPDATE_SNAPSHOTS") == "1":
+        path.write_text(text)
+    assert path.read_text() == text, "if the new words are right: ANYSHELL_UPDATE_SNAPSHOTS=1"
+
+
+# A call.
+
+
+async def test_a_command_runs(env: Environment) -> None:
+    result = await tool_of(env)({"command": "echo hello", "description": "Say hello"})
+    assert not result.is_error
+    assert result.output == "hello\n"
+    assert result.message == "Exit code 0."
+    assert result.text == "hello\n\nExit code 0."
+    assert result.details.status == "exited"
+    assert result.details.exit_code == 0
+    assert result.details.timeout == 120
+    assert result.details.requested_timeout is None
+    assert [(block.type, block.text, block.title) for block in result.display] == [
+        ("command", "echo hello", "Say hello"),
+        ("output", "hello\n", ""),
+        ("notice", "Exit code 0.", ""),
+    ]
+
+
+async def test_every_parameter_counts(env: Environment, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    result = await tool_of(env)(
+        {
+            "command": "pwd; echo $WORD; cat",
+            "cwd": "sub",
+            "env": {"WORD": "x"},
+            "stdin": "in\n",
+            "timeout": 30,
+        }
+    )
+    assert result.output == f"{tmp_path}/sub\nx\nin\n"
+    assert result.details.timeout == result.details.requested_timeout == 30
+
+
+async def test_what_a_model_cannot_leave_out_may_be_null(env: Environment) -> None:
+    params = {
+        "command": "echo x",
+        "timeout": None,
+        "cwd": None,
+        "env": None,
+        "stdin": None,
+        "description": None,
+    }
+    assert (await tool_of(env)(params)).output == "x\n"
+
+
+async def test_params_may_be_a_model(env: Environment) -> None:
+    assert (await tool_of(env)(ShellParams(command="echo x"))).output == "x\n"
+
+
+async def test_a_result_is_json(env: Environment) -> None:
+    result = await tool_of(env)({"command": "printf 'a\\0\\377\\n'; sleep 300 &"})
+    assert json.loads(result.model_dump_json())["details"]["left_behind"][0]["name"] == "sleep"
+    assert ShellResult.model_validate_json(result.model_dump_json()) == result
+
+
+async def test_a_failure_is_a_result(env: Environment) -> None:
+    result = await tool_of(env)({"command": "echo why; exit 3"})
+    assert result.is_error
+    assert result.details.exit_code == 3
+    assert result.message.startswith("Exit code 3.")
+    assert "why" in result.text
+
+
+async def test_nothing_printed_is_said(env: Environment) -> None:
+    result = await tool_of(env)({"command": "true"})
+    assert result.output == ""
+    assert result.text == "(no output)\n\nExit code 0."
+
+
+async def test_nothing_visible_is_not_called_nothing(env: Environment) -> None:
+    result = await tool_of(env)({"command": "echo; echo"})
+    assert result.output == "\n\n"
+    assert result.text.startswith("(nothing visible")
+
+
+async def test_a_signal_is_named_and_has_an_exit_code(env: Environment) -> None:
+    result = await tool_of(env)({"command": "kill -9 $$"})
+    assert result.details.exit_code == 137
+    assert result.details.signal == "SIGKILL"
+    assert "SIGKILL (exit code 137)" in result.message
+    assert result.is_error
+
+
+async def test_a_timeout_is_a_result_with_the_output_so_far(env: Environment) -> None:
+    seconds = unique_seconds()
+    result = await tool_of(env)({"command": f"printf begun; sleep {seconds}", "timeout": 0.3})
+    assert result.is_error
+    assert result.details.status == "timed_out"
+    assert result.output == "begun"
+    assert result.message.startswith("Stopped after 0.3 s, with everything that it started")
+    assert living(seconds) == []
+
+
+async def test_the_clock_starts_after_the_approval(env: Environment) -> None:
+    async def slow(request: ApprovalRequest) -> Approved:
+        await asyncio.sleep(2.1)
+        return Approved()
+
+    result = await tool_of(env, slow)({"command": "echo done", "timeout": 2})
+    assert result.output == "done\n"
+
+
+async def test_what_is_left_behind_is_stopped_and_named(env: Environment) -> None:
+    seconds = unique_seconds()
+    result = await tool_of(env)({"command": f"sleep {seconds} & echo $!"})
+    pid = int(result.output)
+    assert not result.is_error
+    assert [(process.pid, process.name, process.alive) for process in result.details.left_behind] == [
+        (pid, "sleep", False)
+    ]
+    assert f"sleep (pid {pid})" in result.message
+    assert living(seconds) == []
+
+
+async def test_cancelling_the_call_leaves_nothing(env: Environment) -> None:
+    seconds = unique_seconds()
+    running = asyncio.Event()
+    tool = tool_of(env)
+    for on_update in (None, lambda _: running.set()):
+        running.clear()
+        ready = f"echo ready; touch {seconds}; sleep {seconds}"
+        task = asyncio.ensure_future(tool({"command": ready}, on_update=on_update))
+        while not (running.is_set() or await env.files.exists(seconds)):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert living(seconds) == []
+
+
+# Parameters.
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({}, "command is missing. The keys are command, timeout, cwd, env, stdin, description."),
+        ({"cmd": "ls"}, "there is no cmd (did you mean command?)"),
+        ({"command": "ls", "working_directory": "/"}, "there is no working_directory (did you mean cwd?)"),
+        ({"command": "ls", "time_out": 3}, "there is no time_out (did you mean timeout?)"),
+        ({"command": "ls", "shell": "zsh"}, "there is no shell. The keys are command,"),
+        ({"command": "ls", "a\nb\x1b": "zsh"}, r"there is no a\x0ab\x1b"),
+        ({"command": "ls", 3: 4}, "the key 3 is not a string"),
+        ({"command": ""}, "command is blank"),
+        ({"command": " \n\t"}, "command is blank"),
+        ({"command": 3}, "command must be a string"),
+        ({"command": None}, "command must be a string"),
+        ({"command": b"ls"}, "command must be a string"),
+        ({"command": "ls\0"}, "NUL byte"),
+        ({"command": "ls", "cwd": "a\0"}, "cwd holds a NUL byte"),
+        ({"command": "ls", "cwd": " "}, "cwd is blank"),
+        ({"command": "ls", "cwd": "x" * 5000}, "cwd has 5,000 bytes, and at most 4,096"),
+        ({"command": "ls \ud800"}, "command holds half of a surrogate pair"),
+        ({"command": "ls", "timeout": "30"}, "timeout must be a number"),
+        ({"command": "ls", "timeout": True}, "timeout must be a number"),
+        ({"command": "ls", "timeout": float("nan")}, "timeout must be a finite number"),
+        ({"command": "ls", "timeout": float("inf")}, "timeout must be a finite number"),
+        ({"command": "ls", "env": ["A=1"]}, "env must be an object with strings for values"),
+        ({"command": "ls", "env": {"A": 1}}, "env.A must be a string"),
+        ({"command": "ls", "env": {"A B": "x"}}, "'A B' is not a variable name"),
+        ({"command": "ls", "env": {"A": "x\0"}}, "the value of A holds a NUL byte"),
+        (
+            {"command": "ls", "env": {f"A{n}": "" for n in range(101)}},
+            "env has 101 variables, and at most 100",
+        ),
+        ({"command": "ls", "env": {"A": "x" * 200_000}}, "env has 200,001 bytes"),
+        ({"command": "ls", "env": {"A": "\ud800"}}, "env holds half of a surrogate pair"),
+        ({"command": "ls", "stdin": b"x"}, "stdin must be a string"),
+        ({"command": "x" * 9_000_000}, "command has 9,000,000 bytes, and at most 8,388,608"),
+        ({"command": "ls", "stdin": "x" * 9_000_000}, "stdin has 9,000,000 bytes"),
+        ("ls", "the parameters must be an object"),
+        (None, "the parameters must be an object"),
+    ],
+)
+async def test_wrong_parameters_are_a_result_and_nobody_is_asked(
+    params: Any, said: str, env: Environment
+) -> None:
+    approver = Recorder()
+    result = await tool_of(env, approver)(params)
+    assert result.is_error
+    assert result.details.status == "invalid"
+    assert said in result.message
+    assert "\n" not in result.message
+    assert result.text == result.message
+    assert approver.requests == []
+
+
+async def test_no_value_that_may_be_a_secret_is_repeated(env: Environment) -> None:
+    for params in (
+        {"command": "ls", "env": {"A": "hunter2\0"}},
+        {"command": "ls", "env": {"A": ["hunter2"]}},
+        {"command": "ls", "env": "hunter2"},
+        {"command": "ls", "stdin": ["hunter2"]},
+        {"command": "ls", "token": "hunter2"},
+    ):
+        result = await tool_of(env)(params)
+        assert result.details.status == "invalid"
+        assert "hunter2" not in result.model_dump_json()
+
+
+@pytest.mark.parametrize(("asked", "got"), [(0.01, 0.1), (-5, 0.1), (0, 0.1), (9999, 3600), (1e300, 3600)])
+async def test_a_timeout_beyond_the_limits_is_clamped_and_said(
+    asked: float, got: float, env: Environment
+) -> None:
+    result = await tool_of(env)({"command": "exit 0", "timeout": asked})
+    assert result.details.timeout == got
+    assert result.details.requested_timeout == asked
+    assert f"The timeout was {got:g} s, not {asked:g} s: ask for 0.1 to 3600 s." in result.message
+
+
+@pytest.mark.parametrize("asked", [0.01, 9999])
+async def test_a_timeout_beyond_the_limits_is_refused_if_so_configured(
+    asked: float, env: Environment
+) -> None:
+    result = await tool_of(env, beyond="refuse")({"command": "true", "timeout": asked})
+    assert result.details.status == "invalid"
+    assert f"timeout is {asked:g} s: it must be from 0.1 to 3600 s" in result.message
+
+
+async def test_a_missing_directory_is_a_result(env: Environment) -> None:
+    result = await tool_of(env)({"command": "true", "cwd": "no-such-directory"})
+    assert result.is_error
+    assert result.details.status == "failed"
+    assert not result.details.started
+    assert "no-such-directory" in result.message
+    assert result.text == result.message
+
+
+async def test_a_shell_that_cannot_be_started_is_a_result() -> None:
+    backend = FakeBackend({"ls": Script(error="No such file or directory")})
+    async with Environment.detect(backend) as env:
+        result = await tool_of(env)({"command": "ls"})
+    assert result.details.status == "failed"
+    assert result.message.startswith("Nothing ran: cannot start /bin/")
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"default_timeout": 0},
+        {"default_timeout": 4000},
+        {"min_timeout": 200},
+        {"max_timeout": float("inf")},
+        {"grace": -1},
+        {"beyond": "ignore"},
+        {"update_bytes": 0},
+        {"approval_timeout": 0},
+        {"max_env": True},
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(limits))}"):
+        ToolLimits(**limits)
+
+
+# Approval.
+
+
+async def test_a_refusal_tells_the_model_what_to_do(env: Environment, tmp_path: Path) -> None:
+    result = await tool_of(env, Recorder(Refused("not on\na Friday")))({"command": "touch ran"})
+    assert result.is_error
+    assert result.details.status == "refused"
+    assert result.message == (
+        "Rejected, and not run: not on a Friday. Do not try to do the same in another way; go on without it, or "
+        "ask what is wanted instead."
+    )
+    assert result.text == result.message
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_an_approver_is_required(env: Environment) -> None:
+    with pytest.raises(TypeError):
+        ShellTool(env)  # type: ignore[call-arg]
+
+
+async def raising(request: ApprovalRequest) -> Approved:
+    raise RuntimeError("hunter2")
+
+
+async def hanging(request: ApprovalRequest) -> Approved:
+    await asyncio.Event().wait()
+    return Approved()
+
+
+async def nonsense(request: ApprovalRequest) -> Approved:
+    return True  # type: ignore[return-value]
+
+
+def synchronous(request: ApprovalRequest) -> Approved:
+    return Approved()
+
+
+@pytest.mark.parametrize("approver", [raising, hanging, nonsense, synchronous, deny_all])
+async def test_no_answer_is_a_refusal(approver: Approver, env: Environment, tmp_path: Path) -> None:
+    result = await tool_of(env, approver, approval_timeout=0.1)({"command": "touch ran"})
+    assert result.details.status == "refused"
+    assert "hunter2" not in result.model_dump_json()
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_the_approver_sees_everything_that_decides(env: Environment, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    approver = Recorder(Refused())
+    await tool_of(env, approver)(
+        {
+            "command": "make",
+            "cwd": "sub",
+            "env": {"B": "2", "A": "1"},
+            "stdin": "y",
+            "description": "Build it",
+        }
+    )
+    request = approver.requests[0]
+    assert request.text == "make"
+    assert request.shell == env.shell
+    assert request.host == env.host
+    assert request.directory == f"{tmp_path}/sub"
+    assert request.env == (("A", "1"), ("B", "2"))
+    assert request.stdin == b"y"
+    assert request.original is None
+    assert request.description == "Build it"
+    for shown in ("make", f"{tmp_path}/sub", "A=1", "B=2", "| y", "Build it", env.shell.path, env.host):
+        assert shown in request.display
+
+
+async def test_a_leading_cd_is_shown_as_what_it_does(env: Environment, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    approver = Recorder()
+    result = await tool_of(env, approver)({"command": "cd sub && pwd"})
+    request = approver.requests[0]
+    assert (request.text, request.original, request.directory) == ("pwd", "cd sub && pwd", f"{tmp_path}/sub")
+    assert "  | pwd\n" in request.display
+    assert "  | cd sub && pwd\n" in request.display
+    assert result.output == f"{tmp_path}/sub\n"
+
+
+async def test_a_leading_cd_to_nowhere_is_the_shells_to_judge(env: Environment) -> None:
+    approver = Recorder()
+    result = await tool_of(env, approver)({"command": "cd nowhere && pwd"})
+    assert approver.requests[0].text == "cd nowhere && pwd"
+    assert result.details.exit_code == 1
+
+
+async def test_a_display_cannot_be_spoofed(env: Environment) -> None:
+    approver = Recorder(Refused())
+    hidden = "echo \u202etxt.exe\x1b[2K\r\nDirectory: /safe"
+    await tool_of(env, approver)({"command": hidden, "description": "x\nHost: safe"})
+    shown = approver.requests[0].display
+    assert not set(shown) & set("\u202e\x1b\r")
+    assert "\nDirectory: /safe" not in shown
+    assert "\nHost: safe" not in shown
+
+
+async def test_always_means_an_identical_request(env: Environment, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    approver = Recorder(Approved(always=True))
+    tool = tool_of(env, approver)
+    first = {"command": "cat", "env": {"A": "1"}, "stdin": "x", "cwd": "."}
+    for params in (first, {**first, "description": "another label"}, {**first, "timeout": 60}):
+        assert (await tool(params)).output == "x"
+    assert len(approver.requests) == 1
+    others: tuple[dict[str, Any], ...] = (
+        {"stdin": "y"},
+        {"stdin": None},
+        {"env": {"A": "2"}},
+        {"env": {}},
+        {"cwd": "sub"},
+        {"command": "cat "},
+    )
+    for other in others:
+        asked = len(approver.requests)
+        await tool({**first, **other})
+        assert len(approver.requests) == asked + 1, other
+
+
+async def test_always_is_remembered_by_one_tool_alone(env: Environment) -> None:
+    approver = Recorder(Approved(always=True))
+    for _ in range(2):
+        await tool_of(env, approver)({"command": "true"})
+    assert len(approver.requests) == 2
+
+
+async def test_approved_once_is_asked_again(env: Environment) -> None:
+    approver = Recorder(Approved())
+    tool = tool_of(env, approver)
+    for _ in range(2):
+        await tool({"command": "true"})
+    assert len(approver.requests) == 2
+
+
+async def test_what_is_remembered_is_bounded(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anyshell.tool.shell.REMEMBERED", 2)
+    approver = Recorder(Approved(always=True))
+    tool = tool_of(env, approver)
+    for command in ("exit 1", "exit 2", "exit 1", "exit 3", "exit 1", "exit 2"):
+        await tool({"command": command})
+    assert [request.text for request in approver.requests] == ["exit 1", "exit 2", "exit 3", "exit 2"]
+
+
+async def test_hang_guards_win_over_a_model(env: Environment) -> None:
+    approver = Recorder()
+    result = await tool_of(env, approver)(
+        {
+            "command": "echo $GIT_EDITOR $PAGER $TERM $A",
+            "env": {"GIT_EDITOR": "vi", "PAGER": "less", "TERM": "xterm", "A": "1"},
+        }
+    )
+    assert "GIT_EDITOR" in HANG_GUARDS
+    assert result.output == "true cat xterm 1\n"
+    assert "Not set: GIT_EDITOR, PAGER." in result.message
+    assert approver.requests[0].env == (("A", "1"), ("TERM", "xterm"))
+
+
+async def test_without_guards_a_model_sets_what_it_likes(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path, interactive=True) as env:
+        result = await tool_of(env)({"command": "echo $PAGER", "env": {"PAGER": "less"}})
+    assert result.output == "less\n"
+    assert result.message == "Exit code 0."
+
+
+# Much output.
+
+
+async def test_a_truncated_output_says_where_the_whole_is(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=100, tail=100)) as env:
+        result = await tool_of(env)({"command": "seq 1 1000"})
+        details = result.details
+        assert details.truncation is not None
+        assert details.truncation.total_bytes == 3893
+        assert details.truncation.total_lines == 1000
+        assert 0 < details.truncation.shown_bytes <= 200
+        assert details.artifact is not None
+        assert details.artifact.path in result.message
+        whole = await tool_of(env)({"command": f"wc -l <{details.artifact.path}"})
+        assert whole.output.strip() == "1000"
+
+
+async def test_a_whole_that_was_not_kept_is_said(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=10, tail=10), artifacts=None) as env:
+        result = await tool_of(env)({"command": "seq 1 1000"})
+    assert result.details.artifact is None
+    assert "The rest was not kept" in result.message
+
+
+async def test_an_artifact_that_commands_cannot_read_is_not_offered_as_a_file() -> None:
+    backend = FakeBackend({"ls": Script(stdout=[b"line\n" * 100])})
+    async with Environment.detect(backend, limits=OutputLimits(head=10, tail=10)) as env:
+        result = await tool_of(env)({"command": "ls"})
+    assert result.details.artifact is not None
+    assert result.details.artifact.path not in result.message
+    assert f"artifact {result.details.artifact.id}, not on this host" in result.message
+
+
+# Updates.
+
+
+async def test_updates_show_the_end_of_the_output_so_far(env: Environment) -> None:
+    updates: list[str] = []
+
+    def on_update(text: str) -> None:
+        updates.append(text)
+        if text == "one\n":
+            Path(env.directory, "go").touch()
+
+    command = "echo one; until [ -e go ]; do sleep 0.01; done; printf '\\033[1mtwo'"
+    result = await tool_of(env, update_interval=0)({"command": command}, on_update=on_update)
+    assert result.output == "one\ntwo"
+    assert updates[0] == "one\n"
+
+
+async def test_updates_are_bounded_in_size(env: Environment) -> None:
+    updates: list[str] = []
+    tool = tool_of(env, update_bytes=100, update_interval=0)
+    await tool({"command": "for i in $(seq 300); do echo ääääää$i; done"}, on_update=updates.append)
+    assert updates
+    assert all(len(text.encode()) <= 100 for text in updates)
+
+
+async def test_updates_are_spaced(env: Environment) -> None:
+    """With a minute between two updates, output in many pieces gives one."""
+    updates: list[str] = []
+
+    async def on_update(text: str) -> None:
+        updates.append(text)
+
+    result = await tool_of(env, update_interval=60)(
+        {"command": "for i in 1 2 3 4 5; do echo $i; sleep 0.01; done"}, on_update=on_update
+    )
+    assert result.output == "1\n2\n3\n4\n5\n"
+    assert len(updates) == 1
+
+
+async def test_an_update_that_raises_is_the_last(env: Environment) -> None:
+    calls: list[str] = []
+
+    def on_update(text: str) -> None:
+        calls.append(text)
+        raise ZeroDivisionError
+
+    result = await tool_of(env, update_interval=0)(
+        {"command": "for i in 1 2 3; do echo $i; sleep 0.01; done"}, on_update=on_update
+    )
+    assert result.output == "1\n2\n3\n"
+    assert not result.is_error
+    assert len(calls) == 1
+    assert result.details.update_error == "ZeroDivisionError"
+    assert "ZeroDivisionError" in result.display[-1].text
+    assert "ZeroDivisionError" not in result.text
+
+
+async def test_an_update_that_never_returns_holds_nothing_up(env: Environment) -> None:
+    async def on_update(text: str) -> None:
+        await asyncio.Event().wait()
+
+    result = await tool_of(env)({"command": "yes | head -c 10000000 | tail -n 1"}, on_update=on_update)
+    assert result.output == "y\n"
+
+
+async def test_without_an_entered_environment_there_are_no_updates(tmp_path: Path) -> None:
+    updates: list[str] = []
+    env = await Environment.detect(cwd=tmp_path)
+    result = await tool_of(env)({"command": "echo x"}, on_update=updates.append)
+    assert result.output == "x\n"
+    assert updates == []
+
+
+async def test_a_failure_to_start_is_a_result_with_updates_too(env: Environment) -> None:
+    result = await tool_of(env)({"command": "true", "cwd": "nowhere"}, on_update=lambda _: None)
+    assert result.details.status == "failed"
+
+
+# The words.
+
+
+async def test_the_definition() -> None:
+    async with Environment.detect(FakeBackend({})) as env:
+        definition = ShellTool(env, approver=deny_all).definition
+        assert definition.name == "shell"
+        assert definition.description == env.description
+        matches_snapshot("tool_definition.json", json.dumps(definition.parameters, indent=2) + "\n")
+        other = tool_of(env, default_timeout=5, min_timeout=0.5, max_timeout=7.5).definition
+        assert other.parameters["properties"]["timeout"] | {"description": ""} == {
+            "type": "number",
+            "description": "",
+            "default": 5,
+            "minimum": 0.5,
+            "maximum": 7.5,
+        }
+        assert "7.5" in other.description
+
+
+async def test_the_definition_of_an_interactive_environment_promises_no_guards() -> None:
+    async with Environment.detect(FakeBackend({}), interactive=True) as env:
+        definition = ShellTool(env, approver=deny_all).definition
+    assert "cannot be set" not in definition.parameters["properties"]["env"]["description"]
+
+
+async def test_the_definition_in_every_format() -> None:
+    async with Environment.detect(FakeBackend({})) as env:
+        definition = ShellTool(env, approver=deny_all).definition
+    openai, anthropic, mcp = (definition.as_format(name) for name in ("openai", "anthropic", "mcp"))
+    assert openai["type"] == "function"
+    assert openai["function"] == {
+        "name": "shell",
+        "description": definition.description,
+        "parameters": definition.parameters,
+    }
+    assert anthropic == {
+        "name": "shell",
+        "description": definition.description,
+        "input_schema": definition.parameters,
+    }
+    assert mcp["inputSchema"] == definition.parameters
+    with pytest.raises(ValueError, match="openai"):
+        definition.as_format("yaml")  # type: ignore[arg-type]
+
+
+ARTIFACT = Artifact("20250101-x", PurePosixPath("/state/20250101-x.out"), 5_000_000)  # type: ignore[arg-type]
+CAPPED = Artifact(ARTIFACT.id, ARTIFACT.path, ARTIFACT.size, omitted_bytes=1_000)
+SLEEP = ProcessInfo(12, "sleep", 1.0)
+PRINTED = Output(text="x\n", total_bytes=2, total_lines=1)
+MUCH: dict[str, Any] = {
+    "total_bytes": 5_000_000,
+    "omitted_bytes": 4_950_000,
+    "total_lines": 90_000,
+    "omitted_lines": 89_000,
+}
+
+ENDINGS = {
+    "exit code 0": Outcome(status="exited", exit_code=0),
+    "exit code 1, printed": Outcome(status="exited", exit_code=1, output=PRINTED),
+    "exit code 1, silent": Outcome(status="exited", exit_code=1),
+    "exit code 2, silent": Outcome(status="exited", exit_code=2),
+    "exit code 126": Outcome(status="exited", exit_code=126),
+    "exit code 127": Outcome(status="exited", exit_code=127),
+    "exit code 139": Outcome(status="exited", exit_code=139),
+    "exit code 200": Outcome(status="exited", exit_code=200, output=PRINTED),
+    "SIGKILL": Outcome(status="exited", signal="SIGKILL"),
+    "SIGSEGV": Outcome(status="exited", signal="SIGSEGV"),
+    "SIGTERM": Outcome(status="exited", signal="SIGTERM"),
+    "an unknown signal": Outcome(status="exited", signal="SIGRTMIN+3"),
+    "unknown": Outcome(status="exited"),
+    "cancelled": Outcome(status="cancelled"),
+    "lost": Outcome(status="lost"),
+    "not started in time": Outcome(status="timed_out", started=False),
+    "timed out": Outcome(status="timed_out", signal="SIGTERM"),
+}
+
+NOTICES: dict[str, Callable[[], str]] = {
+    "timed out at the limit": lambda: words.ending(
+        ENDINGS["timed out"], timeout=3600, limits=ToolLimits(), os="linux"
+    ),
+    "clamped": lambda: words.clamped(9999, 3600, ToolLimits()),
+    "guarded": lambda: words.guarded(["EDITOR", "PAGER"]),
+    "truncated": lambda: words.truncated(Output(artifact=ARTIFACT, **MUCH), max_line=2000, readable=True),
+    "truncated, elsewhere": lambda: words.truncated(
+        Output(artifact=ARTIFACT, **MUCH), max_line=2000, readable=False
+    ),
+    "truncated, capped": lambda: words.truncated(
+        Output(artifact=CAPPED, **MUCH), max_line=2000, readable=True
+    ),
+    "truncated, not kept": lambda: words.truncated(Output(**MUCH), max_line=2000, readable=False),
+    "truncated, disk full": lambda: words.truncated(
+        Output(artifact_error="No space left on device", **MUCH), max_line=2000, readable=False
+    ),
+    "one line cut": lambda: words.truncated(
+        Output(artifact=ARTIFACT, cut_lines=1, **MUCH), max_line=2000, readable=True
+    ),
+    "lines cut": lambda: words.truncated(
+        Output(artifact=ARTIFACT, cut_lines=1234, **MUCH), max_line=2000, readable=True
+    ),
+    "left behind": lambda: "\n".join(words.left_behind([SLEEP.ended(), ProcessInfo(13, "evil\x1b\n", 1.0)])),
+    "many left behind": lambda: "\n".join(words.left_behind([SLEEP.ended()] * 1010)),
+    "refused": lambda: words.refused("too dangerous."),
+    "refused without a reason": lambda: words.refused(""),
+    "invalid": lambda: words.invalid("command is blank: say what to run."),
+    "failed": lambda: words.failed("cwd '/nope' cannot be used: No such file or directory"),
+}
+
+
+def test_what_is_said() -> None:
+    said = {
+        name: words.ending(outcome, timeout=30, limits=ToolLimits(), os="linux")
+        for name, outcome in ENDINGS.items()
+    }
+    said |= {name: make() for name, make in NOTICES.items()}
+    assert all(text.isprintable() for text in "".join(said.values()).split("\n"))
+    matches_snapshot("tool_messages.txt", "".join(f"{name}\n    {text}\n" for name, text in said.items()))
