@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-ANYSHELL = [sys.executable, "-m", "anyshell"]
+_MODULE = ["-m", "anyshell"]
 
 # Whoever runs the tests may have us ignore signals, as a shell does for a job in the background. Not a
 # preexec_fn, which forks: that is not for a process with threads.
@@ -34,7 +34,7 @@ def anyshell(*arguments: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
         how.setdefault("stdin", subprocess.DEVNULL)
     if "stdout" not in how:
         how["capture_output"] = True
-    return subprocess.run([*ANYSHELL, *arguments], timeout=30, check=False, **how)
+    return subprocess.run([sys.executable, *_MODULE, *arguments], timeout=30, check=False, **how)
 
 
 def script(text: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
@@ -52,7 +52,7 @@ def start(*arguments: str, ignore: str = "", **how: Any) -> subprocess.Popen[byt
     how.setdefault("stdin", subprocess.DEVNULL)
     how.setdefault("stdout", subprocess.PIPE)
     return subprocess.Popen(
-        [sys.executable, "-c", _WITH_SIGNALS, ignore, *ANYSHELL[1:], *arguments],
+        [sys.executable, "-c", _WITH_SIGNALS, ignore, *_MODULE, *arguments],
         **how,
     )
 

@@ -49,7 +49,8 @@ class _Watch:
             self._fd = -1
 
     def _set(self, status: ExitStatus) -> None:
-        self._loop.remove_reader(self._fd)
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
         self.status = status
         self._ended.set()
 
@@ -61,8 +62,12 @@ if sys.platform == "linux":
 
         def __init__(self, pid: int) -> None:
             super().__init__(pid)
-            self._fd = os.pidfd_open(pid)
-            self._loop.add_reader(self._fd, self.poll)
+            try:
+                self._fd = os.pidfd_open(pid)
+            except ProcessLookupError:  # it has ended, and the kernel reaped it: SIGCHLD is ignored here
+                self._set(ExitStatus())
+            else:
+                self._loop.add_reader(self._fd, self.poll)
 
 else:
 

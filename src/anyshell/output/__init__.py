@@ -1,0 +1,8 @@
+"""What becomes of a command's output: carried, decoded, bounded, counted, and kept whole in a file."""
+
+from .artifacts import ArtifactStore as ArtifactStore
+from .builder import OutputBuilder as OutputBuilder
+from .decode import Line as Line
+from .decode import LineDecoder as LineDecoder
+from .decode import TextDecoder as TextDecoder
+from .pump import Pump as Pump

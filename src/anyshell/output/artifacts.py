@@ -1,0 +1,484 @@
+"""Outputs kept whole, in files, because their text had to be bounded.
+
+One directory, one file each: ``<id>.part`` while it is written, ``<id>.out`` from then on. Any number of
+processes may share the directory: a file can be gone at any moment, and nothing here is surprised by that.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import re
+import secrets
+import stat
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._exceptions import ArtifactNotFound
+from .._types import Artifact
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable
+
+_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
+_STALE_PART = 24 * 3600.0  # seconds
+_PRUNE_EVERY = 60.0  # seconds
+_TAIL = 4 * 1024 * 1024
+_SMALL = 4 * 1024  # a shorter chunk is copied: its object would weigh as much as its bytes
+_BLOCK = 64 * 1024  # what small chunks are gathered into
+
+# What a platform does not have, it does not need: Windows has no links made by strangers in a user's own
+# folder, and O_BINARY is for Windows alone.
+_COMMON_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NOINHERIT", "O_BINARY"))
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
+_READ_FLAGS = os.O_RDONLY | _COMMON_FLAGS
+_get_user: Callable[[], int] | None = getattr(os, "geteuid", None)
+
+_locks: Any
+try:
+    _locks = importlib.import_module("fcntl")
+except ImportError:  # Windows, where an open file cannot be removed anyway
+    _locks = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactEntry:
+    """A kept output, as it lies in the directory.
+
+    Attributes:
+        id: What `ArtifactStore.path` takes.
+        path: The file: raw bytes.
+        size: Its size in bytes.
+        modified: When it was finished, in seconds since the epoch.
+    """
+
+    id: str
+    path: Path
+    size: int
+    modified: float
+
+
+class ArtifactStore:
+    """The directory of kept outputs. Making one touches nothing on disk.
+
+    The directory and its missing parents are made with the first artifact, for their owner alone. One that is
+    a link, belongs to another user or can be written by others is refused, for reading too: what lies in it
+    need not be what was kept.
+
+    Args:
+        directory: Where the files are. ``None`` is ``artifacts`` below ``$ANYSHELL_STATE_DIR``, or below the
+            user's own state directory when that variable is unset or empty; looked up at the first use.
+        max_age: Seconds after which an artifact may be removed; zero or more.
+        max_total: Bytes that all finished artifacts may have together; zero or more.
+        max_size: Bytes of output that one artifact keeps; at least 1.
+
+    Raises:
+        ValueError: A limit is out of its range.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        max_age: float = 7 * 24 * 3600.0,
+        max_total: int = 1024**3,
+        max_size: int = 64 * 1024**2,
+    ) -> None:
+        _check_limits(max_age, max_total)
+        if max_size < 1:
+            raise ValueError(f"max_size must be 1 byte or more, not {max_size!r}")
+        self.max_age = max_age
+        self.max_total = max_total
+        self.max_size = max_size
+        self._directory = None if directory is None else directory.absolute()
+        self._prune_after = -1.0  # on time.monotonic()'s clock
+
+    @property
+    def directory(self) -> Path:
+        """Where the files are; absolute. It need not exist."""
+        if self._directory is None:
+            self._directory = _default_directory().absolute()
+        return self._directory
+
+    def create(self) -> ArtifactWriter:
+        """Start an artifact. At most once a minute, this also prunes.
+
+        Raises:
+            OSError: The directory or the file cannot be made, or the directory is not ours alone.
+        """
+        self._prune_sometimes()
+        for attempt in range(4):
+            artifact_id = _new_id()
+            part = self.directory / f"{artifact_id}.part"
+            try:
+                _make_private(self.directory)
+                fd = os.open(part, _CREATE_FLAGS, 0o600)
+                break
+            except (FileExistsError, FileNotFoundError):
+                # The id is taken, or somebody removed the directory just now.
+                if attempt == 3:
+                    raise
+        _lock(fd)
+        return ArtifactWriter(fd, artifact_id, part, self.max_size)
+
+    def list(self) -> builtins.list[ArtifactEntry]:
+        """Every finished artifact, newest first; empty when there is no directory.
+
+        Raises:
+            OSError: The directory cannot be read, or is not ours alone.
+        """
+        return sorted(self._scan(".out"), key=lambda entry: (entry.modified, entry.id), reverse=True)
+
+    def get(self, artifact_id: str) -> ArtifactEntry:
+        """Find one artifact.
+
+        Raises:
+            ArtifactNotFound: There is none of that id, or it is no id at all; no such path is ever looked at.
+            OSError: The directory cannot be read, or is not ours alone.
+        """
+        if not _ID.fullmatch(artifact_id):
+            raise _not_found(artifact_id)
+        path = self.directory / f"{artifact_id}.out"
+        try:
+            _check_private(self.directory)
+            status = os.lstat(path)
+        except FileNotFoundError:
+            raise _not_found(artifact_id) from None
+        if not stat.S_ISREG(status.st_mode):
+            raise _not_found(artifact_id)
+        return ArtifactEntry(artifact_id, path, status.st_size, status.st_mtime)
+
+    def path(self, artifact_id: str) -> Path:
+        """Where an artifact's file is. Raises what `get` raises."""
+        return self.get(artifact_id).path
+
+    def read(self, artifact_id: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """Read from an artifact.
+
+        Args:
+            artifact_id: Which one.
+            offset: Bytes to skip; past the end, there is nothing to read.
+            length: Bytes to read at most; ``None`` is all that follows.
+
+        Raises:
+            ArtifactNotFound: As in `get`.
+            OSError: It cannot be read.
+            ValueError: A number is negative.
+        """
+        if offset < 0 or (length is not None and length < 0):
+            raise ValueError(f"offset and length must be 0 or more, not {offset!r} and {length!r}")
+        path = self.path(artifact_id)
+        try:
+            fd = os.open(path, _READ_FLAGS)
+        except FileNotFoundError:  # pruned since
+            raise _not_found(artifact_id) from None
+        with open(fd, "rb") as file:
+            file.seek(offset)
+            return file.read(-1 if length is None else length)
+
+    def prune(self, *, max_age: float | None = None, max_total: int | None = None) -> builtins.list[str]:
+        """Remove what is too old, then the oldest until the rest fits.
+
+        What is being written, by any process, is neither removed nor counted. What a dead process left half
+        written is removed a day after its last byte.
+
+        Args:
+            max_age: Seconds, zero or more; ``None`` is the store's own.
+            max_total: Bytes, zero or more; ``None`` is the store's own.
+
+        Returns:
+            The ids that this call removed: finished ones first, the oldest before the others. A file that
+            cannot be removed is left.
+
+        Raises:
+            OSError: The directory cannot be read, or is not ours alone.
+            ValueError: A limit is out of its range.
+        """
+        max_age = self.max_age if max_age is None else max_age
+        max_total = self.max_total if max_total is None else max_total
+        _check_limits(max_age, max_total)
+        now = time.time()
+        entries = self.list()
+        total = sum(entry.size for entry in entries)
+        removed = []
+        for entry in reversed(entries):
+            if now - entry.modified <= max_age and total <= max_total:
+                break
+            total -= entry.size  # also when it cannot be removed: no newer one shall pay for it
+            if _remove(entry.path):
+                removed.append(entry.id)
+        stale = now - _STALE_PART
+        removed.extend(
+            part.id
+            for part in self._scan(".part")
+            if part.modified < stale and _is_abandoned(part.path, stale) and _remove(part.path)
+        )
+        return removed
+
+    def _prune_sometimes(self) -> None:
+        now = time.monotonic()
+        if now < self._prune_after:
+            return
+        self._prune_after = now + _PRUNE_EVERY
+        with suppress(OSError):  # a new artifact matters more than old ones
+            self.prune()
+
+    def _scan(self, suffix: str) -> builtins.list[ArtifactEntry]:
+        found = []
+        try:
+            _check_private(self.directory)
+            with os.scandir(self.directory) as files:
+                for file in files:
+                    artifact_id = file.name.removesuffix(suffix)
+                    if artifact_id == file.name or not _ID.fullmatch(artifact_id):
+                        continue
+                    with suppress(FileNotFoundError):
+                        # On Windows, scandir's own numbers are late for a file that is open.
+                        status = os.lstat(file.path)
+                        if stat.S_ISREG(status.st_mode):
+                            found.append(
+                                ArtifactEntry(artifact_id, Path(file.path), status.st_size, status.st_mtime)
+                            )
+        except FileNotFoundError:
+            return []
+        return found
+
+
+class ArtifactWriter:
+    """One artifact being written; `ArtifactStore.create` makes it.
+
+    Output that fits into `max_size` bytes is kept byte for byte. Of a longer one, the file holds the first
+    ``max_size - tail`` bytes, written as they come; one marker line that starts with a line feed of its own,
+    ``[anyshell: 123 bytes were left out here, as an artifact keeps at most 67108864]``; and the last `tail` bytes,
+    which wait in memory until the end. `tail` is 4 MiB, or a sixteenth of `max_size` when that is less.
+
+    Not for several threads at once. Memory never grows past the tail, one chunk and 64 KiB.
+    """
+
+    def __init__(self, fd: int, artifact_id: str, part: Path, max_size: int) -> None:
+        self.id = artifact_id
+        self._fd = fd  # -1 once it is closed
+        self._part = part
+        self._max_size = max_size
+        self._tail = min(_TAIL, max_size // 16)
+        self._room = max_size - self._tail  # bytes that the head can still take
+        self._size = 0  # bytes on disk
+        self._chunks: deque[bytes] = deque()  # what came after the head, whole chunks
+        self._small = bytearray()  # and after these, small chunks in one piece
+        self._held = 0  # bytes in _chunks
+        self._omitted = 0
+        self._artifact: Artifact | None = None
+
+    def write(self, data: bytes) -> None:
+        """Add to the artifact. Once the head is full, this neither copies `data` nor touches the disk.
+
+        Raises:
+            OSError: The disk did not take it. The file is already removed, and the writer is closed.
+            ValueError: The writer is closed.
+        """
+        if self._fd < 0:
+            raise ValueError("the artifact is closed: it was finished, discarded, or failed")
+        if self._room:
+            data = self._fill_head(data)
+        if len(data) >= _SMALL:
+            if self._small:
+                self._gather()
+            self._hold(data)
+        elif data:
+            self._small += data
+            if len(self._small) >= _BLOCK:
+                self._gather()
+
+    def finish(self) -> Artifact:
+        """Write the tail, close the file and give it its final name. Later calls return the same again.
+
+        Raises:
+            OSError: The disk did not take it, or the file was removed by somebody. Nothing of it is left.
+            ValueError: The writer was discarded, or failed before.
+        """
+        if self._artifact is not None:
+            return self._artifact
+        if self._fd < 0:
+            raise ValueError("the artifact is closed: it was discarded, or failed")
+        path = self._part.with_suffix(".out")
+        try:
+            self._write_tail()
+            # Age counts from here: a command that was silent for a week must not lose its output at once.
+            # Before the file is closed, since then nothing else keeps others from removing it.
+            os.utime(self._part)
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+            os.rename(self._part, path)
+        except BaseException:
+            self.discard()
+            raise
+        self._artifact = Artifact(self.id, path, self._size, self._omitted)
+        return self._artifact
+
+    def discard(self) -> None:
+        """Close and remove the file. Does nothing to one that is finished or discarded; never raises."""
+        if self._artifact is not None:
+            return
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with suppress(OSError):
+                os.close(fd)
+        self._drop_tail()
+        _remove(self._part)
+
+    def _fill_head(self, data: bytes) -> bytes:
+        """Write as much as the head takes; return the rest."""
+        head = min(self._room, len(data))
+        try:
+            self._write_all(data if head == len(data) else data[:head])
+        except BaseException:
+            self.discard()
+            raise
+        self._room -= head
+        return data[head:]
+
+    def _hold(self, data: bytes) -> None:
+        excess = len(data) - self._tail
+        if excess > 0:
+            data = data[excess:]
+            self._omitted += excess
+        self._chunks.append(data)
+        self._held += len(data)
+        while self._held - len(self._chunks[0]) >= self._tail:
+            dropped = len(self._chunks.popleft())
+            self._held -= dropped
+            self._omitted += dropped
+            if not self._chunks:
+                break
+
+    def _gather(self) -> None:
+        data = bytes(self._small)
+        self._small.clear()
+        self._hold(data)
+
+    def _write_tail(self) -> None:
+        self._gather()
+        excess = self._held - self._tail
+        if excess > 0:
+            self._chunks[0] = self._chunks[0][excess:]
+            self._omitted += excess
+        if self._omitted:
+            self._write_all(
+                f"\n[anyshell: {self._omitted} bytes were left out here,"
+                f" as an artifact keeps at most {self._max_size}]\n".encode()
+            )
+        for chunk in self._chunks:
+            self._write_all(chunk)
+        self._drop_tail()
+
+    def _drop_tail(self) -> None:
+        self._chunks.clear()
+        self._small.clear()
+        self._held = 0
+
+    def _write_all(self, data: bytes) -> None:
+        written = os.write(self._fd, data)
+        while written < len(data):  # a disk that is nearly full takes a part first
+            written += os.write(self._fd, memoryview(data)[written:])
+        self._size += written
+
+
+def _default_directory() -> Path:
+    state = os.environ.get("ANYSHELL_STATE_DIR")
+    if state:
+        return Path(state) / "artifacts"
+    import platformdirs  # here, since most stores are never used
+
+    return platformdirs.user_state_path("anyshell") / "artifacts"
+
+
+def _new_id() -> str:
+    """Such as ``20261120-051200-a1b2c3d4``, in UTC: sorts by time, and cannot be guessed from it."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
+
+
+def _not_found(artifact_id: str) -> ArtifactNotFound:
+    return ArtifactNotFound(
+        f"no kept output has the id {artifact_id[:60]!r}: it was pruned, or never was;"
+        " `anyshell artifacts list` shows those that there are"
+    )
+
+
+def _check_limits(max_age: float, max_total: int) -> None:
+    if not (max_age >= 0 and max_total >= 0):  # so written, it refuses NaN too
+        raise ValueError(f"max_age and max_total must be 0 or more, not {max_age!r} and {max_total!r}")
+
+
+def _make_private(directory: Path) -> None:
+    missing = []
+    for path in (directory, *directory.parents):
+        if os.path.lexists(path):
+            break
+        missing.append(path)
+    for path in reversed(missing):
+        with suppress(FileExistsError):  # another process was faster; what it made is checked below
+            os.mkdir(path, 0o700)
+    _check_private(directory)
+
+
+def _check_private(directory: Path) -> None:
+    status = os.lstat(directory)
+    if stat.S_ISLNK(status.st_mode):
+        fault = "it is a link"
+    elif not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
+    elif _get_user is None:  # Windows: the mode says nothing there, and a user's folders are the user's own
+        return
+    elif status.st_uid != _get_user():
+        fault = f"it belongs to user {status.st_uid}"
+    elif status.st_mode & 0o022:
+        fault = f"others may write to it (mode {stat.S_IMODE(status.st_mode):04o})"
+    else:
+        return
+    raise PermissionError(
+        errno.EPERM,
+        f"the directory for artifacts is refused: {fault}; set ANYSHELL_STATE_DIR to a directory of your own",
+        str(directory),
+    )
+
+
+def _lock(fd: int) -> None:
+    """Say to every other process that the file is being written, for as long as it is open."""
+    if _locks is not None:
+        with suppress(OSError):  # a file system without locks; age alone decides then
+            _locks.flock(fd, _locks.LOCK_EX | _locks.LOCK_NB)
+
+
+def _is_abandoned(part: Path, stale: float) -> bool:
+    """Whether no writer lives, however long ago it wrote: a background command may be silent for days."""
+    if _locks is None:
+        return True  # and removing it fails while it is open
+    try:
+        fd = os.open(part, _READ_FLAGS)
+    except OSError:
+        return False
+    try:
+        _locks.flock(fd, _locks.LOCK_SH | _locks.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    else:
+        # Asked again under the lock: its writer may have finished just now, before giving it its name.
+        return os.fstat(fd).st_mtime < stale
+    finally:
+        os.close(fd)
+
+
+def _remove(path: Path) -> bool:
+    try:
+        os.unlink(path)
+    except OSError:  # gone already, or open on Windows
+        return False
+    return True

@@ -1,0 +1,282 @@
+"""Cleaned text that has a limit."""
+
+from __future__ import annotations
+
+import re
+
+from .decode import strip, unfinished
+
+SLICE = 64 * 1024
+"""The most that is cleaned at once."""
+
+_State = tuple[int, int, int, int, int, str, int, bool, bool, bytes]
+
+_RUNS = re.compile("\b+|[^\b]+")
+
+
+class BoundedText:
+    """Text from raw bytes, with room for so many bytes and with lines of at most so many characters.
+
+    Where it is full, or where a line is cut, depends on the bytes alone and not on the pieces they come in:
+    it is at the first byte with which the text, or the line, is too long, even if a later CR or BS would have
+    made it shorter again. From there to the next CR or LF, the bytes of a long line are only counted.
+
+    Args:
+        limit: Bytes of UTF-8 that there is room for, the notes on cut lines apart; ``None`` is no limit.
+        max_line: Characters of a line that are kept; at least 1.
+
+    Attributes:
+        limit: As above; it may be raised.
+        size: Bytes of the text, without the notes.
+        lines: Line feeds of the text.
+    """
+
+    def __init__(self, limit: int | None, max_line: int) -> None:
+        self.limit = limit
+        self.size = 0
+        self.lines = 0
+        self._max_line = max_line
+        self._parts: list[str] = []
+        self._finished_cut_lines = 0
+        self._finished_cut_bytes = 0
+        self._begin_line()
+        self._carry = b""
+        self._line_too_long = False
+
+    def _begin_line(self) -> None:
+        self._line = ""
+        self._cut = 0  # raw bytes left out of this line
+        self._skipping = False  # inside what is left out
+        self._returned = False  # the next visible character replaces the line
+
+    def _restart_line(self) -> None:
+        self.size -= _size(self._line)
+        self._begin_line()
+
+    @property
+    def cut_lines(self) -> int:
+        """Lines that end with a note, since they had more than `max_line` characters."""
+        return self._finished_cut_lines + (self._cut > 0)
+
+    @property
+    def cut_bytes(self) -> int:
+        """Raw bytes that those lines leave out."""
+        return self._finished_cut_bytes + self._cut
+
+    def text(self) -> str:
+        """The text so far, the line that has no LF yet included."""
+        note = cut_note(self._cut) if self._cut else ""
+        return "".join(self._parts) + self._line + note
+
+    def feed(self, data: bytes) -> int:
+        """Take what there is room for; return how many bytes that is."""
+        at = 0
+        size = SLICE if self.limit is None else max(64, min(self.limit - self.size, SLICE))
+        found = False
+        while at < len(data):
+            if self._skipping:
+                at = self._skip(data, at)
+                if at == len(data):
+                    break
+                if data[at] == 0x0D:
+                    self._skipping = False
+                    self._returned = True
+                elif not self._end_line():
+                    return at
+                at += 1
+                continue
+            saved = self.save()
+            piece = data[at : at + size]
+            if self._try(piece):
+                at += len(piece)
+                size = max(1, size // 2) if found else min(2 * size, SLICE)
+                continue
+            line_too_long = self._line_too_long
+            self.restore(saved)
+            found = True
+            if len(piece) > 1:
+                size = len(piece) // 2
+                continue
+            if not line_too_long:
+                return at
+            self._cut_here()
+            found, size = False, 64
+        return at
+
+    def flush(self) -> None:
+        """Take what was held back as unfinished: it will stay so."""
+        carry, self._carry = self._carry, b""
+        saved = self.save()
+        if carry and not self._add(strip(carry)):
+            self.restore(saved)
+            self._carry = carry
+            self._cut_here()
+
+    def give_back(self) -> bytes:
+        """What was taken but is not text yet, since it is unfinished."""
+        carry, self._carry = self._carry, b""
+        return carry
+
+    def save(self) -> _State:
+        """Everything that `restore` needs to undo what follows."""
+        return (
+            len(self._parts),
+            self.size,
+            self.lines,
+            self._finished_cut_lines,
+            self._finished_cut_bytes,
+            self._line,
+            self._cut,
+            self._skipping,
+            self._returned,
+            self._carry,
+        )
+
+    def restore(self, state: _State) -> None:
+        """Be as at `save`."""
+        (
+            parts,
+            self.size,
+            self.lines,
+            self._finished_cut_lines,
+            self._finished_cut_bytes,
+            self._line,
+            self._cut,
+            self._skipping,
+            self._returned,
+            self._carry,
+        ) = state
+        del self._parts[parts:]
+
+    def _skip(self, data: bytes, at: int) -> int:
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        back = data.find(b"\r", at, end)
+        end = end if back < 0 else back
+        self._cut += end - at
+        return end
+
+    def _cut_here(self) -> None:
+        carry, self._carry = self._carry, b""
+        if self._returned:
+            self._restart_line()
+        # What was held back has turned out to be more than fits the line: show what does.
+        shown = strip(carry).partition("\b")[0][: self._max_line - len(self._line)]
+        self._cut = len(carry)
+        if self._append(shown):
+            self._cut -= _size(shown) - 2 * shown.count("\ufffd")  # three bytes for one, mostly
+        self._skipping = True
+
+    def _try(self, piece: bytes) -> bool:
+        self._line_too_long = False
+        data = self._carry + piece
+        carried = unfinished(data)
+        self._carry = data[len(data) - carried :]
+        return self._add(strip(data[: len(data) - carried]))
+
+    def _add(self, text: str) -> bool:
+        """Whether there is room. If not, the state is anything: restore it."""
+        lines = text.split("\n")
+        last = lines.pop()
+        if "\r" in text or "\b" in text:
+            for line in lines:
+                if not (self._edit(line) and self._end_line()):
+                    return False
+            return self._edit(last)
+        if lines and not (self._append(lines[0]) and self._end_line()):
+            return False
+        del lines[:1]
+        return (not lines or self._add_lines(lines)) and self._append(last)
+
+    def _add_lines(self, lines: list[str]) -> bool:
+        text = "\n".join(lines)
+        size = _size(text) + 1
+        if self.limit is not None and self.size + size > self.limit:
+            # Which comes first, the long line or the end of the room, is seen by trying less.
+            self._line_too_long = False
+            return False
+        if max(map(len, lines)) > self._max_line:
+            self._line_too_long = True
+            return False
+        self._parts += (text, "\n")
+        self.size += size
+        self.lines += len(lines)
+        return True
+
+    def _append(self, text: str) -> bool:
+        if not text:
+            return True
+        if self._returned:
+            self._restart_line()
+        if len(self._line) + len(text) > self._max_line:
+            self._line_too_long = True
+            return False
+        size = _size(text)
+        if self.limit is not None and self.size + size > self.limit:
+            return False
+        self.size += size
+        self._line += text
+        return True
+
+    def _end_line(self) -> bool:
+        if self.limit is not None and self.size >= self.limit:
+            return False
+        self.size += 1
+        self.lines += 1
+        self._finished_cut_bytes += self._cut
+        if self._cut:
+            self._finished_cut_lines += 1
+            self._line += cut_note(self._cut)
+        self._parts += (self._line, "\n")
+        self._begin_line()
+        return True
+
+    def _edit(self, line: str) -> bool:
+        first, *others = line.split("\r")
+        if not self._erase(first):
+            return False
+        if "\b" not in line:
+            return not others or self._rewrite(others)
+        for other in others:
+            self._returned = True
+            if not self._erase(other):
+                return False
+        return True
+
+    def _rewrite(self, states: list[str]) -> bool:
+        """Do what a bar does: replace the line time and again. Only the last one has to be made."""
+        self._returned = True
+        visible = [state for state in states if state]
+        if visible:
+            if max(map(len, visible)) > self._max_line:
+                self._line_too_long = True
+                return False
+            if self.limit is not None:
+                room = self.limit - self.size + _size(self._line)
+                if max(map(_size, visible)) > room:
+                    return False
+            self._append(visible[-1])
+            self._returned = not states[-1]
+        return True
+
+    def _erase(self, text: str) -> bool:
+        if "\b" not in text:
+            return self._append(text)
+        for run in _RUNS.findall(text):
+            if run[0] != "\b":
+                if not self._append(run):
+                    return False
+            elif not self._returned:
+                kept = self._line[: -len(run)]
+                self.size -= _size(self._line) - _size(kept)
+                self._line = kept
+        return True
+
+
+def cut_note(size: int) -> str:
+    """What stands at the end of a line that was cut."""
+    return f" [line cut: {size:,} more {'byte' if size == 1 else 'bytes'}]"
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

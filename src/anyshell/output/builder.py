@@ -1,0 +1,263 @@
+"""A command's output in bounded memory: the start and the end as text, all of it counted."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from .._types import Artifact, Output
+from .bounded import BoundedText
+from .decode import LONGEST_SEQUENCE, is_plain
+from .tail import Tail
+
+if TYPE_CHECKING:
+    from .artifacts import ArtifactStore, ArtifactWriter
+
+COALESCE = 16 * 1024
+"""Chunks smaller than this are gathered up to it: a byte at a time costs no more than a byte should."""
+
+_NOTHING = Output()
+
+
+class OutputBuilder:
+    """Takes raw output as it comes and makes one `Output` of it.
+
+    The start is cleaned as it comes, so a line that rewrites itself takes room once. When the head is full,
+    the rest goes through a raw ring of which only the end is ever decoded.
+
+    Args:
+        head: Bytes of text kept from the start; 0 or more.
+        tail: Bytes of text kept from the end; 0 or more. The two together are the limit: what fits it is
+            shown whole.
+        max_line: Characters of a line that are kept; at least 1. The note that says so is not counted.
+        artifacts: Keeps the raw whole, if anything is left out. What it cannot write stops nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        head: int = 20 * 1024,
+        tail: int = 30 * 1024,
+        max_line: int = 2_000,
+        artifacts: ArtifactStore | None = None,
+    ) -> None:
+        self._head_limit = head
+        self._tail_limit = tail
+        self._max_line = max_line
+        self._gathered = bytearray()
+        self._total = 0
+        self._lines = 0
+        self._head: BoundedText | None = None
+        self._tail: Tail | None = None
+        self._keeper = None if artifacts is None else _Keeper(artifacts, head + tail)
+        self._output: Output | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes. Never raises, whatever they are."""
+        gathered = self._gathered
+        if len(data) >= COALESCE:
+            if gathered:
+                self._take_gathered()
+            self._take(data)
+            return
+        gathered += data
+        if len(gathered) >= COALESCE:
+            self._take_gathered()
+
+    def finish(self) -> Output:
+        """The output so far. Nothing may be fed after that; asked again, it gives the same."""
+        if self._output is None:
+            self._output = self._short() or self._build()
+        return self._output
+
+    def close(self) -> None:
+        """Leave no file behind, unless `finish` has handed it out."""
+        if self._output is None and self._keeper is not None:
+            self._keeper.discard()
+            self._keeper = None
+
+    def _take_gathered(self) -> None:
+        data = bytes(self._gathered)
+        self._gathered.clear()
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        self._total += len(data)
+        self._lines += data.count(b"\n")
+        if self._keeper is not None:
+            self._keeper.write(data)
+        if self._tail is None:
+            if self._head is None:
+                self._head = BoundedText(self._head_limit, self._max_line)
+            taken = self._head.feed(data)
+            if taken == len(data):
+                return
+            self._tail = self._overflow(self._head)
+            data = data[taken:]
+        self._tail.append(data)
+
+    def _short(self) -> Output | None:
+        """The output of most commands: nothing, or a few plain lines."""
+        if self._head is not None:
+            return None
+        size = len(self._gathered)
+        if not size:
+            return _NOTHING
+        data = bytes(self._gathered)
+        if size > self._max_line or size > self._head_limit + self._tail_limit or not is_plain(data):
+            return None
+        return Output(text=data.decode("ascii"), total_bytes=size, total_lines=data.count(b"\n"))
+
+    def _build(self) -> Output:
+        if self._gathered:
+            self._take_gathered()
+        head = self._head or BoundedText(self._head_limit, self._max_line)
+        tail = self._tail or self._overflow(head)
+        if tail.total <= self._tail_limit:
+            saved = head.save()
+            head.limit = None
+            head.feed(tail.last(self._tail_limit))
+            head.flush()
+            if head.size <= self._head_limit + self._tail_limit:
+                return self._whole(head)
+            head.restore(saved)
+        return self._truncated(head, tail)
+
+    def _overflow(self, head: BoundedText) -> Tail:
+        tail = Tail(self._tail_limit + LONGEST_SEQUENCE)
+        tail.append(head.give_back())
+        return tail
+
+    def _whole(self, text: BoundedText) -> Output:
+        artifact, error = self._keep(text.cut_bytes > 0)
+        return Output(
+            text=text.text(),
+            total_bytes=self._total,
+            omitted_bytes=text.cut_bytes,
+            total_lines=self._lines,
+            cut_lines=text.cut_lines,
+            artifact=artifact,
+            artifact_error=error,
+        )
+
+    def _truncated(self, head: BoundedText, tail: Tail) -> Output:
+        artifact, error = self._keep(True)
+        end, shown = tail.text(self._tail_limit, self._max_line)
+        between = tail.total - shown
+        lines = self._lines - head.lines - end.lines
+        notice = marker(lines, between, self._lines, self._total, artifact, error)
+        before, after = head.text(), end.text()
+        if before and not before.endswith("\n"):
+            before += "\n"
+        if after:
+            notice += "\n"
+        return Output(
+            text=before + notice + after,
+            total_bytes=self._total,
+            omitted_bytes=between + head.cut_bytes + end.cut_bytes,
+            total_lines=self._lines,
+            omitted_lines=lines,
+            cut_lines=head.cut_lines + end.cut_lines,
+            artifact=artifact,
+            artifact_error=error,
+        )
+
+    def _keep(self, needed: bool) -> tuple[Artifact | None, str | None]:
+        if self._keeper is None:
+            return None, None
+        if not needed:
+            self._keeper.discard()
+            return None, None
+        return self._keeper.finish()
+
+
+class _Keeper:
+    """Keeps the raw whole: in memory as long as it is small, then in an artifact; never in the way.
+
+    Args:
+        store: Makes the artifact.
+        limit: Bytes that are held in memory.
+    """
+
+    def __init__(self, store: ArtifactStore, limit: int) -> None:
+        self._store = store
+        self._limit = limit
+        self._held: list[bytes] = []
+        self._size = 0
+        self._writer: ArtifactWriter | None = None
+        self._error: str | None = None
+
+    def write(self, data: bytes) -> None:
+        """Keep some more."""
+        if self._writer is None:
+            if self._error is not None:
+                return
+            self._held.append(data)
+            self._size += len(data)
+            if self._size > self._limit:
+                self._spill()
+            return
+        try:
+            self._writer.write(data)
+        except OSError as error:
+            self._fail(error)
+
+    def finish(self) -> tuple[Artifact | None, str | None]:
+        """The artifact, or why there is none."""
+        if self._writer is None and self._error is None:
+            self._spill()
+        if self._writer is None:
+            return None, self._error
+        try:
+            return self._writer.finish(), None
+        except OSError as error:
+            self._fail(error)
+            return None, self._error
+
+    def discard(self) -> None:
+        """Leave nothing."""
+        self._held = []
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with contextlib.suppress(OSError):
+                writer.discard()
+
+    def _spill(self) -> None:
+        try:
+            self._writer = self._store.create()
+            self._writer.write(b"".join(self._held))
+        except OSError as error:
+            self._fail(error)
+        self._held = []
+
+    def _fail(self, error: OSError) -> None:
+        self._error = error.strerror or str(error)
+        self.discard()
+
+
+def marker(
+    lines: int, size: int, total_lines: int, total: int, artifact: Artifact | None, error: str | None
+) -> str:
+    """The line that stands between the head and the tail.
+
+    Args:
+        lines: Line feeds left out there.
+        size: Raw bytes left out there.
+        total_lines: Line feeds of the whole.
+        total: Raw bytes of the whole.
+        artifact: The whole, if it was kept.
+        error: Why it was not, if it was to be.
+    """
+    text = f"{_count(lines, 'line')}, {_count(size, 'byte')} left out of "
+    text += f"{_count(total_lines, 'line')}, {_count(total, 'byte')}"
+    if artifact is not None and artifact.omitted_bytes:
+        text += f"; all but {_count(artifact.omitted_bytes, 'byte')} of the middle is in {artifact.path}"
+    elif artifact is not None:
+        text += f"; the whole is in {artifact.path}"
+    elif error is not None:
+        text += f"; the whole was not kept: {error}"
+    return f"[... {text} ...]"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

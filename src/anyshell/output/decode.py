@@ -1,0 +1,219 @@
+r"""Raw output into text.
+
+The rule, in full (sequences as in ECMA-48, 5th edition, 5.3 to 5.6):
+
+- Bytes are UTF-8; what is not becomes U+FFFD.
+- LF ends a line, and with it everything that was begun on it.
+- CR before LF (one or more) belongs to the line's end. Any other CR makes the line start again: the next
+  visible character replaces all that stands on it, so that a bar which rewrites its line collapses to its
+  last state. A CR that nothing visible follows erases nothing.
+- BS removes the character before it, if there is one on the line.
+- TAB is kept. Every other control (C0, DEL, C1) is removed.
+- Escape sequences are removed: ``ESC [`` (CSI) with its parameters up to its final byte; control strings
+  (``ESC`` and one of ``] P X ^ _``: OSC, DCS, SOS, PM, APC) up to ST or BEL; ``ESC``, intermediates and a
+  final byte, such as ``ESC ( B``. The C1 forms, U+0080 to U+009F, count as the ``ESC`` forms do.
+- What is begun and not ended hides nothing. A control string ends at ST or BEL, or unfinished at CAN, SUB, CR,
+  LF, another ESC or C1 control, or after 4 KiB; an escape sequence ends unfinished at the first byte that
+  cannot be part of it, or when it has grown too long. Of the unfinished only the introducer is removed (of
+  a CSI only its ``ESC``), and the rest is shown.
+
+Everything here takes time in proportion to its input, whatever that is.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+LONGEST_SEQUENCE = 4100
+"""Bytes that a sequence can have: a control string of 4 KiB with its introducer and its end."""
+
+LONGEST_LINE = 64 * 1024
+"""Raw bytes of a line that a `LineDecoder` holds; a longer line is delivered in pieces."""
+
+# Possessive quantifiers throughout: no sequence is looked at again from a second angle when it fails.
+_CSI = rb"(?:\x1b\[|\xc2\x9b)[0-?]{0,256}+[ -/]{0,16}+"
+_STRING = (
+    rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])"
+    rb"(?:[^\n\r\x07\x18\x1a\x1b\xc2]|\xc2(?![\x80-\x9f])){0,4096}+"
+)
+_SEQUENCE = re.compile(
+    _CSI + rb"[@-~]"
+    rb"|" + _STRING + rb"(?:\x07|\x1b\\|\xc2\x9c)"
+    rb"|\x1b[ -/]{0,16}+[0-OQ-WYZ\\`-~]"  # all finals but those that introduce something longer
+    rb"|\x1b[ -/]{1,16}+[PX\[\]^_]"
+    rb"|\x1b[\]PX^_]?"  # unfinished: without its introducer
+    rb"|\xc2[\x80-\x9f]"
+)
+_UNFINISHED = re.compile(
+    rb"(?:" + _CSI + rb"|" + _STRING + rb"\x1b?"
+    rb"|\x1b[ -/]{0,16}+"
+    rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2}"
+    rb")\Z"
+)
+_CONTROLS = bytes([*range(0x09), *range(0x0B, 0x20), 0x7F])  # all C0 but TAB and LF, and DEL
+_REMOVED = _CONTROLS.replace(b"\b", b"").replace(b"\r", b"")
+_REMOVED_TO_NUL = bytes.maketrans(_REMOVED, bytes(len(_REMOVED)))
+_BACKSPACES = re.compile("\b+|[^\b]+")
+_RETURNS = re.compile("\r[\r\b]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of output, or a piece of one.
+
+    Attributes:
+        text: Cleaned, without its line feed.
+        data: The raw bytes, with the line feed. Those of all lines together are the input.
+        complete: False for a piece of a line that is too long to be held, and for a last line without LF.
+    """
+
+    text: str
+    data: bytes
+    complete: bool = True
+
+
+class TextDecoder:
+    """Decodes UTF-8 that comes in pieces, cut anywhere. Invalid bytes become U+FFFD; nothing is raised."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def decode(self, data: bytes) -> str:
+        """The text of these bytes, up to a character that they do not finish."""
+        return self._decoder.decode(data)
+
+    def flush(self) -> str:
+        """What an unfinished character comes to, now that the output has ended; usually nothing."""
+        return self._decoder.decode(b"", final=True)
+
+
+class LineDecoder:
+    """Cuts output that comes in pieces into cleaned lines, as they complete.
+
+    A line of more than 64 KiB is delivered in pieces, none of which ends inside a character or a sequence.
+    What has been delivered stays: a CR can then erase only what came after. Never holds more than 64 KiB.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._held = 0
+
+    def feed(self, data: bytes) -> list[Line]:
+        """The lines that these bytes complete."""
+        self._pieces.append(data)
+        self._held += len(data)
+        if b"\n" not in data and self._held <= LONGEST_LINE:
+            return []
+        data = b"".join(self._pieces)
+        end = data.rfind(b"\n") + 1
+        lines = self._whole(data[:end])
+        start = end
+        while len(data) - start > LONGEST_LINE:
+            piece = _piece(data, start)
+            lines.append(Line(clean(piece), piece, complete=False))
+            start += len(piece)
+        rest = data[start:]
+        self._pieces = [rest] if rest else []
+        self._held = len(rest)
+        return lines
+
+    def flush(self) -> list[Line]:
+        """The last line, if it has no line feed."""
+        data = b"".join(self._pieces)
+        self._pieces, self._held = [], 0
+        return [Line(clean(data), data, complete=False)] if data else []
+
+    def _whole(self, data: bytes) -> list[Line]:
+        raw = data.split(b"\n")
+        raw.pop()
+        if len(data) <= LONGEST_LINE or max(map(len, raw)) <= LONGEST_LINE:
+            # A line feed in is a line feed out, whatever surrounds it: all lines are cleaned at once.
+            return [
+                Line(text, line + b"\n") for text, line in zip(clean(data).split("\n"), raw, strict=False)
+            ]
+        lines = []
+        for line in raw:
+            start = 0
+            while len(line) - start > LONGEST_LINE:
+                piece = _piece(line, start)
+                lines.append(Line(clean(piece), piece, complete=False))
+                start += len(piece)
+            last = line[start:]
+            lines.append(Line(clean(last), last + b"\n"))
+        return lines
+
+
+def _piece(data: bytes, start: int) -> bytes:
+    piece = data[start : start + LONGEST_LINE]
+    return piece[: len(piece) - unfinished(piece)]
+
+
+def clean(data: bytes) -> str:
+    """The text of whole output, by the rule above."""
+    return edit(strip(data))
+
+
+def is_plain(data: bytes) -> bool:
+    """Whether cleaning would change nothing: ASCII without controls other than LF and TAB."""
+    return data.isascii() and len(data.translate(None, _CONTROLS)) == len(data)
+
+
+def strip(data: bytes) -> str:
+    """Decode, and remove sequences and controls, all but LF, TAB, CR and BS.
+
+    The text of pieces is the text of the whole if no piece ends with something `unfinished`.
+    """
+    if b"\x1b" in data or b"\xc2" in data:
+        data = _SEQUENCE.sub(b"\0", data)
+    # NUL takes the place of what is removed until all is decoded, or the halves of a broken character would join.
+    return data.translate(_REMOVED_TO_NUL).decode("utf-8", "replace").replace("\0", "")
+
+
+def edit(text: str) -> str:
+    """Do what the CR and BS that `strip` leaves ask for."""
+    if "\r" not in text and "\b" not in text:
+        return text
+    return "\n".join([_edit_line(line) for line in text.split("\n")])
+
+
+def unfinished(data: bytes) -> int:
+    """How many of the last bytes are the start of a character or a sequence whose end is still to come."""
+    data = data[-LONGEST_SEQUENCE:]
+    if data.isascii() and b"\x1b" not in data:
+        return 0
+    match = _UNFINISHED.search(data)
+    return 0 if match is None else len(data) - match.start()
+
+
+def leading_sequence(data: bytes) -> int:
+    """How many of the first bytes are one whole sequence."""
+    match = _SEQUENCE.match(data)
+    return 0 if match is None else match.end()
+
+
+def _edit_line(line: str) -> str:
+    if "\r" in line:
+        line = _RETURNS.sub("\r", line).rstrip("\r")
+        line = line[line.rfind("\r") + 1 :]
+    return erase(line) if "\b" in line else line
+
+
+def erase(line: str) -> str:
+    """Let every BS of a line remove the character before it."""
+    kept: list[str] = []
+    ends: list[int] = []  # how much of each is kept: cutting a long string for every BS would be quadratic
+    for run in _BACKSPACES.findall(line):
+        if run[0] != "\b":
+            kept.append(run)
+            ends.append(len(run))
+            continue
+        count = len(run)
+        while count and ends:
+            if ends[-1] > count:
+                ends[-1] -= count
+                break
+            count -= ends.pop()
+            kept.pop()
+    return "".join([text[:end] for text, end in zip(kept, ends, strict=True)])

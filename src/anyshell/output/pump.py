@@ -1,0 +1,75 @@
+"""Carry a command's output from its stream into its builder, and to whoever listens on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from anyio.abc import ByteReceiveStream
+
+    from .._types import Channel
+    from .builder import OutputBuilder
+
+READ_SIZE = 64 * 1024
+"""Bytes asked for at once: a Linux pipe holds as many, and a larger read is slower (it allocates anew)."""
+
+
+class Pump:
+    """Reads one stream to its end.
+
+    Args:
+        stream: What is read.
+        builder: Is given every byte, first.
+        channel: What the listener is told that the output was written to.
+        listener: Is given every piece of output after that and awaited, so a slow listener slows the
+            program down instead of filling our memory.
+    """
+
+    def __init__(
+        self,
+        stream: ByteReceiveStream,
+        builder: OutputBuilder,
+        channel: Channel,
+        listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
+    ) -> None:
+        self._stream = stream
+        self._builder = builder
+        self._channel = channel
+        self._listener = listener
+        self._hearing: anyio.CancelScope | None = None
+
+    async def run(self) -> None:
+        """Carry output until the stream ends or breaks. What a stream breaks with is not an error here."""
+        receive, feed = self._stream.receive, self._builder.feed
+        try:
+            while True:
+                data = await receive(READ_SIZE)
+                feed(data)
+                if self._listener is not None:
+                    await self._tell(data)
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+
+    @property
+    def held_up(self) -> bool:
+        """Whether the listener, and not the program, is what keeps output from coming."""
+        return self._hearing is not None
+
+    def mute(self) -> None:
+        """Stop telling the listener, at once; everything still reaches the builder."""
+        self._listener = None
+        if self._hearing is not None:
+            self._hearing.cancel()
+
+    async def _tell(self, data: bytes) -> None:
+        assert self._listener is not None
+        with anyio.CancelScope() as self._hearing:
+            try:
+                await self._listener(self._channel, data)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                self._listener = None  # nobody listens any more; the command goes on
+        self._hearing = None
