@@ -24,7 +24,6 @@ if sys.platform == "win32":
 
 from anyshell.backends.local.variables import restore_library_paths
 
-
 pytestmark = pytest.mark.anyio
 
 

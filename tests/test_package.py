@@ -28,7 +28,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_and_the_descriptions(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "anyshell/py.typed" in names
-    assert sorted(Path(name).name for name in names if name.startswith("anyshell/descriptions/")) == DESCRIPTIONS
+    assert (
+        sorted(Path(name).name for name in names if name.startswith("anyshell/descriptions/")) == DESCRIPTIONS
+    )
     assert not [name for name in names if not name.startswith(("anyshell/", "anyshell-"))]
 
 
@@ -37,7 +39,17 @@ def test_the_wheel_works_in_a_fresh_environment_outside_the_checkout(wheel: Path
     venv.create(home, with_pip=False)
     scripts = home / ("Scripts" if sys.platform == "win32" else "bin")
     python = scripts / "python"
-    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index"]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+    ]
     subprocess.run([*install, str(wheel)], check=True)
     # What anyshell depends on is lent from here, behind the fresh environment's own packages.
     own = subprocess.run(
@@ -55,7 +67,9 @@ def test_the_wheel_works_in_a_fresh_environment_outside_the_checkout(wheel: Path
         cwd=tmp_path,
     ).stdout
     assert where.startswith(own)
-    described = subprocess.run([scripts / "anyshell", "describe"], capture_output=True, text=True, cwd=tmp_path)
+    described = subprocess.run(
+        [scripts / "anyshell", "describe"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert described.returncode == 0, described.stderr
     assert str(tmp_path) in described.stdout
     assert "${" not in described.stdout

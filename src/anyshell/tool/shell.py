@@ -169,10 +169,12 @@ class ShellTool:
         if on_update is None or not self._env.entered:
             return await self._finished(run, await self._env.run(text, **how))
         interval, limit = self._limits.update_interval, self._limits.update_bytes
-        async with Updates(on_update, interval=interval, limit=limit) as updates:
-            async with self._env.stream(text, by="chunks", **how) as events:
-                async for event in events:
-                    updates.feed(event.data)
+        async with (
+            Updates(on_update, interval=interval, limit=limit) as updates,
+            self._env.stream(text, by="chunks", **how) as events,
+        ):
+            async for event in events:
+                updates.feed(event.data)
         return await self._finished(run, events.outcome, updates.error)
 
     def _how(self, run: _Run) -> _How:
