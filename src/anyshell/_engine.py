@@ -33,7 +33,7 @@ DRAIN = 0.1
 LEFT_BEHIND_GRACE = 0.2
 """Seconds between the request to end and the kill, for what was left behind."""
 
-KILL_BOUND = 0.4
+KILL_BOUND = 0.25
 """Seconds in which a kill must be seen to have worked; after that the outcome is ``lost``."""
 
 KILL_AGAIN = 0.02
@@ -47,23 +47,30 @@ class Control:
         self.requested = False
         self.hurry = asyncio.Event()
         self._clock: asyncio.Timeout | None = None
+        self._stopping = False
 
     def cancel(self) -> None:
         """Ask for the end. Returns at once; the run itself comes back when its tree is gone.
 
-        A second call skips the grace.
+        A second call skips the grace, and so does the first when the time is over already.
         """
-        if self.requested:
+        if self.requested or self._stopping:
             self.hurry.set()
+            return
         self.requested = True
         if self._clock is not None:
             self._clock.reschedule(0)
 
-    def hold(self, clock: asyncio.Timeout | None) -> None:
+    def hold(self, clock: asyncio.Timeout) -> None:
         """Take the clock whose time is over when the end is asked for. For the run alone."""
         self._clock = clock
-        if clock is not None and self.requested:
+        if self.requested:
             clock.reschedule(0)
+
+    def let_go(self) -> None:
+        """Leave the clock alone: it has done its part. For the run alone."""
+        self._clock = None
+        self._stopping = True
 
 
 async def run(
@@ -103,33 +110,35 @@ async def run(
     process: Process | None = None
     reading: _Reading | None = None
     ended: ExitStatus | None = None
-    survivors: Sequence[ProcessInfo] = ()
+    survivors: Sequence[ProcessInfo] | None = None
     try:
         try:
             async with clock:
                 control.hold(clock)
                 try:
                     process = await backend.spawn(spawn)
-                    reading = _Reading(process, output, stderr, listener, stdin)
+                    reading = _Reading(process, output, stderr, listener, stdin, on_failure=control.cancel)
                     ended = await process.wait()
                     survivors = await _settle(process, reading)
                 finally:
-                    control.hold(None)
+                    control.let_go()
         except TimeoutError:
             if not clock.expired():
                 raise  # a backend's own
         if process is None or reading is None:
             return Outcome(status=_early(control), duration=time.monotonic() - began, started=False)
-        alive: Sequence[ProcessInfo] = ()
         if ended is None:
             alive = survivors = await _to_the_end(_Stop(process, grace, control.hurry))
-            reading.hurry()
-        elif survivors and left_behind == "stop":
-            alive = await _to_the_end(_Stop(process, LEFT_BEHIND_GRACE, control.hurry))
-        elif survivors:
+        else:
+            if survivors is None:  # the time was over before it was known
+                survivors = await process.survivors()
             alive = survivors
+            if survivors and left_behind == "stop":
+                alive = await _to_the_end(_Stop(process, LEFT_BEHIND_GRACE, control.hurry))
+        if clock.expired():
+            reading.hurry()
         await reading.finish()
-        if survivors and left_behind == "keep" and ended is not None:
+        if alive:  # it was to be kept, or cannot be ended: trying once more would only take longer
             await process.release()
         status, ended = await _status(process, ended, alive, control)
         return Outcome(
@@ -200,15 +209,19 @@ class _Reading:
         stderr: OutputBuilder | None,
         listener: Callable[[Channel, bytes], Awaitable[None]] | None,
         stdin: bytes | AsyncIterable[bytes] | None,
+        *,
+        on_failure: Callable[[], object],
     ) -> None:
+        self._on_failure = on_failure
         self._pumps = [Pump(process.stdout, output, "stdout", listener)]
         if process.stderr is not None and stderr is not None:
             self._pumps.append(Pump(process.stderr, stderr, "stderr", listener))
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(pump.run()) for pump in self._pumps]
-        self._feeding = (
-            None if process.stdin is None else loop.create_task(_feed(process.stdin, stdin or b""))
-        )
+        self._feeding = None
+        if process.stdin is not None:
+            self._feeding = loop.create_task(_feed(process.stdin, stdin or b""))
+            self._feeding.add_done_callback(self._check)
 
     @property
     def held_up(self) -> bool:
@@ -221,6 +234,11 @@ class _Reading:
         if pending:
             await asyncio.wait(pending, timeout=seconds)
 
+    def _check(self, task: asyncio.Task[None]) -> None:
+        """Do not let a command wait for input that will never come: whoever gave it has failed."""
+        if not task.cancelled() and task.exception() is not None:
+            self._on_failure()
+
     def hurry(self) -> None:
         """Stop waiting for a listener that holds output up; what it does not hear is counted all the same."""
         for pump in self._pumps:
@@ -228,13 +246,13 @@ class _Reading:
                 pump.mute()
 
     async def finish(self) -> None:
-        """Take what is still to be had of the output."""
+        """Take what is still to be had of the output. Raises what the caller's input raised."""
         await self.wait(DRAIN)
         if self.held_up:
             self.hurry()
             await self.wait(DRAIN)
-        for task in self._tasks:
-            if task.done():
+        for task in (*self._tasks, self._feeding):
+            if task is not None and task.done() and not task.cancelled():
                 task.result()
 
     def cancel(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import anyio
 
@@ -20,6 +20,7 @@ from ._types import (
     OutputLimits,
     ShellInfo,
     Spawn,
+    check_choice,
     check_seconds,
 )
 from ._variables import NON_INTERACTIVE
@@ -229,6 +230,7 @@ class Environment:
             AnyshellError: The environment was not entered with ``async with``.
         """
         self._require_entered("stream")
+        check_choice("by", by, ("lines", "chunks"))
         request = _request(command, cwd, env, stdin)
 
         def start(listener: Listener, control: _engine.Control) -> Awaitable[Outcome]:
@@ -259,6 +261,7 @@ class Environment:
         listener: Listener | None = None,
         control: _engine.Control | None = None,
     ) -> Outcome:
+        check_choice("left_behind", left_behind, get_args(LeftBehind))
         check_seconds("timeout", timeout)
         check_seconds("grace", grace, zero=True)
         return await _engine.run(
@@ -311,7 +314,7 @@ def _request(
 ) -> Command:
     return Command(
         text=command,
-        cwd=None if cwd is None else os.fspath(cwd),
+        cwd=os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
         env={} if env is None else dict(env),
         stdin=stdin.encode() if isinstance(stdin, str) else stdin,
     )

@@ -57,8 +57,13 @@ class Command:
             self.text.encode(errors="surrogateescape")
         except UnicodeEncodeError as error:
             raise InvalidCommand(f"the command holds a lone surrogate at character {error.start}") from None
+        if self.cwd is not None and not isinstance(self.cwd, str):
+            raise InvalidCommand(f"cwd must be a path as a string, not {type(self.cwd).__name__}")
         if self.cwd is not None and "\0" in self.cwd:
             raise InvalidCommand("cwd holds a NUL byte; no path can")
+        if not (self.stdin is None or isinstance(self.stdin, bytes) or hasattr(self.stdin, "__aiter__")):
+            kind = type(self.stdin).__name__
+            raise InvalidCommand(f"stdin must be bytes, text or an async iterable of bytes, not {kind}")
         for name, value in self.env.items():
             check_variable(name, value)
 
@@ -75,6 +80,16 @@ def check_variable(name: object, value: object) -> None:
         raise InvalidCommand(f"the value of {name} must be a string, not {type(value).__name__}")
     if "\0" in value:
         raise InvalidCommand(f"the value of {name} holds a NUL byte; no variable can")
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse a word that is none of those there are.
+
+    Raises:
+        InvalidCommand: Names them.
+    """
+    if value not in choices:
+        raise InvalidCommand(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
 
 
 def check_seconds(name: str, value: object, *, zero: bool = False) -> None:

@@ -41,7 +41,7 @@ _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
 """Seconds between two looks for what is left of a tree; the last one repeats."""
 
 _CLOSE_BOUND = 0.5
-"""Seconds that closing a process waits for its tree to be gone."""
+"""Seconds that closing a process goes on killing what lives of its tree."""
 
 _SIGNALS: Mapping[Signal, int] = {
     "interrupt": signal.SIGINT,

@@ -1,0 +1,250 @@
+"""``anyshell doctor``: what is here, what is missing and how to get it, and what was left by one that was killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from .._exceptions import AnyshellError
+from .options import json_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from .. import ProcessInfo
+    from ..abc import Backend
+    from .signals import Interruption
+
+Verdict = Literal["ok", "missing", "problem"]
+
+_INSTALLERS = {
+    "apt-get": "apt-get install",
+    "apk": "apk add",
+    "dnf": "dnf install",
+    "zypper": "zypper install",
+    "pacman": "pacman -S",
+    "brew": "brew install",
+}
+"""Package managers, and how each is told to install."""
+
+_PACKAGES = {"rg": "ripgrep", "fd": "fd-find", "fdfind": "fd-find", "python": "python3"}
+"""Programs whose package has another name, nearly everywhere. One of two of the same package is enough."""
+
+_FEW_FILES = 256
+"""An open-file limit below this is soon reached: a command that runs takes about six descriptors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        topic: What it belongs to: ``shell``, ``program``, ``state``, ``path``, ``system``.
+        name: What it is.
+        verdict: ``missing`` is a pity; a ``problem`` should be mended.
+        detail: What was found.
+        advice: What to do; empty when nothing is to be done.
+    """
+
+    topic: str
+    name: str
+    verdict: Verdict
+    detail: str
+    advice: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that was looked at.
+
+    Attributes:
+        usable: Whether there is a shell that commands can run in.
+        findings: In the order in which a person reads them.
+        orphans: Processes of commands whose anyshell was killed before it could stop them.
+    """
+
+    usable: bool = False
+    findings: list[Finding] = field(default_factory=list)
+    orphans: Sequence[ProcessInfo] = ()
+
+
+@click.command(short_help="Find what is missing, and what was left running.")
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, /, *, as_json: bool) -> None:
+    """Look at this host: what anyshell found, what is missing and how to get it.
+
+    Also names what still runs of commands whose anyshell was killed (SIGKILL) before it could stop them.
+
+    \b
+    Exit code:
+      0  commands can be run
+      1  there is no usable shell
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from . import signals
+    from .printing import print_json
+
+    report = Report()
+
+    async def look(_: Interruption) -> int:
+        await _examine(report)
+        return 0 if report.usable else 1
+
+    code = signals.run(look)
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+    ctx.exit(code)
+
+
+async def _examine(report: Report) -> None:
+    from .. import HostQuery
+    from .._descriptions import programs
+    from ..backends import connect
+
+    backend = connect()
+    try:
+        wanted = programs()
+        info = await backend.info(HostQuery(programs=(*wanted, *_INSTALLERS)))
+        install = next((command for name, command in _INSTALLERS.items() if name in info.programs), "install")
+        await _examine_shells(backend, install, report)
+        report.findings += _look_at_programs(wanted, info.programs, install)
+        report.findings += _look_at_state()
+        report.findings += _look_at_path()
+        report.findings += _look_at_system()
+        report.orphans = await backend.orphans()
+    finally:
+        await backend.aclose()
+
+
+async def _examine_shells(backend: Backend, install: str, report: Report) -> None:
+    from .. import Environment, HostQuery
+    from ..shells import SHELLS, candidates
+
+    try:
+        shell = (await Environment.detect(backend)).shell
+    except AnyshellError as error:
+        report.findings.append(
+            Finding(
+                "shell", "default", "problem", _first_line(error), f"{install} bash; or set ANYSHELL_SHELL"
+            )
+        )
+    else:
+        report.usable = True
+        report.findings.append(Finding("shell", "default", "ok", f"{shell.name} ({shell.path})"))
+    for kind in SHELLS:
+        found = (await backend.info(HostQuery(shells=candidates(kind)))).shell
+        report.findings.append(
+            Finding("shell", kind, "missing", "not found, or it does not answer", f"{install} {kind}")
+            if found is None
+            else Finding("shell", kind, "ok", f"{found.name} ({found.path})")
+        )
+
+
+def _look_at_programs(wanted: Sequence[str], found: Mapping[str, str], install: str) -> Iterator[Finding]:
+    settled = {_package(name) for name in found}
+    for name in wanted:
+        package = _package(name)
+        if name in found:
+            yield Finding("program", name, "ok", found[name])
+        elif package not in settled:
+            settled.add(package)
+            yield Finding("program", name, "missing", "not on PATH", f"{install} {package}")
+
+
+def _package(program: str) -> str:
+    return _PACKAGES.get(program, program)
+
+
+def _look_at_state() -> Iterator[Finding]:
+    from .. import ArtifactStore
+
+    store = ArtifactStore()
+    try:
+        store.create().discard()
+    except OSError as error:
+        advice = "long outputs are not kept whole; set ANYSHELL_STATE_DIR to a directory of your own"
+        yield Finding("state", "artifacts", "problem", f"{store.directory}: {error.strerror}", advice)
+    else:
+        yield Finding("state", "artifacts", "ok", f"{store.directory} is writable")
+
+
+def _look_at_path() -> Iterator[Finding]:
+    value = os.environ.get("PATH")
+    if not value:
+        yield Finding("path", "PATH", "problem", "not set", "export PATH=/usr/local/bin:/usr/bin:/bin")
+        return
+    entries = value.split(os.pathsep)
+    relative = [entry for entry in entries if not os.path.isabs(entry)]
+    absent = [entry for entry in entries if os.path.isabs(entry) and not os.path.isdir(entry)]
+    if relative:
+        yield Finding(
+            "path",
+            "PATH",
+            "problem",
+            "relative: " + ", ".join(entry or "(empty)" for entry in relative),
+            "what they mean changes with the directory: remove them",
+        )
+    if absent:
+        yield Finding("path", "PATH", "ok", "not there: " + ", ".join(absent))
+    if not relative and not absent:
+        yield Finding("path", "PATH", "ok", f"{len(entries)} directories")
+
+
+def _look_at_system() -> Iterator[Finding]:
+    if sys.platform == "win32":
+        return  # it has none of these, and needs none
+    import resource
+
+    if sys.platform == "linux":
+        yield _tried("pidfd", "processes are signalled safely", lambda: os.close(os.pidfd_open(os.getpid())))
+        yield _tried(
+            "prlimit",
+            "processes that hide are found by a tag",
+            lambda: resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE),
+        )
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= soft < _FEW_FILES:
+        yield Finding("system", "open files", "problem", f"only {soft} at once", "ulimit -n 1024")
+    else:
+        yield Finding("system", "open files", "ok", f"{soft} at once" if soft >= 0 else "unlimited")
+
+
+def _tried(name: str, purpose: str, call: Callable[[], object]) -> Finding:
+    """See whether the kernel, and whatever confines this process, lets a system call through."""
+    try:
+        call()
+    except AttributeError:
+        return Finding(
+            "system", name, "problem", "this Python does not have it", "use another build of Python"
+        )
+    except OSError as error:
+        detail = error.strerror or str(error)
+        return Finding("system", name, "problem", detail, "needs Linux 5.3, and a sandbox that allows it")
+    return Finding("system", name, "ok", purpose)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _print(report: Report) -> None:
+    from .printing import printable
+
+    width = max(len(finding.name) for finding in report.findings)
+    for finding in report.findings:
+        line = f"{finding.verdict:<8} {finding.name:<{width}}  {printable(finding.detail)}"
+        click.echo(line + (f"; {finding.advice}" if finding.advice else ""))
+    if report.orphans:
+        click.echo("\nStill running, though the anyshell that started it has ended (killed, or asked to keep it):")
+        for process in report.orphans:
+            click.echo(f"  {process.pid:>8}  {printable(process.name)}")
+        click.echo("To stop what you do not want to keep:")
+        click.echo("  kill " + " ".join(str(process.pid) for process in report.orphans))
+    else:
+        click.echo(f"{'ok':<8} {'orphans':<{width}}  no command outlived a killed anyshell")

@@ -1,0 +1,82 @@
+"""``anyshell detect`` and ``anyshell describe``: what a host is, for a person and for a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import cwd_option, json_option, shell_option
+
+if TYPE_CHECKING:
+    from .. import Environment
+    from .signals import Interruption
+
+
+@click.command(short_help="Show the facts of this host.")
+@shell_option
+@cwd_option
+@json_option
+def detect(*, shell: str | None, cwd: str | None, as_json: bool) -> None:
+    """Show the facts of this host, and the shell that commands would run in.
+
+    \b
+    Examples:
+      anyshell detect
+      anyshell detect --shell zsh
+      anyshell detect --json | jq -r .shell.path
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from .printing import print_json, print_table
+
+    env = detected(shell, cwd)
+    info = env.info
+    if as_json:
+        facts = {name: getattr(info, name) for name in info.__slots__ if name != "shells_tried"}
+        print_json({**facts, "shell": env.shell, "directory": env.directory})
+        return
+    print_table(
+        [
+            ("host", f"{info.hostname} ({env.host})"),
+            ("system", f"{info.name} {info.version}".strip() + f" ({info.os}, {info.arch})"),
+            ("container", info.container or ""),
+            ("wsl", "yes" if info.wsl else ""),
+            ("user", info.user),
+            ("home", info.home),
+            ("directory", env.directory),
+            ("shell", f"{env.shell.name} ({env.shell.path})"),
+            ("programs", ", ".join(sorted(info.programs))),
+        ]
+    )
+
+
+@click.command(short_help="Print what a model is told of this host.")
+@shell_option
+@cwd_option
+def describe(*, shell: str | None, cwd: str | None) -> None:
+    """Print what a model is told of this host's shell.
+
+    \b
+    Examples:
+      anyshell describe
+      anyshell describe --shell sh
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    click.echo(detected(shell, cwd).description)
+
+
+def detected(shell: str | None, cwd: str | None) -> Environment:
+    """Detect this machine, for the facts alone: the environment is closed."""
+    from . import signals
+
+    found: list[Environment] = []
+
+    async def look(_: Interruption) -> int:
+        from .. import Environment
+
+        async with Environment.detect(shell=shell, cwd=cwd) as env:
+            found.append(env)
+        return 0
+
+    code = signals.run(look)
+    if code:  # a signal came
+        click.get_current_context().exit(code)
+    return found[0]

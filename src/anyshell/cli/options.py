@@ -1,0 +1,92 @@
+"""The options that several commands share, and the values they take."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from .._exceptions import InvalidCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any] | click.Command")
+
+
+class Seconds(click.ParamType[float]):
+    """A number of seconds that a clock can wait for."""
+
+    name = "seconds"
+
+    def __init__(self, *, zero: bool = False) -> None:
+        self._zero = zero
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the number."""
+        try:
+            seconds = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number of seconds, such as 30 or 0.5", param, ctx)
+        if not math.isfinite(seconds) or seconds < 0 or (seconds == 0 and not self._zero):
+            least = "0 or more" if self._zero else "more than 0"
+            self.fail(f"{value!r} is out of range: give a finite number of seconds, {least}", param, ctx)
+        return seconds
+
+
+class Variable(click.ParamType[tuple[str, str]]):
+    """An environment variable, written ``NAME=VALUE``. No message repeats a value: it may be a secret."""
+
+    name = "name=value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Split it at the first equals sign."""
+        from .._types import check_variable
+
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not equals:
+            self.fail("there is no '=' in it: write NAME=VALUE (NAME= for an empty value)", param, ctx)
+        try:
+            check_variable(name, text)
+        except InvalidCommand as error:
+            self.fail(str(error), param, ctx)
+        return name, text
+
+
+def _complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from ..shells import SHELLS
+
+    if "/" in incomplete:
+        return [CompletionItem(incomplete, type="file")]
+    return [CompletionItem(kind) for kind in SHELLS if kind.startswith(incomplete)]
+
+
+def shell_option(command: F) -> F:
+    """Add ``--shell``."""
+    return click.option(
+        "--shell",
+        metavar="KIND|PATH",
+        shell_complete=_complete_shell,
+        help="bash, zsh or sh, or a shell's absolute path. Default: $ANYSHELL_SHELL, else bash, else sh.",
+    )(command)
+
+
+def cwd_option(command: F) -> F:
+    """Add ``--cwd``."""
+    return click.option(
+        "--cwd",
+        type=click.Path(),
+        metavar="DIR",
+        help="Where commands run. Default: the current directory.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """Add ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)

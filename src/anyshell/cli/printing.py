@@ -1,0 +1,68 @@
+"""Values as text for a terminal, and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import click
+
+
+def to_json(value: object) -> bytes:
+    """Write a value as JSON, in UTF-8, with a line feed at its end."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+    # A lone surrogate, which stands for a byte of a file name that is no UTF-8, has no encoding. This writes it
+    # as \udcXX, which is how JSON writes it too.
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _plain(value: object) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON on stdout."""
+    click.echo(to_json(value), nl=False)
+
+
+def print_table(rows: Iterable[tuple[str, str]]) -> None:
+    """Print names and values in two columns; rows without a value are left out."""
+    rows = [(name, printable(value)) for name, value in rows if value]
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        click.echo(f"{name:<{width}}  {value}")
+
+
+def printable(text: str) -> str:
+    """Show control, bidirectional and invisible characters as escapes, so that a name cannot play tricks."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def seconds(value: float) -> str:
+    """A duration as a person writes it."""
+    return f"{value:g} s"
+
+
+def size(count: float) -> str:
+    """A number of bytes as a person writes it."""
+    if count < 1024:
+        return f"{count:.0f} B"
+    for unit in ("KiB", "MiB"):
+        count /= 1024
+        if count < 1024:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1024:.1f} GiB"

@@ -1,0 +1,326 @@
+"""``anyshell run``: one command, live, whatever becomes of it."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from . import OWN_FAILURE, Failure
+from .options import Seconds, Variable, cwd_option, json_option, shell_option
+
+if TYPE_CHECKING:
+    from .. import Environment, Outcome, ProcessInfo, Stream
+    from .descriptors import Reader, Writer
+    from .signals import Interruption
+
+TIMED_OUT = 124
+"""The exit code when there was no more time, as for GNU's timeout."""
+
+_STDIN, _STDOUT, _STDERR = range(3)
+
+_NOT_STOPPED = "not all of the command could be stopped"
+_NOT_KNOWN = "how the command ended could not be learnt"
+
+_SIGPIPE = 13
+"""Stands for a stdout that nobody reads any more. Windows has no name for it."""
+
+
+@click.command(
+    short_help="Run a command, and exit with its exit code.",
+    context_settings={"allow_interspersed_args": False},
+)
+@shell_option
+@cwd_option
+@click.option(
+    "--env",
+    "variables",
+    type=Variable(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a variable. May be given several times.",
+)
+@click.option(
+    "--timeout", type=Seconds(), help="Stop the command, and all that it started, after so many seconds."
+)
+@click.option(
+    "--grace",
+    type=Seconds(zero=True),
+    default=2.0,
+    show_default=True,
+    help="Seconds that a command which is stopped has to end by itself, before it is killed.",
+)
+@click.option(
+    "--interactive",
+    is_flag=True,
+    help="Leave pager, editor, prompt and colour variables as they are. Otherwise they are set so that nothing "
+    "waits for a person.",
+)
+@click.option(
+    "--left-behind",
+    type=click.Choice(["stop", "keep"]),
+    default="stop",
+    show_default=True,
+    help="What becomes of processes that outlive the command. What is kept can print nothing any more.",
+)
+@json_option
+@click.option(
+    "--split-stderr",
+    is_flag=True,
+    help="With --json: keep stderr apart, at the price of the order of the two.",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_context
+def run(ctx: click.Context, /, **options: Any) -> None:
+    """Run COMMAND in a fresh shell, show its output as it comes, and exit with its exit code.
+
+    One argument is text in the shell's language; several are a program and its arguments, taken literally.
+    A stdin that is not a terminal is forwarded; in a loop that reads it, add '< /dev/null'.
+
+    However it ends, nothing of the command is left running unsaid: a timeout, Ctrl-C, SIGTERM, SIGHUP, or a
+    reader that goes away, stops everything that it started. A second signal skips the grace.
+
+    With --json nothing is shown live, and what became of the command is printed as one object.
+
+    \b
+    Examples:
+      anyshell run -- 'ls | wc -l'
+      anyshell run -- git commit -m 'one argument, with $ and "quotes"'
+      anyshell run --timeout 60 --env CI=1 --cwd web -- npm test
+      tar c src | anyshell run -- 'tar t | sort' | head -3
+      anyshell run --json -- make | jq .exit_code
+
+    \b
+    Exit code:
+      the command's own
+      128+n  signal n ended the command, or was sent to this program (141: nobody reads stdout)
+      124    the timeout was over
+      125    anyshell itself failed
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from . import signals
+
+    request = _Request(**options)
+    if request.split_stderr and not request.as_json:
+        raise click.UsageError(
+            "--split-stderr goes with --json; live, stderr is apart when it is another file"
+        )
+
+    async def perform(interruption: Interruption) -> int:
+        return await _perform(request, interruption)
+
+    ctx.exit(signals.run(perform))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """The options of the command line, by their names."""
+
+    shell: str | None
+    cwd: str | None
+    variables: tuple[tuple[str, str], ...]
+    timeout: float | None
+    grace: float
+    interactive: bool
+    left_behind: Literal["stop", "keep"]
+    as_json: bool
+    split_stderr: bool
+    command: tuple[str, ...]
+
+
+async def _perform(request: _Request, interruption: Interruption) -> int:
+    from .. import Environment, OutputLimits
+    from .descriptors import Writer, same_file
+
+    async with Environment.detect(
+        shell=request.shell,
+        cwd=request.cwd,
+        interactive=request.interactive,
+        # What is shown live need not be kept as well.
+        limits=OutputLimits() if request.as_json else OutputLimits(head=0, tail=0),
+        artifacts="default" if request.as_json else None,
+    ) as env:
+        stdout = Writer(_STDOUT)
+        stderr = stdout if same_file(_STDOUT, _STDERR) else Writer(_STDERR)
+        try:
+            return await _Run(request, env, interruption, stdout, stderr).perform()
+        finally:
+            stdout.close()
+            stderr.close()
+
+
+class _Run:
+    """One command between this program's descriptors."""
+
+    def __init__(
+        self,
+        request: _Request,
+        env: Environment,
+        interruption: Interruption,
+        stdout: Writer,
+        stderr: Writer,
+    ) -> None:
+        self._request = request
+        self._env = env
+        self._interruption = interruption
+        self._stdout = stdout
+        self._stderr = stderr
+        self._signals = 0
+        self._deserted = False
+        self._open_line = False
+
+    async def perform(self) -> int:
+        """Run the command, forward everything both ways, and return this program's exit code."""
+        import asyncio
+
+        from .descriptors import Reader, has_input, watch_reader
+
+        request = self._request
+        stdin = Reader(_STDIN) if has_input(_STDIN) else None
+        events = self._start(stdin)
+        self._interruption.stop = lambda: self._signalled(events)
+        watch_reader(_STDOUT, lambda: self._reader_gone(events))
+        deadline = None
+        if request.timeout is not None and not request.as_json:
+            # The engine stops the command. What it printed must not then wait for a reader who takes nothing.
+            deadline = asyncio.get_running_loop().call_later(request.timeout, self._hurry)
+        try:
+            outcome = await self._forward(events)
+        finally:
+            if stdin is not None:
+                stdin.close()
+        if request.as_json:
+            await self._write_json(outcome)
+        else:
+            await self._write_notices(outcome, stdin)
+        if deadline is not None:
+            deadline.cancel()
+        return self._exit_code(outcome)
+
+    def _start(self, stdin: Reader | None) -> Stream:
+        request = self._request
+        return self._env.stream(
+            self._text(),
+            by="chunks",
+            env=dict(request.variables),
+            stdin=stdin,
+            timeout=request.timeout,
+            grace=request.grace,
+            left_behind=request.left_behind,
+            split_stderr=request.split_stderr if request.as_json else self._stdout is not self._stderr,
+        )
+
+    def _text(self) -> str:
+        if len(self._request.command) == 1:
+            return self._request.command[0]
+        from ..shells import SHELLS
+
+        return SHELLS[self._env.shell.kind].join(self._request.command)
+
+    async def _forward(self, events: Stream) -> Outcome:
+        async with events:
+            async for event in events:
+                if self._request.as_json:
+                    continue
+                writer = self._stdout if event.channel == "stdout" else self._stderr
+                await writer.write(event.data)
+                if event.data:
+                    self._open_line = not event.data.endswith(b"\n")
+                if isinstance(writer.error, BrokenPipeError):
+                    self._reader_gone(events)
+                elif writer.error is not None:
+                    break  # leaving early stops the command
+        return events.outcome
+
+    # Ctrl-C ends a whole pipeline, our reader as well, and we may hear of either first. Both together ask once.
+
+    def _signalled(self, events: Stream) -> None:
+        self._signals += 1
+        if self._signals > 1 or not self._deserted:
+            events.cancel()  # the second time: without the grace
+        self._hurry()
+
+    def _reader_gone(self, events: Stream) -> None:
+        if not self._deserted and not self._signals:
+            events.cancel()
+        self._deserted = True
+        self._hurry()
+
+    def _hurry(self) -> None:
+        self._stdout.hurry()
+        self._stderr.hurry()
+
+    async def _write_json(self, outcome: Outcome) -> None:
+        from .printing import to_json
+
+        await self._stdout.write(to_json(outcome))
+        self._deserted = self._deserted or isinstance(self._stdout.error, BrokenPipeError)
+
+    async def _write_notices(self, outcome: Outcome, stdin: Reader | None) -> None:
+        notices = []
+        if outcome.status == "timed_out":
+            notices.append(_timed_out(outcome, self._request.timeout or 0))
+        elif outcome.status == "lost":
+            alive = any(process.alive for process in outcome.left_behind)
+            notices.append(f"lost: {_NOT_STOPPED if alive else _NOT_KNOWN}")
+        elif self._late:
+            notices.append(f"timed out after {self._request.timeout:g} s: nobody took the rest of the output")
+        if outcome.left_behind:
+            notices.append(_left_behind(outcome.left_behind))
+        if stdin is not None and stdin.error is not None:
+            notices.append(f"cannot read stdin: {stdin.error.strerror}")
+        if not notices:
+            return
+        text = "".join(f"anyshell: {notice}\n" for notice in notices)
+        if self._open_line and self._stdout is self._stderr:
+            text = "\n" + text
+        await self._stderr.write(text.encode("utf-8", "backslashreplace"))
+
+    @property
+    def _late(self) -> bool:
+        """Whether the time was over before all output could be written."""
+        asked = self._signals or self._deserted
+        return not asked and (self._stdout.given_up or self._stderr.given_up)
+
+    def _exit_code(self, outcome: Outcome) -> int:
+        for writer, name in ((self._stdout, "stdout"), (self._stderr, "stderr")):
+            if writer.error is not None and not isinstance(writer.error, BrokenPipeError):
+                raise Failure(f"cannot write to {name}: {writer.error.strerror}; the command was stopped")
+        if self._signals:
+            return self._interruption.exit_code
+        if outcome.status == "timed_out" or self._late:
+            return TIMED_OUT
+        # A reader that goes away when everything has been said, as head does, harms nobody.
+        if self._deserted and (outcome.status != "exited" or self._stdout.error or self._stderr.error):
+            return 128 + _SIGPIPE
+        if outcome.status != "exited":
+            return OWN_FAILURE
+        if outcome.signal is not None:
+            return 128 + _signal_number(outcome.signal)
+        return outcome.exit_code or 0
+
+
+def _timed_out(outcome: Outcome, timeout: float) -> str:
+    if not outcome.started:
+        return f"timed out after {timeout:g} s, before the shell was started"
+    return f"timed out after {timeout:g} s; the command was stopped"
+
+
+def _left_behind(processes: tuple[ProcessInfo, ...]) -> str:
+    from .printing import printable
+
+    named = ", ".join(
+        f"{printable(process.name)} (pid {process.pid}, {'still running' if process.alive else 'stopped'})"
+        for process in processes
+    )
+    alive = " ".join(str(process.pid) for process in processes if process.alive)
+    return f"left behind: {named}" + (f"; to stop: kill {alive}" if alive else "")
+
+
+def _signal_number(name: str) -> int:
+    """The number of a signal that an outcome names, such as ``SIGKILL``, ``SIGRTMIN+3`` or ``SIG60``."""
+    base, _, more = name.partition("+")
+    if base in signal.Signals.__members__:
+        return signal.Signals[base].value + int(more or 0)
+    return int(name.removeprefix("SIG"))

@@ -1,0 +1,224 @@
+"""What ends ``anyshell run``: in each case the tree is gone before control returns."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import termios
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .cli_program import is_alive, read_line, script, start, wait_until, wait_written
+from .processes import living, unique_seconds, wait_living
+
+if sys.platform == "win32":
+    pytest.skip("there is no local backend on Windows yet", allow_module_level=True)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_stops_the_whole_tree(number: signal.Signals) -> None:
+    seconds = unique_seconds()
+    command = f"setsid sleep {seconds} & sleep {seconds} & echo ready; wait"
+    with start("run", "--grace", "0.3", "--", command) as program:
+        assert read_line(program.stdout) == "ready"
+        wait_living(f"sleep {seconds}", 3)  # with the shell, whose command line has it too
+        program.send_signal(number)
+        assert program.wait(20) == 128 + number
+        assert living(seconds) == []
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_stops_what_is_deaf_to_it(number: signal.Signals) -> None:
+    command = "trap '' INT TERM HUP QUIT; echo $$; while :; do sleep 300; done"
+    with start("run", "--grace", "0.3", "--", command) as program:
+        pid = int(read_line(program.stdout))
+        program.send_signal(number)
+        assert program.wait(20) == 128 + number
+        assert not is_alive(pid)
+
+
+def test_a_second_signal_skips_the_grace() -> None:
+    command = "trap 'echo asked' TERM; echo $$; while :; do sleep 0.1; done"
+    with start("run", "--grace", "300", "--", command) as program:
+        pid = int(read_line(program.stdout))
+        program.send_signal(signal.SIGINT)
+        assert read_line(program.stdout) == "asked"
+        assert is_alive(pid)
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(20) == 128 + signal.SIGINT
+        assert not is_alive(pid)
+
+
+def test_last_words_are_heard() -> None:
+    command = "trap 'echo cleaning; echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    with start("run", "--", command) as program:
+        assert read_line(program.stdout) == "ready"
+        program.send_signal(signal.SIGINT)
+        assert program.stdout is not None
+        assert program.stdout.read() == b"cleaning\ncleaned\n"
+        assert program.wait(20) == 128 + signal.SIGINT
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP", "SIGQUIT"])
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(name: str) -> None:
+    """As by nohup, and by a shell for what it puts into the background."""
+    with start(
+        "run", "--", "echo ready; read line; echo $line", ignore=name, stdin=subprocess.PIPE
+    ) as program:
+        assert program.stdin is not None
+        assert read_line(program.stdout) == "ready"
+        program.send_signal(signal.Signals[name])
+        program.stdin.write(b"still here\n")
+        program.stdin.flush()
+        assert read_line(program.stdout) == "still here"
+        assert program.wait(20) == 0
+
+
+def test_a_signal_before_the_shell_is_found_ends_the_program(tmp_path: Path) -> None:
+    shell = tmp_path / "bash"
+    shell.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/asked\nexec sleep 300\n")
+    shell.chmod(0o755)
+    with start("run", "--shell", str(shell), "--", "true") as program:
+        pid = int(wait_written(tmp_path / "asked"))
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(20) == 128 + signal.SIGTERM
+        assert not is_alive(pid)
+
+
+def test_no_traceback_is_printed(tmp_path: Path) -> None:
+    with (
+        (tmp_path / "stderr").open("wb") as stderr,
+        start("run", "--", "echo a; sleep 300", stderr=stderr) as program,
+    ):
+        assert read_line(program.stdout) == "a"
+        program.send_signal(signal.SIGINT)
+        assert program.wait(20) == 128 + signal.SIGINT
+    assert (tmp_path / "stderr").read_bytes() == b""
+
+
+def test_ctrl_c_on_a_terminal_stops_the_tree() -> None:
+    seconds = unique_seconds()
+    leader, terminal = os.openpty()
+    with open(leader, "r+b", buffering=0) as keyboard:
+        with start(
+            "run", "--", f"echo ready; sleep {seconds}", stdin=terminal, stdout=terminal, stderr=terminal
+        ) as program:
+            os.close(terminal)
+            assert b"ready" in keyboard.read(100)
+            keyboard.write(b"\x03")
+            assert program.wait(20) == 128 + signal.SIGINT
+        assert living(seconds) == []
+
+
+# --- nobody reads ---------------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_goes_away_ends_a_flood() -> None:
+    seconds = unique_seconds()
+    done = script(f"anyshell run --grace 0.3 -- 'yes {seconds}' | head -1; echo ${{PIPESTATUS[0]}}")
+    assert done.stdout.decode() == f"{seconds}\n141\n"
+    assert done.stderr == b""
+    assert living(seconds) == []
+
+
+def test_a_reader_that_goes_away_ends_a_command_that_says_nothing_more() -> None:
+    seconds = unique_seconds()
+    done = script(f"anyshell run --grace 0.3 -- 'echo a; sleep {seconds}' | head -1; echo ${{PIPESTATUS[0]}}")
+    assert (done.stdout, done.stderr) == (b"a\n141\n", b"")
+    assert living(seconds) == []
+
+
+def test_a_reader_that_goes_away_ends_a_command_with_json_too() -> None:
+    seconds = unique_seconds()
+    done = script(f"anyshell run --json --grace 0.3 -- 'sleep {seconds}' | true; echo ${{PIPESTATUS[0]}}")
+    assert (done.stdout, done.stderr) == (b"141\n", b"")
+    assert living(seconds) == []
+
+
+def test_a_socket_that_is_closed_ends_the_command() -> None:
+    seconds = unique_seconds()
+    ours, theirs = socket.socketpair()
+    with (
+        ours,
+        start("run", "--grace", "0.3", "--", f"echo a; sleep {seconds}", stdout=theirs) as program,
+    ):
+        theirs.close()
+        assert ours.recv(100) == b"a\n"
+        ours.close()
+        assert program.wait(20) == 141
+    assert living(seconds) == []
+
+
+def test_a_socket_that_says_something_is_not_closed() -> None:
+    ours, theirs = socket.socketpair()
+    with (
+        ours,
+        start("run", "--", "echo a; read line; echo b", stdin=subprocess.PIPE, stdout=theirs) as program,
+    ):
+        theirs.close()
+        ours.sendall(b"not for the command")
+        assert ours.recv(100) == b"a\n"
+        program.communicate(b"\n", timeout=20)
+        assert ours.recv(100) == b"b\n"
+        assert program.returncode == 0
+
+
+def test_a_reader_that_has_all_it_wanted_does_not_change_the_exit_code() -> None:
+    done = script("anyshell run -- 'echo a; exit 3' | cat >/dev/null; echo ${PIPESTATUS[0]}")
+    assert done.stdout == b"3\n"
+
+
+def test_a_reader_that_goes_away_is_no_second_signal(tmp_path: Path) -> None:
+    """Ctrl-C reaches a whole pipeline: the command still has its grace."""
+    command = "trap 'sleep 0.3; echo $$ > cleaned; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    with start("run", "--grace", "20", "--cwd", str(tmp_path), "--", command) as program:
+        assert read_line(program.stdout) == "ready"
+        program.send_signal(signal.SIGINT)
+        assert program.stdout is not None
+        program.stdout.close()
+        assert program.wait(20) == 128 + signal.SIGINT
+    assert (tmp_path / "cleaned").exists()
+
+
+# --- nobody reads, but nobody goes away ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stderr", [None, subprocess.STDOUT])
+def test_a_signal_is_heeded_while_the_output_is_blocked(stderr: int | None) -> None:
+    seconds = unique_seconds()
+    with start("run", "--grace", "0.3", "--", f"yes {seconds}", stderr=stderr) as program:
+        wait_until(lambda: _waiting_bytes(program) >= 32 * 1024, "the pipe fills")
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(20) == 128 + signal.SIGTERM
+        assert living(seconds) == []
+
+
+@pytest.mark.parametrize("stderr", [None, subprocess.STDOUT])
+def test_a_timeout_is_kept_while_the_output_is_blocked(stderr: int | None) -> None:
+    seconds = unique_seconds()
+    with start("run", "--timeout", "0.5", "--grace", "0.3", "--", f"yes {seconds}", stderr=stderr) as program:
+        assert program.wait(20) == 124
+        assert living(seconds) == []
+
+
+def test_a_timeout_is_kept_when_only_the_reader_is_late() -> None:
+    with start(
+        "run", "--timeout", "0.5", "--", "head -c 200000 /dev/zero", stderr=subprocess.PIPE
+    ) as program:
+        assert program.wait(20) == 124
+        assert b"timed out" in program.communicate()[1]
+
+
+def _waiting_bytes(program: subprocess.Popen[bytes]) -> int:
+    assert program.stdout is not None
+    return int.from_bytes(fcntl.ioctl(program.stdout, termios.FIONREAD, bytes(4)), sys.byteorder)

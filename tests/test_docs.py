@@ -1,0 +1,333 @@
+"""What the pages say is so: their code runs, their links lead somewhere, their lists are complete.
+
+How the code of a page is run, from its top to its bottom, all of it in one directory of its own:
+
+- A ``python`` block is a program of its own. It is saved under the name in the comment that begins it
+  (``# first.py``), so that a later block or command can use it by that name and by nothing else, and is run. One
+  whose name begins with ``test_`` is run by pytest.
+- A ``console`` block is commands, after ``$``, and what they print. In that, ``…`` stands for anything on its
+  line; alone on a line, for any lines. The console blocks of the README install, so a fresh clone tries them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+
+import anyshell
+import anyshell.abc
+import anyshell.testing
+import anyshell.tool
+from anyshell._variables import HANG_GUARDS, NON_INTERACTIVE
+from anyshell.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOP = Path(__file__).parents[1]
+DOCS = TOP / "docs"
+SOURCE = Path(anyshell.__file__).parent
+PAGES = [*sorted(TOP.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+WITH_CODE = [TOP / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# (\w+\.py)\n")
+_SPAN = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(TOP).as_posix()
+
+
+def without_code(text: str) -> str:
+    return _BLOCK.sub("", text)
+
+
+def sections(path: Path) -> dict[str, str]:
+    """What stands below each heading of a page, up to the next of any level."""
+    text = path.read_text()
+    found = list(_HEADING.finditer(_BLOCK.sub(lambda block: re.sub(r"\S", " ", block[0]), text)))
+    ends = [match.start() for match in found[1:]] + [len(text)]
+    return {match[2]: text[match.end() : end] for match, end in zip(found, ends, strict=True)}
+
+
+# --- code -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+def test_the_code_of_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+    for count, match in enumerate(_BLOCK.finditer(page.read_text()), 1):
+        language, text = match.groups()
+        if language == "python":
+            named = _FILE.match(text)
+            file = tmp_path / (named[1] if named else f"block_{count}.py")
+            assert not file.exists(), f"{file.name} is there twice"
+            file.write_text(text)
+            how = ["-m", "pytest", "-q", "--rootdir=."] if file.name.startswith("test_") else ["-W", "error"]
+            status, printed = run([sys.executable, *how, file.name], tmp_path)
+            assert status == 0, f"{file.name}:\n{printed}"
+        elif language == "console" and page.name != "README.md":
+            for command, expected in commands(text):
+                _, printed = run(["sh", "-c", command], tmp_path)
+                assert is_like(printed, expected), f"$ {command}\n{printed}\ninstead of\n{expected}"
+
+
+def commands(block: str) -> Iterator[tuple[str, str]]:
+    """The commands of a console block, each with what the page says that it prints."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, printed = part.partition("\n")
+        yield command, printed
+
+
+def run(argv: list[str], directory: Path) -> tuple[int, str]:
+    """Run a program as a reader would, but without his terminal."""
+    bin_directory = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        argv,
+        cwd=directory,
+        env=os.environ | {"PATH": bin_directory + os.pathsep + os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=40,
+        start_new_session=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def is_like(printed: str, expected: str) -> bool:
+    lines = [
+        r"(?:.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*")
+        for line in expected.splitlines(True)
+    ]
+    pattern = "".join(lines)
+    return re.fullmatch(pattern, printed) is not None
+
+
+def test_an_ellipsis_stands_for_what_it_should() -> None:
+    assert is_like("a 12 b\n", "a … b\n")
+    assert is_like("a\n1\n2\nb\n", "a\n…\nb\n")
+    assert not is_like("a\nb\n", "a … b\n")
+
+
+# --- links ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in _LINK.findall(without_code(page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_relative_to(TOP), f"{link} leads out of the repository"
+        assert target.exists(), f"{link} leads nowhere"
+        if anchor:
+            assert anchor in map(anchor_of, sections(target)), f"{link}: there is no such heading"
+
+
+def anchor_of(heading: str) -> str:
+    """What GitHub makes of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_front_page_leads_to_every_page() -> None:
+    index = DOCS / "index.md"
+    linked = {(index.parent / link).resolve() for link in _LINK.findall(index.read_text())}
+    assert set(DOCS.rglob("*.md")) - {index} <= linked
+
+
+# --- the library ----------------------------------------------------------------------------------------------
+
+LIBRARY = DOCS / "reference" / "library.md"
+MADE_FOR_CALLERS = {"Environment", "Stream", "FakeProcess", "FakeStdin"}
+"""Classes that callers are given and do not make."""
+
+
+def entries() -> dict[str, str]:
+    """The sections of the library's reference that are about a name, by that name."""
+    spans = {heading: _SPAN.fullmatch(heading) for heading in sections(LIBRARY)}
+    return {span[1]: sections(LIBRARY)[heading] for heading, span in spans.items() if span is not None}
+
+
+def public_names() -> Iterator[str]:
+    yield from (f"anyshell.{name}" for name in anyshell.__all__)
+    yield from (f"anyshell.tool.{name}" for name in anyshell.tool.__all__ if name not in anyshell.__all__)
+    for module in (anyshell.abc, anyshell.testing):
+        for name, value in vars(module).items():
+            if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__:
+                yield f"{module.__name__}.{name}"
+
+
+@pytest.mark.parametrize("name", list(public_names()))
+def test_the_reference_has_every_public_name_with_all_that_belongs_to_it(name: str) -> None:
+    text = entries().get(name)
+    assert text is not None, f"{name} has no heading"
+    module, _, last = name.rpartition(".")
+    value = getattr(import_module(module), last)
+    for word in set(words_of(value, last)):
+        assert re.search(rf"\b{word}\b", text), f"{name} has {word}"
+
+
+def words_of(value: Any, name: str) -> Iterator[str]:
+    """Everything of a public object that a caller can name."""
+    if inspect.isfunction(value):
+        yield from inspect.signature(value).parameters
+    if not inspect.isclass(value):
+        return
+    if name not in MADE_FOR_CALLERS and "__init__" in vars(value):
+        yield from set(inspect.signature(value).parameters) - {"args", "kwargs"}
+    if is_dataclass(value):
+        yield from (field.name for field in fields(value))
+    yield from vars(value).get("__pydantic_fields__", {})
+    for member, what in vars(value).items():
+        if member.startswith("_") and member != "__call__":
+            continue
+        what = what.__func__ if isinstance(what, staticmethod) else what
+        if inspect.isfunction(what):
+            yield from () if member == "__call__" else (member,)
+            yield from set(inspect.signature(what).parameters) - {"self"}
+        elif isinstance(what, property):
+            yield member
+
+
+def test_the_reference_has_no_name_that_is_gone() -> None:
+    for name in entries():
+        module, _, last = name.rpartition(".")
+        assert hasattr(import_module(module), last), name
+
+
+# --- the command line -----------------------------------------------------------------------------------------
+
+COMMAND_LINE = DOCS / "reference" / "command-line.md"
+
+
+def program() -> dict[str, click.Command]:
+    """Every command, by what is typed."""
+
+    def walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+        yield path, command
+        if isinstance(command, click.Group):
+            context = click.Context(command, info_name=path)
+            for name in command.list_commands(context):
+                below = command.get_command(context, name)
+                assert below is not None, name
+                yield from walk(f"{path} {name}", below)
+
+    return dict(walk("anyshell", main))
+
+
+def test_the_reference_has_every_command_with_its_options_and_no_others() -> None:
+    told = {
+        span[1]: text
+        for heading, text in sections(COMMAND_LINE).items()
+        if (span := _SPAN.fullmatch(heading))
+    }
+    commands = program()
+    assert told.keys() == commands.keys()
+    for path, command in commands.items():
+        there = {
+            option
+            for parameter in command.params
+            if isinstance(parameter, click.Option)
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        if path == "anyshell":
+            there |= {"-h", "--help"}
+        spans = {span.split(" ")[0] for span in _SPAN.findall(told[path])}
+        assert {span for span in spans if re.match(r"--?\w", span)} == there, path
+        for parameter in command.params:
+            if isinstance(parameter, click.Argument):
+                assert f"`{parameter.make_metavar(click.Context(command)).strip('.')}" in told[path], path
+
+
+# --- limits ---------------------------------------------------------------------------------------------------
+
+LIMITS = DOCS / "reference" / "limits.md"
+
+NO_BOUND = {
+    "backends.local.linux.RLIMIT_LOCKS",  # the number of a system call's argument
+    "cli.OWN_FAILURE",  # exit codes, on the command line's page
+    "cli.run.TIMED_OUT",
+    "cli.tool._IS_ERROR",
+    "cli.run._SIGPIPE",
+    "tool.limits.MIB",  # a unit
+}
+"""Numbers that bound nothing."""
+
+UNITS = {"s": 1, "h": 3600, "days": 24 * 3600, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+
+
+def told_limits() -> dict[str, float]:
+    """What the page says: a row for each, its value in the second cell and its place in the last."""
+    rows = [
+        line.strip("| ").split(" | ") for line in LIMITS.read_text().splitlines() if line.startswith("| ")
+    ]
+    found: dict[str, float] = {}
+    for row in rows:
+        number = re.match(r"([\d,.]+)(?: (\S+))?", row[1].strip()) if len(row) > 2 else None
+        if number is not None:
+            value = float(number[1].replace(",", "")) * UNITS.get(number[2] or "", 1)
+            found |= dict.fromkeys(_SPAN.findall(row[-1]), value)
+    return found
+
+
+def constants() -> Iterator[tuple[str, float]]:
+    """Every number that a module of ours gives a name in capitals; of several, the last."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                value = number(node.value)
+                if name.isupper() and value is not None and f"{module}.{name}" not in NO_BOUND:
+                    yield f"{module}.{name}", value
+
+
+def number(node: ast.expr) -> float | None:
+    if isinstance(node, ast.Tuple):
+        return number(node.elts[-1]) if node.elts else None
+    if any(not isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in ast.walk(node)):
+        return None
+    value = eval(compile(ast.Expression(node), "", "eval"), {})  # numbers and operators, as was just seen
+    return float(value) if isinstance(value, int | float) else None
+
+
+def defaults() -> Iterator[tuple[str, float]]:
+    from anyshell._files import HostFiles
+
+    for made in (anyshell.OutputLimits, anyshell.ToolLimits, anyshell.ArtifactStore, HostFiles):
+        for name, parameter in inspect.signature(made).parameters.items():
+            if isinstance(parameter.default, int | float):
+                yield f"{made.__name__}({name}=)", float(parameter.default)
+
+
+@pytest.mark.parametrize(("name", "value"), [*constants(), *defaults()])
+def test_every_bound_is_on_the_page_of_limits(name: str, value: float) -> None:
+    assert told_limits().get(name) == pytest.approx(value), f"{name} is {value}"
+
+
+def test_the_page_of_limits_has_no_bound_that_is_gone() -> None:
+    assert told_limits().keys() == {name for name, _ in (*constants(), *defaults())}
+
+
+def test_the_page_of_limits_has_every_variable_of_the_non_interactive_set() -> None:
+    told = dict(span.split("=", 1) for span in _SPAN.findall(LIMITS.read_text()) if re.match(r"\w+=", span))
+    assert {name: told.get(name) for name in NON_INTERACTIVE} == dict(NON_INTERACTIVE)
+    guards = sections(LIMITS)["Variables that keep a command from waiting"]
+    assert {span.split("=")[0] for span in _SPAN.findall(guards) if "=" in span} == HANG_GUARDS

@@ -1,0 +1,307 @@
+"""What an environment promises beyond how commands end: text, input, variables, directories, streams."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from anyshell import AnyshellError, Environment, InvalidCommand, OutputLimits
+from anyshell._variables import NON_INTERACTIVE
+from anyshell.testing import FakeBackend, Script
+
+from .processes import living, unique_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+if sys.platform == "win32":
+    pytest.skip("no local backend on Windows yet", allow_module_level=True)
+
+pytestmark = pytest.mark.anyio
+
+
+async def text_of(env: Environment, command: str, **how: object) -> str:
+    return (await env.run(command, **how)).output.text  # type: ignore[arg-type]  # passed through
+
+
+# Detection
+
+
+async def test_facts_are_the_hosts(env: Environment) -> None:
+    names = await text_of(env, "uname -m; uname -n; id -un; echo ~; pwd")
+    assert names.splitlines() == [
+        env.arch,
+        env.info.hostname,
+        env.info.user,
+        env.info.home,
+        env.directory,
+    ]
+    assert env.shell.kind == "bash"
+    assert env.shell.version in await text_of(env, "echo $BASH_VERSION")
+
+
+async def test_it_may_be_awaited_but_then_owns_nothing(tmp_path: Path) -> None:
+    env = await Environment.detect(cwd=tmp_path)
+    assert await text_of(env, "echo hi") == "hi\n"
+    await env.files.write_text("a", "b")
+    with pytest.raises(AnyshellError, match="async with"):
+        env.stream("echo hi")
+
+
+async def test_its_directory_is_resolved_and_must_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    env = await Environment.detect(cwd="sub")
+    assert env.directory == str(tmp_path / "sub")
+    monkeypatch.chdir("/")
+    assert await text_of(env, "pwd") == f"{tmp_path}/sub\n"
+    assert await text_of(env, "pwd", cwd="..") == f"{tmp_path}\n"
+    for bad in ("absent", "file"):
+        with pytest.raises(InvalidCommand, match=bad):
+            await Environment.detect(cwd=tmp_path / bad)
+
+
+@pytest.mark.parametrize("bad", ["fish", "./bash", "~/bash", "/bin/python3", ""])
+async def test_a_shell_that_is_none_is_refused(bad: str) -> None:
+    if bad:
+        with pytest.raises(InvalidCommand, match="bash"):
+            await Environment.detect(shell=bad)
+    else:
+        assert (await Environment.detect(shell=bad)).shell.kind == "bash"
+
+
+# Text
+
+
+LONG = "# " + "x" * 4_000_000 + "\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("prefix", ["", LONG], ids=["short", "4 MB"])
+async def test_a_text_behaves_as_in_dash_c_whatever_its_size(shell: str, prefix: str, tmp_path: Path) -> None:
+    env = await Environment.detect(shell=shell, cwd=tmp_path)
+    first = prefix.count("\n") + 1
+    assert await text_of(env, prefix + "echo $0 $#") == f"{shell} 0\n"
+    assert await text_of(env, prefix + "echo $$; exec sh -c 'echo $PPID' >/dev/null") != ""
+    assert (await env.run(prefix + "set -e; false; echo not here")).output.text == ""
+    assert (await env.run(prefix + "exit 5")).exit_code == 5
+    assert await text_of(env, prefix + "cat <<'END'\n$a `b` \"c\" 'd' \\\nEND\n") == "$a `b` \"c\" 'd' \\\n"
+    failed = await env.run(prefix + "\n\nno-such-program")
+    assert failed.exit_code == 127
+    assert f"{first + 2}" in failed.output.text.split("no-such-program")[0]
+    assert await text_of(env, prefix + "cat", stdin="given") == "given"
+
+
+async def test_a_nul_byte_is_refused_before_anything_starts(env: Environment, tmp_path: Path) -> None:
+    for bad in (
+        {"command": "touch x\0"},
+        {"command": "touch x", "cwd": "a\0"},
+        {"command": "touch x", "env": {"A": "\0"}},
+    ):
+        with pytest.raises(InvalidCommand, match="NUL"):
+            await env.run(**bad)  # type: ignore[arg-type]  # passed through
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "1A", "A-B", "A=B", "A B", "é", "A\n"])
+async def test_a_variable_name_that_is_none_is_refused_without_its_value(env: Environment, name: str) -> None:
+    with pytest.raises(InvalidCommand, match="variable name") as caught:
+        await env.run("true", env={name: "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), True, "5"])
+async def test_a_timeout_that_is_no_time_is_refused(env: Environment, bad: float) -> None:
+    with pytest.raises(InvalidCommand, match="timeout"):
+        await env.run("true", timeout=bad)
+
+
+async def test_a_lone_surrogate_is_refused(env: Environment) -> None:
+    with pytest.raises(InvalidCommand, match="surrogate"):
+        await env.run("echo \ud800")
+
+
+# Input
+
+
+async def test_input_that_fails_to_come_is_raised_and_stops_the_command(env: Environment) -> None:
+    seconds = unique_seconds()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"one"
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        await env.run(f"sleep {seconds}", stdin=pieces(), grace=0.3)
+    assert living(seconds) == []
+
+
+async def test_a_hundred_megabytes_go_in(env: Environment) -> None:
+    assert await text_of(env, "wc -c", stdin=b"x" * 100_000_000) == "100000000\n"
+
+
+# Variables
+
+
+async def test_the_set_that_keeps_programs_from_waiting_is_there(env: Environment) -> None:
+    lines = (await text_of(env, "env")).splitlines()
+    assert {f"{name}={value}" for name, value in NON_INTERACTIVE.items()} <= set(lines)
+    assert f"SHELL={env.shell.path}" in lines
+
+
+async def test_the_callers_variables_win(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FROM_HOST", "host")
+    monkeypatch.setenv("PAGER", "host")
+    assert await text_of(env, "echo $FROM_HOST $PAGER") == "host cat\n"
+    mine = {
+        "FROM_HOST": "mine",
+        "PAGER": "mine",
+        "SHELL": "mine",
+        "EMPTY": "",
+        "LINES2": "a\nb 'c' \"d\" $e é",
+    }
+    outcome = await env.run('echo $FROM_HOST $PAGER $SHELL "${EMPTY-unset}"; printf %s "$LINES2"', env=mine)
+    assert outcome.output.text == f"mine mine mine \n{mine['LINES2']}"
+
+
+async def test_one_switch_leaves_the_hosts_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGER", "host")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    env = await Environment.detect(cwd=tmp_path, interactive=True)
+    assert await text_of(env, "echo $PAGER ${NO_COLOR-unset}") == "host unset\n"
+
+
+async def test_the_name_of_a_link_is_kept_in_pwd(env: Environment, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert (
+        await text_of(env, "pwd; pwd -P", cwd="link")
+        == f"{tmp_path}/link\n{os.path.realpath(tmp_path)}/real\n"
+    )
+
+
+async def test_nothing_of_this_process_moves(env: Environment, tmp_path: Path) -> None:
+    before = os.getcwd()
+    await env.run("cd / && true", cwd=tmp_path)
+    assert os.getcwd() == before
+
+
+# Output
+
+
+async def test_the_two_channels_keep_their_true_order(env: Environment) -> None:
+    words = await text_of(env, "for i in $(seq 200); do echo $i; echo $i >&2; done")
+    assert words.split() == [str(i) for i in range(1, 201) for _ in "12"]
+
+
+async def test_limits_are_the_environments(tmp_path: Path) -> None:
+    env = await Environment.detect(cwd=tmp_path, limits=OutputLimits(head=10, tail=10), artifacts=None)
+    output = (await env.run("printf 0123456789; printf abcdefghij")).output
+    assert (output.text, output.truncated) == ("0123456789abcdefghij", False)
+    output = (await env.run("printf 0123456789; printf -; printf abcdefghij")).output
+    assert output.text.startswith("0123456789\n[")
+    assert output.text.endswith("]\nabcdefghij")
+    assert output.omitted_bytes == 1
+    assert output.artifact is None
+
+
+async def test_what_is_left_out_is_kept_whole(env: Environment) -> None:
+    output = (await env.run("seq 100000")).output
+    assert output.artifact is not None
+    assert str(output.artifact.path) in output.text
+    assert output.artifact.path.read_text() == "".join(f"{i}\n" for i in range(1, 100001))
+    assert output.total_lines == 100000
+
+
+async def test_an_artifact_that_cannot_be_kept_stops_nothing(
+    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path / "file"))
+    outcome = await env.run("seq 100000")
+    assert outcome.exit_code == 0
+    assert outcome.output.artifact is None
+    assert "not kept" in outcome.output.text
+
+
+# Streams
+
+
+async def test_lines_come_while_the_command_runs(env: Environment) -> None:
+    async with env.stream("echo one; cat; echo two", stdin=_never(), timeout=30, grace=0.3) as events:
+        iterator = aiter(events)
+        assert (await anext(iterator)).text == "one"
+        with pytest.raises(AnyshellError, match="no outcome yet"):
+            _ = events.outcome
+        events.cancel()
+        rest = [event.text async for event in iterator]
+    assert rest in ([], ["two"])
+    assert events.outcome.status == "cancelled"
+
+
+async def _never() -> AsyncIterator[bytes]:
+    await anyio.sleep_forever()
+    yield b""
+
+
+async def test_a_slow_reader_slows_the_command_and_misses_nothing(env: Environment) -> None:
+    count = 0
+    async with env.stream("seq 400000", by="lines") as events:
+        async for event in events:
+            count += 1
+            assert event.text == str(count)
+            if count % 50_000 == 0:
+                await asyncio.sleep(0.05)
+    assert count == 400_000
+    assert events.outcome.exit_code == 0
+
+
+async def test_a_reader_that_stops_reading_cannot_outlive_the_timeout(env: Environment) -> None:
+    seconds = unique_seconds()
+    async with env.stream(f"yes {seconds}", by="chunks", timeout=0.5, grace=0.3) as events:
+        await anext(aiter(events))
+        with anyio.fail_after(20):
+            while living(seconds):
+                await asyncio.sleep(0.01)
+    assert events.outcome.status == "timed_out"
+
+
+async def test_an_exception_in_the_reader_stops_the_command(env: Environment) -> None:
+    seconds = unique_seconds()
+    with pytest.raises(RuntimeError, match="mine"):
+        async with env.stream(f"echo hi; sleep {seconds}", grace=0.3) as events:
+            async for _ in events:
+                raise RuntimeError("mine")
+    assert living(seconds) == []
+
+
+@pytest.mark.parametrize("iterated", [True, False])
+async def test_what_the_host_refuses_is_raised_by_the_stream(env: Environment, iterated: bool) -> None:
+    async def read() -> None:
+        async with env.stream("true", cwd="absent") as events:
+            if iterated:
+                await anext(aiter(events))
+
+    with pytest.raises(InvalidCommand, match="absent"):
+        await read()
+
+
+async def test_a_backend_of_ones_own_stays_ones_own() -> None:
+    backend = FakeBackend({"serve": Script(exit=None)})
+    async with Environment.detect(backend) as env:
+        task = asyncio.ensure_future(env.run("serve"))
+        while not backend.processes:
+            await asyncio.sleep(0)
+    assert not task.done()
+    task.cancel()
+    await asyncio.wait([task])
+    assert backend.processes[0].closed
