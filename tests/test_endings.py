@@ -64,6 +64,12 @@ ENDLESS = {
     "stopped": "kill -STOP $$; : {s}",
     "a tree of 200": FORK_TREE,
     "without environment": "env -i setsid sleep {s} & sleep {s}",
+    "deaf, in its own session, without our pipes": (
+        f"{PYTHON} -c 'import subprocess, sys; subprocess.Popen("
+        '["sh", "-c", "trap \\"\\" TERM; sleep " + sys.argv[1] + "; :"], start_new_session=True)\' {s}; sleep {s}'
+    ),
+    "deaf, in its own session, without the life pipe": "(trap '' TERM; exec 100>&-; exec setsid sleep {s}) & sleep {s}",
+    "another user's, by su": "su nobody -s /bin/sh -c 'exec env -i setsid sleep {s}' & sleep {s}",
     "without descriptors": f"{PYTHON} -c 'import os, sys, time; os.closerange(0, 4096); time.sleep(float(sys.argv[1]))' {{s}}",
 }
 
@@ -126,6 +132,33 @@ async def test_what_is_kept_can_go_on_printing(env: Environment, tmp_path: Path)
     for process in outcome.left_behind:
         if psutil.pid_exists(process.pid):
             psutil.Process(process.pid).kill()
+
+
+async def test_who_holds_our_output_from_a_session_of_its_own_is_left_behind(env: Environment) -> None:
+    seconds = unique_seconds()
+    program = (
+        "import subprocess, sys; "
+        "subprocess.Popen(['sleep', sys.argv[1]], start_new_session=True, stdin=subprocess.DEVNULL)"
+    )
+    outcome = await env.run(f'{PYTHON} -c "{program}" {seconds}; echo started')
+    assert (outcome.status, outcome.output.text) == ("exited", "started\n")
+    assert [(process.name, process.alive) for process in outcome.left_behind] == [("sleep", False)]
+    assert living(seconds) == []
+
+
+async def test_what_is_cut_short_by_the_time_is_named_all_the_same(env: Environment) -> None:
+    seconds = unique_seconds()
+    async with env.stream(
+        f"setsid sleep {seconds} & yes | head -c 5000000", by="chunks", timeout=0.5, grace=0.3
+    ) as events:
+        iterator = aiter(events)
+        await anext(iterator)
+        with anyio.fail_after(20):
+            while living(seconds):
+                await anyio.sleep(0.01)
+        async for _ in iterator:
+            pass
+    assert living(seconds) == []
 
 
 async def test_a_background_process_that_ends_by_itself_in_time_is_not_left_behind(env: Environment) -> None:

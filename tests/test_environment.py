@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
-from anyshell import AnyshellError, Environment, InvalidCommand, OutputLimits
+from anyshell import AnyshellError, ArtifactStore, Environment, InvalidCommand, OutputLimits
 from anyshell._variables import NON_INTERACTIVE
 from anyshell.testing import FakeBackend, Script
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from anyshell.output.artifacts import ArtifactWriter
+
 if sys.platform == "win32":
     pytest.skip("no local backend on Windows yet", allow_module_level=True)
 
 pytestmark = pytest.mark.anyio
 
 
-async def text_of(env: Environment, command: str, **how: object) -> str:
-    return (await env.run(command, **how)).output.text  # type: ignore[arg-type]  # passed through
+async def text_of(env: Environment, command: str, **how: Any) -> str:
+    return (await env.run(command, **how)).output.text
 
 
 # Detection
@@ -102,13 +104,14 @@ async def test_a_text_behaves_as_in_dash_c_whatever_its_size(shell: str, prefix:
 
 
 async def test_a_nul_byte_is_refused_before_anything_starts(env: Environment, tmp_path: Path) -> None:
-    for bad in (
+    bads: tuple[dict[str, Any], ...] = (
         {"command": "touch x\0"},
         {"command": "touch x", "cwd": "a\0"},
         {"command": "touch x", "env": {"A": "\0"}},
-    ):
+    )
+    for bad in bads:
         with pytest.raises(InvalidCommand, match="NUL"):
-            await env.run(**bad)  # type: ignore[arg-type]  # passed through
+            await env.run(**bad)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -125,9 +128,26 @@ async def test_a_timeout_that_is_no_time_is_refused(env: Environment, bad: float
         await env.run("true", timeout=bad)
 
 
-async def test_a_lone_surrogate_is_refused(env: Environment) -> None:
-    with pytest.raises(InvalidCommand, match="surrogate"):
-        await env.run("echo \ud800")
+@pytest.mark.parametrize("part", ["command", "cwd", "stdin", "env"])
+async def test_half_of_a_surrogate_pair_is_refused(env: Environment, part: str) -> None:
+    half = "\ud800"
+    how: dict[str, Any] = {"command": "true", "env": {"TOKEN": "hunter2"}}
+    how[part] = {**how["env"], "A": half} if part == "env" else half
+    with pytest.raises(InvalidCommand, match="surrogate") as caught:
+        await env.run(**how)
+    assert "hunter2" not in repr(caught.value)
+
+
+@pytest.mark.parametrize("bad", [5, ["a"], object()])
+async def test_a_stdin_of_another_type_is_refused(env: Environment, bad: object) -> None:
+    with pytest.raises(InvalidCommand, match="stdin"):
+        await env.run("cat", stdin=bad)  # type: ignore[arg-type]  # the point
+
+
+@pytest.mark.parametrize(("name", "value"), [("left_behind", "adopt"), ("left_behind", None), ("cwd", 3)])
+async def test_a_wrong_argument_is_refused(env: Environment, name: str, value: object) -> None:
+    with pytest.raises(InvalidCommand, match=name):
+        await env.run("true", **{name: value})  # type: ignore[arg-type]  # the point
 
 
 # Input
@@ -143,6 +163,22 @@ async def test_input_that_fails_to_come_is_raised_and_stops_the_command(env: Env
     with pytest.raises(ValueError, match="no more"):
         await env.run(f"sleep {seconds}", stdin=pieces(), grace=0.3)
     assert living(seconds) == []
+
+
+async def test_pieces_that_are_no_bytes_are_refused(env: Environment) -> None:
+    async def pieces() -> AsyncIterator[str]:
+        yield "text"
+
+    with pytest.raises(InvalidCommand, match="pieces of bytes"):
+        await env.run("cat", stdin=pieces())  # type: ignore[arg-type]  # the point
+
+
+async def test_a_source_that_never_waits_cannot_outlive_the_timeout(env: Environment) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        while True:
+            yield b""
+
+    assert (await env.run("cat", stdin=pieces(), timeout=0.3, grace=0.3)).status == "timed_out"
 
 
 async def test_a_hundred_megabytes_go_in(env: Environment) -> None:
@@ -233,6 +269,16 @@ async def test_an_artifact_that_cannot_be_kept_stops_nothing(
     assert "not kept" in outcome.output.text
 
 
+async def test_a_store_that_fails_in_any_way_stops_nothing(tmp_path: Path) -> None:
+    class Broken(ArtifactStore):
+        def create(self) -> ArtifactWriter:
+            raise RuntimeError("no store today")
+
+    env = await Environment.detect(cwd=tmp_path, artifacts=Broken())
+    with pytest.raises(RuntimeError, match="no store today"):
+        await env.run("seq 100000", timeout=20)
+
+
 # Streams
 
 
@@ -277,10 +323,14 @@ async def test_a_reader_that_stops_reading_cannot_outlive_the_timeout(env: Envir
 
 async def test_an_exception_in_the_reader_stops_the_command(env: Environment) -> None:
     seconds = unique_seconds()
-    with pytest.raises(RuntimeError, match="mine"):
+
+    async def read() -> None:
         async with env.stream(f"echo hi; sleep {seconds}", grace=0.3) as events:
             async for _ in events:
                 raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        await read()
     assert living(seconds) == []
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import errno
 import os
+import resource
+import signal
 import stat
 import subprocess
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +20,7 @@ from anyshell import BackendUnavailable, Environment, InvalidCommand, ShellNotFo
 from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
 
+from .conftest import missing
 from .processes import living, unique_seconds, wait_living
 
 if TYPE_CHECKING:
@@ -204,3 +211,95 @@ def test_no_file_of_ours_is_readable_by_others(tmp_path: Path) -> None:
         assert not stat.S_IMODE(os.fstat(fd).st_mode) & 0o077 or os.fstat(fd).st_nlink == 0
     finally:
         os.close(fd)
+
+
+async def test_a_tree_is_stopped_by_a_process_that_is_out_of_descriptors(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with Environment.detect(cwd=tmp_path) as env:
+        task = asyncio.ensure_future(
+            env.run(f"setsid sleep {seconds} & sleep {seconds}", timeout=1, grace=0.3)
+        )
+        await asyncio.to_thread(wait_living, seconds, 2)
+        held: list[int] = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    held.append(os.open(os.devnull, os.O_RDONLY))
+            outcome = await task
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for fd in held:
+                os.close(fd)
+    assert outcome.status == "timed_out"
+    assert living(seconds) == []
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EPERM])
+async def test_a_pidfd_that_cannot_be_had_leaves_nothing_behind(
+    env: Environment, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = unique_seconds()
+
+    def refuse(pid: int, flags: int = 0) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    if number == errno.EMFILE:
+        with pytest.raises(SpawnError, match="too many open files"):
+            await env.run(f"sleep {seconds}", timeout=20)
+    else:
+        assert (await env.run("echo hi; exit 3")).exit_code == 3
+        outcome = await env.run(f"setsid sleep {seconds} & sleep {seconds}", timeout=0.5, grace=0.3)
+        assert outcome.status == "timed_out"
+    assert living(seconds) == []
+
+
+def test_a_user_without_a_home_can_run_commands() -> None:
+    if os.geteuid() != 0:
+        missing("root", "run the tests as root, who can become a user that nobody knows")
+    script = textwrap.dedent(
+        """
+        import asyncio, os, platformdirs, anyshell
+
+        async def flood():
+            env = await anyshell.Environment.detect(cwd="/")
+            outcome = await env.run("seq 100000", timeout=20)
+            return env.info.user, env.info.home, outcome.status, outcome.output.artifact_error
+
+        asyncio.run(flood())  # as root, so that everything is loaded: the stranger may not read these files
+        for name in ("HOME", "ANYSHELL_STATE_DIR", "XDG_STATE_HOME"):
+            os.environ.pop(name, None)
+        os.setgroups([]); os.setgid(54321); os.setuid(54321)
+        print(*asyncio.run(flood()), sep="|")
+        """
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    reason = "there is no home directory for artifacts; set ANYSHELL_STATE_DIR"
+    assert result.stdout == f"54321|/|exited|{reason}\n", result.stderr
+
+
+async def test_descendants_are_members_where_nothing_else_tells(tmp_path: Path) -> None:
+    """How macOS is served, tried here: no marks, no limits, no life pipe in what is looked at."""
+    from anyshell.backends.local.descendants import DescendantTree
+
+    seconds = unique_seconds()
+    child = subprocess.Popen(
+        ["bash", "-c", f"setsid sleep {seconds} & (setsid sleep {seconds} &); sleep {seconds}; :"],
+        start_new_session=True,
+    )
+    await asyncio.to_thread(wait_living, seconds, 4)
+    tree = DescendantTree(child.pid)
+    members = await tree.members()
+    assert child.pid in {member.pid for member in members}
+    assert sorted(member.name for member in members).count("sleep") >= 2
+    child.kill()
+    child.wait()
+    seen = await tree.members()
+    assert "sleep" in {member.name for member in seen}  # though its parent is gone
+    for member in seen:
+        tree.signal(member, signal.SIGKILL)
+    tree.close()
+    for line in living(seconds):  # what was reparented before it was first looked for
+        os.kill(int(line.split()[0]), signal.SIGKILL)

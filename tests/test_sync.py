@@ -17,6 +17,7 @@ import anyshell
 from .processes import living, unique_seconds, wait_living
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 if sys.platform == "win32":
@@ -118,3 +119,45 @@ def test_a_forked_child_begins_anew() -> None:
         finally:
             os._exit(0 if ok else 1)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_removed_directory_is_said(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = (
+        "import anyshell, os; os.rmdir(os.getcwd())\n"
+        "print(anyshell.run('pwd', cwd='/').output.text, end='')\n"
+        "try: anyshell.run('pwd')\n"
+        "except anyshell.InvalidCommand as error: print(error)"
+    )
+    result = subprocess.run(python(script), capture_output=True, text=True, cwd=gone)
+    assert result.stdout.startswith("/\nthis process's directory has been removed"), result.stderr
+
+
+def test_a_thread_that_cannot_be_started_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from anyshell._sync import Front
+
+    front = Front()
+
+    async def answer() -> int:
+        return 42
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _refuse)
+        with pytest.raises(anyshell.AnyshellError, match="thread"):
+            front.call(answer)
+    assert front.call(answer) == 42
+    front.close()
+
+
+def _refuse(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_waiting_for_oneself_is_refused() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        anyshell.run("true")
+        yield b""
+
+    with pytest.raises(anyshell.AnyshellError, match="wait for itself"):
+        anyshell.run("cat", stdin=pieces(), timeout=20)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from ._exceptions import InvalidCommand
 from ._types import ExitStatus, Outcome
 from .output import Pump
 
@@ -218,6 +219,8 @@ class _Reading:
             self._pumps.append(Pump(process.stderr, stderr, "stderr", listener))
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(pump.run()) for pump in self._pumps]
+        for task in self._tasks:
+            task.add_done_callback(self._check)
         self._feeding = None
         if process.stdin is not None:
             self._feeding = loop.create_task(_feed(process.stdin, stdin or b""))
@@ -235,7 +238,7 @@ class _Reading:
             await asyncio.wait(pending, timeout=seconds)
 
     def _check(self, task: asyncio.Task[None]) -> None:
-        """Do not let a command wait for input that will never come: whoever gave it has failed."""
+        """Do not let a command wait for what will never come: whoever gives its input or takes its output failed."""
         if not task.cancelled() and task.exception() is not None:
             self._on_failure()
 
@@ -246,7 +249,7 @@ class _Reading:
                 pump.mute()
 
     async def finish(self) -> None:
-        """Take what is still to be had of the output. Raises what the caller's input raised."""
+        """Take what is still to be had of the output. Raises what went wrong with it, or the caller's input."""
         await self.wait(DRAIN)
         if self.held_up:
             self.hurry()
@@ -269,7 +272,10 @@ async def _feed(stdin: ByteSendStream, data: bytes | AsyncIterable[bytes]) -> No
             await stdin.send(data)
         else:
             async for piece in data:
-                await stdin.send(piece)
+                if not isinstance(piece, bytes | bytearray | memoryview):
+                    raise InvalidCommand(f"stdin must give pieces of bytes, not {type(piece).__name__}")
+                await stdin.send(bytes(piece))
+                await asyncio.sleep(0)  # a source that never waits would otherwise have the loop for itself
         await stdin.aclose()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # it ended without reading everything; that is its right

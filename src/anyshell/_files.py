@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, TypeVar
 
 from ._exceptions import InvalidCommand
+from ._types import check_text
 
 if TYPE_CHECKING:
     import builtins  # HostFiles.list hides list
@@ -224,8 +225,7 @@ class HostFiles:
         given = os.fspath(path)
         if not given:
             raise InvalidCommand("the path is empty; the environment's directory is '.'")
-        if "\0" in given:
-            raise InvalidCommand(f"the path {given!r} holds a NUL byte; no path can")
+        check_text("the path", given)
         return self._info.resolve(given, self._directory)
 
     async def _kind(self, path: AnyPath) -> str | None:
@@ -239,8 +239,7 @@ class HostFiles:
     def _split(self, pattern: str) -> builtins.list[str]:
         """Cut a pattern into components; the last is empty when it ends with a separator."""
         windows = self._info.os == "windows"
-        if "\0" in pattern:
-            raise InvalidCommand(f"the pattern {pattern!r} holds a NUL byte; no path can")
+        check_text("the pattern", pattern)
         first, *others = re.split(r"[/\\]" if windows else "/", pattern)
         if first in ("", "~") or (windows and ntpath.splitdrive(pattern)[0]):
             raise InvalidCommand(

@@ -13,9 +13,10 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from ._environment import GRACE, Environment
+from ._exceptions import AnyshellError, InvalidCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import AsyncIterable, Callable, Coroutine, Mapping
 
     from ._types import LeftBehind, Outcome
 
@@ -105,12 +106,19 @@ class Front:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=_serve, args=(self._loop,), name="anyshell", daemon=True
+            if threading.current_thread() is self._thread:
+                raise AnyshellError(
+                    "anyshell.run() would wait for itself here: await Environment.run() instead"
                 )
-                self._thread.start()
+            if self._loop is None:
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=_serve, args=(loop,), name="anyshell", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # out of threads, or the interpreter is ending
+                    loop.close()
+                    raise AnyshellError(f"anyshell.run() needs a thread: {error}") from error
+                self._loop, self._thread = loop, thread
             return self._loop
 
 
@@ -140,6 +148,13 @@ async def _detect(*, shell: str | None, interactive: bool) -> Environment:
     return await Environment.detect(shell=shell, interactive=interactive)
 
 
+def _directory() -> str | None:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
 _front = Front()
 atexit.register(_front.close)
 if hasattr(os, "register_at_fork"):
@@ -152,7 +167,7 @@ def run(
     shell: str | None = None,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
-    stdin: bytes | str | None = None,
+    stdin: bytes | str | AsyncIterable[bytes] | None = None,
     timeout: float | None = None,
     grace: float = GRACE,
     left_behind: LeftBehind = "stop",
@@ -177,13 +192,16 @@ def run(
         SpawnError: The shell could not be started.
         KeyboardInterrupt: After the whole tree is gone.
     """
-    here = os.getcwd()  # now, in this thread: the loop's own notion may be of another moment
+    here = _directory()  # now, in this thread: the loop's own notion may be of another moment
+    path = os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd
+    if here is None and (path is None or not (os.path.isabs(path) or path.startswith("~"))):
+        raise InvalidCommand("this process's directory has been removed: give an absolute cwd")
 
     async def runs() -> Outcome:
         environment = await _front.environment(shell, interactive=interactive)
         return await environment.run(
             command,
-            cwd=environment.info.resolve(None if cwd is None else os.fspath(cwd), here),
+            cwd=environment.info.resolve(path, here),
             env=env,
             stdin=stdin,
             timeout=timeout,

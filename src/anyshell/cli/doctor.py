@@ -241,7 +241,9 @@ def _print(report: Report) -> None:
         line = f"{finding.verdict:<8} {finding.name:<{width}}  {printable(finding.detail)}"
         click.echo(line + (f"; {finding.advice}" if finding.advice else ""))
     if report.orphans:
-        click.echo("\nStill running, though the anyshell that started it has ended (killed, or asked to keep it):")
+        click.echo(
+            "\nStill running, though the anyshell that started it has ended (killed, or asked to keep it):"
+        )
         for process in report.orphans:
             click.echo(f"  {process.pid:>8}  {printable(process.name)}")
         click.echo("To stop what you do not want to keep:")

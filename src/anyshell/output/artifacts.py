@@ -96,6 +96,12 @@ class ArtifactStore:
         self.max_age = max_age
         self.max_total = max_total
         self.max_size = max_size
+        try:
+            usable = directory is None or b"\0" not in os.fsencode(directory)
+        except UnicodeEncodeError:
+            usable = False
+        if not usable:
+            raise ValueError(f"the directory {directory!r} is no path: it holds a NUL or a lone surrogate")
         self._directory = None if directory is None else directory.absolute()
         self._prune_after = -1.0  # on time.monotonic()'s clock
 
@@ -395,7 +401,11 @@ def _default_directory() -> Path:
         return Path(state) / "artifacts"
     import platformdirs  # here, since most stores are never used
 
-    return platformdirs.user_state_path("anyshell") / "artifacts"
+    try:
+        return platformdirs.user_state_path("anyshell") / "artifacts"
+    except RuntimeError as error:  # a user without a home, as in a container of an arbitrary uid
+        reason = "there is no home directory for artifacts; set ANYSHELL_STATE_DIR"
+        raise OSError(errno.ENOENT, reason) from error
 
 
 def _new_id() -> str:

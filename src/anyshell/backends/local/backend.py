@@ -66,13 +66,14 @@ class LocalBackend:
             version=version,
             hostname=machine.nodename,
             user=host.user(),
-            home=os.path.expanduser("~"),
+            home=host.home(),
             directory=host.directory(),
             container=host.container(),
             wsl=host.is_wsl(machine.release),
             programs=host.find_programs(query.programs),
             shell=shell,
             shells_tried=tuple(tried),
+            is_this_machine=True,
         )
 
     async def _first_shell(self, query: HostQuery) -> tuple[ShellInfo | None, list[str]]:

@@ -100,7 +100,11 @@ class DescendantTree:
             return False
 
 
-def make_tree(leader: int, *, since: int, mark: bytes, tag: int) -> DescendantTree:
+class Census:
+    """What trees share: nothing here."""
+
+
+def make_tree(leader: int, *, since: int, mark: bytes, tag: int, life: int, census: Census) -> DescendantTree:
     """Know a child that was just started, and what it starts from now on."""
     return DescendantTree(leader)
 

@@ -7,10 +7,13 @@ delays for as long as it likes; and a SIGCHLD handler belongs to the program tha
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import os
 import select
 import signal
 import sys
+import threading
 
 assert sys.platform != "win32"
 
@@ -58,7 +61,13 @@ class _Watch:
 if sys.platform == "linux":
 
     class ExitWatch(_Watch):
-        """Waits for one child by a pidfd (pidfd_open(2)), which becomes readable when it ends."""
+        """Waits for one child by a pidfd (pidfd_open(2)), which becomes readable when it ends.
+
+        Where there is none to be had (gVisor, a seccomp profile of before 2020), a thread waits for it.
+
+        Raises:
+            OSError: Out of descriptors.
+        """
 
         def __init__(self, pid: int) -> None:
             super().__init__(pid)
@@ -66,8 +75,18 @@ if sys.platform == "linux":
                 self._fd = os.pidfd_open(pid)
             except ProcessLookupError:  # it has ended, and the kernel reaped it: SIGCHLD is ignored here
                 self._set(ExitStatus())
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise
+                threading.Thread(target=self._wait_in_thread, name="anyshell-wait", daemon=True).start()
             else:
                 self._loop.add_reader(self._fd, self.poll)
+
+        def _wait_in_thread(self) -> None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+                self._loop.call_soon_threadsafe(self.poll)
 
 else:
 

@@ -52,12 +52,18 @@ def user() -> str:
         return str(os.geteuid())
 
 
+def home() -> str:
+    """That user's home directory; the root where the user has none, as in a container of an arbitrary uid."""
+    path = os.path.expanduser("~")
+    return path if os.path.isabs(path) else os.path.abspath(os.sep)
+
+
 def directory() -> str:
     """The process's directory at this moment; the home directory when it has been removed."""
     try:
         return os.getcwd()
     except FileNotFoundError:
-        return os.path.expanduser("~")
+        return home()
 
 
 def container() -> str | None:

@@ -3,24 +3,87 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
 from ..._types import ProcessInfo
-from .tree import MARK_PREFIX, PROCESSES_PER_TURN
+from .tree import MARK_PREFIX, PROCESSES_PER_TURN, Reserve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 RLIMIT_LOCKS = 10
 """``asm-generic/resource.h``. Python does not name it."""
+
+
+GATHER_SECONDS = 0.002
+"""How long a look at all processes waits for others who want one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What ``/proc/PID/stat`` says of a process (proc(5))."""
+
+    pid: int
+    name: str
+    state: bytes
+    parent: int
+    group: int
+    session: int
+    started: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, sleeps or is stopped: a zombie does nothing any more."""
+        return self.state not in (b"Z", b"X")
+
+    @property
+    def info(self) -> ProcessInfo:
+        """The process as the rest of anyshell knows it."""
+        return ProcessInfo(pid=self.pid, name=self.name, started=self.started)
+
+
+class Census:
+    """Looks at every process, once for all who ask at about the same time.
+
+    Stopping many commands at once would otherwise read the whole of /proc for each of them, several times.
+    """
+
+    def __init__(self) -> None:
+        self.reserve = Reserve()
+        self._waiting: asyncio.Task[list[Stat]] | None = None
+
+    async def take(self) -> list[Stat]:
+        """Every process but this one that is alive at some moment between the call and the return.
+
+        Raises:
+            OSError: This process is out of descriptors, and so is the reserve.
+        """
+        if self._waiting is None or self._waiting.get_loop() is not asyncio.get_running_loop():
+            self._waiting = asyncio.ensure_future(self._look())
+        return await asyncio.shield(self._waiting)
+
+    async def _look(self) -> list[Stat]:
+        await asyncio.sleep(GATHER_SECONDS)
+        self._waiting = None  # whoever asks from now on may have changed what this look will miss
+        found: list[Stat] = []
+        pids = self.reserve.spending(_pids)
+        while pids:
+            batch = [pids.pop() for _ in range(min(len(pids), PROCESSES_PER_TURN))]
+            stats = self.reserve.spending(partial(_read_stats, batch))
+            found += [stat for stat in stats if stat is not None and stat.alive]
+            await asyncio.sleep(0)
+        return found
 
 
 @dataclass(slots=True)
@@ -29,59 +92,71 @@ class LinuxTree:
 
     Args:
         leader: The pid of the process that was started; also its process group and its session.
-        since: A time in clock ticks since boot, at or shortly before the leader's start; what started
-            earlier is no member, whatever it looks like.
+        since: A time in clock ticks since boot, at or shortly before the leader's start. What started earlier
+            is no member, whatever it looks like; it is not even looked at closely.
         mark: The name of the variable that was put into the command's environment.
         tag: The value of the limit that is the command's own; 0 for none.
+        life: What ``/proc/PID/fd`` shows for the life pipe.
+        census: Tells who is alive, and lends descriptors when there are none left: a tree must be found then too.
     """
 
     leader: int
     since: int
     mark: bytes
     tag: int
+    life: str
+    census: Census
+    _known: dict[int, int] = field(default_factory=dict)
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """Every member that is alive, by group, session, tag or mark."""
-        found = []
-        for count, pid in enumerate(_pids(), 1):
-            if count % PROCESSES_PER_TURN == 0:
-                await asyncio.sleep(0)
-            if self._is_member(pid) and (info := describe(pid)) is not None and info.started >= self.since:
-                found.append(info)
-        return found
+        """Every member that is alive.
 
-    def _is_member(self, pid: int) -> bool:
-        try:
-            if os.getpgid(pid) == self.leader or os.getsid(pid) == self.leader:
+        By group, session, tag, mark, a held life pipe, or descent from a member; and once a member, always one.
+
+        Raises:
+            OSError: The process is out of descriptors, and so is the reserve.
+        """
+        young = {stat.pid: stat for stat in await self.census.take() if stat.started >= self.since}
+        members = self.census.reserve.spending(
+            lambda: {pid for pid, stat in young.items() if self._is_member(stat)}
+        )
+        members |= _descendants(young, members)
+        self._known = {pid: young[pid].started for pid in members}
+        return [young[pid].info for pid in members]
+
+    def _is_member(self, stat: Stat) -> bool:
+        if self.leader in (stat.pid, stat.group, stat.session) or self._known.get(stat.pid) == stat.started:
+            return True
+        with suppress(OSError):  # gone, or another user's
+            if self.tag and resource.prlimit(stat.pid, RLIMIT_LOCKS)[0] == self.tag:
                 return True
-            if self.tag and resource.prlimit(pid, RLIMIT_LOCKS)[0] == self.tag:
-                return True
-        except OSError:
-            pass  # gone, or another user's: its environment says no more then, but costs little to ask
-        return has_mark(pid, self.mark)
+        return has_mark(stat.pid, self.mark) or _holds(stat.pid, self.life)
+
+    def signal(self, member: ProcessInfo, number: int) -> None:
+        """Signal one member through a pidfd, which cannot come to mean another process."""
+        self.census.reserve.spending(lambda: self._signal(member, number))
+
+    def _signal(self, member: ProcessInfo, number: int) -> None:
+        with _pidfd(member.pid) as pidfd:
+            stat = read_stat(member.pid)
+            if stat is None or stat.started != member.started:
+                return
+            with suppress(
+                ProcessLookupError, PermissionError
+            ):  # another user's: survivors() goes on naming it
+                if pidfd is None:
+                    os.kill(member.pid, number)
+                else:
+                    signal.pidfd_send_signal(pidfd, number)
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def signal(self, member: ProcessInfo, number: int) -> None:
-        """Signal one member through a pidfd, which cannot come to mean another process."""
-        try:
-            pidfd = os.pidfd_open(member.pid)
-        except OSError:
-            return
-        try:
-            info = describe(member.pid)
-            if info is not None and info.started == member.started:
-                signal.pidfd_send_signal(pidfd, number)
-        except OSError:
-            pass  # gone meanwhile, or of another user (sudo): survivors() goes on naming it
-        finally:
-            os.close(pidfd)
 
-
-def make_tree(leader: int, *, since: int, mark: bytes, tag: int) -> LinuxTree:
+def make_tree(leader: int, *, since: int, mark: bytes, tag: int, life: int, census: Census) -> LinuxTree:
     """Tag a child that was just started, and know it and what it starts from now on."""
-    return LinuxTree(leader=leader, since=since, mark=mark, tag=_tag(leader, tag))
+    pipe = f"pipe:[{os.fstat(life).st_ino}]"
+    return LinuxTree(leader=leader, since=since, mark=mark, tag=_tag(leader, tag), life=pipe, census=census)
 
 
 def _tag(pid: int, value: int) -> int:
@@ -97,20 +172,6 @@ def _tag(pid: int, value: int) -> int:
     return value
 
 
-def describe(pid: int) -> ProcessInfo | None:
-    """Name a process by what ``/proc/PID/stat`` says; ``None`` when it is gone or a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            head, _, tail = file.read().rpartition(b")")
-    except OSError:
-        return None
-    fields = tail.split()
-    if not fields or fields[0] in (b"Z", b"X"):
-        return None
-    name = head.partition(b"(")[2].decode("utf-8", "replace")
-    return ProcessInfo(pid=pid, name=name, started=int(fields[19]))
-
-
 def now() -> int:
     """The time in the unit of start times: whole clock ticks since boot (proc(5), field 22 of stat)."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
@@ -118,35 +179,43 @@ def now() -> int:
 
 def start_time(pid: int) -> int:
     """When a process started, in clock ticks since boot; 0 when it is gone. A zombie still says."""
+    stat = read_stat(pid)
+    return 0 if stat is None else stat.started
+
+
+def read_stat(pid: int) -> Stat | None:
+    """Describe a process; ``None`` when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, IndexError):
-        return 0
+            head, _, tail = file.read().rpartition(b")")
+    except OSError as error:
+        _raise_if_out_of_descriptors(error)
+        return None
+    fields = tail.split()
+    if len(fields) < 20:
+        return None
+    name = head.partition(b"(")[2].decode("utf-8", "replace")
+    parent, group, session = map(int, fields[1:4])
+    return Stat(pid, name, fields[0], parent, group, session, started=int(fields[19]))
+
+
+def _read_stats(pids: Iterable[int]) -> list[Stat | None]:
+    return [read_stat(pid) for pid in pids]
 
 
 def has_mark(pid: int, mark: bytes) -> bool:
     """Whether a process was started with a variable of that name."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            environ = file.read()
-    except OSError:
-        return False
+    environ = _environ(pid)
     return environ.startswith(mark + b"=") or b"\0" + mark + b"=" in environ
 
 
 def marked() -> Iterator[tuple[ProcessInfo, Sequence[str]]]:
     """Every live process that carries marks, of whichever anyshell, with their names."""
     for pid in _pids():
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                environ = file.read()
-        except OSError:
-            continue
-        names = [variable.partition(b"=")[0] for variable in environ.split(b"\0")]
+        names = [variable.partition(b"=")[0] for variable in _environ(pid).split(b"\0")]
         marks = [name.decode() for name in names if name.startswith(MARK_PREFIX)]
-        if marks and (info := describe(pid)) is not None:
-            yield info, marks
+        if marks and (stat := read_stat(pid)) is not None and stat.alive:
+            yield stat.info, marks
 
 
 def owner_lives(mark: str) -> bool:
@@ -156,13 +225,70 @@ def owner_lives(mark: str) -> bool:
     return pid.isdigit() and started.isdigit() and start_time(int(pid)) == int(started)
 
 
-def _pids() -> Iterator[int]:
-    own = os.getpid()
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (pid := int(name)) != own:
-            yield pid
-
-
 def orphans() -> list[ProcessInfo]:
     """Marked processes of which no mark names an anyshell that is still there."""
     return [info for info, marks in marked() if not any(map(owner_lives, marks))]
+
+
+def _descendants(young: dict[int, Stat], members: set[int]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for pid, stat in young.items():
+        children.setdefault(stat.parent, []).append(pid)
+    found: set[int] = set()
+    waiting = list(members)
+    while waiting:
+        for pid in children.get(waiting.pop(), ()):
+            if pid not in members and pid not in found:
+                found.add(pid)
+                waiting.append(pid)
+    return found
+
+
+def _pids() -> list[int]:
+    """Every process but this one."""
+    own = os.getpid()
+    return [pid for name in os.listdir("/proc") if name.isdigit() and (pid := int(name)) != own]
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except OSError as error:
+        _raise_if_out_of_descriptors(error)
+        return b""
+
+
+def _holds(pid: int, pipe: str) -> bool:
+    """Whether a process holds a pipe; unknown, and so no, of another user's."""
+    try:
+        fds = os.listdir(f"/proc/{pid}/fd")
+    except OSError as error:
+        _raise_if_out_of_descriptors(error)
+        return False
+    for fd in fds:
+        with suppress(OSError):  # closed meanwhile
+            if os.readlink(f"/proc/{pid}/fd/{fd}") == pipe:
+                return True
+    return False
+
+
+@contextmanager
+def _pidfd(pid: int) -> Iterator[int | None]:
+    """A pidfd, or ``None`` where the process is gone or the kernel, or a sandbox, has none to give."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError as error:
+        _raise_if_out_of_descriptors(error)
+        yield None
+        return
+    try:
+        yield pidfd
+    finally:
+        os.close(pidfd)
+
+
+def _raise_if_out_of_descriptors(error: OSError) -> None:
+    """Not being able to look is not the same as seeing nothing."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        raise error

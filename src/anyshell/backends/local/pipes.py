@@ -36,6 +36,8 @@ class PipeReceiveStream(ByteReceiveStream):
         self._readable: asyncio.Future[None] | None = None
         self._watched = False
         self._reads = 0
+        self.ended = False
+        """Whether every writer is known to have closed its end."""
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Return the next bytes, at most `max_bytes` of them.
@@ -55,6 +57,7 @@ class PipeReceiveStream(ByteReceiveStream):
             except InterruptedError:
                 continue
             if not data:
+                self.ended = True
                 self._unwatch()
                 raise anyio.EndOfStream
             self._reads += 1
@@ -70,11 +73,12 @@ class PipeReceiveStream(ByteReceiveStream):
 
     def at_end(self) -> bool:
         """Whether every writer has closed its end. Only for a pipe that nobody writes to."""
-        if self._fd < 0:
+        if self._fd < 0 or self.ended:
             return True
         while True:
             try:
                 if not os.read(self._fd, 4096):
+                    self.ended = True
                     self._unwatch()
                     return True
             except BlockingIOError:

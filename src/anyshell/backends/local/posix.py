@@ -14,6 +14,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import anyio
+
 assert sys.platform != "win32"
 
 from ..._exceptions import InvalidCommand, SpawnError
@@ -24,9 +26,9 @@ from .tree import MARK_PREFIX
 from .variables import host_variables
 
 if sys.platform == "linux":
-    from .linux import make_tree, now, start_time
+    from .linux import Census, make_tree, now, start_time
 else:
-    from .descendants import make_tree, now, start_time
+    from .descendants import Census, make_tree, now, start_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,6 +41,9 @@ _FIRST_FD = 100
 
 _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
 """Seconds between two looks for what is left of a tree; the last one repeats."""
+
+_LOOK_ANYWAY = 0.1
+"""Seconds after which a tree is looked for though its life pipe says that somebody is there."""
 
 _CLOSE_BOUND = 0.5
 """Seconds that closing a process goes on killing what lives of its tree."""
@@ -62,6 +67,7 @@ class Spawner:
         self._tags = itertools.count(secrets.randbits(61) << 1 | 1)
         self._running: set[PosixProcess] = set()
         self._released: set[PipeReceiveStream] = set()
+        self._census = Census()
 
     def spawn(self, spawn: Spawn) -> PosixProcess:
         """Start a program in a session of its own.
@@ -105,16 +111,25 @@ class Spawner:
                 )
             except OSError as error:
                 raise SpawnError(f"cannot start {spawn.argv[0]}: {_explain(error)}") from error
-            process = PosixProcess(
-                popen,
-                make_tree(popen.pid, since=since, mark=mark, tag=number),
-                stdout=PipeReceiveStream(fds.keep(stdout)),
-                stderr=PipeReceiveStream(fds.keep(stderr)) if stderr >= 0 else None,
-                stdin=PipeSendStream(fds.keep(stdin)) if stdin >= 0 else None,
-                life=PipeReceiveStream(fds.keep(life)),
-                on_closed=self._running.discard,
-                on_released=self._discard_output,
-            )
+            try:
+                process = PosixProcess(
+                    popen,
+                    make_tree(popen.pid, since=since, mark=mark, tag=number, life=life, census=self._census),
+                    ExitWatch(popen.pid),
+                    stdout=PipeReceiveStream(stdout),
+                    stderr=PipeReceiveStream(stderr) if stderr >= 0 else None,
+                    stdin=PipeSendStream(stdin) if stdin >= 0 else None,
+                    life=PipeReceiveStream(life),
+                    on_closed=self._running.discard,
+                    on_released=self._discard_output,
+                )
+            except BaseException as error:  # out of descriptors, usually: what nobody can watch may not run
+                os.killpg(popen.pid, signal.SIGKILL)
+                popen.wait()
+                if not isinstance(error, OSError):
+                    raise
+                raise SpawnError(f"cannot watch {spawn.argv[0]}: {_explain(error)}") from error
+            fds.keep(stdout, stderr, stdin, life)
         self._running.add(process)
         return process
 
@@ -145,6 +160,7 @@ class PosixProcess:
         self,
         popen: subprocess.Popen[bytes],
         tree: Tree,
+        watch: ExitWatch,
         *,
         stdout: PipeReceiveStream,
         stderr: PipeReceiveStream | None,
@@ -161,7 +177,8 @@ class PosixProcess:
         self._life = life
         self._on_closed = on_closed
         self._on_released = on_released
-        self._exit = ExitWatch(popen.pid)
+        self._exit = watch
+        self._signalled = False
         self._gone = False
         self._reaped = False
         self._closed = False
@@ -193,6 +210,7 @@ class PosixProcess:
     async def send_signal(self, signal: Signal) -> None:
         """Signal the group, and everything of the tree that left it; wake what is stopped."""
         number = _SIGNALS[signal]
+        self._signalled = True
         if not self._reaped:
             self._signal_group(number)
         for member in await self._tree.members():
@@ -212,28 +230,38 @@ class PosixProcess:
             pass  # macOS says so of a group of zombies; on Linux only if every member is another user's
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """What of the tree is alive; nothing is looked for where the life pipe says that nobody is."""
+        """What of the tree is alive.
+
+        Nothing is looked for after a normal end that nobody outlives who is in the group or holds a pipe of ours:
+        whoever has left the one and closed the others has made itself a daemon, and is not ours any more. Once
+        a signal has been sent, everybody is: then only looking tells.
+        """
         if self._gone:
             return ()
-        if self._exit.poll() is not None and self._life.at_end():
+        ended = self._exit.poll() is not None
+        if ended and not self._signalled and self._nobody_holds_a_pipe():
             self._reap()
             if not _group_exists(self.pid):
                 self._gone = True
                 return ()
-        return await self._tree.members()
+        members = await self._tree.members()
+        self._gone = ended and not members
+        return members
+
+    def _nobody_holds_a_pipe(self) -> bool:
+        if not (self._life.at_end() and self._stdout.ended):
+            return False
+        return self._stderr is None or self._stderr.ended
 
     async def wait_gone(self) -> None:
-        """Wait for the life pipe's end, and look whether it is true; look now and then also without it."""
+        """Wait for the exit and for the life pipe's end, then look whether it is true; now and then look anyway."""
         for pause in itertools.chain(_LOOK_AGAIN, itertools.repeat(_LOOK_AGAIN[-1])):
+            with anyio.move_on_after(_LOOK_ANYWAY):
+                await self._exit.wait()
+                await self._life.wait_closed_by_writers()
             if not await self.survivors():
                 return
-            if self._life.at_end():
-                await asyncio.sleep(pause)
-            else:
-                await asyncio.wait(
-                    [life := asyncio.ensure_future(self._life.wait_closed_by_writers())], timeout=pause
-                )
-                life.cancel()
+            await asyncio.sleep(pause)
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""
@@ -341,9 +369,8 @@ class _Descriptors:
         self._fds.add(fd)
         return fd
 
-    def keep(self, fd: int) -> int:
-        self._fds.remove(fd)
-        return fd
+    def keep(self, *fds: int) -> None:
+        self._fds.difference_update(fds)
 
     def open(self, path: str) -> int:
         return self.own(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
@@ -361,5 +388,6 @@ class _Descriptors:
             raised = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least)
         except OSError:
             return fd
-        os.close(self.keep(fd))
+        self.keep(fd)
+        os.close(fd)
         return self.own(raised)
