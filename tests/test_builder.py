@@ -181,6 +181,16 @@ def test_the_marker_says_where_the_whole_is() -> None:
     )
 
 
+def test_the_marker_names_the_artifact_where_nobody_can_read_its_file() -> None:
+    whole, capped = Artifact("id", Path("/kept"), 9), Artifact("id", Path("/kept"), 9, 1500)
+    assert marker(1, 2, 3, 4, whole, None, name_path=False).endswith(
+        "; the whole is kept as artifact id ...]"
+    )
+    assert marker(1, 2, 3, 4, capped, None, name_path=False).endswith(
+        "; all but 1,500 bytes of the middle is kept as artifact id ...]"
+    )
+
+
 @pytest.mark.parametrize(
     ("artifact", "error", "text"),
     [

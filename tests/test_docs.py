@@ -29,7 +29,7 @@ import anyshell
 import anyshell.abc
 import anyshell.testing
 import anyshell.tool
-from anyshell._variables import HANG_GUARDS, NON_INTERACTIVE
+from anyshell._variables import HANG_GUARDS, NON_INTERACTIVE, REMOVED
 from anyshell.cli import main
 
 if TYPE_CHECKING:
@@ -267,6 +267,8 @@ NO_BOUND = {
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
     "tool.limits.MIB",  # a unit
+    "tool.signals._FIRST_REAL_TIME",  # numbers of signals
+    "tool.signals._LAST_REAL_TIME",
 }
 """Numbers that bound nothing."""
 
@@ -329,5 +331,7 @@ def test_the_page_of_limits_has_no_bound_that_is_gone() -> None:
 def test_the_page_of_limits_has_every_variable_of_the_non_interactive_set() -> None:
     told = dict(span.split("=", 1) for span in _SPAN.findall(LIMITS.read_text()) if re.match(r"\w+=", span))
     assert {name: told.get(name) for name in NON_INTERACTIVE} == dict(NON_INTERACTIVE)
+    removed = sections(LIMITS)["Variables that are removed"]
+    assert {span for span in _SPAN.findall(removed) if span.isupper()} == REMOVED
     guards = sections(LIMITS)["Variables that keep a command from waiting"]
     assert {span.split("=")[0] for span in _SPAN.findall(guards) if "=" in span} == HANG_GUARDS

@@ -267,12 +267,34 @@ async def test_the_timeout_covers_a_program_that_never_reads_its_input(env: Envi
     assert outcome.status == "timed_out"
 
 
-async def test_a_child_that_forks_for_ever_is_stopped(env: Environment) -> None:
-    seconds = unique_seconds()
-    breeder = f"import os, time, sys\nwhile True:\n    if os.fork(): time.sleep(0.001); os._exit(0)\n    os.setsid()  # {seconds}"
-    outcome = await env.run(f"{PYTHON} -c '{breeder}' & sleep 300", timeout=0.5, grace=0.3)
+BREEDER = textwrap.dedent(
+    """
+    import os, time, sys
+    while True:
+        if os.fork():
+            time.sleep(0.001)
+            os._exit(0)
+        os.setsid()
+        with open("beats", "a") as file:
+            file.write("x")
+    """
+)
+
+
+@pytest.mark.parametrize(
+    "wrapped", ["{breeder} & sleep 300", "{breeder}; sleep 300", "trap '' TERM; {breeder} & sleep 300"]
+)
+async def test_a_chain_that_forks_for_ever_is_stopped(env: Environment, tmp_path: Path, wrapped: str) -> None:
+    """No process of it lives longer than a look takes, so what it writes tells whether it lives."""
+    text = wrapped.replace("{breeder}", f"{PYTHON} -c '{BREEDER}'")
+    outcome = await env.run(text, timeout=0.5, grace=0.3)
     assert outcome.status == "timed_out"
-    assert living(seconds) == []
+    beats = tmp_path / "beats"
+    size = beats.stat().st_size
+    assert size > 0
+    for _ in range(50):
+        await anyio.sleep(0.01)
+        assert beats.stat().st_size == size
 
 
 async def test_nothing_is_signalled_that_only_looks_like_ours(env: Environment) -> None:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 if sys.platform == "win32":
     pytest.skip("no local backend on Windows yet", allow_module_level=True)
-else:
-    from anyshell.backends.local.variables import restore_library_paths
+assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
+from anyshell.backends.local.variables import restore_library_paths
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,10 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
 import unicodedata
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 
 from anyshell import ApprovalRequest, Approved, Refused, ShellInfo, approve_all, ask_on_terminal, deny_all
 from anyshell._exceptions import AnyshellError
-from anyshell.policy import approval, ask, display, visible
+from anyshell.policy import approval, ask, display, folded, printable, visible
 
 REQUEST = ApprovalRequest(
     text="make test", shell=ShellInfo("bash", "/bin/bash", "5.2"), host="local", directory="/src"
@@ -86,6 +88,33 @@ async def test_an_answer_that_comes_too_late_is_none() -> None:
         return Approved()
 
     assert isinstance(await answer_of(approver, 0.05), Refused)
+
+
+@pytest.mark.anyio
+async def test_an_answer_from_an_approver_that_blocked_the_loop_beyond_its_bound_is_none() -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        time.sleep(0.2)  # more than it has
+        return Approved()
+
+    assert await answer_of(approver, 0.1) == Refused("nobody answered within 0.1 s")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("reason", [None, 3, b"no", ["no"]])
+async def test_a_reason_that_is_no_text_is_none(reason: Any) -> None:
+    async def approver(request: ApprovalRequest) -> Refused:
+        return Refused(reason)
+
+    assert await answer_of(approver) == Refused("")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("always", ["no", 1, None])
+async def test_always_is_only_what_is_true(always: Any) -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        return Approved(always=always)
+
+    assert await answer_of(approver) == Approved(always=False)
 
 
 @pytest.mark.anyio
@@ -173,6 +202,7 @@ async def test_a_task_that_outlives_its_question_cannot_approve() -> None:
 HIDDEN = [
     "\x00", "\x07", "\x08", "\t", "\r", "\x1b", "\x7f", "\x85", "\x9b", "\xa0", "\xad", "\u034f", "\u061c", "\u115f",
     "\u180e", "\u2003", "\u200b", "\u200d", "\u200e", "\u2028", "\u2029", "\u202e", "\u2066", "\u2800", "\u3164",
+    "\u2d7f", "\u303f", "\ufffc", "\U0001d159", "\U00016fe4", "\U00013441", "\U0001107f", "\U0001d173",
     "\ud800", "\udc80", "\ue000", "\ufe0f", "\ufeff", "\uffa0", "\uffff", "\U000e0041", "\U000e0100", "\U0010ffff",
 ]  # fmt: skip
 
@@ -194,6 +224,75 @@ def test_the_common_ones_are_shown_as_people_know_them() -> None:
 @pytest.mark.parametrize("text", ["echo 'ä ö ü' — “日本語” 🙂", r"grep '\bfoo\n' C:\Users\me", "a  b"])
 def test_what_can_be_seen_is_shown_as_it_is(text: str) -> None:
     assert visible(text) == text
+
+
+@pytest.mark.parametrize("text", ["ä", "a\u0308", "กี่", "नमस्ते", "ש\u05b8\u05c1", "한국"])
+def test_a_mark_on_a_letter_stays_where_it_is(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize("text", [" \u0338", "\u0301", "1\u0336", "-\u0335", "a" + "\u0300" * 5, "a \u20dd"])
+def test_a_mark_that_would_cover_something_else_is_shown_by_its_number(text: str) -> None:
+    shown = visible(text)
+    assert not [char for char in shown if unicodedata.category(char).startswith("M")]
+    assert f"{ord(text[-1]):x}" in shown
+
+
+def test_a_long_run_of_spaces_is_shown_by_its_length() -> None:
+    text = "ls" + " " * 74 + "; rm -rf /" + " " * 8 + "x"
+    request = replace(REQUEST, text=text, directory="/a" + " " * 9 + "b", env=(("A", " " * 200),))
+    shown = display(request)
+    assert r"  | ls\x20{74}; rm -rf /        x" in shown
+    assert r"Directory: /a\x20{9}b" in shown
+    assert r"  | A=\x20{200}" in shown
+    assert r"\x5cx20{74}" in display(replace(REQUEST, text=r"ls\x20{74}"))
+
+
+@given(st.text(alphabet=" \\x20{9}a"), st.text(alphabet=" \\x20{9}a"))
+def test_a_run_of_spaces_looks_like_nothing_else(one: str, other: str) -> None:
+    shown = [display(replace(REQUEST, text=text * 3)) for text in (one, other)]
+    assert (shown[0] == shown[1]) == (one == other)
+
+
+RIGHT_TO_LEFT = "  ! the line above holds right-to-left letters: its order on a screen may not be its order"
+
+
+@pytest.mark.parametrize("letters", ["אב", "عربي", "\u0661"])
+def test_a_line_with_right_to_left_letters_says_so(letters: str) -> None:
+    request = replace(REQUEST, text=f"ls\nrm {letters} /\nls", env=(("A", letters),), host=letters)
+    lines = display(request).splitlines()
+    marked = [lines[at - 1] for at, line in enumerate(lines) if line == RIGHT_TO_LEFT]
+    assert marked == [f"  | rm {letters} /", f"Host: {letters}", f"  | A={letters}"]
+    assert RIGHT_TO_LEFT not in display(replace(REQUEST, text=f"ls\n{RIGHT_TO_LEFT}")).splitlines()
+
+
+def test_an_output_looks_as_it_did_but_gives_no_orders() -> None:
+    harmless = "ls  \ta\n\u00e4 \u65e5 \u26a0\ufe0f \xa0 \ue0b0 \\x1b " + "עברית"
+    assert printable(harmless) == harmless
+    assert printable("a\x1b[2J\u202e\u2066\u2028\x9b\ud800\r") == (
+        r"a\x1b[2J\u202e\u2066\u2028\x9b\ud800\x0d"
+    )
+
+
+# Folded for a terminal.
+
+
+@given(st.text(), st.integers(1, 40))
+def test_no_row_of_a_folded_request_can_pass_for_a_field(text: str, width: int) -> None:
+    lines = display(replace(REQUEST, text=text, directory=f"/{text}")).split("\n")
+    rows = folded("\n".join(lines), width).split("\n")
+    unfolded: list[str] = []
+    for row in rows:
+        assert len(row) < max(width, 7)
+        if row.startswith("  : "):
+            unfolded[-1] += row[4:]
+        else:
+            unfolded.append(row)
+    assert unfolded == lines
+
+
+def test_wide_letters_take_two_columns_of_a_row() -> None:
+    assert folded("日" * 10, 9) == "日日日日\n  : 日日\n  : 日日\n  : 日日"
 
 
 @given(st.text(), st.text())
@@ -228,6 +327,7 @@ def test_everything_that_decides_is_shown() -> None:
         directory="/src/sub",
         env=(("CI", "1"), ("TEXT", "two\nlines")),
         stdin=b"yes\n\xff",
+        timeout=1e6,
         description="Build and install",
     )
     assert display(request) == "\n".join(
@@ -241,6 +341,7 @@ def test_everything_that_decides_is_shown() -> None:
             "Directory: /src/sub",
             "Shell: bash 5.2 (/bin/bash)",
             "Host: build-7",
+            "Timeout: 1000000 s",
             "Variables:",
             "  | CI=1",
             r"  | TEXT=two\x0alines",
@@ -283,7 +384,7 @@ tty = os.open(sys.argv[1], os.O_RDWR)
 fcntl.ioctl(tty, termios.TIOCSCTTY, 0)
 from anyshell import ApprovalRequest, ShellInfo, ask_on_terminal
 from anyshell.policy import ask
-request = ApprovalRequest(text="make", shell=ShellInfo("bash", "/bin/bash"), host="h", directory="/", display="SHOWN")
+request = ApprovalRequest(text="make", shell=ShellInfo("bash", "/bin/bash"), host="h", directory="/", display=sys.argv[4])
 async def main():
     tasks = [ask(ask_on_terminal, request, timeout=float(sys.argv[2])) for _ in range(int(sys.argv[3]))]
     print(await asyncio.gather(*tasks))
@@ -296,14 +397,25 @@ PROMPT = b"= no: "
 class Person:
     """Somebody at a terminal on which a program asks."""
 
-    def __init__(self, *, timeout: float = 20, questions: int = 1, typed_before: bytes = b"") -> None:
+    def __init__(
+        self,
+        *,
+        timeout: float = 20,
+        questions: int = 1,
+        typed_before: bytes = b"",
+        display: str = "SHOWN",
+        columns: int = 0,
+    ) -> None:
         # The slave stays open here: until the program has it, reading from the master would fail otherwise.
         posix: Any = os  # terminals of this kind are not on every platform
         self.master, self._slave = posix.openpty()
         os.write(self.master, typed_before)
-        self.seen = b""
+        if columns:
+            size: Any = import_module("termios")
+            size.tcsetwinsize(self._slave, (24, columns))
+        self.before = self.seen = b""
         self._program = subprocess.Popen(
-            [sys.executable, "-c", ASKER, posix.ttyname(self._slave), str(timeout), str(questions)],
+            [sys.executable, "-c", ASKER, posix.ttyname(self._slave), str(timeout), str(questions), display],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -314,7 +426,7 @@ class Person:
         """Read until a text was printed; what is read counts only once."""
         while text not in self.seen:
             self.seen += os.read(self.master, 4096)
-        self.seen = self.seen.split(text, 1)[1]
+        self.before, self.seen = self.seen.split(text, 1)
 
     def type(self, text: bytes) -> None:
         os.write(self.master, text)
@@ -343,6 +455,16 @@ def test_a_person_answers(typed: bytes, answer: Approved | Refused) -> None:
     person.wait_seen(PROMPT)
     person.type(typed)
     assert person.result() == f"[{answer!r}]"
+
+
+def test_a_line_longer_than_the_terminal_is_folded_with_a_mark() -> None:
+    fake = "Directory: /safe"
+    person = Person(display="  | " + "x" * 35 + fake + "y" * 30, columns=40)
+    person.wait_seen(b"Run this?")
+    rows = person.before.decode().splitlines()[1:]
+    assert rows == ["  | " + "x" * 35, "  : " + fake + "y" * 19, "  : " + "y" * 11]
+    person.type(b"n\n")
+    assert person.result() == f"[{Refused()!r}]"
 
 
 def test_a_person_is_asked_again_for_what_is_no_answer() -> None:
@@ -379,7 +501,7 @@ def test_nobody_there_is_a_refusal_in_time() -> None:
 def test_no_terminal_is_a_refusal() -> None:
     script = ASKER.replace("fcntl.ioctl(tty, termios.TIOCSCTTY, 0)", "")
     done = subprocess.run(
-        [sys.executable, "-c", script, os.devnull, "20", "1"],
+        [sys.executable, "-c", script, os.devnull, "20", "1", "SHOWN"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

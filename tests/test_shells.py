@@ -300,13 +300,44 @@ def test_the_variables_to_unset_are_those_by_which_a_shell_reads_a_file_or_goes_
 ) -> None:
     startup = tmp_path / "startup"
     startup.write_text("echo read\n")
-    assert SHELLS[info.kind].unset == {"BASH_ENV", "ENV", "CDPATH"}
+    assert SHELLS[info.kind].unset == {"BASH_ENV", "ENV", "CDPATH", "OLDPWD"}
     env = {"BASH_ENV": str(startup), "ENV": str(startup)}
     nested = "bash -c 'echo nested'"
     _require("bash")
     with_them = _run(info, nested, how="argument", env=env).stdout.splitlines()
     assert with_them[-2:] == [b"read", b"nested"]
     assert _run(info, nested, how="argument").stdout == b"nested\n"
+
+
+def test_a_shell_that_is_said_to_start_as_if_by_a_cd_does(info: ShellInfo, tmp_path: Path) -> None:
+    (version,) = re.findall(r"\d+\.\d+|\Z", _answer(info.path, candidates(f"/x/{info.kind}")[0].arguments))[
+        :1
+    ]
+    info = ShellInfo(info.kind, info.path, version)
+    env = {"PATH": os.environ["PATH"], "PWD": str(tmp_path), "OLDPWD": "/"}
+    text = "sh -c 'echo $OLDPWD'; cd - >&2; pwd"
+    command = [info.path, *SHELLS[info.kind].options, "-c", text]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=20
+    )
+    assert (done.stdout == "/\n/\n") == SHELLS[info.kind].starts_as_if_by_cd(info)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "does"),
+    [
+        ("bash", "5.2.15", True),
+        ("bash", "4.4", True),
+        ("bash", "4.3.48", False),
+        ("bash", "3.2.57", False),
+        ("bash", "", False),
+        ("zsh", "5.9", False),
+        ("sh", "", True),
+    ],
+)
+def test_which_versions_start_as_if_by_a_cd(kind: str, version: str, does: bool) -> None:
+    shell = SHELLS[_kind(kind)]
+    assert shell.starts_as_if_by_cd(ShellInfo(shell.kind, f"/bin/{kind}", version)) == does
 
 
 def test_nothing_asked_for_is_bash_and_then_sh() -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import shutil
+import signal
+import sys
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +20,28 @@ from anyshell import (
     Approved,
     Artifact,
     Environment,
+    FileStat,
     Outcome,
     Output,
     OutputLimits,
     ProcessInfo,
     Refused,
+    ShellInfo,
     ShellResult,
     ShellTool,
     ToolLimits,
     approve_all,
     deny_all,
 )
+from anyshell._types import Command, Spawn
 from anyshell._variables import HANG_GUARDS
-from anyshell.testing import FakeBackend, Script
+from anyshell.testing import FakeBackend, FakeFiles, Script
 from anyshell.tool import ShellParams, words
+from anyshell.tool.shell import _key
+from anyshell.tool.signals import number_of
+from anyshell.tool.updates import Updates
 
+from .conftest import missing
 from .processes import living, unique_seconds
 
 if TYPE_CHECKING:
@@ -75,7 +87,7 @@ async def test_a_command_runs(env: Environment) -> None:
     assert not result.is_error
     assert result.output == "hello\n"
     assert result.message == "Exit code 0."
-    assert result.text == "hello\n\nExit code 0."
+    assert result.text == "hello\n\n[anyshell] Exit code 0."
     assert result.details.status == "exited"
     assert result.details.exit_code == 0
     assert result.details.timeout == 120
@@ -100,6 +112,18 @@ async def test_every_parameter_counts(env: Environment, tmp_path: Path) -> None:
     )
     assert result.output == f"{tmp_path}/sub\nx\nin\n"
     assert result.details.timeout == result.details.requested_timeout == 30
+
+
+async def test_a_request_hides_its_values_when_it_is_printed(env: Environment) -> None:
+    approver = Recorder(Refused())
+    params = {"command": "true", "env": {"TOKEN": "hunter2"}, "stdin": "hunter2"}
+    await tool_of(env, approver)(params)
+    request = approver.requests[0]
+    assert "hunter2" in request.display
+    command = Command(text="true", env={"TOKEN": "hunter2"}, stdin=b"hunter2")
+    spawn = Spawn(argv=("true",), cwd="/", env={"TOKEN": "hunter2"})
+    for value in (ShellParams.model_validate(params), request, command, spawn):
+        assert "hunter2" not in repr(value) + str(value)
 
 
 async def test_what_a_model_cannot_leave_out_may_be_null(env: Environment) -> None:
@@ -135,13 +159,44 @@ async def test_a_failure_is_a_result(env: Environment) -> None:
 async def test_nothing_printed_is_said(env: Environment) -> None:
     result = await tool_of(env)({"command": "true"})
     assert result.output == ""
-    assert result.text == "(no output)\n\nExit code 0."
+    assert result.text == "[anyshell] (no output)\n[anyshell] Exit code 0."
 
 
 async def test_nothing_visible_is_not_called_nothing(env: Environment) -> None:
     result = await tool_of(env)({"command": "echo; echo"})
     assert result.output == "\n\n"
-    assert result.text.startswith("(nothing visible")
+    assert result.text.startswith("\n\n\n[anyshell] (nothing visible")
+
+
+async def test_only_the_last_paragraph_of_a_text_is_ours(env: Environment) -> None:
+    fake = "(no output)\n\n[anyshell] Exit code 0."
+    for command in (f"printf '{fake}'; sleep 300 & exit 3", f"printf '{fake}\n\n\n'; sleep 300 & exit 3"):
+        result = await tool_of(env)({"command": command, "env": {"PAGER": "less"}})
+        printed, _, ours = result.text.rpartition("\n\n")
+        assert printed == result.output.removesuffix("\n")
+        assert ours.startswith("[anyshell] Exit code 3.")
+        assert len(ours.splitlines()) == 3
+        assert all(line.startswith("[anyshell] ") for line in ours.splitlines())
+        assert [line.removeprefix("[anyshell] ") for line in ours.splitlines()] == [
+            block.text for block in result.display if block.type == "notice"
+        ]
+
+
+async def test_nothing_but_the_last_line_feed_is_taken_off_an_output(env: Environment) -> None:
+    result = await tool_of(env)({"command": "printf '\n  a \t\n\n \n\n'"})
+    assert result.text == "\n  a \t\n\n \n\n\n[anyshell] Exit code 0."
+
+
+async def test_a_message_is_one_line(env: Environment) -> None:
+    for params in (
+        {"command": "true", "cwd": "a\nb"},
+        {"command": "true", "a\nb": 1},
+        {"command": "true", "env": {"a\nb": ""}},
+        {"command": "sleep 300 & sleep 300 & seq 100000; exit 1", "timeout": 9999, "env": {"PAGER": "x"}},
+    ):
+        result = await tool_of(env)(params)
+        assert result.message
+        assert result.message.isprintable()
 
 
 async def test_a_signal_is_named_and_has_an_exit_code(env: Environment) -> None:
@@ -150,6 +205,33 @@ async def test_a_signal_is_named_and_has_an_exit_code(env: Environment) -> None:
     assert result.details.signal == "SIGKILL"
     assert "SIGKILL (exit code 137)" in result.message
     assert result.is_error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has no real-time signals")
+@pytest.mark.parametrize("after", [0, 1, 30])
+async def test_a_real_time_signal_has_an_exit_code(after: int, env: Environment) -> None:
+    number = signal.SIGRTMIN + after  # type: ignore[attr-defined,unused-ignore]
+    result = await tool_of(env)({"command": f"kill -{number} $$"})
+    assert result.details.exit_code == 128 + number
+    assert f"(exit code {128 + number})" in result.message
+
+
+@pytest.mark.parametrize(
+    ("name", "os_", "number"),
+    [
+        ("SIGRTMIN", "linux", 34),
+        ("SIGRTMIN+3", "linux", 37),
+        ("SIGRTMAX", "linux", 64),
+        ("SIGRTMAX-14", "linux", 50),
+        ("SIG42", "linux", 42),
+        ("SIGRTMIN+99", "linux", None),
+        ("SIGRTMIN", "macos", None),
+        ("SIGNAL", "linux", None),
+        ("SIGUSR1", "macos", 30),
+    ],
+)
+def test_a_signal_has_the_number_of_its_system(name: str, os_: Any, number: int | None) -> None:
+    assert number_of(name, os_) == number
 
 
 async def test_a_timeout_is_a_result_with_the_output_so_far(env: Environment) -> None:
@@ -206,12 +288,36 @@ async def test_cancelling_the_call_leaves_nothing(env: Environment) -> None:
     ("params", "said"),
     [
         ({}, "command is missing. The keys are command, timeout, cwd, env, stdin, description."),
-        ({"cmd": "ls"}, "there is no cmd (did you mean command?)"),
-        ({"command": "ls", "working_directory": "/"}, "there is no working_directory (did you mean cwd?)"),
-        ({"command": "ls", "time_out": 3}, "there is no time_out (did you mean timeout?)"),
-        ({"command": "ls", "shell": "zsh"}, "there is no shell. The keys are command,"),
-        ({"command": "ls", "a\nb\x1b": "zsh"}, r"there is no a\x0ab\x1b"),
-        ({"command": "ls", 3: 4}, "the key 3 is not a string"),
+        ({"cmd": "ls"}, 'there is no "cmd" (did you mean "command"?)'),
+        (
+            {"command": "ls", "working_directory": "/"},
+            'there is no "working_directory" (did you mean "cwd"?)',
+        ),
+        (
+            {"command": "ls", "working-directory": "/"},
+            'there is no "working-directory" (did you mean "cwd"?)',
+        ),
+        ({"command": "ls", "workingDirectory": "/"}, 'there is no "workingDirectory" (did you mean "cwd"?)'),
+        ({"command": "ls", "workdir": "/"}, 'there is no "workdir" (did you mean "cwd"?)'),
+        ({"command": "ls", "environment": {}}, 'there is no "environment" (did you mean "env"?)'),
+        (
+            {"command": "ls", "timeout_ms": 3},
+            'there is no "timeout_ms" (did you mean "timeout", in seconds?)',
+        ),
+        (
+            {"command": "ls", "run_in_background": True},
+            'there is no "run_in_background" (not possible here: ',
+        ),
+        ({"command": "ls", "background": True}, 'there is no "background" (not possible here: '),
+        ({"command": "ls", "is": 1}, 'there is no "is". The keys'),
+        ({"command": "ls", "time_out": 3}, 'there is no "time_out" (did you mean "timeout"?)'),
+        ({"command": "ls", "shell": "zsh"}, 'there is no "shell" (not possible here: '),
+        ({"command": "ls", "a\nb\x1b": "zsh"}, r'there is no "a\x0ab\x1b"'),
+        ({"command": "ls", 3: 4}, 'the key "3" is not a string'),
+        ({"command": "ls", **dict.fromkeys(map(str, range(20_000)))}, '"4"; and 19,995 more. The keys are'),
+        ({"command": "ls", "x" * 100_000: 1}, 'there is no "' + "x" * 80 + '…"'),
+        ({"command": "ls", "env": {"x" * 99_999 + "-": ""}}, "'" + "x" * 80 + "…' is not a variable name"),
+        ({"command": "ls", "timeout": 10**5000, "cwd": " "}, "cwd is blank"),
         ({"command": ""}, "command is blank"),
         ({"command": " \n\t"}, "command is blank"),
         ({"command": 3}, "command must be a string"),
@@ -220,7 +326,10 @@ async def test_cancelling_the_call_leaves_nothing(env: Environment) -> None:
         ({"command": "ls\0"}, "NUL byte"),
         ({"command": "ls", "cwd": "a\0"}, "cwd holds a NUL byte"),
         ({"command": "ls", "cwd": " "}, "cwd is blank"),
-        ({"command": "ls", "cwd": "x" * 5000}, "cwd has 5,000 bytes, and at most 4,096"),
+        (
+            {"command": "ls", "cwd": "x" * 5000},
+            "cwd has 5,000 bytes, and at most 4,096 can be given: give a shorter",
+        ),
         ({"command": "ls \ud800"}, "command holds half of a surrogate pair"),
         ({"command": "ls", "timeout": "30"}, "timeout must be a number"),
         ({"command": "ls", "timeout": True}, "timeout must be a number"),
@@ -234,7 +343,10 @@ async def test_cancelling_the_call_leaves_nothing(env: Environment) -> None:
             {"command": "ls", "env": {f"A{n}": "" for n in range(101)}},
             "env has 101 variables, and at most 100",
         ),
-        ({"command": "ls", "env": {"A": "x" * 200_000}}, "env has 200,001 bytes"),
+        (
+            {"command": "ls", "env": {"A": "x" * 200_000}},
+            "env has 200,001 bytes, and at most 102,400 can be given: pass big values by stdin",
+        ),
         ({"command": "ls", "env": {"A": "\ud800"}}, "env holds half of a surrogate pair"),
         ({"command": "ls", "stdin": b"x"}, "stdin must be a string"),
         ({"command": "x" * 9_000_000}, "command has 9,000,000 bytes, and at most 8,388,608"),
@@ -252,7 +364,8 @@ async def test_wrong_parameters_are_a_result_and_nobody_is_asked(
     assert result.details.status == "invalid"
     assert said in result.message
     assert "\n" not in result.message
-    assert result.text == result.message
+    assert len(result.message) < 1000
+    assert result.text == f"[anyshell] {result.message}"
     assert approver.requests == []
 
 
@@ -263,20 +376,45 @@ async def test_no_value_that_may_be_a_secret_is_repeated(env: Environment) -> No
         {"command": "ls", "env": "hunter2"},
         {"command": "ls", "stdin": ["hunter2"]},
         {"command": "ls", "token": "hunter2"},
+        {"command": "ls", "env": {"KEY=hunter2": "x"}},
+        {"command": "ls", "env": {"KEY=hunter2": 1}},
+        {"command": "ls", "KEY=hunter2": 1},
     ):
         result = await tool_of(env)(params)
         assert result.details.status == "invalid"
         assert "hunter2" not in result.model_dump_json()
 
 
-@pytest.mark.parametrize(("asked", "got"), [(0.01, 0.1), (-5, 0.1), (0, 0.1), (9999, 3600), (1e300, 3600)])
+@pytest.mark.parametrize(
+    ("asked", "got", "said"),
+    [
+        (0.01, 0.1, "0.01 s"),
+        (-5, 0.1, "-5 s"),
+        (0, 0.1, "0 s"),
+        (9999, 3600, "9999 s"),
+        (3600.0000001, 3600, "3600.0000001 s"),
+        (1_000_000, 3600, "1000000 s"),
+        (1e6, 3600, "1000000 s"),
+        (1e300, 3600, "the number that was given"),
+    ],
+)
 async def test_a_timeout_beyond_the_limits_is_clamped_and_said(
-    asked: float, got: float, env: Environment
+    asked: float, got: float, said: str, env: Environment
 ) -> None:
     result = await tool_of(env)({"command": "exit 0", "timeout": asked})
     assert result.details.timeout == got
     assert result.details.requested_timeout == asked
-    assert f"The timeout was {got:g} s, not {asked:g} s: ask for 0.1 to 3600 s." in result.message
+    assert f"The timeout was {got:g} s, not {said}: ask for 0.1 to 3600 s." in result.message
+
+
+@pytest.mark.parametrize(("sign", "digits", "got"), [(1, 400, 3600), (-1, 400, 0.1), (1, 5000, 3600)])
+async def test_a_number_that_no_float_can_hold_is_a_number(
+    sign: int, digits: int, got: float, env: Environment
+) -> None:
+    result = await tool_of(env)({"command": "true", "timeout": sign * 10**digits})
+    assert result.details.timeout == got
+    assert "not the number that was given: ask for 0.1 to 3600 s." in result.message
+    assert ShellResult.model_validate_json(result.model_dump_json()) == result
 
 
 @pytest.mark.parametrize("asked", [0.01, 9999])
@@ -294,7 +432,7 @@ async def test_a_missing_directory_is_a_result(env: Environment) -> None:
     assert result.details.status == "failed"
     assert not result.details.started
     assert "no-such-directory" in result.message
-    assert result.text == result.message
+    assert result.text == f"[anyshell] {result.message}"
 
 
 async def test_a_shell_that_cannot_be_started_is_a_result() -> None:
@@ -335,7 +473,7 @@ async def test_a_refusal_tells_the_model_what_to_do(env: Environment, tmp_path: 
         "Rejected, and not run: not on a Friday. Do not try to do the same in another way; go on without it, or "
         "ask what is wanted instead."
     )
-    assert result.text == result.message
+    assert result.text == f"[anyshell] {result.message}"
     assert not (tmp_path / "ran").exists()
 
 
@@ -361,7 +499,11 @@ def synchronous(request: ApprovalRequest) -> Approved:
     return Approved()
 
 
-@pytest.mark.parametrize("approver", [raising, hanging, nonsense, synchronous, deny_all])
+async def without_reason(request: ApprovalRequest) -> Refused:
+    return Refused(reason=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("approver", [raising, hanging, nonsense, synchronous, deny_all, without_reason])
 async def test_no_answer_is_a_refusal(approver: Approver, env: Environment, tmp_path: Path) -> None:
     result = await tool_of(env, approver, approval_timeout=0.1)({"command": "touch ran"})
     assert result.details.status == "refused"
@@ -388,9 +530,20 @@ async def test_the_approver_sees_everything_that_decides(env: Environment, tmp_p
     assert request.directory == f"{tmp_path}/sub"
     assert request.env == (("A", "1"), ("B", "2"))
     assert request.stdin == b"y"
+    assert request.timeout == 120
     assert request.original is None
     assert request.description == "Build it"
-    for shown in ("make", f"{tmp_path}/sub", "A=1", "B=2", "| y", "Build it", env.shell.path, env.host):
+    for shown in (
+        "make",
+        f"{tmp_path}/sub",
+        "Timeout: 120 s",
+        "A=1",
+        "B=2",
+        "| y",
+        "Build it",
+        env.shell.path,
+        env.host,
+    ):
         assert shown in request.display
 
 
@@ -402,7 +555,72 @@ async def test_a_leading_cd_is_shown_as_what_it_does(env: Environment, tmp_path:
     assert (request.text, request.original, request.directory) == ("pwd", "cd sub && pwd", f"{tmp_path}/sub")
     assert "  | pwd\n" in request.display
     assert "  | cd sub && pwd\n" in request.display
+    assert request.env == (("OLDPWD", str(tmp_path)),)
+    assert f"  | OLDPWD={tmp_path}" in request.display
     assert result.output == f"{tmp_path}/sub\n"
+
+
+async def test_a_script_after_a_leading_cd_finds_its_way_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLDPWD", "/usr")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "back").write_text("cd - >&2; pwd\n")
+    async with Environment.detect(cwd=tmp_path) as env:
+        approver = Recorder()
+        for command in ("cd sub && sh ./back", "cd sub && . ./back", "cd sub && 'cd' - >&2 && pwd"):
+            result = await tool_of(env, approver)({"command": command})
+            assert result.output.splitlines()[-1] == str(tmp_path), command
+            assert approver.requests[-1].original == command
+        assert (await env.run("echo ${OLDPWD-unset}; cd -")).output.text.startswith("unset\n")
+
+
+async def test_no_leading_cd_is_taken_off_for_zsh(tmp_path: Path) -> None:
+    if not shutil.which("zsh"):
+        missing("zsh", "apt-get install zsh, or brew install zsh")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "back").write_text("cd - >&2; pwd\n")
+    async with Environment.detect(cwd=tmp_path, shell="zsh") as env:
+        approver = Recorder()
+        result = await tool_of(env, approver)({"command": "cd sub && sh ./back"})
+    assert approver.requests[0].original is None
+    assert result.output.splitlines()[-1] == str(tmp_path)
+
+
+async def test_a_leading_cd_to_home_is_the_shells_to_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Environment.detect(cwd=tmp_path) as env:
+        (tmp_path / "x").mkdir()
+        monkeypatch.setenv("HOME", str(tmp_path))
+        result = await tool_of(env)({"command": "cd ~/x && pwd"})
+    assert result.output == f"{tmp_path}/x\n"
+
+
+async def test_a_leading_cd_to_what_may_not_be_entered_is_the_shells_to_judge() -> None:
+    class Locked(FakeFiles):
+        async def stat(self, path: str, *, follow: bool = True) -> FileStat:
+            if path.startswith("/work/locked/"):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+            return await super().stat(path, follow=follow)
+
+    files = Locked(directories=["/work/locked", "/work/open"])
+    approver = Recorder()
+    async with Environment.detect(FakeBackend(lambda _: Script(), files=files)) as env:
+        for command in ("cd locked && ls", "cd open && ls"):
+            await tool_of(env, approver)({"command": command})
+    assert [request.text for request in approver.requests] == ["cd locked && ls", "ls"]
+
+
+async def test_a_real_directory_that_may_not_be_entered_is_left_to_the_shell(
+    env: Environment, tmp_path: Path
+) -> None:
+    posix: Any = os  # root is not on every platform
+    if os.name != "posix" or posix.geteuid() == 0:
+        pytest.skip("root may enter every directory")
+    (tmp_path / "locked").mkdir(mode=0o600)
+    result = await tool_of(env)({"command": "cd locked && pwd"})
+    assert result.details.exit_code == 1
 
 
 async def test_a_leading_cd_to_nowhere_is_the_shells_to_judge(env: Environment) -> None:
@@ -427,7 +645,7 @@ async def test_always_means_an_identical_request(env: Environment, tmp_path: Pat
     approver = Recorder(Approved(always=True))
     tool = tool_of(env, approver)
     first = {"command": "cat", "env": {"A": "1"}, "stdin": "x", "cwd": "."}
-    for params in (first, {**first, "description": "another label"}, {**first, "timeout": 60}):
+    for params in (first, {**first, "description": "another label"}, {**first, "timeout": 120}):
         assert (await tool(params)).output == "x"
     assert len(approver.requests) == 1
     others: tuple[dict[str, Any], ...] = (
@@ -437,11 +655,42 @@ async def test_always_means_an_identical_request(env: Environment, tmp_path: Pat
         {"env": {}},
         {"cwd": "sub"},
         {"command": "cat "},
+        {"timeout": 60},
     )
     for other in others:
         asked = len(approver.requests)
         await tool({**first, **other})
         assert len(approver.requests) == asked + 1, other
+
+
+@pytest.mark.parametrize("always", ["no", 1, None])
+async def test_always_is_always_only_when_it_is_true(always: Any, env: Environment) -> None:
+    approver = Recorder(Approved(always=always))
+    tool = tool_of(env, approver)
+    for _ in range(2):
+        assert (await tool({"command": "true"})).details.exit_code == 0
+    assert len(approver.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"text": "ab", "stdin": b"c"}, {"text": "a", "stdin": b"bc"}),
+        ({"env": (("A", "B"),)}, {"env": (("AB", ""),)}),
+        ({"env": (("A", "1"), ("B", "2"))}, {"env": (("A", "1"),)}),
+        ({"stdin": None}, {"stdin": b""}),
+        ({"stdin": b"none;"}, {"stdin": None}),
+        ({"timeout": 1.0}, {"timeout": None}),
+        ({"original": "x"}, {"original": None}),
+        ({"text": "\udc80"}, {"text": "\ufffd"}),
+    ],
+)
+def test_two_requests_have_one_key_only_when_they_are_the_same(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    request = ApprovalRequest(text="x", shell=ShellInfo("bash", "/b"), host="h", directory="/")
+    assert _key(replace(request, **one)) == _key(replace(request, **one, description="x", display="y"))
+    assert _key(replace(request, **one)) != _key(replace(request, **other))
 
 
 async def test_always_is_remembered_by_one_tool_alone(env: Environment) -> None:
@@ -473,12 +722,12 @@ async def test_hang_guards_win_over_a_model(env: Environment) -> None:
     result = await tool_of(env, approver)(
         {
             "command": "echo $GIT_EDITOR $PAGER $TERM $A",
-            "env": {"GIT_EDITOR": "vi", "PAGER": "less", "TERM": "xterm", "A": "1"},
+            "env": {"GIT_EDITOR": "vi", "PAGER": "less", "GPG_TTY": "/dev/tty", "TERM": "xterm", "A": "1"},
         }
     )
     assert "GIT_EDITOR" in HANG_GUARDS
     assert result.output == "true cat xterm 1\n"
-    assert "Not set: GIT_EDITOR, PAGER." in result.message
+    assert "Not set: GIT_EDITOR, GPG_TTY, PAGER." in result.message
     assert approver.requests[0].env == (("A", "1"), ("TERM", "xterm"))
 
 
@@ -519,7 +768,19 @@ async def test_an_artifact_that_commands_cannot_read_is_not_offered_as_a_file() 
         result = await tool_of(env)({"command": "ls"})
     assert result.details.artifact is not None
     assert result.details.artifact.path not in result.message
-    assert f"artifact {result.details.artifact.id}, not on this host" in result.message
+    assert result.details.artifact.path not in result.text
+    assert f"artifact {result.details.artifact.id}, where commands cannot read it" in result.message
+    assert f"kept as artifact {result.details.artifact.id} ...]" in result.output
+
+
+async def test_the_description_says_where_the_rest_of_an_output_is(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path) as env:
+        assert "search that file" in ShellTool(env, approver=deny_all).definition.description
+    async with Environment.detect(cwd=tmp_path, artifacts=None) as env:
+        assert "is lost" in ShellTool(env, approver=deny_all).definition.description
+        assert "is lost" in env.description
+    async with Environment.detect(FakeBackend({})) as env:
+        assert "commands cannot read it" in ShellTool(env, approver=deny_all).definition.description
 
 
 # Updates.
@@ -585,6 +846,47 @@ async def test_an_update_that_never_returns_holds_nothing_up(env: Environment) -
 
     result = await tool_of(env)({"command": "yes | head -c 10000000 | tail -n 1"}, on_update=on_update)
     assert result.output == "y\n"
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+async def test_whatever_an_update_raises_the_command_goes_on(
+    error: type[BaseException], env: Environment
+) -> None:
+    calls: list[str] = []
+
+    async def on_update(text: str) -> None:
+        calls.append(text)
+        raise error
+
+    result = await tool_of(env, update_interval=0)(
+        {"command": "for i in 1 2 3; do echo $i; sleep 0.01; done"}, on_update=on_update
+    )
+    assert result.output == "1\n2\n3\n"
+    assert len(calls) == 1
+    assert result.details.update_error == error.__name__
+
+
+async def test_an_update_that_swallows_its_cancellation_is_the_last_all_the_same() -> None:
+    calls: list[str] = []
+    called, swallowed = asyncio.Event(), asyncio.Event()
+
+    async def on_update(text: str) -> None:
+        calls.append(text)
+        called.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            swallowed.set()
+
+    before = asyncio.all_tasks()
+    async with Updates(on_update, interval=0, limit=100) as updates:
+        updates.feed(b"one")
+        await called.wait()
+        updates.feed(b"two")
+    assert swallowed.is_set()
+    assert asyncio.all_tasks() == before
+    assert calls == ["one"]
+    assert updates.error is None
 
 
 async def test_without_an_entered_environment_there_are_no_updates(tmp_path: Path) -> None:
@@ -665,11 +967,18 @@ ENDINGS = {
     "exit code 126": Outcome(status="exited", exit_code=126),
     "exit code 127": Outcome(status="exited", exit_code=127),
     "exit code 139": Outcome(status="exited", exit_code=139),
+    "exit code 124": Outcome(status="exited", exit_code=124, output=PRINTED),
+    "exit code 126, printed": Outcome(status="exited", exit_code=126, output=PRINTED),
+    "exit code 130": Outcome(status="exited", exit_code=130),
+    "exit code 137": Outcome(status="exited", exit_code=137),
+    "exit code 141": Outcome(status="exited", exit_code=141),
     "exit code 200": Outcome(status="exited", exit_code=200, output=PRINTED),
     "SIGKILL": Outcome(status="exited", signal="SIGKILL"),
     "SIGSEGV": Outcome(status="exited", signal="SIGSEGV"),
     "SIGTERM": Outcome(status="exited", signal="SIGTERM"),
-    "an unknown signal": Outcome(status="exited", signal="SIGRTMIN+3"),
+    "SIGPIPE": Outcome(status="exited", signal="SIGPIPE"),
+    "a real-time signal": Outcome(status="exited", signal="SIGRTMIN+3"),
+    "an unknown signal": Outcome(status="exited", signal="SIGNONE"),
     "unknown": Outcome(status="exited"),
     "cancelled": Outcome(status="cancelled"),
     "lost": Outcome(status="lost"),
@@ -680,6 +989,15 @@ ENDINGS = {
 NOTICES: dict[str, Callable[[], str]] = {
     "timed out at the limit": lambda: words.ending(
         ENDINGS["timed out"], timeout=3600, limits=ToolLimits(), os="linux"
+    ),
+    **{
+        f"{name}, of a command with timeout": lambda name=name: words.ending(  # type: ignore[misc]
+            ENDINGS[name], timeout=30, limits=ToolLimits(), os="linux", command="timeout 3 make"
+        )
+        for name in ("exit code 124", "exit code 137", "SIGKILL")
+    },
+    "exit code 1, on Windows": lambda: words.ending(
+        ENDINGS["exit code 1, printed"], timeout=30, limits=ToolLimits(), os="windows"
     ),
     "clamped": lambda: words.clamped(9999, 3600, ToolLimits()),
     "guarded": lambda: words.guarded(["EDITOR", "PAGER"]),

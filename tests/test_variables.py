@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell._variables import HANG_GUARDS, NON_INTERACTIVE
+from anyshell import Environment
+from anyshell._variables import HANG_GUARDS, NON_INTERACTIVE, NOT_FOR_MODELS, REMOVED
 
 from .conftest import missing
 
@@ -88,7 +90,14 @@ def test_an_editor_leaves_a_text_as_it_is_and_goes_on(repository: Path) -> None:
     assert _on_a_terminal(f"git commit --amend && {subject}", repository)[1].endswith(
         "\nMerge branch 'main' into side\n"
     )
-    assert _on_a_terminal(f"git rebase -i main && {subject}", repository)[1].endswith("\nside\n")
+
+
+def test_a_list_of_commits_that_nobody_can_edit_is_not_taken_as_it_is(repository: Path) -> None:
+    code, output = _on_a_terminal("git rebase -i HEAD~1", repository)
+    assert code == 1
+    assert "problem with the editor" in output
+    assert _on_a_terminal("git status -sb", repository)[1] == "## side\n"
+    assert _on_a_terminal("git rebase main && git log -1 --format=%s", repository)[1].endswith("side\n")
 
 
 def test_a_text_that_must_be_written_is_missed_at_once(repository: Path) -> None:
@@ -121,6 +130,26 @@ def test_pip_finds_its_options_in_the_variables(tmp_path: Path) -> None:
     assert code == 0
     for line in ("PIP_NO_INPUT='1'", "PIP_PROGRESS_BAR='off'", "PIP_DISABLE_PIP_VERSION_CHECK='1'"):
         assert line in output
+
+
+def test_no_variable_of_the_host_brings_a_person_or_colour_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "env | cut -d= -f1 | grep -xE 'HERE|OLDPWD|" + "|".join(REMOVED) + "' | sort"
+
+    async def printed(*, interactive: bool = False, env: dict[str, str] | None = None) -> list[str]:
+        async with Environment.detect(interactive=interactive) as environment:
+            return (await environment.run(text, env=env)).output.text.split()
+
+    for name in (*REMOVED, "HERE"):
+        monkeypatch.setenv(name, "1")
+    assert asyncio.run(printed()) == ["HERE"]
+    assert asyncio.run(printed(env={"GPG_TTY": "/dev/null"})) == ["GPG_TTY", "HERE"]
+    assert set(asyncio.run(printed(interactive=True))) == {"HERE", *REMOVED}
+
+
+def test_what_is_removed_is_not_set_as_well() -> None:
+    assert not REMOVED & NON_INTERACTIVE.keys()
+    assert {"GPG_TTY", "SSH_TTY", "SYSTEMD_EDITOR", "PSQL_EDITOR", "PERLDOC_PAGER"} <= NOT_FOR_MODELS
+    assert {"FORCE_COLOR", "CLICOLOR_FORCE"} <= REMOVED - NOT_FOR_MODELS
 
 
 def test_everything_that_the_project_names_is_in_the_set() -> None:

@@ -19,6 +19,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ._exceptions import AnyshellError
+from ._types import exact
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -47,6 +48,7 @@ def describe(
     limits: OutputLimits,
     timeout: float = TIMEOUT,
     max_timeout: float = LONGEST_TIMEOUT,
+    kept: bool = True,
 ) -> str:
     """Say to a model what a host's shell is, and how to use it well.
 
@@ -57,9 +59,16 @@ def describe(
         limits: How much of an output is shown.
         timeout: Seconds that a command has by default.
         max_timeout: Seconds that it can ask for.
+        kept: Whether the whole of an output is kept when it is not shown whole.
     """
     facts = values(
-        shell=shell, info=info, directory=directory, limits=limits, timeout=timeout, max_timeout=max_timeout
+        shell=shell,
+        info=info,
+        directory=directory,
+        limits=limits,
+        timeout=timeout,
+        max_timeout=max_timeout,
+        kept=kept,
     )
     return fill(load(_TEMPLATES[shell.kind]), facts, info.programs)
 
@@ -116,16 +125,18 @@ def values(
     limits: OutputLimits,
     timeout: float,
     max_timeout: float,
+    kept: bool,
 ) -> dict[str, str]:
     """Name every value that a template can use; the arguments are those of `describe`."""
     return {
         "KIND": shell.kind,
-        "SHELL": _shown(f"{shell.name} ({shell.path})"),
-        "DIRECTORY": _shown(directory),
+        "SHELL": one_line(f"{shell.name} ({shell.path})"),
+        "DIRECTORY": one_line(directory).replace("`", r"\x60"),  # it stands between backticks
         "SYSTEM": info.os,
-        "OS": _shown(_system(info)),
-        "TIMEOUT_DEFAULT": f"{timeout:,g}",
-        "TIMEOUT_MAX": f"{max_timeout:,g}",
+        "OS": one_line(_system(info)),
+        "WHOLE": ("here" if info.is_this_machine else "elsewhere") if kept else "lost",
+        "TIMEOUT_DEFAULT": _seconds(timeout),
+        "TIMEOUT_MAX": _seconds(max_timeout),
         "OUTPUT_LIMIT": _bytes(limits.head + limits.tail),
         "OUTPUT_HEAD": _bytes(limits.head),
         "OUTPUT_TAIL": _bytes(limits.tail),
@@ -186,9 +197,14 @@ def _system(info: HostInfo) -> str:
     return f"{name} ({', '.join(details)})"
 
 
-def _shown(text: str) -> str:
+def one_line(text: str) -> str:
     """Keep a host's own words on one line: a directory's name may hold line feeds, and instructions after them."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _seconds(number: float) -> str:
+    """Say a number without rounding it; thousands apart, as in the other limits."""
+    return f"{int(number):,}" if number == int(number) else exact(number)
 
 
 def _bytes(count: int) -> str:

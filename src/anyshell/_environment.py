@@ -22,8 +22,9 @@ from ._types import (
     Spawn,
     check_choice,
     check_seconds,
+    check_text,
 )
-from ._variables import NON_INTERACTIVE
+from ._variables import NON_INTERACTIVE, REMOVED
 from .backends import connect
 from .output import ArtifactStore, OutputBuilder
 
@@ -65,6 +66,7 @@ class Environment:
         self._artifacts = artifacts
         self._entered = False
         self._variables = {**({} if interactive else NON_INTERACTIVE), "SHELL": shell.path}
+        self._unset = shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)
         self._files = HostFiles(backend.files, info, directory)
 
     @staticmethod
@@ -154,6 +156,11 @@ class Environment:
         return self._limits
 
     @property
+    def artifacts(self) -> ArtifactStore | None:
+        """Where the whole of a bounded output is kept; ``None`` when it is not."""
+        return self._artifacts
+
+    @property
     def files(self) -> HostFiles:
         """The host's files."""
         return self._files
@@ -162,7 +169,11 @@ class Environment:
     def description(self) -> str:
         """What a model should know of this host's shell: the description that belongs to it, filled in."""
         return _descriptions.describe(
-            shell=self._shell, info=self._info, directory=self._directory, limits=self._limits
+            shell=self._shell,
+            info=self._info,
+            directory=self._directory,
+            limits=self._limits,
+            kept=self._artifacts is not None,
         )
 
     async def run(
@@ -288,7 +299,7 @@ class Environment:
             script=launch.script,
             cwd=directory,
             env=env,
-            unset=dialect.unset,
+            unset=self._unset,
             stdin=request.stdin is not None,
             split_stderr=split_stderr,
         )
@@ -296,7 +307,11 @@ class Environment:
     def _builder(self) -> OutputBuilder:
         limits = self._limits
         return OutputBuilder(
-            head=limits.head, tail=limits.tail, max_line=limits.max_line, artifacts=self._artifacts
+            head=limits.head,
+            tail=limits.tail,
+            max_line=limits.max_line,
+            artifacts=self._artifacts,
+            name_path=self._info.is_this_machine,
         )
 
     def _require_entered(self, method: str) -> None:
@@ -312,11 +327,16 @@ def _request(
     env: Mapping[str, str] | None,
     stdin: bytes | str | AsyncIterable[bytes] | None,
 ) -> Command:
+    if isinstance(stdin, str):
+        check_text("stdin", stdin)
+        stdin = stdin.encode(errors="surrogateescape")
+    elif isinstance(stdin, bytearray | memoryview):
+        stdin = bytes(stdin)
     return Command(
         text=command,
         cwd=os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
         env={} if env is None else dict(env),
-        stdin=stdin.encode() if isinstance(stdin, str) else stdin,
+        stdin=stdin,
     )
 
 

@@ -25,6 +25,11 @@ Signal = Literal["interrupt", "terminate", "kill"]
 
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
+LONGEST_NAME = 80
+"""Characters of a name that somebody made up, in a message."""
+
+_LONGEST_NUMBER = 24
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
@@ -38,34 +43,44 @@ class Command:
         stdin: What the command reads, at once or as it comes; ``None`` is end-of-file at once.
 
     Raises:
-        InvalidCommand: A NUL byte anywhere, a text that is no string or no Unicode, or a variable name other
-            than ``[A-Za-z_][A-Za-z0-9_]*``.
+        InvalidCommand: What `check_text` refuses, anywhere; a variable name other than
+            ``[A-Za-z_][A-Za-z0-9_]*``; a stdin of another type.
     """
 
     text: str
     cwd: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    stdin: bytes | AsyncIterable[bytes] | None = None
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)  # a value may be a secret
+    stdin: bytes | AsyncIterable[bytes] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.text, str):
-            raise InvalidCommand(f"the command must be a string, not {type(self.text).__name__}")
-        if "\0" in self.text:
-            at = self.text.index("\0")
-            raise InvalidCommand(f"the command holds a NUL byte at character {at}; no shell can be given one")
-        try:
-            self.text.encode(errors="surrogateescape")
-        except UnicodeEncodeError as error:
-            raise InvalidCommand(f"the command holds a lone surrogate at character {error.start}") from None
-        if self.cwd is not None and not isinstance(self.cwd, str):
-            raise InvalidCommand(f"cwd must be a path as a string, not {type(self.cwd).__name__}")
-        if self.cwd is not None and "\0" in self.cwd:
-            raise InvalidCommand("cwd holds a NUL byte; no path can")
+        check_text("the command", self.text)
+        if self.cwd is not None:
+            check_text("cwd", self.cwd)
         if not (self.stdin is None or isinstance(self.stdin, bytes) or hasattr(self.stdin, "__aiter__")):
             kind = type(self.stdin).__name__
             raise InvalidCommand(f"stdin must be bytes, text or an async iterable of bytes, not {kind}")
         for name, value in self.env.items():
             check_variable(name, value)
+
+
+def check_text(what: str, text: object) -> None:
+    """Refuse what no host can be given as text: anything but a string, a NUL byte, half of a surrogate pair.
+
+    Raises:
+        InvalidCommand: Says what it is and where, never what the text is.
+    """
+    if not isinstance(text, str):
+        raise InvalidCommand(f"{what} must be a string, not {type(text).__name__}")
+    if (at := text.find("\0")) >= 0:
+        raise InvalidCommand(f"{what} holds a NUL byte at character {at}; take it out")
+    if text.isascii():
+        return
+    try:
+        text.encode(errors="surrogateescape")  # which is how Python itself carries bytes that are no UTF-8
+    except UnicodeEncodeError as error:
+        raise InvalidCommand(
+            f"{what} holds half of a surrogate pair at character {error.start}; take it out"
+        ) from None
 
 
 def check_variable(name: object, value: object) -> None:
@@ -75,11 +90,28 @@ def check_variable(name: object, value: object) -> None:
         InvalidCommand: Names the variable; its value, which may be a secret, is never in the message.
     """
     if not isinstance(name, str) or not _VARIABLE_NAME.match(name):
-        raise InvalidCommand(f"{name!r} is not a variable name: use [A-Za-z_][A-Za-z0-9_]*")
-    if not isinstance(value, str):
-        raise InvalidCommand(f"the value of {name} must be a string, not {type(value).__name__}")
-    if "\0" in value:
-        raise InvalidCommand(f"the value of {name} holds a NUL byte; no variable can")
+        shown = repr(cut_name(name)) if isinstance(name, str) else f"a key of type {type(name).__name__}"
+        raise InvalidCommand(f"{shown} is not a variable name: use [A-Za-z_][A-Za-z0-9_]*")
+    check_text(f"the value of {name}", value)
+
+
+def cut_name(name: str) -> str:
+    """Bound a name for a message, and leave out what may be the value of a variable, and so a secret."""
+    before, equals, _ = name.partition("=")
+    return f"{before[:LONGEST_NAME]}…" if len(before) > LONGEST_NAME else before + equals
+
+
+def exact(number: float) -> str:
+    """Say a finite number as a person writes it: never rounded, without an exponent where it is large.
+
+    Only a number too long to read is shortened, and says so.
+    """
+    if number != int(number):
+        return repr(number)
+    text = str(int(number))
+    if len(text) <= _LONGEST_NUMBER:
+        return text
+    return f"{text[:8]}… ({len(text.lstrip('-'))} digits)"
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -126,7 +158,7 @@ class Spawn:
     argv: tuple[str, ...]
     cwd: str
     script: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     unset: frozenset[str] = frozenset()
     stdin: bool = False
     split_stderr: bool = False
@@ -367,6 +399,8 @@ class HostInfo:
         programs: Of the programs asked for, those that exist, with their paths.
         shell: The first shell candidate that answered.
         shells_tried: One line for every candidate that did not answer, with the reason.
+        is_this_machine: Whether the host's files are those of the machine that anyshell runs on, under the
+            same paths: then a command can read what anyshell keeps.
     """
 
     os: OperatingSystem
@@ -382,6 +416,7 @@ class HostInfo:
     programs: Mapping[str, str] = field(default_factory=dict)
     shell: ShellInfo | None = None
     shells_tried: tuple[str, ...] = ()
+    is_this_machine: bool = False
 
     def resolve(self, path: str | None, base: str | None = None) -> str:
         """Make a path absolute by the host's rules, without asking the host.
@@ -425,24 +460,28 @@ class ApprovalRequest:
         text: The command, exactly as it will run.
         shell: The shell that reads it.
         host: The host that it runs on.
-        directory: Where it runs; absolute.
-        env: The variables that the request itself adds.
+        directory: Where it runs; absolute. A link in it is not resolved.
+        env: The variables that the request itself adds. A rewritten command has OLDPWD among them.
         stdin: What the command reads; ``None`` is nothing.
+        timeout: Seconds after which it is stopped; ``None`` is no bound.
         original: The command before it was rewritten; ``None`` when it was not.
         description: The model's own few words for people. Says nothing about what runs.
         display: All of the above, as text that is safe to print: control, bidirectional and invisible
-            characters are shown as escapes.
+            characters are shown as escapes, long runs of spaces by their count, and a line that holds
+            right-to-left letters is followed by one that says so. Its lines are as long as those of the
+            command; what folds them should mark the rows that continue one, as `ask_on_terminal` does.
     """
 
     text: str
     shell: ShellInfo
     host: str
     directory: str
-    env: tuple[tuple[str, str], ...] = ()
-    stdin: bytes | None = None
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    stdin: bytes | None = field(default=None, repr=False)
+    timeout: float | None = None
     original: str | None = None
     description: str = field(default="", compare=False)
-    display: str = field(default="", compare=False)
+    display: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,9 @@ _GUARDS: dict[str, str] = {
     "EDITOR": _EDITOR,  # environ(7)
     "VISUAL": _EDITOR,  # environ(7)
     "GIT_EDITOR": _EDITOR,  # git-var(1); wins over core.editor
-    "GIT_SEQUENCE_EDITOR": _EDITOR,  # git-rebase(1), sequence.editor; git asks it before GIT_EDITOR
+    # Not the other: a list of commits that nobody edited would be taken as it is, and rebase -i say that it has
+    # succeeded. So it ends at once and says that there was a problem with the editor.
+    "GIT_SEQUENCE_EDITOR": _NO_ANSWER,  # git-rebase(1), sequence.editor; git asks it before GIT_EDITOR
     "GH_EDITOR": _EDITOR,  # gh-environment(1)
     "KUBE_EDITOR": _EDITOR,  # kubectl edit --help
     "HGEDITOR": _EDITOR,  # hg help environment
@@ -111,3 +113,27 @@ NON_INTERACTIVE: Mapping[str, str] = MappingProxyType(_GUARDS | _CALM)
 
 HANG_GUARDS: frozenset[str] = frozenset(_GUARDS)
 """Of `NON_INTERACTIVE`, what keeps a command from waiting for a person. A model cannot set these."""
+
+# Each of these would undo the set where the host has it. Setting it to something else does not help: it counts
+# when it is set at all, or goes before one that is set.
+_LEADS_TO_A_PERSON = frozenset(
+    {
+        "GPG_TTY",  # gpg-agent(1): on which terminal pinentry asks; it paints over whatever stands there, and waits
+        "SSH_TTY",  # ssh(1): what takes it for a sign of a person asks there
+        "SYSTEMD_EDITOR",  # systemctl(1); before EDITOR
+        "PSQL_EDITOR",  # psql(1); before EDITOR
+        "PERLDOC_PAGER",  # perldoc(1); before PAGER
+    }
+)
+_COLOURS = frozenset(
+    {
+        "FORCE_COLOR",  # force-color.org; chalk, rich and others let it win over NO_COLOR
+        "CLICOLOR_FORCE",  # bixense.com/clicolors
+    }
+)
+
+REMOVED: frozenset[str] = _LEADS_TO_A_PERSON | _COLOURS
+"""Variables of the host that no command has unless its environment is interactive, or the caller sets them."""
+
+NOT_FOR_MODELS: frozenset[str] = HANG_GUARDS | _LEADS_TO_A_PERSON
+"""What a model cannot set unless the environment is interactive: it would make a command wait for a person."""

@@ -248,6 +248,10 @@ class FakeFiles:
 
     async def stat(self, path: str, *, follow: bool = True) -> FileStat:
         """Describe a file or a directory."""
+        if path.endswith("/."):  # a directory, as seen from inside
+            path = path[:-2] or "/"
+            if path in self.contents:
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         if path in self.contents:
             return FileStat(kind="file", size=len(self.contents[path]), mode=0o600, modified=0.0)
         if self._is_directory(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 from .._types import Artifact, Output
@@ -11,10 +12,15 @@ from .decode import LONGEST_SEQUENCE, is_plain
 from .tail import Tail
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .artifacts import ArtifactStore, ArtifactWriter
 
 COALESCE = 16 * 1024
 """Chunks smaller than this are gathered up to it: a byte at a time costs no more than a byte should."""
+
+_SHORT_OF_FULL = 3
+"""Bytes by which a head may miss its limit, because the next character did not fit; the tail may have them."""
 
 _NOTHING = Output()
 
@@ -31,6 +37,8 @@ class OutputBuilder:
             shown whole.
         max_line: Characters of a line that are kept; at least 1. The note that says so is not counted.
         artifacts: Keeps the raw whole, if anything is left out. What it cannot write stops nothing.
+        name_path: Whether the marker says in which file the whole is, for who can read that file; otherwise it
+            says as which artifact it is kept.
     """
 
     def __init__(
@@ -40,10 +48,12 @@ class OutputBuilder:
         tail: int = 30 * 1024,
         max_line: int = 2_000,
         artifacts: ArtifactStore | None = None,
+        name_path: bool = True,
     ) -> None:
         self._head_limit = head
         self._tail_limit = tail
         self._max_line = max_line
+        self._name_path = name_path
         self._gathered = bytearray()
         self._total = 0
         self._lines = 0
@@ -113,10 +123,10 @@ class OutputBuilder:
             self._take_gathered()
         head = self._head or BoundedText(self._head_limit, self._max_line)
         tail = self._tail or self._overflow(head)
-        if tail.total <= self._tail_limit:
+        if tail.total <= self._tail_limit + _SHORT_OF_FULL:
             saved = head.save()
             head.limit = None
-            head.feed(tail.last(self._tail_limit))
+            head.feed(tail.last(tail.total))
             head.flush()
             if head.size <= self._head_limit + self._tail_limit:
                 return self._whole(head)
@@ -145,7 +155,7 @@ class OutputBuilder:
         end, shown = tail.text(self._tail_limit, self._max_line)
         between = tail.total - shown
         lines = self._lines - head.lines - end.lines
-        notice = marker(lines, between, self._lines, self._total, artifact, error)
+        notice = marker(lines, between, self._lines, self._total, artifact, error, name_path=self._name_path)
         before, after = head.text(), end.text()
         if before and not before.endswith("\n"):
             before += "\n"
@@ -236,7 +246,14 @@ class _Keeper:
 
 
 def marker(
-    lines: int, size: int, total_lines: int, total: int, artifact: Artifact | None, error: str | None
+    lines: int,
+    size: int,
+    total_lines: int,
+    total: int,
+    artifact: Artifact | None,
+    error: str | None,
+    *,
+    name_path: bool = True,
 ) -> str:
     """The line that stands between the head and the tail.
 
@@ -247,13 +264,15 @@ def marker(
         total: Raw bytes of the whole.
         artifact: The whole, if it was kept.
         error: Why it was not, if it was to be.
+        name_path: Whether to say in which file it is, rather than as which artifact it is kept.
     """
     text = f"{_count(lines, 'line')}, {_count(size, 'byte')} left out of "
     text += f"{_count(total_lines, 'line')}, {_count(total, 'byte')}"
-    if artifact is not None and artifact.omitted_bytes:
-        text += f"; all but {_count(artifact.omitted_bytes, 'byte')} of the middle is in {artifact.path}"
-    elif artifact is not None:
-        text += f"; the whole is in {artifact.path}"
+    if artifact is not None:
+        missing = artifact.omitted_bytes
+        kept = f"all but {_count(missing, 'byte')} of the middle is" if missing else "the whole is"
+        where = f"in {_readable(artifact.path)}" if name_path else f"kept as artifact {artifact.id}"
+        text += f"; {kept} {where}"
     elif error is not None:
         text += f"; the whole was not kept: {error}"
     return f"[... {text} ...]"
@@ -261,3 +280,8 @@ def marker(
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _readable(path: Path) -> str:
+    """A path as text that can be encoded, whatever bytes a file system may hold."""
+    return os.fsencode(path).decode("utf-8", "replace")

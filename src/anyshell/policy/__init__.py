@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .approval import approve_all, ask, ask_on_terminal, deny_all
-from .display import display, visible, visible_lines
+from .display import display, folded, printable, visible, visible_lines
 from .rewrite import leading_cd_into_cwd
 
 __all__ = [
@@ -12,7 +12,9 @@ __all__ = [
     "ask_on_terminal",
     "deny_all",
     "display",
+    "folded",
     "leading_cd_into_cwd",
+    "printable",
     "visible",
     "visible_lines",
 ]

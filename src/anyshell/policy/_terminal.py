@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 PATH = "/dev/tty"
 
 _LONGEST_LINE = 4096
+_COLUMNS = 80
 _LOOK_SECONDS = 0.05
 
 _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -70,6 +71,13 @@ class Terminal:
             raise NoTerminal("the terminal is in use by another program")
         termios = import_module("termios")
         termios.tcflush(self._fd, termios.TCIFLUSH)  # what was typed before a question is no answer to it
+
+    def columns(self) -> int:
+        """How wide it is now."""
+        try:
+            return os.get_terminal_size(self._fd).columns or _COLUMNS
+        except OSError:
+            return _COLUMNS
 
     def close(self) -> None:
         """Give the descriptor back."""

@@ -7,7 +7,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, cast
 
 from .._exceptions import AnyshellError
-from .._types import Approved, Refused
+from .._types import Approved, Refused, exact
+from .display import folded
 
 if TYPE_CHECKING:
     from .._types import ApprovalRequest
@@ -33,16 +34,19 @@ async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -
     Args:
         approver: One that raises, gives no answer in time or answers anything else has refused.
         request: Its `display` is what people see.
-        timeout: Seconds until no answer counts as a refusal.
+        timeout: Seconds until no answer counts as a refusal, by the clock: also when the event loop, or the
+            approver itself, was busy for so long that nobody could look at it.
 
     Returns:
-        The answer. The reason of a refusal that is not the approver's own holds nothing of its exception but
+        The answer, with a reason that is text and an `always` that is true or false. The reason of a refusal that is not the approver's own holds nothing of its exception but
         the name of the type: its text may hold secrets, and goes to a model.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled. So was the approver.
     """
     question = _Question()
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
     token = _QUESTION.set(question)
     try:
         task = asyncio.ensure_future(_answer(approver, request))
@@ -56,30 +60,44 @@ async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -
         if late:
             await _give_up(task)
     if late:
-        return Refused(f"nobody answered within {timeout:g} s")
+        return _nobody(timeout)
     if task.cancelled():
         return Refused("the approver gave up without an answer")
     error = task.exception()
     if error is not None:
         return Refused(f"the approver failed ({type(error).__name__})")
-    answer = task.result()
-    if isinstance(answer, (Approved, Refused)):
-        return answer
+    answer, answered = task.result()
+    return _plain(answer) if answered <= deadline else _nobody(timeout)
+
+
+async def _answer(approver: Approver, request: ApprovalRequest) -> tuple[object, float]:
+    """What an approver says, and when."""
+    answer = cast("object", await approver(request))
+    return answer, asyncio.get_running_loop().time()
+
+
+def _nobody(timeout: float) -> Refused:
+    return Refused(f"nobody answered within {exact(timeout)} s")
+
+
+def _plain(answer: object) -> Approved | Refused:
+    """Take of an answer what its type promises; whatever it says instead is no approval of anything more."""
+    if isinstance(answer, Refused):
+        reason: object = answer.reason
+        return Refused(reason if isinstance(reason, str) else "")
+    if isinstance(answer, Approved):
+        return Approved(always=answer.always is True)
     return Refused("the approver gave no valid answer")
 
 
-async def _answer(approver: Approver, request: ApprovalRequest) -> object:
-    return cast("object", await approver(request))
-
-
-async def _give_up(task: asyncio.Task[object]) -> None:
+async def _give_up(task: asyncio.Task[tuple[object, float]]) -> None:
     """Cancel a task and wait for its end, but not for one that does not heed it."""
     task.cancel()
     task.add_done_callback(_forget)
     await asyncio.wait([task], timeout=CANCEL_BOUND)
 
 
-def _forget(task: asyncio.Task[object]) -> None:
+def _forget(task: asyncio.Task[tuple[object, float]]) -> None:
     if not task.cancelled():
         task.exception()  # marks it as seen: nobody is left to hear of it
 
@@ -110,7 +128,8 @@ async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
     The terminal is opened anew, so neither stdin nor stdout is touched. Whatever was typed before the question
     stood there is no answer to it. One question stands there at a time; where there is no terminal, or this
     program is not in its foreground, the answer is no. Never blocks the event loop, and leaves nothing behind
-    when it is cancelled.
+    when it is cancelled. Lines longer than the terminal is wide are folded, and every row that continues one begins
+    with ``  : ``.
 
     Raises:
         AnyshellError: It was called by anything but a tool that asks.
@@ -120,7 +139,7 @@ async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
 
     try:
         async with one_terminal() as terminal:
-            await terminal.write(f"\n{request.display}\n")
+            await terminal.write(f"\n{folded(request.display, terminal.columns())}\n")
             while True:
                 await terminal.write("Run this? y = yes, a = always yes to exactly this, n [REASON] = no: ")
                 answer = _parsed(await terminal.read_line())

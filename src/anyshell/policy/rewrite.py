@@ -16,17 +16,16 @@ _DECIDE_A_CD = frozenset(
     {"BASHOPTS", "BASH_ENV", "CDPATH", "ENV", "HOME", "OLDPWD", "POSIXLY_CORRECT", "PWD", "SHELLOPTS"}
 )
 
+# What is below depends on which process looks: /proc/self, /dev/fd.
+_OF_A_PROCESS = ("/proc", "/dev")
+
 
 class LeadingCd(Protocol):
     """How a command begins, as its shell's syntax tells: ``cd DIRECTORY && REST``."""
 
     @property
     def directory(self) -> str:
-        """The literal directory; what follows the ``~`` where `home` is true."""
-
-    @property
-    def home(self) -> bool:
-        """Whether it starts in the home directory."""
+        """The literal directory."""
 
     @property
     def rest(self) -> str:
@@ -39,20 +38,20 @@ async def leading_cd_into_cwd(
     parse: Callable[[str], LeadingCd | None],
     info: HostInfo,
     directory: str,
-    is_directory: Callable[[str], Awaitable[bool]],
+    can_enter: Callable[[str], Awaitable[bool]],
 ) -> Command:
     """Start a command in the directory that it goes to first, so that its approver sees where it runs.
 
-    Done only where both forms do the same: no `cwd` was given, the directory is literal and exists, nothing
-    decides otherwise what ``cd`` means. The new `cwd` is the path by which ``cd`` would name it: normalised,
-    its links not resolved.
+    Done only where both forms do the same: no `cwd` was given, the directory is literal and can be entered,
+    nothing decides otherwise what ``cd`` means. The new `cwd` is the path by which ``cd`` would name it:
+    normalised, its links not resolved. OLDPWD becomes where the command would have started, as ``cd`` sets it.
 
     Args:
         command: What was asked for.
         parse: Recognises a leading ``cd``; says ``None`` in doubt.
         info: The host's facts.
         directory: Where the command would start; absolute.
-        is_directory: Asks the host.
+        can_enter: Asks the host whether a path is a directory to which a ``cd`` would succeed.
 
     Returns:
         A new command, or the same one.
@@ -62,20 +61,24 @@ async def leading_cd_into_cwd(
     leading = parse(command.text)
     if leading is None:
         return command
-    target = _target(leading, info, directory)
-    if target is None or not await is_directory(target):
+    target = _target(leading.directory, directory)
+    if target is None or not await can_enter(target):
         return command
-    return replace(command, text=leading.rest.lstrip(" \t"), cwd=target)
+    env = {**command.env, "OLDPWD": directory}
+    return replace(command, text=leading.rest.lstrip(" \t"), cwd=target, env=env)
 
 
-def _target(leading: LeadingCd, info: HostInfo, directory: str) -> str | None:
+def _target(path: str, base: str) -> str | None:
     """The path by which ``cd`` names where it goes: ``..`` takes a name off, whatever that name links to."""
-    base = info.home if leading.home else directory
-    path = posixpath.join(base, leading.directory.lstrip("/") if leading.home else leading.directory)
-    if posixpath.normpath(base) != base or path.startswith("//"):
+    joined = posixpath.join(base, path)
+    if posixpath.normpath(base) != base or joined.startswith("//"):
         return None
     # After a name, ".." would need that name to exist; at the start it takes off what is known to.
-    names = leading.directory.split("/")
-    while not leading.home and names[:1] == [".."]:
+    names = path.split("/")
+    while names[:1] == [".."]:
         names.pop(0)
-    return None if ".." in names else posixpath.normpath(path)
+    target = posixpath.normpath(joined)
+    below = target.lower()  # some systems take either case
+    if ".." in names or any(f"{below}/".startswith(f"{top}/") for top in _OF_A_PROCESS):
+        return None
+    return target

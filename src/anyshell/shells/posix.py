@@ -39,8 +39,8 @@ _RESERVED = frozenset(
     | {"end", "foreach", "nocorrect", "repeat"}
 )
 
-_UNSET = frozenset({"BASH_ENV", "ENV", "CDPATH"})
-"""What would change what a text means: files that a shell reads first, and where a plain ``cd`` goes."""
+_UNSET = frozenset({"BASH_ENV", "ENV", "CDPATH", "OLDPWD"})
+"""What would change what a text means: files that a shell reads first, and where ``cd DIR`` and ``cd -`` go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ class Shell:
         read: An expression that gives the content of the file named by ``ANYSHELL_SCRIPT``.
         close: What closes that file when its path is ``/dev/fd/N``; empty when the shell cannot.
         unset: Variables that must not reach the shell unless the caller sets them.
+        believes_oldpwd: The version from which on the shell takes OLDPWD from its environment, so that starting
+            it elsewhere is like a ``cd``; ``None`` when none does. Empty for every version.
     """
 
     kind: ShellKind
@@ -82,6 +84,7 @@ class Shell:
     read: str
     close: str
     unset: frozenset[str] = _UNSET
+    believes_oldpwd: tuple[int, ...] | None = None
 
     def quote(self, text: str) -> str:
         """Make any text one word of a command line, taken literally."""
@@ -107,6 +110,13 @@ class Shell:
         if _size(text) <= LONGEST_ARGUMENT:
             return Launch((info.path, *self.options, "-c", "--", text, self.kind))
         return Launch((info.path, *self.options, "-c", "--", self._reader(), self.kind), text + _END)
+
+    def starts_as_if_by_cd(self, info: ShellInfo) -> bool:
+        """Whether the shell, given PWD and OLDPWD, is as it would be after a ``cd`` from the one to the other."""
+        if self.believes_oldpwd is None:
+            return False
+        version = tuple(map(int, re.findall(r"\d+", info.version)))
+        return version >= self.believes_oldpwd
 
     def candidate(self, path: str) -> ShellCandidate:
         """Make the probe for one path."""
@@ -147,6 +157,7 @@ BASH = Shell(
     read='$(<"$ANYSHELL_SCRIPT")',
     # A number before "<" must stand there literally, hence the eval; bash 3.2 of macOS has no {NAME}<&-.
     close='case $ANYSHELL_SCRIPT in /dev/fd/*) eval "exec ${ANYSHELL_SCRIPT##*/}<&-";; esac; ',
+    believes_oldpwd=(4, 4),  # CHANGES, "between bash-4.4-alpha and bash-4.3-release"; 3.2 of macOS drops it
 )
 
 ZSH = Shell(
@@ -163,6 +174,8 @@ ZSH = Shell(
         "case $ANYSHELL_SCRIPT in "
         "/dev/fd/*) ANYSHELL_SCRIPT=${ANYSHELL_SCRIPT##*/}; exec {ANYSHELL_SCRIPT}<&-;; esac; "
     ),
+    # It sets OLDPWD to PWD when it starts, whatever it was given.
+    believes_oldpwd=None,
 )
 
 SH = Shell(
@@ -177,4 +190,6 @@ SH = Shell(
     # POSIX promises nothing above descriptor 9, and dash takes a larger number for the name of a program. The
     # file stays open, read-only and unknown to the command.
     close="",
+    # dash and busybox do; what else it is cannot be asked. syntax.py leaves the few who would notice alone.
+    believes_oldpwd=(),
 )

@@ -18,13 +18,11 @@ class LeadingCd:
     """A command of the form ``cd DIRECTORY && REST``.
 
     Attributes:
-        directory: The literal directory, without its quotes, and without the ``~`` where `home` is true.
-        home: Whether the directory began with a ``~`` that stands for the home directory.
+        directory: The literal directory, without its quotes.
         rest: Everything after the ``&&``, unchanged.
     """
 
     directory: str
-    home: bool
     rest: str
 
 
@@ -43,29 +41,35 @@ _PIECES = re.compile(
 _LEADING_CD = re.compile(
     r"""
     [ \t]* cd [ \t]+
-    (?P<home> ~ (?= / | [ \t] | && ) )?
-    (?P<word> (?: [\w@%+:,./-]++ | '[^'\n]*+' | "[^"$`\\!\n]*+" | \\[^\n] )*+ )
+    (?P<word> (?: [\w@%+:,./-]++ | '[^'\n]*+' | "[^"$`\\!\n]*+" | \\[^\n] )++ )
     [ \t]* &&
     """,
     re.VERBOSE,
 )
 
-# A rest could tell that it did not come after a cd: by the previous directory, by the last argument of the
-# command before, or by listing variables, of which cd sets one (OLDPWD). These words need not be commands.
+# A rest could tell that it did not come after a cd: by the last argument or the status of the command before, by
+# the text that the shell was given, as the shell itself or the list of processes has it, and by listing the
+# shell's variables. Where the shell is one that may not have taken OLDPWD, also by the previous directory. These
+# words need not be what they look like.
 _TELLS_APART = re.compile(
     r"""
-    OLDPWD | ~- | \$_(?!\w) | \$\{_\} | \bcd\s+[^\w/.~]
-  | \b (?: env | printenv | export | declare | typeset | set ) \b
+    \$\{?[!\#]?_ | pipestatus | execution_string | bash_command | /proc\b
+  | OLDPWD | ~- | \bcd\s+[^\w/.~]
+  | \b (?: declare | typeset | local | set | ps | pgrep | pkill ) \b
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.IGNORECASE,
 )
 
 
 def leading_cd(text: str) -> LeadingCd | None:
     """Take a leading ``cd DIRECTORY &&`` off a command, if the rest means the same when started there.
 
-    That is so when the directory is literal and exists, which the caller finds out, and when the rest is one
-    list of ``&&`` and ``|``: in ``cd a && b & c`` the ``c`` does not run in ``a``.
+    That is so when the directory is literal and can be entered, which the caller finds out, and when the rest is
+    one list of ``&&`` and ``|``: in ``cd a && b & c`` the ``c`` does not run in ``a``. A ``~`` is not literal: it
+    stands for what HOME is when the shell starts.
+
+    What cannot be known is whether the host's variables bring a function named ``cd`` (bash alone has these), or
+    options that make ``cd`` resolve links (SHELLOPTS).
 
     Returns:
         ``None`` for every other command, and in every case of doubt.
@@ -75,11 +79,11 @@ def leading_cd(text: str) -> LeadingCd | None:
         return None
     directory = _unquoted(match["word"])
     rest = text[match.end() :]
-    if directory.startswith(("-", "+")) or not (directory or match["home"]):
+    if directory.startswith(("-", "+")) or not directory:
         return None
     if _TELLS_APART.search(rest) or not _is_one_list(rest):
         return None
-    return LeadingCd(directory, match["home"] is not None, rest)
+    return LeadingCd(directory, rest)
 
 
 def _unquoted(word: str) -> str:

@@ -6,6 +6,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._descriptions import one_line
+from .._types import exact
 from .params import ShellParams
 
 if TYPE_CHECKING:
@@ -13,8 +15,10 @@ if TYPE_CHECKING:
 
 Format = Literal["openai", "anthropic", "mcp"]
 
-_OTHER_DIRECTORY = " Give this rather than beginning with a cd."
-_GUARDED = " Variables that keep programs from waiting for a person cannot be set."
+_GUARDED = (
+    " Those for pagers, editors and prompts (PAGER, EDITOR, GIT_ASKPASS, DEBIAN_FRONTEND and the like) cannot be "
+    "set, since nobody could answer what they start."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +64,18 @@ _ANNOTATIONS = {
 }
 
 
-def schema(limits: ToolLimits, *, guarded: bool) -> dict[str, Any]:
+def schema(limits: ToolLimits, *, directory: str, guarded: bool) -> dict[str, Any]:
     """Build the JSON schema of the parameters.
 
     Args:
         limits: Those in force.
+        directory: Where commands run that do not say otherwise.
         guarded: Whether hang guards win over variables of the same name.
 
     Returns:
-        A schema without references, titles or unions. That every optional parameter may be ``null`` is left
-        out: it is accepted, since some models cannot leave a parameter out, and not worth telling.
+        A schema without references, titles, unions or ``propertyNames``, all of which some interface rejects.
+        That every optional parameter may be ``null`` is left out on purpose: it is accepted, since some models
+        cannot leave a parameter out, and not worth telling.
     """
     properties = {name: _plain(told) for name, told in ShellParams.model_json_schema()["properties"].items()}
     properties["timeout"] |= {
@@ -77,7 +83,11 @@ def schema(limits: ToolLimits, *, guarded: bool) -> dict[str, Any]:
         "minimum": _number(limits.min_timeout),
         "maximum": _number(limits.max_timeout),
     }
-    properties["cwd"]["description"] += _OTHER_DIRECTORY
+    properties["command"]["minLength"] = 1
+    properties["timeout"]["description"] += f" Without it: {exact(limits.default_timeout)} seconds."
+    properties["cwd"]["description"] += (
+        f" Relative paths start at {one_line(directory)}. Without cwd, the command runs there."
+    )
     if guarded:
         properties["env"]["description"] += _GUARDED
     return {

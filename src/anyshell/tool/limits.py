@@ -61,5 +61,5 @@ class ToolLimits:
         if not self.min_timeout <= self.default_timeout <= self.max_timeout:
             raise ValueError(
                 f"min_timeout, default_timeout and max_timeout must be in this order, not "
-                f"{self.min_timeout:g}, {self.default_timeout:g}, {self.max_timeout:g}"
+                f"{self.min_timeout!r}, {self.default_timeout!r}, {self.max_timeout!r}"
             )

@@ -21,7 +21,7 @@ class _Frozen(BaseModel):
 
 
 class DisplayBlock(_Frozen):
-    """A piece of what a person is shown. Its text is safe to print.
+    """A piece of what a person is shown. Its text is safe to print: what a screen might obey is an escape in it.
 
     Attributes:
         type: ``command``, ``output`` or ``notice``.
@@ -122,7 +122,7 @@ class ShellDetails(_Frozen):
         truncation: How much of the output is shown; ``None`` when all of it is.
         artifact: The whole of a truncated output; ``None`` when there is none, or it could not be kept.
         left_behind: Processes that outlived the command.
-        update_error: The type of what `on_update` raised, after which it was not called again.
+        update_error: The type of what `on_update` raised, whatever it was, after which it was not called again.
     """
 
     status: CallStatus
@@ -145,7 +145,9 @@ class ShellResult(_Frozen):
         is_error: Whether the command did anything but exit with 0.
         output: What it printed, cleaned and bounded, with one truncation marker at most; may be empty.
         message: What happened and what to do next, on one line.
-        text: Exactly what to send to a model: the output, then the message, a sentence of it a line.
+        text: Exactly what to send to a model: the output, but for its last line feed; an empty line; and a last
+            paragraph, which no program can have written, of the message's sentences, each on a line of its own
+            that begins with ``[anyshell]``.
         display: What to show to a person.
         details: The facts, for a program.
     """

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import anyio
 
-from .. import _descriptions, policy
+from .. import _descriptions, policy, shells
 from .._exceptions import AnyshellError
 from .._types import ApprovalRequest, Approved, Output, Refused
-from .._variables import HANG_GUARDS
+from .._variables import NOT_FOR_MODELS
 from ..shells.syntax import leading_cd
 from . import words
 from .definition import ToolDefinition, schema
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .._environment import Environment
-    from .._types import Artifact, Command, Outcome
+    from .._types import Command, Outcome
     from ..abc import Approver
 
 REMEMBERED = 1000
@@ -75,8 +76,9 @@ class ShellTool:
                 limits=env.limits,
                 timeout=self._limits.default_timeout,
                 max_timeout=self._limits.max_timeout,
+                kept=env.artifacts is not None,
             ),
-            parameters=schema(self._limits, guarded=not env.interactive),
+            parameters=schema(self._limits, directory=env.directory, guarded=not env.interactive),
         )
 
     async def __call__(
@@ -87,8 +89,9 @@ class ShellTool:
         Args:
             params: As the model gave them, unchecked.
             on_update: Is given the end of the output so far while the command runs, cleaned and bounded, at
-                intervals. Never delays the command; once it has raised, it is not called again. Is not called
-                at all if the environment was not entered.
+                intervals. An async one never delays the command; one that is not async and blocks holds up
+                the event loop, and so the command's deadline. Once it has raised, it is not called again, and
+                never after the call. Is not called at all if the environment was not entered.
 
         Returns:
             What came of it. Wrong parameters, a refusal, a failure and a timeout are results.
@@ -113,7 +116,7 @@ class ShellTool:
     async def _prepared(self, call: Call) -> _Run:
         """Settle what is going to run, exactly."""
         env, command = self._env, call.command
-        dropped = [] if env.interactive else sorted(HANG_GUARDS & command.env.keys())
+        dropped = [] if env.interactive else sorted(NOT_FOR_MODELS & command.env.keys())
         if dropped:
             kept = {name: value for name, value in command.env.items() if name not in dropped}
             command = replace(command, env=kept)
@@ -125,6 +128,7 @@ class ShellTool:
             directory=env.info.resolve(command.cwd, env.directory),
             env=tuple(sorted(command.env.items())),
             stdin=call.stdin,
+            timeout=call.timeout,
             original=None if command is original else original.text,
             description=call.label,
         )
@@ -136,18 +140,22 @@ class ShellTool:
         return _Run(call, replace(request, display=policy.display(request)), tuple(notices))
 
     async def _rewritten(self, command: Command) -> Command:
+        env = self._env
+        if not shells.SHELLS[env.shell.kind].starts_as_if_by_cd(env.shell):
+            return command
         return await policy.leading_cd_into_cwd(
             command,
             parse=leading_cd,
-            info=self._env.info,
-            directory=self._env.directory,
-            is_directory=self._is_directory,
+            info=env.info,
+            directory=env.directory,
+            can_enter=self._can_enter,
         )
 
-    async def _is_directory(self, path: str) -> bool:
+    async def _can_enter(self, path: str) -> bool:
+        """Whether a path is a directory, and one that may be entered: only then is there something below it."""
         with anyio.move_on_after(HOST_BOUND):
             try:
-                return await self._env.files.is_dir(path)
+                return await self._env.files.is_dir(posixpath.join(path, "."))
             except (OSError, AnyshellError):
                 pass  # then the command itself meets whatever is wrong
         return False
@@ -167,7 +175,7 @@ class ShellTool:
     async def _run(self, run: _Run, on_update: OnUpdate | None) -> ShellResult:
         text, how = run.request.text, self._how(run)
         if on_update is None or not self._env.entered:
-            return await self._finished(run, await self._env.run(text, **how))
+            return self._finished(run, await self._env.run(text, **how))
         interval, limit = self._limits.update_interval, self._limits.update_bytes
         async with (
             Updates(on_update, interval=interval, limit=limit) as updates,
@@ -175,7 +183,7 @@ class ShellTool:
         ):
             async for event in events:
                 updates.feed(event.data)
-        return await self._finished(run, events.outcome, updates.error)
+        return self._finished(run, events.outcome, updates.error)
 
     def _how(self, run: _Run) -> _How:
         """What was approved, and nothing else."""
@@ -184,18 +192,21 @@ class ShellTool:
             "cwd": request.directory,
             "env": dict(request.env),
             "stdin": request.stdin,
-            "timeout": run.call.timeout,
+            "timeout": request.timeout,
             "grace": self._limits.grace,
             "left_behind": "stop",
         }
 
-    async def _finished(
-        self, run: _Run, outcome: Outcome, update_error: Exception | None = None
+    def _finished(
+        self, run: _Run, outcome: Outcome, update_error: BaseException | None = None
     ) -> ShellResult:
-        env, output = self._env, outcome.output
-        said = [words.ending(outcome, timeout=run.call.timeout, limits=self._limits, os=env.os), *run.notices]
+        env, output, call = self._env, outcome.output, run.call
+        ending = words.ending(
+            outcome, timeout=call.timeout, limits=self._limits, os=env.os, command=run.request.text
+        )
+        said = [ending, *run.notices]
         if output.truncated:
-            readable = output.artifact is not None and await self._is_on_host(output.artifact)
+            readable = env.info.is_this_machine
             said.append(words.truncated(output, max_line=env.limits.max_line, readable=readable))
         said += words.left_behind(outcome.left_behind)
         exit_code = outcome.exit_code
@@ -215,21 +226,12 @@ class ShellTool:
         is_error = outcome.status != "exited" or exit_code != 0
         return run.result(details, said, output=output, is_error=is_error)
 
-    async def _is_on_host(self, artifact: Artifact) -> bool:
-        """Whether commands can read an artifact: the host may be another machine than this one."""
-        with anyio.move_on_after(HOST_BOUND):
-            try:
-                return (await self._env.files.stat(str(artifact.path))).size == artifact.size
-            except (OSError, AnyshellError):
-                pass
-        return False
-
 
 class _How(TypedDict):
     cwd: str
     env: dict[str, str]
     stdin: bytes | None
-    timeout: float
+    timeout: float | None
     grace: float
     left_behind: Literal["stop"]
 
@@ -283,38 +285,45 @@ def _result(
     printed = "" if output is None else output.text
     display = [*before]
     if printed:
-        display.append(DisplayBlock(type="output", text=printed))
+        display.append(DisplayBlock(type="output", text=policy.printable(printed)))
     display += (DisplayBlock(type="notice", text=sentence) for sentence in said)
     if details.update_error is not None:
         display.append(
             DisplayBlock(type="notice", text=f"Updates ended early: on_update raised {details.update_error}.")
         )
-    sentences = "\n".join(said)
     return ShellResult(
         is_error=is_error,
         output=printed,
         message=" ".join(said),
-        text=sentences if output is None else f"{_readable(output)}\n\n{sentences}",
+        text=_text(output, said),
         display=tuple(display),
         details=details,
     )
 
 
-def _readable(output: Output) -> str:
+def _text(output: Output | None, said: list[str]) -> str:
+    """What was printed, but for its last line feed, an empty line, and what we say."""
+    if output is None:
+        return words.said_by_us(said)
+    printed = output.text.removesuffix("\n")
     if output.total_bytes == 0:
-        return words.NO_OUTPUT
-    return output.text.rstrip("\n") if output.text.strip() else words.INVISIBLE_OUTPUT
+        said = [words.NO_OUTPUT, *said]
+    elif not output.text.strip():
+        said = [words.INVISIBLE_OUTPUT, *said]
+    return f"{printed}\n\n{words.said_by_us(said)}" if printed else words.said_by_us(said)
 
 
 def _key(request: ApprovalRequest) -> bytes:
     """A digest of all that decides what a request does: a set of whole requests could be of any size."""
-    decides = (
-        request.text,
-        request.shell,
-        request.host,
-        request.directory,
-        request.env,
-        request.stdin,
-        request.original,
-    )
-    return hashlib.sha256(repr(decides).encode(errors="surrogatepass")).digest()
+    shell, timeout = request.shell, request.timeout
+    digest = hashlib.sha256()
+    for part in (
+        *(shell.kind, shell.path, shell.version, request.host, request.directory),
+        *(None if timeout is None else repr(timeout), request.original, request.text, request.stdin),
+        *(text for variable in request.env for text in variable),
+    ):
+        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part
+        # With its length before it, no part can pass for another, or for two.
+        digest.update(b"none;" if data is None else b"%d;" % len(data))
+        digest.update(data or b"")
+    return digest.digest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -47,8 +48,22 @@ _NUMBERS: Mapping[OperatingSystem, Mapping[str, int]] = MappingProxyType(
 )
 
 
+# Real-time signals, as bash and glibc name and number them; musl, which keeps one more to itself, begins at 35. A
+# backend may also say a number, as in SIG42, where its system has no name.
+_FIRST_REAL_TIME = 34
+_LAST_REAL_TIME = 64
+_REAL_TIME = re.compile(r"SIGRT(?:MIN(?:\+(\d{1,2}))?|MAX(?:-(\d{1,2}))?)")
+_BY_NUMBER = re.compile(r"SIG(\d{1,2})")
+
+
 def number_of(signal: str, os: OperatingSystem) -> int | None:
     """The number of a signal, or ``None`` when its name is none that ends programs there."""
+    if numbered := _BY_NUMBER.fullmatch(signal):
+        return int(numbered[1])
+    if os == "linux" and (real_time := _REAL_TIME.fullmatch(signal)):
+        after, before = (int(count or 0) for count in real_time.groups())
+        number = _LAST_REAL_TIME - before if "MAX" in signal else _FIRST_REAL_TIME + after
+        return number if _FIRST_REAL_TIME <= number <= _LAST_REAL_TIME else None
     return _NUMBERS[os].get(signal)
 
 

@@ -26,17 +26,19 @@ _CANCEL_BOUND = 1.0
 class Updates:
     """Calls somebody with the tail of an output, never more often than agreed, in a task of its own.
 
-    While they are busy, output goes on: they next hear the tail as it is then. When they raise, they are not
-    called again; when the command ends, they are not waited for.
+    While they are busy, output goes on: they next hear the tail as it is then. When they raise, whatever it is,
+    they are not called again; when the command ends, they are cancelled, and never called again either.
 
     Args:
-        on_update: Called in the event loop; one that blocks it blocks everything.
+        on_update: Called in the event loop. One that is not async and blocks holds up everything else there, the
+            command's deadline too.
         interval: Seconds between the end of one call and the next, at least.
         limit: Bytes of a tail in UTF-8, at most.
     """
 
     def __init__(self, on_update: OnUpdate, *, interval: float, limit: int) -> None:
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
+        self._closed = False
         self._on_update = on_update
         self._interval = interval
         self._limit = limit
@@ -52,6 +54,7 @@ class Updates:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._task is not None
+        self._closed = True
         self._task.cancel()
         await asyncio.wait([self._task], timeout=_CANCEL_BOUND)
 
@@ -62,17 +65,20 @@ class Updates:
         self._news.set()
 
     async def _run(self) -> None:
-        while True:
+        # Somebody may catch our cancellation: the flag, not the exception, says that it is over.
+        while not self._closed:
             await self._news.wait()
             self._news.clear()
             try:
                 answer = self._on_update(self._tail())
                 if inspect.isawaitable(answer):
                     await answer
-            except Exception as error:  # noqa: BLE001 - whatever goes wrong there, the command goes on
-                self.error = error
+            except BaseException as error:  # noqa: BLE001 - whatever goes wrong there, the command goes on
+                if not self._closed:
+                    self.error = error
                 return
-            await asyncio.sleep(self._interval)
+            if not self._closed:
+                await asyncio.sleep(self._interval)
 
     def _tail(self) -> str:
         decoder = LineDecoder()

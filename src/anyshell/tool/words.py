@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from .._types import exact
 from ..policy import visible
 from .signals import number_of, signal_of
 
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from .._types import Artifact, OperatingSystem, Outcome, Output, ProcessInfo
     from .limits import ToolLimits
 
+OURS = "[anyshell]"
+"""Begins every line of a result's text that no program has printed. They are its last paragraph."""
+
 NO_OUTPUT = "(no output)"
 INVISIBLE_OUTPUT = "(nothing visible: only blank lines or control characters)"
 
@@ -21,10 +26,20 @@ _NAMED = 10
 
 _LONGEST_REASON = 1000
 
+# SIGKILL at the end of one's own `timeout -k`, or 124 of `timeout` itself, is no news of this tool or of the host.
+_TIMEOUT = re.compile(r"\btimeout\b")
+
 _CRASHES = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"})
 
 
-def ending(outcome: Outcome, *, timeout: float, limits: ToolLimits, os: OperatingSystem) -> str:
+def said_by_us(sentences: Sequence[str]) -> str:
+    """Make the paragraph in which nothing but what we say stands."""
+    return "\n".join(f"{OURS} {sentence}" for sentence in sentences)
+
+
+def ending(
+    outcome: Outcome, *, timeout: float, limits: ToolLimits, os: OperatingSystem, command: str = ""
+) -> str:
     """Say how a command ended.
 
     Args:
@@ -32,10 +47,11 @@ def ending(outcome: Outcome, *, timeout: float, limits: ToolLimits, os: Operatin
         timeout: Seconds that it had.
         limits: Those in force.
         os: The host's system, which numbers its signals.
+        command: What ran: the same code means another thing when the command asked for it.
     """
     match outcome.status:
         case "exited":
-            return _exited(outcome, os)
+            return _exited(outcome, os, command)
         case "timed_out":
             return _timed_out(outcome, timeout, limits)
         case "cancelled":
@@ -44,51 +60,65 @@ def ending(outcome: Outcome, *, timeout: float, limits: ToolLimits, os: Operatin
             return "How it ended is not known: the host went away, or its end could not be confirmed. Look whether it still runs before running it again."
 
 
-def _exited(outcome: Outcome, os: OperatingSystem) -> str:
+def _exited(outcome: Outcome, os: OperatingSystem, command: str) -> str:
     if outcome.signal is not None:
-        return f"Ended by {outcome.signal}{_code(number_of(outcome.signal, os))}. {_signal_advice(outcome.signal)}"
+        number = _code(number_of(outcome.signal, os))
+        return f"Ended by {outcome.signal}{number}. {_signal_advice(outcome.signal, command)}"
     code = outcome.exit_code
     if code is None:
         return "Ended, but its exit code could not be learnt. Judge by its output whether it worked."
-    return f"Exit code {code}.{_exit_advice(code, outcome.output, os)}"
+    return f"Exit code {code}.{_exit_advice(code, outcome.output, os, command)}"
 
 
 def _code(number: int | None) -> str:
     return "" if number is None else f" (exit code {128 + number})"
 
 
-def _signal_advice(signal: str) -> str:
+def _signal_advice(signal: str, command: str) -> str:
     if signal in _CRASHES:
         return "The program crashed: change its input or its arguments before running it again."
+    if signal == "SIGPIPE":
+        return "What read its output had stopped reading: that is normal when only the beginning was wanted."
+    if signal == "SIGKILL" and _TIMEOUT.search(command):
+        return "The command's own timeout may have sent that; if not, the host may be short of memory."
     if signal == "SIGKILL":
-        return "This tool did not send that: the host may be short of memory, so try with less work at once."
-    return "This tool did not send that: find out what did before running it again."
+        return "This tool did not send that. If the command did not either, the host may be short of memory: try with less work at once."
+    return "This tool did not send that. If the command did not either, find out what did before running it again."
 
 
-def _exit_advice(code: int, output: Output, os: OperatingSystem) -> str:
+def _exit_advice(code: int, output: Output, os: OperatingSystem, command: str) -> str:
     if code == 0:
         return ""
+    printed = output.total_bytes > 0
+    if code == 124 and _TIMEOUT.search(command):
+        return " A timeout of the command's own gives this code when its time is over: give it more, or less to do."
     if code == 126:
-        return (
-            " A shell gives this code for a program that it found but could not run: check its permissions."
-        )
+        why = "permissions, a directory, a wrong format, too many arguments"
+        said = f"the output should say why ({why})" if printed else f"find out why ({why})"
+        return f" A shell gives this code for a program that it found but could not run: {said}."
     if code == 127:
-        return " A shell gives this code for a program that it did not find: check its name, or use another."
+        return " A shell gives this code when a program, or the interpreter that its first line names, was not found: check the name, or use another."
     if code > 128 and (signal := signal_of(code - 128, os)) is not None:
-        return f" A shell gives this code when {signal} ended a program. {_signal_advice(signal)}"
-    if output.total_bytes:
-        return " The output should say why; change something before running it again."
+        return f" A shell gives this code when {signal} ended a program. {_signal_advice(signal, command)}"
+    why = (
+        "the output should say why; change something before running it again."
+        if printed
+        else "nothing says why; let it print more, or run its parts one by one."
+    )
     if code == 1:
-        return " That may be an answer rather than a failure: some programs say no, or nothing found, in this way."
-    return " It does not say why: let it print more, or run its parts one by one."
+        some = "Some programs" if os == "windows" else "Some programs, such as grep, diff and test,"
+        return f" {some} say no in this way. If it is a failure, {why}"
+    return f" If it is a failure, {why}"
 
 
 def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits) -> str:
     if not outcome.started:
-        return f"Not started: {timeout:g} s had passed before the host came to it. Nothing ran; try again, with a longer timeout if the host is slow."
-    said = f"Stopped after {timeout:g} s, with everything that it started; its output so far is kept."
+        return f"Not started: {exact(timeout)} s had passed before the host came to it. Nothing ran; try again, with a longer timeout if the host is slow."
+    said = f"Stopped after {exact(timeout)} s, with everything that it started; its output so far is kept."
     if timeout < limits.max_timeout:
-        said += f" If it needs longer, give a timeout of up to {limits.max_timeout:g} s, or split the work."
+        said += (
+            f" If it needs longer, give a timeout of up to {exact(limits.max_timeout)} s, or split the work."
+        )
     else:
         said += " That was the longest timeout there is: split the work into shorter commands."
     return said + " If it waited for an answer, none will come: say everything in options or in stdin."
@@ -96,7 +126,11 @@ def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits) -> str:
 
 def clamped(requested: float, timeout: float, limits: ToolLimits) -> str:
     """Say that another timeout was used."""
-    return f"The timeout was {timeout:g} s, not {requested:g} s: ask for {limits.min_timeout:g} to {limits.max_timeout:g} s."
+    asked = f"{exact(requested)} s"
+    if not asked.isascii():  # too long to be shown whole, and perhaps too long for the float that it became
+        asked = "the number that was given"
+    least, most = exact(limits.min_timeout), exact(limits.max_timeout)
+    return f"The timeout was {exact(timeout)} s, not {asked}: ask for {least} to {most} s."
 
 
 def guarded(names: Sequence[str]) -> str:
@@ -113,7 +147,7 @@ def truncated(output: Output, *, max_line: int, readable: bool) -> str:
     Args:
         output: It leaves something out.
         max_line: Characters of a line that are shown.
-        readable: Whether the artifact is a file of the host that commands run on.
+        readable: Whether commands can read the file of the artifact.
     """
     said = (
         f"Shown are {output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes and "
@@ -135,7 +169,7 @@ def _rest(output: Output, artifact: Artifact | None, *, readable: bool) -> str:
     )
     if readable:
         return f"{whole} is in {visible(str(artifact.path))}: search that file, or read parts of it, instead of running the command again."
-    return f"{whole} is kept as artifact {artifact.id}, not on this host: if you need more of it, {again}"
+    return f"{whole} is kept for people, as artifact {artifact.id}, where commands cannot read it: if you need more of it, {again}"
 
 
 def left_behind(processes: Sequence[ProcessInfo]) -> Iterator[str]:
@@ -144,8 +178,8 @@ def left_behind(processes: Sequence[ProcessInfo]) -> Iterator[str]:
     alive = [process for process in processes if process.alive]
     if stopped:
         yield (
-            f"Still running in the background at its end, and stopped: {_named(stopped)}. Nothing outlives its "
-            "call here: wait for it, or use it, within one call."
+            f"Still running in the background at its end, and stopped: {_named(stopped)}. What has not made itself "
+            "a daemon is stopped when its call ends: wait for it, or use it, within one call."
         )
     if alive:
         yield f"Could not be stopped, and still runs: {_named(alive)}. Tell the user, or find out what holds it."
@@ -160,7 +194,10 @@ def _named(processes: Sequence[ProcessInfo]) -> str:
 
 def refused(reason: str) -> str:
     """Say that the command was rejected."""
-    reason = visible(" ".join(reason.split()))[:_LONGEST_REASON].rstrip(".") or "no reason was given"
+    reason = visible(" ".join(reason[: 2 * _LONGEST_REASON].split()))
+    if len(reason) > _LONGEST_REASON:
+        reason = f"{reason[:_LONGEST_REASON]}…"
+    reason = reason.rstrip(".") or "no reason was given"
     return (
         f"Rejected, and not run: {reason}. Do not try to do the same in another way; go on without it, or ask "
         "what is wanted instead."

@@ -70,6 +70,9 @@ class DescendantTree:
         except (psutil.Error, OSError):
             pass  # gone meanwhile, or of another user: survivors() goes on naming it
 
+    def chase(self) -> None:
+        """Nothing tells the newest processes here."""
+
     def close(self) -> None:
         """Stop writing down."""
         self._recording.cancel()

@@ -30,9 +30,22 @@ GATHER_SECONDS = 0.002
 """How long a look at all processes waits for others who want one."""
 
 
+CATCH_UPS = 20
+"""How often a look at all processes goes after those that came meanwhile."""
+
+NEWEST = 64
+"""How many of the newest pids are looked at when somebody forks all the time."""
+
+CHASE_SECONDS = 0.02
+"""How long one chase of who forks and exits all the time may block the loop; the kill is repeated anyway."""
+
+CHASE_MISSES = 3
+"""Looks at the newest processes in a row without a hit, after which a chase is over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What ``/proc/PID/stat`` says of a process (proc(5))."""
+    """What ``/proc/PID/stat`` says of a process (proc(5)), and its tag, 0 if that cannot be read."""
 
     pid: int
     name: str
@@ -41,6 +54,7 @@ class Stat:
     group: int
     session: int
     started: int
+    tag: int
 
     @property
     def alive(self) -> bool:
@@ -77,12 +91,21 @@ class Census:
         await asyncio.sleep(GATHER_SECONDS)
         self._waiting = None  # whoever asks from now on may have changed what this look will miss
         found: list[Stat] = []
+        newest = self.reserve.spending(_newest_pid)
         pids = self.reserve.spending(_pids)
         while pids:
             batch = [pids.pop() for _ in range(min(len(pids), PROCESSES_PER_TURN))]
-            stats = self.reserve.spending(partial(_read_stats, batch))
-            found += [stat for stat in stats if stat is not None and stat.alive]
+            found += self.reserve.spending(partial(_read_living, batch))
             await asyncio.sleep(0)
+        # Who forks and exits all the time is gone before it is looked at, and its child was not listed. So look at
+        # the newest until there are no newer ones, which takes microseconds.
+        for _ in range(CATCH_UPS):
+            before, newest = newest, self.reserve.spending(_newest_pid)
+            if newest == before:
+                break
+            found += self.reserve.spending(
+                partial(_read_living, range(max(before + 1, newest - NEWEST), newest + 1))
+            )
         return found
 
 
@@ -127,9 +150,8 @@ class LinuxTree:
     def _is_member(self, stat: Stat) -> bool:
         if self.leader in (stat.pid, stat.group, stat.session) or self._known.get(stat.pid) == stat.started:
             return True
-        with suppress(OSError):  # gone, or another user's
-            if self.tag and resource.prlimit(stat.pid, RLIMIT_LOCKS)[0] == self.tag:
-                return True
+        if self.tag and stat.tag == self.tag:
+            return True
         return has_mark(stat.pid, self.mark) or _holds(stat.pid, self.life)
 
     def signal(self, member: ProcessInfo, number: int) -> None:
@@ -148,6 +170,30 @@ class LinuxTree:
                     os.kill(member.pid, number)
                 else:
                     signal.pidfd_send_signal(pidfd, number)
+
+    def chase(self) -> None:
+        """Kill what forks and exits faster than a look at all processes takes: the newest, as soon as they come.
+
+        A chain of processes ends when its last link is killed before it has forked the next. Blocks for
+        `CHASE_SECONDS` at most, and for microseconds where there is nobody to chase.
+        """
+        if not self.tag:
+            return
+        give_up = time.monotonic() + CHASE_SECONDS
+        missed = 0
+        while missed < CHASE_MISSES and time.monotonic() < give_up:
+            newest = self.census.reserve.spending(_newest_pid)
+            hits = [pid for pid in range(newest, max(newest - NEWEST, 1), -1) if _read_tag(pid) == self.tag]
+            for pid in hits:
+                self.census.reserve.spending(partial(self._kill_tagged, pid))
+            missed = 0 if hits else missed + 1
+
+    def _kill_tagged(self, pid: int) -> None:
+        with _pidfd(pid) as pidfd:
+            # Asked again now that the pidfd is held: it is the process that the tag is read from, or a dead one.
+            if pidfd is not None and _read_tag(pid) == self.tag:
+                with suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -196,11 +242,18 @@ def read_stat(pid: int) -> Stat | None:
         return None
     name = head.partition(b"(")[2].decode("utf-8", "replace")
     parent, group, session = map(int, fields[1:4])
-    return Stat(pid, name, fields[0], parent, group, session, started=int(fields[19]))
+    return Stat(pid, name, fields[0], parent, group, session, started=int(fields[19]), tag=_read_tag(pid))
 
 
-def _read_stats(pids: Iterable[int]) -> list[Stat | None]:
-    return [read_stat(pid) for pid in pids]
+def _read_tag(pid: int) -> int:
+    try:
+        return resource.prlimit(pid, RLIMIT_LOCKS)[0]
+    except OSError:  # gone, or another user's
+        return 0
+
+
+def _read_living(pids: Iterable[int]) -> list[Stat]:
+    return [stat for pid in pids if (stat := read_stat(pid)) is not None and stat.alive]
 
 
 def has_mark(pid: int, mark: bytes) -> bool:
@@ -248,6 +301,12 @@ def _pids() -> list[int]:
     """Every process but this one."""
     own = os.getpid()
     return [pid for name in os.listdir("/proc") if name.isdigit() and (pid := int(name)) != own]
+
+
+def _newest_pid() -> int:
+    """The pid that was given last (proc(5), ``/proc/loadavg``)."""
+    with open("/proc/loadavg", "rb") as file:
+        return int(file.read().split()[-1])
 
 
 def _environ(pid: int) -> bytes:

@@ -218,6 +218,8 @@ class PosixProcess:
                 self._tree.signal(member, number)
                 if number != _KILL:
                     self._tree.signal(member, _CONTINUE)
+        if number == _KILL:
+            self._tree.chase()
 
     def _signal_group(self, number: int) -> None:
         try:

@@ -54,6 +54,9 @@ class Tree(Protocol):
     def signal(self, member: ProcessInfo, number: int) -> None:
         """Signal one member, if it is still the same process. Silent when it is gone or not ours to signal."""
 
+    def chase(self) -> None:
+        """Kill who forks and exits faster than `members` can look, where that can be done."""
+
     def close(self) -> None:
         """Give back what is held."""
 
