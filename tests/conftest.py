@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -10,8 +13,10 @@ import pytest
 from anyshell import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Iterator
+
+NOBODY = 65534
+"""A user id that owns nothing."""
 
 
 @pytest.fixture
@@ -35,6 +40,21 @@ async def env(
     """An environment on every real backend. A new backend adds a parameter here."""
     async with Environment.detect(request.param, cwd=tmp_path) as environment:
         yield environment
+
+
+@pytest.fixture
+def ordinary_directory(tmp_path: Path) -> Iterator[Path]:
+    """A directory of an ordinary user's, who is who runs the test meanwhile: root may do everything."""
+    if sys.platform == "win32" or os.geteuid() != 0:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory() as path:
+        os.chown(path, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+        try:
+            yield Path(path)
+        finally:
+            os.seteuid(0)
 
 
 def missing(part: str, how: str) -> NoReturn:

@@ -8,7 +8,9 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -612,15 +614,34 @@ async def test_a_leading_cd_to_what_may_not_be_entered_is_the_shells_to_judge() 
     assert [request.text for request in approver.requests] == ["cd locked && ls", "ls"]
 
 
-async def test_a_real_directory_that_may_not_be_entered_is_left_to_the_shell(
-    env: Environment, tmp_path: Path
-) -> None:
-    posix: Any = os  # root is not on every platform
-    if os.name != "posix" or posix.geteuid() == 0:
-        pytest.skip("root may enter every directory")
-    (tmp_path / "locked").mkdir(mode=0o600)
-    result = await tool_of(env)({"command": "cd locked && pwd"})
-    assert result.details.exit_code == 1
+def test_a_real_directory_that_may_not_be_entered_is_left_to_the_shell(tmp_path: Path) -> None:
+    script = textwrap.dedent(
+        """
+        import asyncio, os, sys, tempfile, anyshell
+
+        async def call(directory):
+            async with anyshell.Environment.detect(cwd=directory) as env:
+                tool = anyshell.ShellTool(env, approver=anyshell.approve_all)
+                return (await tool({"command": "cd locked && pwd"})).details
+
+        with tempfile.TemporaryDirectory() as directory:
+            locked = os.path.join(directory, "locked")
+            os.mkdir(locked)
+            os.chmod(directory, 0o755)
+            assert asyncio.run(call(directory)).exit_code == 0  # everything is loaded now
+            os.chmod(locked, 0o600)
+            if os.geteuid() == 0:  # who may enter every directory
+                pid = os.fork()
+                if pid:
+                    sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                os.setgid(65534); os.setuid(65534)
+            details = asyncio.run(call(directory))
+            print(details.status, details.exit_code, flush=True)
+            os._exit(0)
+        """
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert result.stdout == "exited 1\n", result.stderr
 
 
 async def test_a_leading_cd_to_nowhere_is_the_shells_to_judge(env: Environment) -> None:

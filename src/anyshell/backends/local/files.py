@@ -228,7 +228,7 @@ def _replace(path: str, data: bytes, stop: threading.Event) -> None:
         old = _regular(path)
     except FileNotFoundError:
         old = None
-    if old is not None and not os.access(path, os.W_OK):
+    if old is not None and not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         # A rename asks the directory alone, and would overwrite what its owner has protected.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     target = os.path.realpath(path) if os.path.islink(path) else path

@@ -340,7 +340,7 @@ def _check_directory(path: str) -> None:
         raise InvalidCommand(f"cwd {path!r} cannot be used: {error.strerror}") from error
     if not stat.S_ISDIR(mode):
         raise InvalidCommand(f"cwd {path!r} is not a directory")
-    if not os.access(path, os.X_OK):
+    if not os.access(path, os.X_OK, effective_ids=True):
         raise InvalidCommand(f"cwd {path!r} cannot be used: Permission denied")
 
 
