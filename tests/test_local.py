@@ -14,9 +14,10 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
-from anyshell import BackendUnavailable, Environment, InvalidCommand, ShellNotFound, SpawnError
+from anyshell import AnyshellError, BackendUnavailable, Environment, InvalidCommand, ShellNotFound, SpawnError
 from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
 
@@ -177,6 +178,46 @@ async def test_a_removed_directory_is_said(tmp_path: Path) -> None:
             await env.run("true")
 
 
+def test_a_removed_current_directory_is_no_reason_to_run_elsewhere(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = textwrap.dedent(
+        """
+        import anyshell, asyncio, os
+        os.rmdir(os.getcwd())
+
+        async def main():
+            async with anyshell.Environment.detect() as env:
+                print((await env.run("pwd", cwd="/")).output.text, end="")
+                try:
+                    await env.run("echo ran in $PWD")
+                except anyshell.InvalidCommand as error:
+                    print(error)
+
+        asyncio.run(main())
+        """
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=gone)
+    assert result.stdout.startswith(f"/\ncwd '{gone}"), result.stdout + result.stderr
+    assert "No such file or directory" in result.stdout
+
+
+async def test_a_shortage_is_not_taken_for_a_missing_shell() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (held[0] + 4, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        with pytest.raises(AnyshellError, match=r"(?i)too many open files"):
+            await Environment.detect(shell="/bin/sh")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in held:
+            os.close(fd)
+
+
 async def test_orphans_are_what_a_killed_anyshell_left() -> None:
     seconds = unique_seconds()
     script = f"import anyshell; anyshell.run('sleep {seconds}')"
@@ -187,8 +228,9 @@ async def test_orphans_are_what_a_killed_anyshell_left() -> None:
             assert own
             assert not own & {process.pid for process in await env.orphans()}
             owner.kill()
-            owner.wait()
-            orphans = {process.pid for process in await env.orphans()}
+            while psutil.Process(owner.pid).status() != psutil.STATUS_ZOMBIE:
+                await asyncio.sleep(0.01)
+            orphans = {process.pid for process in await env.orphans()}  # though nobody has reaped the owner
             assert own <= orphans
     for pid in own:
         os.kill(pid, 9)

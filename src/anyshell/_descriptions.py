@@ -87,9 +87,12 @@ def load(name: str) -> str:
     # Inside the package once installed; at the top of a checkout, where an editable install leaves it. pkgutil
     # reads from a zip as importlib.resources does, whose import alone takes 7 ms.
     try:
-        data = pkgutil.get_data("anyshell", f"descriptions/{name}.md")
-    except OSError:
-        data = _from_checkout(name)
+        try:
+            data = pkgutil.get_data("anyshell", f"descriptions/{name}.md")
+        except FileNotFoundError:
+            data = _from_checkout(name)
+    except OSError as error:
+        raise AnyshellError(f"descriptions/{name}.md cannot be read: {error.strerror}") from error
     if data is None:
         raise AnyshellError(
             f"descriptions/{name}.md is missing from this installation of anyshell; install it again"
@@ -102,7 +105,7 @@ def _from_checkout(name: str) -> bytes | None:
     try:
         with open(os.path.join(top, "descriptions", f"{name}.md"), "rb") as file:
             return file.read()
-    except OSError:
+    except FileNotFoundError:
         return None
 
 

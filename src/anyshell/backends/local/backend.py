@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ assert sys.platform != "win32"
 
 import anyio
 
-from ..._exceptions import AnyshellError
+from ..._exceptions import SpawnError
 from ..._types import HostInfo, HostQuery, ShellCandidate, ShellInfo, Spawn
 from . import host
 from .files import LocalFiles
@@ -32,6 +33,9 @@ ANSWER_SECONDS = 5.0
 """How long a shell has to answer a probe."""
 
 ANSWER_BYTES = 4096
+
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+"""Why a program cannot be started now that may well be started later."""
 
 STARTUP_FILES = frozenset({"BASH_ENV", "ENV"})
 """Variables that would make a probed shell read a file first."""
@@ -89,7 +93,9 @@ class LocalBackend:
             except TimeoutError:
                 tried.append(f"{path}: no answer within {ANSWER_SECONDS:g} s")
                 continue
-            except AnyshellError as error:
+            except SpawnError as error:
+                if isinstance(error.__cause__, OSError) and error.__cause__.errno in SHORTAGES:
+                    raise  # it says nothing of the shell
                 tried.append(f"{path}: {error}")
                 continue
             if version is None:

@@ -59,11 +59,19 @@ def home() -> str:
 
 
 def directory() -> str:
-    """The process's directory at this moment; the home directory when it has been removed."""
+    """The process's directory at this moment.
+
+    One that has been removed keeps its name, which leads nowhere: commands are then refused and say why, rather
+    than run in some other place.
+    """
     try:
         return os.getcwd()
     except FileNotFoundError:
-        return home()
+        pass
+    try:
+        return os.readlink("/proc/self/cwd")
+    except OSError:
+        return os.environ.get("PWD") or os.path.join(os.sep, "removed")
 
 
 def container() -> str | None:

@@ -275,7 +275,10 @@ def owner_lives(mark: str) -> bool:
     """Whether the anyshell that gave a mark is still there: a mark names it by pid and start time."""
     pid, _, started = mark.removeprefix(MARK_PREFIX.decode()).partition("_")
     started = started.partition("_")[0]
-    return pid.isdigit() and started.isdigit() and start_time(int(pid)) == int(started)
+    if not (pid.isdigit() and started.isdigit()):
+        return False
+    stat = read_stat(int(pid))
+    return stat is not None and stat.alive and stat.started == int(started)
 
 
 def orphans() -> list[ProcessInfo]:

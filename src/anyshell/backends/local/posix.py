@@ -375,7 +375,10 @@ class _Descriptors:
         self._fds.difference_update(fds)
 
     def open(self, path: str) -> int:
-        return self.own(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        try:
+            return self.own(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            raise SpawnError(f"cannot open {path}: {_explain(error)}") from error
 
     def pipe(self) -> tuple[int, int]:
         try:
