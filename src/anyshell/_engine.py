@@ -329,7 +329,7 @@ async def _to_the_end(stop: _Stop) -> Sequence[ProcessInfo]:
     return task.result()
 
 
-async def outlast(task: asyncio.Task[T], on_cancel: Callable[[], object]) -> asyncio.CancelledError | None:
+async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> asyncio.CancelledError | None:
     """Wait until a task is done, whatever cancels us meanwhile.
 
     anyio's shield alone does not do: it holds off anyio's cancel scopes, but not a second ``Task.cancel()``.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Literal, get_args
-
-import anyio
 
 from . import _descriptions, _engine, shells
 from ._exceptions import AnyshellError, InvalidCommand
@@ -373,9 +372,13 @@ class Detection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._owned and self._backend is not None:
-            with anyio.CancelScope(shield=True):
-                await self._backend.aclose()
+        if not self._owned or self._backend is None:
+            return
+        closing = asyncio.ensure_future(self._backend.aclose())
+        cancelled = await _engine.outlast(closing, lambda: None)
+        closing.result()
+        if cancelled is not None:
+            raise cancelled
 
     async def _detect(self) -> Environment:
         backend = self._host_or_backend
