@@ -93,7 +93,8 @@ def test_an_interrupt_is_raised_after_the_tree_is_gone(interrupts: int) -> None:
     seconds = unique_seconds()
     grace = 0.3 if interrupts == 1 else 3600
     script = (
-        "import anyshell\n"
+        "import anyshell, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in a job of a script\n"
         f"try: anyshell.run(\"trap '' TERM; sleep {seconds}\", grace={grace})\n"
         "except KeyboardInterrupt: print('interrupted', flush=True); raise SystemExit(5)"
     )
@@ -125,7 +126,7 @@ def test_a_removed_directory_is_said(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     script = (
-        "import anyshell, os; os.rmdir(os.getcwd())\n"
+        "import anyshell, asyncio, os; os.rmdir(os.getcwd())\n"
         "print(anyshell.run('pwd', cwd='/').output.text, end='')\n"
         "try: anyshell.run('pwd')\n"
         "except anyshell.InvalidCommand as error: print(error)"

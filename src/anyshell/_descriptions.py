@@ -13,6 +13,7 @@ A line that is left out leaves no gap, so a template reads well whatever a host 
 
 from __future__ import annotations
 
+import functools
 import os
 import pkgutil
 import re
@@ -73,8 +74,9 @@ def describe(
     return fill(load(_TEMPLATES[shell.kind]), facts, info.programs)
 
 
+@functools.cache  # there are three
 def load(name: str) -> str:
-    """Read a template.
+    """Read a template, once in the life of a process.
 
     Args:
         name: ``bash``, ``sh`` or ``powershell``.
@@ -201,8 +203,17 @@ def _system(info: HostInfo) -> str:
 
 
 def one_line(text: str) -> str:
-    """Keep a host's own words on one line: a directory's name may hold line feeds, and instructions after them."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    r"""Keep a host's own words on one line: a directory's name may hold line feeds, and instructions after them.
+
+    A byte that is no UTF-8, which Python holds as a lone surrogate, becomes ``\xff``: a surrogate is no text.
+    """
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":
+        return rf"\x{ord(char) - 0xDC00:x}"
+    return char.encode("unicode_escape").decode()
 
 
 def _seconds(number: float) -> str:

@@ -37,6 +37,9 @@ LEFT_BEHIND_GRACE = 0.2
 KILL_BOUND = 0.25
 """Seconds in which a kill must be seen to have worked; after that the outcome is ``lost``."""
 
+KILL_ROUNDS = 5
+"""Kills that are tried even if that takes longer, on a machine so busy that each look takes its time."""
+
 KILL_AGAIN = 0.02
 """Seconds after which what still lives is looked for and killed again: one pass misses who forks meanwhile."""
 
@@ -304,7 +307,11 @@ class _Stop:
                 gone.cancel()
                 hurried.cancel()
         give_up = time.monotonic() + KILL_BOUND
-        while (alive := await self._process.survivors()) and time.monotonic() < give_up:
+        rounds = 0
+        while (alive := await self._process.survivors()) and (
+            rounds < KILL_ROUNDS or time.monotonic() < give_up
+        ):
+            rounds += 1
             await self._process.send_signal("kill")
             with anyio.move_on_after(KILL_AGAIN):
                 await self._process.wait_gone()
