@@ -67,6 +67,10 @@ async def test_its_directory_is_resolved_and_must_be_there(
     monkeypatch.chdir("/")
     assert await text_of(env, "pwd") == f"{tmp_path}/sub\n"
     assert await text_of(env, "pwd", cwd="..") == f"{tmp_path}\n"
+    for here in (".", "./", ".//"):
+        assert (await Environment.detect(cwd=here)).directory == "/"
+        assert env.info.resolve(here, "/a/b") == "/a/b"
+    assert env.info.resolve("./c/./d", "/a/b") == "/a/b/c/./d"
     for bad in ("absent", "file"):
         with pytest.raises(InvalidCommand, match=bad):
             await Environment.detect(cwd=tmp_path / bad)

@@ -431,7 +431,9 @@ class HostInfo:
             return base
         if path == "~" or path.startswith(("~/", "~\\") if self.os == "windows" else "~/"):
             path = rules.join(self.home, path[2:])
-        joined: str = path if rules.isabs(path) else rules.join(base, path)
+        if path == "." or path.startswith("./"):
+            path = path[2:].lstrip("/")
+        joined: str = path if rules.isabs(path) else rules.join(base, path) if path else base
         return joined
 
 
