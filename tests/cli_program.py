@@ -22,9 +22,11 @@ import fcntl, os, signal, sys, termios
 if os.isatty(0):
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-for name in ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM"):
-    signal.signal(getattr(signal, name), signal.SIG_IGN if name in sys.argv[1].split() else signal.SIG_DFL)
-os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+ignored, blocked = (words.split() for words in sys.argv[1:3])
+for name in ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM", "SIGCHLD", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU"):
+    signal.signal(getattr(signal, name), signal.SIG_IGN if name in ignored else signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_SETMASK, [getattr(signal, name) for name in blocked])
+os.execv(sys.executable, [sys.executable, *sys.argv[3:]])
 """
 
 
@@ -44,15 +46,15 @@ def script(text: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(["bash", "-c", text], timeout=30, check=False, capture_output=True, **how)
 
 
-def start(*arguments: str, ignore: str = "", **how: Any) -> subprocess.Popen[bytes]:
-    """Start the program, with signals as a terminal gives them; those named in `ignore` are ignored.
+def start(*arguments: str, ignore: str = "", block: str = "", **how: Any) -> subprocess.Popen[bytes]:
+    """Start the program, with signals as a terminal gives them; some can be ignored or blocked, by their names.
 
     A terminal as its stdin is also its controlling one.
     """
     how.setdefault("stdin", subprocess.DEVNULL)
     how.setdefault("stdout", subprocess.PIPE)
     return subprocess.Popen(
-        [sys.executable, "-c", _WITH_SIGNALS, ignore, *_MODULE, *arguments],
+        [sys.executable, "-c", _WITH_SIGNALS, ignore, block, *_MODULE, *arguments],
         **how,
     )
 

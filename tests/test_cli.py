@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 import pytest
@@ -19,6 +22,7 @@ from anyshell import ArtifactStore
 from anyshell.cli import main
 
 from .cli_program import anyshell, is_alive, script, start, wait_until, wait_written
+from .conftest import missing
 from .processes import living, unique_seconds, wait_living
 
 if sys.platform == "win32":
@@ -42,6 +46,15 @@ def commands() -> list[list[str]]:
         return found
 
     return walk([], main)
+
+
+@pytest.fixture
+def kept() -> tuple[str, bytes]:
+    """An artifact, and what is in it."""
+    data = b"".join(b"line %d\n" % number for number in range(200_000)) + b"\xff no end"
+    writer = ArtifactStore().create()
+    writer.write(data)
+    return writer.finish().id, data
 
 
 # --- the program ----------------------------------------------------------------------------------------------
@@ -97,16 +110,123 @@ def test_the_completion_script_is_printed(shell: str) -> None:
     assert "_ANYSHELL_COMPLETE" in result.output
 
 
-def test_the_shell_completes_commands_and_shells() -> None:
+def completed(shell: str, *words: str) -> list[str]:
+    """What the last word can become, in the form in which the shell's script reads it."""
     env = {
         **os.environ,
-        "_ANYSHELL_COMPLETE": "bash_complete",
-        "COMP_WORDS": "anyshell run --shell b",
-        "COMP_CWORD": "3",
+        "_ANYSHELL_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": "\n".join(["anyshell", *words]),
+        "COMP_CWORD": words[-1] if shell == "fish" else str(len(words)),
     }
-    assert anyshell(env=env).stdout == b"plain,bash\n"
-    env |= {"COMP_WORDS": "anyshell de", "COMP_CWORD": "1"}
-    assert anyshell(env=env).stdout.split() == [b"plain,detect", b"plain,describe"]
+    done = anyshell(env=env)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode().split()
+
+
+def test_the_shell_completes_commands_and_shells() -> None:
+    assert completed("bash", "run", "--shell", "b") == ["plain,bash"]
+    assert completed("bash", "de") == ["plain,detect", "plain,describe"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_the_shell_completes_paths(shell: str) -> None:
+    assert completed(shell, "run", "--", "--shell=b") == ["file,--shell=b"]
+    assert completed(shell, "run", "--", "ls", "sr") == ["file,sr"]
+    assert completed(shell, "run", "sr") == ["file,sr"]
+    assert completed(shell, "detect", "--cwd", "sr") == ["dir,sr"]
+    assert completed(shell, "detect", "--shell", "/bin/b") == ["file,/bin/b"]
+
+
+def test_the_shell_completes_a_value_after_an_equals_sign() -> None:
+    assert completed("bash", "run", "--shell=b") == ["plain,--shell=bash"]
+    assert completed("bash", "run", "--shell", "=", "b") == ["plain,bash"]
+    assert completed("bash", "run", "--left-behind", "=") == ["plain,stop", "plain,keep"]
+    assert completed("bash", "run", "--env", "=", "A", "=", "B", "--shell", "=", "z") == ["plain,zsh"]
+    assert completed("zsh", "run", "--shell=z") == ["plain", "--shell=zsh", "_"]
+    assert completed("fish", "run", "--shell=z") == ["plain,--shell=zsh"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completing_without_its_script_is_wrong_usage(shell: str) -> None:
+    done = anyshell(env={**os.environ, "_ANYSHELL_COMPLETE": f"{shell}_complete"})
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"COMP_WORDS" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("detect --shell=zs\t", ["detect", "--shell=zsh"]),
+        ("run --left-behind=k\t-- true", ["run", "--left-behind=keep", "--", "true"]),
+        ("detect --cwd=dir\t", ["detect", "--cwd=directory"]),
+        ("detect --cwd dir\t", ["detect", "--cwd", "directory"]),
+        ("run -- cat fil\t", ["run", "--", "cat", "file_of_ours"]),
+        ("artifacts show 2\t", ["artifacts", "show", "ID"]),
+        ("dete\t--js\t", ["detect", "--json"]),
+    ],
+    ids=lambda value: value.replace("\t", "<Tab>") if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_a_real_shell_completes(
+    shell: str, typed: str, words: list[str], tmp_path: Path, kept: tuple[str, bytes]
+) -> None:
+    if shutil.which(shell) is None:
+        missing(shell, f"apt-get install {shell}")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "work" / "directory").mkdir(parents=True)
+    (tmp_path / "work" / "file_of_ours").touch()
+    program = tmp_path / "bin" / "anyshell"
+    program.write_text(
+        f"""#!/bin/sh
+        if [ "$_ANYSHELL_COMPLETE" ]; then exec {sys.executable} -m anyshell "$@"; fi
+        for word; do echo "$word"; done > {tmp_path}/got; echo end >> {tmp_path}/got
+        """
+    )
+    program.chmod(0o755)
+    (tmp_path / "script").write_bytes(anyshell("completion", shell).stdout)
+    ready = f"PS1=; . {tmp_path}/script; touch {tmp_path}/ready\n"
+    if shell == "zsh":
+        ready = "autoload -U compinit; compinit -D -u; bindkey '^I' complete-word; " + ready
+    env = {
+        **os.environ,
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "TERM": "xterm",
+        "HOME": str(tmp_path),
+    }
+    leader, terminal = os.openpty()
+    plain = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"]}[shell]
+    with (
+        open(leader, "r+b", buffering=0) as keyboard,
+        subprocess.Popen(
+            [shell, *plain, "-i"],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            cwd=tmp_path / "work",
+            env=env,
+            start_new_session=True,
+        ) as running,
+    ):
+        os.close(terminal)
+        threading.Thread(target=drain, args=(keyboard,), daemon=True).start()
+        try:
+            keyboard.write(ready.encode())
+            wait_until((tmp_path / "ready").exists, "the shell has read the script")
+            keyboard.write(f"anyshell {typed}\n".encode())
+            got = tmp_path / "got"
+            wait_until(lambda: got.exists() and got.read_text().endswith("end\n"), "the program was run")
+        finally:
+            os.killpg(running.pid, signal.SIGKILL)
+    found = [word.removesuffix("/") for word in got.read_text().splitlines()[:-1]]  # zsh takes it back
+    assert found == [kept[0] if word == "ID" else word for word in words]
+
+
+def drain(terminal: IO[bytes]) -> None:
+    """Take what a program shows, so that it is never held up."""
+    with contextlib.suppress(OSError, ValueError):
+        while terminal.read(4096):
+            pass
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
@@ -115,11 +235,47 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert done.stderr == b""
 
 
-def test_a_full_disk_is_said_once() -> None:
+FULL = b"anyshell: cannot write to stdout: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--version"],
+        ["--help"],
+        ["run", "--help"],
+        ["describe"],
+        ["detect", "--json"],
+        ["completion", "bash"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_said_once(arguments: list[str], unbuffered: str) -> None:
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "wb") as full:
-        done = anyshell("describe", stdout=full, stderr=subprocess.PIPE)
-    assert done.returncode == 125
-    assert done.stderr == b"anyshell: No space left on device\n"
+        done = anyshell(*arguments, stdout=full, stderr=subprocess.PIPE, env=env)
+    assert (done.returncode, done.stderr) == (125, FULL)
+
+
+@pytest.mark.parametrize("arguments", ["--version", "describe", "detect --json"])
+def test_a_closed_stdout_is_said(arguments: str) -> None:
+    done = script(f"anyshell {arguments} >&-; echo $?")
+    assert done.stdout == b"125\n"
+    assert done.stderr == b"anyshell: cannot write to stdout: Bad file descriptor\n"
+
+
+@pytest.mark.parametrize("arguments", ["artifacts list", "artifacts prune --all"])
+def test_that_a_remark_cannot_be_written_is_no_failure(arguments: str) -> None:
+    assert script(f"anyshell {arguments} 2>/dev/full; echo $?").stdout == b"0\n"
+
+
+def test_an_encoding_that_lacks_a_letter_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "\N{CYRILLIC SMALL LETTER ZHE}").mkdir()
+    env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = anyshell("detect", cwd=tmp_path / "\N{CYRILLIC SMALL LETTER ZHE}", env=env)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"/\u0436" in done.stdout
 
 
 # --- the host -------------------------------------------------------------------------------------------------
@@ -145,6 +301,30 @@ def test_an_unknown_shell_is_said(command: str) -> None:
     assert (done.returncode, done.stdout) == (125, b"")
     assert done.stderr.startswith(b"anyshell: ")
     assert b"fish" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are no UTF-8")
+def test_a_path_that_is_no_utf_8_is_readable_text(tmp_path: Path) -> None:
+    directory = os.fsencode(tmp_path) + b"/a\xff"
+    os.mkdir(directory)
+    for command in ("detect", "describe"):
+        done = anyshell(command, cwd=directory)
+        assert rb"/a\xff" in done.stdout
+        assert b"udc" not in done.stdout
+    definition = anyshell("schema", cwd=directory).stdout
+    assert rb"/a\\xff" in definition
+    assert b"udc" not in definition
+    done = anyshell("detect", "--cwd", os.fsdecode(directory + b"/nowhere"))
+    assert rb"/a\xff/nowhere" in done.stderr
+    assert b"udc" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--cwd", "--shell"])
+@pytest.mark.parametrize("command", [["detect"], ["describe"], ["schema"], ["call", "{}"]], ids=" ".join)
+def test_an_empty_option_is_wrong_usage(command: list[str], option: str) -> None:
+    result = CliRunner().invoke(main, [*command, option, ""])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "leave it out" in result.stderr
 
 
 def test_describe_is_what_a_model_reads(tmp_path: Path) -> None:
@@ -212,11 +392,26 @@ def test_a_call_asks_on_the_terminal() -> None:
         assert program.wait(20) == 0
 
 
-@pytest.mark.parametrize("params", ['{"command": ', "[]", "1", "secret-value", "[" * 100_000])
-def test_parameters_that_are_no_object_are_wrong_usage(params: str) -> None:
-    done = anyshell("call", "--approve-all", "-", input=params.encode())
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        (b'{"command": ', b"not JSON"),
+        (b"[]", b"give an object"),
+        (b"1", b"give an object"),
+        (b"secret-value", b"not JSON"),
+        (b"\xff\xfe", b"not JSON"),
+        (b"[" * 100_000, b"nested too deeply"),
+        (b'{"timeout": ' + b"9" * 5000 + b"}", b"a number that is too long"),
+        (b'{"timeout": NaN}', b"NaN"),
+        (b'{"command": "true", "command": "secret-value"}', b"the same name twice"),
+    ],
+)
+def test_parameters_that_are_no_object_are_wrong_usage(params: bytes, said: bytes) -> None:
+    done = anyshell("call", "--approve-all", "-", input=params)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"JSON" in done.stderr
+    assert said in done.stderr.replace(b"\n", b" ")
+    assert b"set_int_max_str_digits" not in done.stderr
     assert b"secret-value" not in done.stderr
     assert b"Traceback" not in done.stderr
 
@@ -231,6 +426,14 @@ def test_a_signal_stops_what_a_call_runs(number: signal.Signals) -> None:
         assert living(seconds) == []
 
 
+def test_a_reader_that_goes_away_stops_what_a_call_runs() -> None:
+    seconds = unique_seconds()
+    command = json.dumps({"command": f"sleep {seconds}; :"})
+    done = script(f"anyshell call --approve-all '{command}' | true; echo ${{PIPESTATUS[0]}}")
+    assert (done.stdout, done.stderr) == (b"141\n", b"")
+    assert living(seconds) == []
+
+
 # --- artifacts ------------------------------------------------------------------------------------------------
 
 
@@ -239,15 +442,6 @@ def printed(*arguments: str) -> bytes:
     result = CliRunner().invoke(main, ["artifacts", *arguments])
     assert result.exit_code == 0, result.output
     return result.stdout_bytes
-
-
-@pytest.fixture
-def kept() -> tuple[str, bytes]:
-    """An artifact, and what is in it."""
-    data = b"".join(b"line %d\n" % number for number in range(200_000)) + b"\xff no end"
-    writer = ArtifactStore().create()
-    writer.write(data)
-    return writer.finish().id, data
 
 
 def test_artifacts_are_listed(kept: tuple[str, bytes]) -> None:
@@ -291,7 +485,7 @@ def test_a_range_can_be_shown(kept: tuple[str, bytes]) -> None:
 def test_an_artifact_that_is_not_there_is_said() -> None:
     for name in ("20260101-000000-00000000", "../../etc/passwd"):
         done = anyshell("artifacts", "show", name)
-        assert (done.returncode, done.stdout) == (125, b"")
+        assert (done.returncode, done.stdout) == (1, b"")
         assert done.stderr.startswith(b"anyshell: no kept output has the id")
 
 
@@ -350,6 +544,19 @@ def test_the_doctor_says_what_is_wrong(tmp_path: Path) -> None:
     assert problems >= {"default", "PATH", "artifacts"}
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_a_signal_ends_the_doctor_who_then_says_nothing(tmp_path: Path, form: list[str]) -> None:
+    shell = tmp_path / "bash"
+    shell.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/asked\nexec sleep 300\n")
+    shell.chmod(0o755)
+    env = {**os.environ, "ANYSHELL_SHELL": str(shell)}
+    with start("doctor", *form, env=env, stderr=subprocess.PIPE) as program:
+        wait_written(tmp_path / "asked")
+        program.send_signal(signal.SIGINT)
+        assert program.communicate(timeout=20) == (b"", b"")
+        assert program.returncode == 128 + signal.SIGINT
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tell whose a process was")
 def test_the_doctor_names_what_a_killed_anyshell_left(tmp_path: Path) -> None:
     with start("run", "--", f"echo $$ > {tmp_path}/pid; trap '' HUP; while :; do sleep 300; done") as program:
@@ -359,8 +566,9 @@ def test_the_doctor_names_what_a_killed_anyshell_left(tmp_path: Path) -> None:
     try:
         orphans = json.loads(anyshell("doctor", "--json").stdout)["orphans"]
         assert pid in {orphan["pid"] for orphan in orphans}
-        said = anyshell("doctor").stdout.decode()
-        assert re.search(rf"^ +kill .*\b{pid}\b", said, re.MULTILINE)
+        (line,) = re.findall(rf"^ +{pid} .*", anyshell("doctor").stdout.decode(), re.MULTILINE)
+        assert re.fullmatch(r"  bash  \S*bash .*", line.partition(str(pid))[2])
+        assert len(line) <= 8 + len("  bash  ") + 80 + 2
     finally:
         os.killpg(pid, signal.SIGKILL)  # a command leads a group of its own
     wait_until(lambda: not is_alive(pid), "the orphan is dead")

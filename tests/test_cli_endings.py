@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+OTHERS = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGXCPU, signal.SIGABRT, signal.SIGVTALRM]
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [*SIGNALS, *OTHERS])
 def test_a_signal_stops_the_whole_tree(number: signal.Signals) -> None:
     seconds = unique_seconds()
     command = f"setsid sleep {seconds} & sleep {seconds} & echo ready; wait"
@@ -95,6 +96,22 @@ def test_a_signal_before_the_shell_is_found_ends_the_program(tmp_path: Path) -> 
         assert not is_alive(pid)
 
 
+@pytest.mark.parametrize("module", ["click", "asyncio"])
+def test_a_signal_in_the_first_moment_ends_the_program_as_any_other(tmp_path: Path, module: str) -> None:
+    """While it imports what it needs; these modules take for ever."""
+    (tmp_path / f"{module}.py").write_text(
+        f"import time\nprint('here', file=open({str(tmp_path / 'here')!r}, 'w'), flush=True)\ntime.sleep(300)\n"
+    )
+    with (
+        (tmp_path / "stderr").open("wb") as stderr,
+        start("run", "true", stderr=stderr, env={**os.environ, "PYTHONPATH": str(tmp_path)}) as program,
+    ):
+        wait_written(tmp_path / "here")
+        program.send_signal(signal.SIGINT)
+        assert program.wait(20) == -signal.SIGINT
+    assert (tmp_path / "stderr").read_bytes() == b""
+
+
 def test_no_traceback_is_printed(tmp_path: Path) -> None:
     with (
         (tmp_path / "stderr").open("wb") as stderr,
@@ -157,6 +174,54 @@ def test_a_socket_that_is_closed_ends_the_command() -> None:
         ours.close()
         assert program.wait(20) == 141
     assert living(seconds) == []
+
+
+def test_a_socket_that_says_something_and_is_closed_ends_the_command() -> None:
+    ours, theirs = socket.socketpair()
+    with (
+        ours,
+        start("run", "--", "echo a; read line; sleep 300", stdin=subprocess.PIPE, stdout=theirs) as program,
+    ):
+        theirs.close()
+        ours.sendall(b"not for the command")
+        assert ours.recv(100) == b"a\n"
+        assert program.stdin is not None
+        program.stdin.write(b"\n")
+        program.stdin.flush()
+        ours.close()
+        assert program.wait(20) == 141
+
+
+def test_a_socket_that_has_nothing_more_to_say_may_still_read() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, start("run", "--", "cat; echo b", stdin=theirs, stdout=theirs) as program:
+        theirs.close()
+        ours.sendall(b"a\n")
+        ours.shutdown(socket.SHUT_WR)
+        assert program.wait(20) == 0
+        assert ours.recv(100, socket.MSG_WAITALL) == b"a\nb\n"
+
+
+def test_a_reader_of_stderr_that_goes_away_ends_a_command_that_says_nothing() -> None:
+    seconds = unique_seconds()
+    with start("run", "--", f"echo a >&2; sleep {seconds}", stderr=subprocess.PIPE) as program:
+        assert read_line(program.stderr) == "a"
+        assert program.stderr is not None
+        program.stderr.close()
+        assert program.wait(20) == 141
+        assert living(seconds) == []
+
+
+def test_a_reader_of_stderr_has_nothing_to_do_with_json() -> None:
+    with start(
+        "run", "--json", "--", "read line; echo a", stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        assert program.stderr is not None
+        program.stderr.close()
+        assert program.stdin is not None
+        program.stdin.write(b"\n")
+        program.stdin.close()
+        assert program.wait(20) == 0
 
 
 def test_a_socket_that_says_something_is_not_closed() -> None:

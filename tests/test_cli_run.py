@@ -197,12 +197,44 @@ def test_no_more_of_the_source_is_taken_than_there_is() -> None:
     assert script("seq 3 | anyshell run -- 'read a; echo $a; cat'").stdout == b"1\n2\n3\n"
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_descriptor_that_is_closed_counts_as_dev_null(closed: str) -> None:
-    done = script(f"anyshell run -- 'cat; echo out; echo err >&2; exit 7' {closed}; echo $?")
-    kept = [b"out\n"] * (">&-" not in closed.split()) + [b"7\n"]
-    assert done.stdout == b"".join(kept)
-    assert done.stderr == (b"" if "2>&-" in closed else b"err\n")
+def test_a_stdin_that_is_closed_is_at_its_end() -> None:
+    done = script("anyshell run -- 'cat; echo out; echo err >&2; exit 7' <&-; echo $?")
+    assert (done.stdout, done.stderr) == (b"out\n7\n", b"err\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["echo out", "yes"])
+def test_a_stdout_that_is_closed_takes_nothing_and_that_is_our_failure(closed: str, command: str) -> None:
+    done = script(f"anyshell run --grace 0.3 -- '{command}' {closed}; echo $?")
+    assert done.stdout == b"125\n"
+    said = b"anyshell: cannot write to stdout: Bad file descriptor; the command was stopped\n"
+    assert done.stderr == (b"" if "2>&-" in closed else said)
+
+
+def test_a_stderr_that_is_closed_takes_nothing_and_that_is_our_failure() -> None:
+    done = script("anyshell run -- 'echo out; echo err >&2; sleep 300' 2>&-; echo $?")
+    assert done.stdout in {b"out\n125\n", b"125\n"}  # the two are read apart, so in any order
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_who_says_nothing_needs_no_descriptors(closed: str) -> None:
+    assert script(f"anyshell run -- 'exit 7' {closed}; echo $?").stdout == b"7\n"
+
+
+# --- what we inherit ------------------------------------------------------------------------------------------
+
+
+def test_children_that_a_parent_ignores_have_exit_codes() -> None:
+    with start("run", "--", "true; exit 3", ignore="SIGCHLD") as program:
+        assert program.wait(20) == 3
+
+
+def test_a_command_is_not_deaf_because_its_caller_was() -> None:
+    show = "python3 -c 'import signal; print(*signal.pthread_sigmask(0, []))'"
+    with start("run", "--", show, block="SIGTERM SIGINT SIGUSR1") as program:
+        assert program.stdout is not None
+        assert program.stdout.read() == b"\n"
+        assert program.wait(20) == 0
 
 
 # --- the end --------------------------------------------------------------------------------------------------
@@ -253,6 +285,21 @@ def test_what_is_left_behind_can_be_kept() -> None:
     wait_until(lambda: not is_alive(pid), "the sleep is dead")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("-- 'sleep 300 & exit 3' 2>/dev/full", 3),
+        ("--timeout 0.5 --grace 0.3 -- 'sleep 300' 2>/dev/full", 124),
+        ("--cwd /nowhere -- true 2>/dev/full", 125),
+        ("--cwd /nowhere -- true 2> >(exec true)", 125),
+        ("--nope -- true 2>/dev/full", 2),
+        ("--nope -- true 2> >(exec true)", 2),
+    ],
+)
+def test_that_a_notice_cannot_be_written_changes_no_exit_code(arguments: str, code: int) -> None:
+    assert script(f"anyshell run {arguments}; echo $?").stdout.decode() == f"{code}\n"
+
+
 # --- JSON -----------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +346,21 @@ def test_what_is_shown_live_is_not_kept_as_well(state_directory: Path) -> None:
     assert list(state_directory.rglob("*.out")) == []
 
 
+def test_json_that_cannot_be_made_is_nothing() -> None:
+    done = anyshell("run", "--json", "--cwd", "/nowhere", "--", "true")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert done.stderr.startswith(b"anyshell: ")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_json_that_cannot_be_written_is_our_failure() -> None:
+    done = script("anyshell run --json -- 'exit 3' >/dev/full; echo $?")
+    assert (done.stdout, done.stderr) == (
+        b"125\n",
+        b"anyshell: cannot write to stdout: No space left on device\n",
+    )
+
+
 # --- errors ---------------------------------------------------------------------------------------------------
 
 
@@ -332,6 +394,9 @@ def test_our_own_failure_is_said_and_gives_125(arguments: list[str], said: str) 
         (["--env", "secret-value", "--", "true"], "NAME=VALUE"),
         (["--env", "1A=secret-value", "--", "true"], "1A"),
         (["--split-stderr", "--", "true"], "--json"),
+        (["--cwd", "", "--", "true"], "give a directory, or leave it out"),
+        (["--shell", "", "--", "true"], "give a shell, or leave it out"),
+        (["--", " \t\n"], "blanks"),
         (["--nope", "--", "true"], "--nope"),
     ],
 )

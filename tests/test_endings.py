@@ -235,15 +235,47 @@ async def test_leaving_the_environment_stops_what_still_runs(tmp_path: Path) -> 
         task = asyncio.ensure_future(env.run(f"trap '' TERM; sleep {seconds}"))
         await asyncio.to_thread(wait_living, seconds)
     assert living(seconds) == []
-    assert (await task).signal == "SIGKILL"
+    assert (await task).status == "cancelled"
 
 
 async def test_an_anyshell_inside_an_anyshell_goes_with_the_outer(env: Environment) -> None:
     seconds = unique_seconds()
     inner = f"import anyshell; anyshell.run('sleep {seconds} & (setsid sleep {seconds} &); wait')"
-    task = asyncio.ensure_future(env.run(f'{PYTHON} -c "{inner}"', timeout=3, grace=0.3))
+    task = asyncio.ensure_future(env.run(f'{PYTHON} -c "{inner}"', timeout=5, grace=0.3))
     await asyncio.to_thread(wait_living, seconds, 3)
     outcome = await task
+    assert outcome.status == "timed_out"
+    assert living(seconds) == []
+
+
+async def test_what_hides_inside_an_inner_anyshell_goes_with_the_outer(
+    env: Environment, tmp_path: Path
+) -> None:
+    """The inner one gives a life pipe of its own, and env -i takes every mark away."""
+    seconds = unique_seconds()
+    (tmp_path / "inner.py").write_text(
+        "import anyshell\n"
+        f"text = 'trap \"\" TERM; sleep 0.1; (env -i setsid sleep {seconds} &); sleep 0.1'\n"
+        "anyshell.run(text, left_behind='keep')\n"
+    )
+    task = asyncio.ensure_future(env.run(f"{PYTHON} inner.py; sleep 300", grace=0.3))
+    await asyncio.to_thread(wait_living, seconds)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert living(seconds) == []
+
+
+async def test_what_clears_everything_goes_while_its_parent_lives(env: Environment, tmp_path: Path) -> None:
+    seconds = unique_seconds()
+    (tmp_path / "hide.py").write_text(
+        "import os, resource, sys\n"
+        "resource.setrlimit(10, (1, 1))\n"
+        "os.setsid(); os.closerange(0, 4096)\n"
+        "deaf = 'import signal, sys, time; signal.signal(15, signal.SIG_IGN); time.sleep(float(sys.argv[1]))'\n"
+        "os.execve(sys.executable, [sys.executable, '-c', deaf, sys.argv[1]], {})\n"
+    )
+    outcome = await env.run(f"{PYTHON} hide.py {seconds} & sleep 300", timeout=1, grace=0.3)
     assert outcome.status == "timed_out"
     assert living(seconds) == []
 

@@ -14,7 +14,7 @@ from anyshell import AnyshellError, ArtifactStore, Environment, InvalidCommand, 
 from anyshell._variables import NON_INTERACTIVE
 from anyshell.testing import FakeBackend, Script
 
-from .processes import living, unique_seconds
+from .processes import living, unique_seconds, wait_living
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -349,13 +349,37 @@ async def test_what_the_host_refuses_is_raised_by_the_stream(env: Environment, i
         await read()
 
 
-async def test_a_backend_of_ones_own_stays_ones_own() -> None:
+async def test_a_backend_of_ones_own_stays_open_but_what_was_started_is_stopped() -> None:
     backend = FakeBackend({"serve": Script(exit=None)})
     async with Environment.detect(backend) as env:
         task = asyncio.ensure_future(env.run("serve"))
         while not backend.processes:
             await asyncio.sleep(0)
-    assert not task.done()
-    task.cancel()
-    await asyncio.wait([task])
+    assert (await task).status == "cancelled"
     assert backend.processes[0].closed
+    async with Environment.detect(backend) as again:
+        assert (await again.run("serve", timeout=0.05, grace=0)).status == "timed_out"
+
+
+async def test_a_closed_environment_starts_nothing_more(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path) as env:
+        pass
+    with pytest.raises(AnyshellError, match="closed"):
+        await env.run("touch x")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_commands_that_keep_coming_end_with_the_environment(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+
+    async def keep_running(env: Environment) -> None:
+        while True:
+            await env.run(f"sleep {seconds}", timeout=0.1, grace=0)
+
+    async with Environment.detect(cwd=tmp_path) as env:
+        tasks = [asyncio.ensure_future(keep_running(env)) for _ in range(4)]
+        await asyncio.to_thread(wait_living, seconds)
+    assert living(seconds) == []
+    done, _ = await asyncio.wait(tasks, timeout=20)
+    assert len(done) == 4
+    assert all(isinstance(task.exception(), AnyshellError) for task in done)

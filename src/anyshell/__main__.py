@@ -1,5 +1,10 @@
-"""``python -m anyshell``: the same program as ``anyshell``."""
+"""``python -m anyshell``: the same program as ``anyshell``. Whoever imports this is the program."""
 
-from anyshell.cli import main
+from anyshell.cli.process import die_of_interrupts
 
-main(prog_name="anyshell")
+die_of_interrupts()  # before the other imports, which take a moment
+
+from anyshell.cli import main  # noqa: E402
+
+if __name__ == "__main__":
+    main(prog_name="anyshell")

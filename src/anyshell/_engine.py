@@ -40,6 +40,9 @@ KILL_BOUND = 0.25
 KILL_ROUNDS = 5
 """Kills that are tried even if that takes longer, on a machine so busy that each look takes its time."""
 
+LONGEST_KILL = 2.0
+"""Seconds after which nothing more is tried."""
+
 KILL_AGAIN = 0.02
 """Seconds after which what still lives is looked for and killed again: one pass misses who forks meanwhile."""
 
@@ -306,11 +309,12 @@ class _Stop:
             finally:
                 gone.cancel()
                 hurried.cancel()
-        give_up = time.monotonic() + KILL_BOUND
+        began = time.monotonic()
         rounds = 0
-        while (alive := await self._process.survivors()) and (
-            rounds < KILL_ROUNDS or time.monotonic() < give_up
-        ):
+        while alive := await self._process.survivors():
+            spent = time.monotonic() - began
+            if spent > KILL_BOUND and (rounds >= KILL_ROUNDS or spent > LONGEST_KILL):
+                break
             rounds += 1
             await self._process.send_signal("kill")
             with anyio.move_on_after(KILL_AGAIN):

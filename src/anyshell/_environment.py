@@ -6,6 +6,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Literal, get_args
 
+import anyio
+
 from . import _descriptions, _engine, shells
 from ._exceptions import AnyshellError, InvalidCommand
 from ._files import HostFiles
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
     from ._types import OperatingSystem, ProcessInfo
     from .abc import Backend
+
+CLOSE_SECONDS = 5.0
+"""How long leaving an environment waits for its commands to be stopped; the backend then ends what is left."""
 
 GRACE = 2.0
 """Seconds that a command has, by default, between the request to end and the kill."""
@@ -64,6 +69,9 @@ class Environment:
         self._limits = limits
         self._artifacts = artifacts
         self._entered = False
+        self._closed = False
+        self._running: set[_engine.Control] = set()
+        self._idle = asyncio.Event()
         self._variables = {**({} if interactive else NON_INTERACTIVE), "SHELL": shell.path}
         self._unset = shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)
         self._files = HostFiles(backend.files, info, directory)
@@ -274,18 +282,38 @@ class Environment:
         check_choice("left_behind", left_behind, get_args(LeftBehind))
         check_seconds("timeout", timeout)
         check_seconds("grace", grace, zero=True)
-        return await _engine.run(
-            self._backend,
-            self._spawn(request, split_stderr=split_stderr),
-            output=self._builder(),
-            stderr=self._builder() if split_stderr else None,
-            stdin=request.stdin,
-            timeout=timeout,
-            grace=grace,
-            left_behind=left_behind,
-            listener=listener,
-            control=control,
-        )
+        if self._closed:
+            raise AnyshellError("this environment is closed: it starts nothing more")
+        control = control or _engine.Control()
+        self._running.add(control)
+        try:
+            return await _engine.run(
+                self._backend,
+                self._spawn(request, split_stderr=split_stderr),
+                output=self._builder(),
+                stderr=self._builder() if split_stderr else None,
+                stdin=request.stdin,
+                timeout=timeout,
+                grace=grace,
+                left_behind=left_behind,
+                listener=listener,
+                control=control,
+            )
+        finally:
+            self._running.discard(control)
+            if self._closed:
+                self._idle.set()
+
+    async def _aclose(self) -> None:
+        """Start nothing more, and stop what runs: its runs come back as ``cancelled``, without a grace."""
+        self._closed = True
+        for control in self._running:
+            control.cancel()
+            control.cancel()
+        with anyio.move_on_after(CLOSE_SECONDS):
+            while self._running:
+                self._idle.clear()
+                await self._idle.wait()
 
     def _spawn(self, request: Command, *, split_stderr: bool) -> Spawn:
         directory = self._info.resolve(request.cwd, self._directory)
@@ -360,25 +388,31 @@ class Detection:
         self._limits = limits
         self._artifacts = artifacts
         self._backend: Backend | None = None
+        self._environment: Environment | None = None
 
     def __await__(self) -> Generator[object, object, Environment]:
         return self._detect().__await__()
 
     async def __aenter__(self) -> Environment:
         environment = await self._detect()
-        environment._entered = True
+        environment._entered = True  # the two are one: what is entered is the environment
+        self._environment = environment
         return environment
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._owned or self._backend is None:
-            return
-        closing = asyncio.ensure_future(self._backend.aclose())
+        closing = asyncio.ensure_future(self._aclose())
         cancelled = await _engine.outlast(closing, lambda: None)
         closing.result()
         if cancelled is not None:
             raise cancelled
+
+    async def _aclose(self) -> None:
+        if self._environment is not None:
+            await self._environment._aclose()
+        if self._owned and self._backend is not None:
+            await self._backend.aclose()
 
     async def _detect(self) -> Environment:
         backend = self._host_or_backend

@@ -6,8 +6,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from .options import json_option
+from .._exceptions import ArtifactNotFound
+from .program import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +22,13 @@ _PIECE = 1024 * 1024
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
-class Age(click.ParamType[float]):
+class NotKept(Failure):
+    """Nothing is kept under an id. Nothing has failed: the answer is no, and the exit code that of grep."""
+
+    exit_code = 1
+
+
+class Age(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
     """How long ago something was, such as ``3600``, ``12h`` or ``7d``."""
 
     name = "age"
@@ -33,7 +41,7 @@ class Age(click.ParamType[float]):
         return float(number) * _UNITS[unit]
 
 
-@click.group()
+@click.group(short_help="List, show and remove outputs that were kept whole.")
 def artifacts() -> None:
     """List, show and remove outputs that were kept whole.
 
@@ -42,11 +50,23 @@ def artifacts() -> None:
     """
 
 
-@artifacts.command("list")
-@json_option
+@artifacts.command("list", short_help="List what is kept, the newest first.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with an object for each.")
 def list_(*, as_json: bool) -> None:
-    """List what is kept, the newest first."""
-    from .printing import print_json, size
+    """List what is kept, the newest first: its id, its size, its age.
+
+    How many there are, and where, is said on stderr.
+
+    \b
+    Examples:
+      anyshell artifacts list
+      anyshell artifacts list --json | jq -r '.[0].path'
+    \b
+    Exit code:
+      0    also when nothing is kept
+      125  anyshell itself failed, such as for a directory that cannot be read
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from .printing import mention, print_json, size
 
     store = _store()
     entries = store.list()
@@ -57,11 +77,22 @@ def list_(*, as_json: bool) -> None:
     for entry in entries:
         click.echo(f"{entry.id}  {size(entry.size):>10}  {_ago(now - entry.modified)}")
     total = size(sum(entry.size for entry in entries))
-    click.echo(f"{len(entries)} kept, {total}, in {store.directory}", err=True)
+    mention(f"{len(entries)} kept, {total}, in {store.directory}")
 
 
-@artifacts.command()
-@click.argument("id_", metavar="ID")
+def _complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from .printing import size
+
+    now = time.time()
+    return [
+        CompletionItem(entry.id, help=f"{size(entry.size)}, {_ago(now - entry.modified)}")
+        for entry in _store().list()
+        if entry.id.startswith(incomplete)
+    ]
+
+
+@artifacts.command(short_help="Write one kept output to stdout, byte for byte.")
+@click.argument("id_", metavar="ID", shell_complete=_complete_id)
 @click.option("--head", type=click.IntRange(min=0), metavar="N", help="Only the first N lines.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
 @click.option("--offset", type=click.IntRange(min=0), metavar="BYTES", help="Leave out so many bytes first.")
@@ -74,36 +105,56 @@ def show(*, id_: str, head: int | None, tail: int | None, offset: int | None, le
       anyshell artifacts show 20261120-051200-a1b2c3d4 | less -R
       anyshell artifacts show 20261120-051200-a1b2c3d4 --tail 50
       anyshell artifacts show 20261120-051200-a1b2c3d4 --offset 1000000 --length 4096
+    \b
+    Exit code:
+      0    it was written
+      1    nothing is kept under that id
+      125  anyshell itself failed
+      141  the reader of stdout went away
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     ranged = offset is not None or length is not None
     if [head is not None, tail is not None, ranged].count(True) > 1:
         raise click.UsageError("give one of --head, --tail, or --offset with --length")
     store = _store()
-    if head is not None:
-        pieces = _first_lines(store, id_, head)
-    elif tail is not None:
-        pieces = _pieces(store, id_, _start_of_last_lines(store, id_, tail), None)
-    else:
-        pieces = _pieces(store, id_, offset or 0, length)
-    for piece in pieces:
-        click.echo(piece, nl=False)
+    try:
+        if head is not None:
+            pieces = _first_lines(store, id_, head)
+        elif tail is not None:
+            pieces = _pieces(store, id_, _start_of_last_lines(store, id_, tail), None)
+        else:
+            pieces = _pieces(store, id_, offset or 0, length)
+        for piece in pieces:
+            click.echo(piece, nl=False)
+    except ArtifactNotFound as error:
+        raise NotKept(str(error)) from error
 
 
-@artifacts.command()
+@artifacts.command(short_help="Remove outputs that are old, or too many.")
 @click.option("--max-age", type=Age(), help="Remove what is older: seconds, or 30m, 12h, 7d. Default: 7d.")
 @click.option("--all", "everything", is_flag=True, help="Remove all that is kept.")
 def prune(*, max_age: float | None, everything: bool) -> None:
     """Remove old outputs, and the oldest of the rest if they are too large together.
 
-    What is being written now is never removed.
-    """
+    Prints the ids of those that were removed. What is being written now is never removed.
+
+    \b
+    Examples:
+      anyshell artifacts prune --max-age 12h
+      anyshell artifacts prune --all
+    \b
+    Exit code:
+      0    also when there was nothing to remove
+      125  anyshell itself failed
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from .printing import mention
+
     if everything and max_age is not None:
         raise click.UsageError("give --max-age or --all, not both")
     store = _store()
     removed = store.prune(max_age=0, max_total=0) if everything else store.prune(max_age=max_age)
     for artifact in removed:
         click.echo(artifact)
-    click.echo(f"{len(removed)} removed", err=True)
+    mention(f"{len(removed)} removed")
 
 
 def _store() -> ArtifactStore:

@@ -1,28 +1,124 @@
-"""``anyshell completion``: the shell's half of completing our commands and options."""
+"""``anyshell completion``: how a shell completes our commands and options.
+
+click has the greater part. What is here is for ``--option=value``: bash takes it for three words and completes
+the last; zsh and fish take it for one and want one back, where click gives the value alone, so that zsh would put
+``zsh`` in the place of ``--shell=zs``.
+"""
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import click
+from click import shell_completion
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    _Base = shell_completion.ShellComplete
+else:
+    _Base = object
+
+
+class _Completion(_Base):
+    """What every shell needs."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Split what was typed so far, as the completion script hands it over."""
+        if "COMP_WORDS" not in os.environ or not _is_number(os.environ.get("COMP_CWORD", "")):
+            raise click.UsageError("COMP_WORDS and COMP_CWORD are missing, which the completion script sets")
+        return super().get_completion_args()
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        """Find what the last word can become."""
+        if args[:1] == ["run"] and "--" in args:
+            return [CompletionItem(incomplete, type="file")]
+        items = super().get_completions(args, incomplete)
+        option, equals, _ = incomplete.partition("=")
+        if equals and option.startswith("--"):
+            for item in items:
+                if item.type == "plain":
+                    item.value = f"{option}={item.value}"
+        return items
+
+
+class BashComplete(_Completion, shell_completion.BashComplete):
+    """Bash, which ends a word at an equals sign, if that is in its COMP_WORDBREAKS."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Put together what bash has taken apart."""
+        args, incomplete = super().get_completion_args()
+        whole: list[str] = []
+        for word in [*args, incomplete]:
+            before = whole[-1] if whole else ""
+            if before.startswith("--") and before != "--" and (word == "=" or before.endswith("=")):
+                whole[-1] += word
+            else:
+                whole.append(word)
+        self._taken_apart = whole[-1] != incomplete
+        return whole[:-1], whole[-1]
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        """Find what the last word can become: bash completes only what stands after the equals sign."""
+        items = super().get_completions(args, incomplete)
+        for item in items:
+            if self._taken_apart and item.type == "plain":
+                item.value = item.value.partition("=")[2]
+        return items
+
+
+class ZshComplete(_Completion, shell_completion.ZshComplete):
+    """Zsh, which completes paths itself, but would look for ``--cwd=src`` as it stands."""
+
+    source_template = shell_completion.ZshComplete.source_template.replace(
+        "_path_files", "compset -P 1 '--*='; _path_files"
+    )
+
+
+class FishComplete(_Completion, shell_completion.FishComplete):
+    """Fish, which hands over the last word where the others hand over its number."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Split what was typed so far."""
+        if "COMP_WORDS" not in os.environ or "COMP_CWORD" not in os.environ:
+            raise click.UsageError("COMP_WORDS and COMP_CWORD are missing, which the completion script sets")
+        return shell_completion.FishComplete.get_completion_args(self)
+
+
+_SHELLS: dict[str, type[shell_completion.ShellComplete]] = {
+    "bash": BashComplete,
+    "zsh": ZshComplete,
+    "fish": FishComplete,
+}
+
+for _name, _class in _SHELLS.items():
+    shell_completion.add_completion_class(_class, _name)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 @click.command(short_help="Print the script for completing in a shell.")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
 @click.pass_context
 def completion(ctx: click.Context, /, *, shell: str) -> None:
     """Print the script that lets SHELL complete anyshell's commands and options.
 
     \b
-    Examples:
+    For good (zsh needs 'autoload -U compinit; compinit' in ~/.zshrc):
       anyshell completion bash >> ~/.bashrc
       anyshell completion zsh > "${fpath[1]}/_anyshell"
       anyshell completion fish > ~/.config/fish/completions/anyshell.fish
     \b
-    For this one session, in bash:
-      eval "$(_ANYSHELL_COMPLETE=bash_source anyshell)"
+    For this one session, in bash, and in zsh after 'autoload -U compinit; compinit':
+      eval "$(anyshell completion bash)"
+      eval "$(anyshell completion zsh)"
+    \b
+    Exit code:
+      0  it was printed
+      2  wrong usage
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
-    from click.shell_completion import BashComplete, FishComplete, ZshComplete
-
-    kind = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
-    script = kind(ctx.find_root().command, {}, "anyshell", "_ANYSHELL_COMPLETE")
+    script = _SHELLS[shell](ctx.find_root().command, {}, "anyshell", "_ANYSHELL_COMPLETE")
     # The template itself: source() would first run bash, only to see whether it is new enough.
     click.echo(script.source_template % script.source_vars())

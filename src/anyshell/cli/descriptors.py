@@ -187,10 +187,13 @@ def watch_reader(fd: int, on_gone: Callable[[], object]) -> None:
     poll.register(fd, 0)  # errors and hang-ups are reported unasked
 
     def look() -> None:
-        # The loop also wakes us when a socket has something to read, which is not ours; it would do so for ever.
         loop.remove_reader(fd)
         if poll.poll(0):
             on_gone()
+            return
+        # A socket has something to read, which is not ours and would wake the loop for ever; or its peer says
+        # nothing more, and may read all the same. A thread waits for nothing but the end.
+        _Thread[object](f"watcher of {fd}").start(poll.poll).add_done_callback(lambda _: on_gone())
 
     try:
         loop.add_reader(fd, look)

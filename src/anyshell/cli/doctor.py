@@ -64,7 +64,8 @@ class Report:
     Attributes:
         usable: Whether there is a shell that commands can run in.
         findings: In the order in which a person reads them.
-        orphans: Processes of commands whose anyshell was killed before it could stop them.
+        orphans: Processes of commands whose anyshell has ended: killed before it could stop them, or asked to
+            keep them.
     """
 
     usable: bool = False
@@ -78,12 +79,19 @@ class Report:
 def doctor(ctx: click.Context, /, *, as_json: bool) -> None:
     """Look at this host: what anyshell found, what is missing and how to get it.
 
-    Also names what still runs of commands whose anyshell was killed (SIGKILL) before it could stop them.
+    Also names what still runs of commands whose anyshell has ended: it was killed (SIGKILL) before it could stop
+    them, or was asked to keep them. Only on Linux can that be known.
 
     \b
+    Examples:
+      anyshell doctor
+      anyshell doctor --json | jq '.orphans[].pid'
+    \b
     Exit code:
-      0  commands can be run
-      1  there is no usable shell
+      0      commands can be run
+      1      there is no usable shell
+      125    anyshell itself failed
+      128+n  signal n ended it; nothing was printed
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from . import signals
     from .printing import print_json
@@ -95,10 +103,11 @@ def doctor(ctx: click.Context, /, *, as_json: bool) -> None:
         return 0 if report.usable else 1
 
     code = signals.run(look)
-    if as_json:
-        print_json(report)
-    else:
-        _print(report)
+    if code in (0, 1):
+        if as_json:
+            print_json(report)
+        else:
+            _print(report)
     ctx.exit(code)
 
 
@@ -240,13 +249,29 @@ def _print(report: Report) -> None:
     for finding in report.findings:
         line = f"{finding.verdict:<8} {finding.name:<{width}}  {printable(finding.detail)}"
         click.echo(line + (f"; {finding.advice}" if finding.advice else ""))
-    if report.orphans:
-        click.echo(
-            "\nStill running, though the anyshell that started it has ended (killed, or asked to keep it):"
-        )
-        for process in report.orphans:
-            click.echo(f"  {process.pid:>8}  {printable(process.name)}")
-        click.echo("To stop what you do not want to keep:")
-        click.echo("  kill " + " ".join(str(process.pid) for process in report.orphans))
-    else:
-        click.echo(f"{'ok':<8} {'orphans':<{width}}  no command outlived a killed anyshell")
+    if not report.orphans:
+        nothing = "nothing still runs of a command whose anyshell has ended"
+        if sys.platform != "linux":
+            nothing = "only on Linux can it be known what a killed anyshell left running"
+        click.echo(f"{'ok':<8} {'orphans':<{width}}  {nothing}")
+        return
+    click.echo(
+        "\nStill running, though the anyshell that started it has ended (killed, or asked to keep it):"
+    )
+    for process in report.orphans:
+        click.echo(f"  {process.pid:>8}  {printable(process.name)}  {_command_line(process)}".rstrip())
+    click.echo("Somebody may want to keep some of these. To stop one: kill PID")
+
+
+def _command_line(process: ProcessInfo, most: int = 80) -> str:
+    """What a process was started with, if that can be read; no longer than a person wants to see."""
+    import psutil
+
+    from .printing import printable
+
+    try:
+        words = psutil.Process(process.pid).cmdline()
+    except psutil.Error:
+        return ""
+    text = printable(" ".join(words))
+    return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -25,6 +25,11 @@ def detect(*, shell: str | None, cwd: str | None, as_json: bool) -> None:
       anyshell detect
       anyshell detect --shell zsh
       anyshell detect --json | jq -r .shell.path
+    \b
+    Exit code:
+      0      it was shown
+      125    anyshell itself failed: there is no such shell, or no such directory
+      128+n  signal n ended it
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from .printing import print_json, print_table
 
@@ -59,6 +64,8 @@ def describe(*, shell: str | None, cwd: str | None) -> None:
     Examples:
       anyshell describe
       anyshell describe --shell sh
+    \b
+    Exit code: as for 'anyshell detect'.
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     click.echo(detected(shell, cwd).description)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any] | click.Command")
 
 
-class Seconds(click.ParamType[float]):
+class Seconds(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
     """A number of seconds that a clock can wait for."""
 
     name = "seconds"
@@ -36,7 +36,7 @@ class Seconds(click.ParamType[float]):
         return seconds
 
 
-class Variable(click.ParamType[tuple[str, str]]):
+class Variable(click.ParamType):  # type: ignore[type-arg]
     """An environment variable, written ``NAME=VALUE``. No message repeats a value: it may be a secret."""
 
     name = "name=value"
@@ -64,7 +64,26 @@ def _complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str)
 
     if "/" in incomplete:
         return [CompletionItem(incomplete, type="file")]
-    return [CompletionItem(kind) for kind in SHELLS if kind.startswith(incomplete)]
+    programs = [program for shell in SHELLS.values() for program in shell.programs]
+    return [CompletionItem(program) for program in programs if program.startswith(incomplete)]
+
+
+def _complete_directory(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Have the shell complete a path."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        if value == "":  # often a variable of a script that is not set
+            raise click.BadParameter(f"it is empty: give {what}, or leave it out", ctx, param)
+        return value
+
+    return check
 
 
 def shell_option(command: F) -> F:
@@ -72,8 +91,10 @@ def shell_option(command: F) -> F:
     return click.option(
         "--shell",
         metavar="KIND|PATH",
+        callback=_filled("a shell"),
         shell_complete=_complete_shell,
-        help="bash, zsh or sh, or a shell's absolute path. Default: $ANYSHELL_SHELL, else bash, else sh.",
+        help="bash, zsh, sh, dash or ash, or the absolute path of one of these. Default: $ANYSHELL_SHELL, else "
+        "bash, else sh.",
     )(command)
 
 
@@ -81,12 +102,13 @@ def cwd_option(command: F) -> F:
     """Add ``--cwd``."""
     return click.option(
         "--cwd",
-        type=click.Path(),
         metavar="DIR",
+        callback=_filled("a directory"),
+        shell_complete=_complete_directory,
         help="Where commands run. Default: the current directory.",
     )(command)
 
 
 def json_option(command: F) -> F:
-    """Add ``--json``."""
+    """Add ``--json``, for one object."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
+
+from .process import settle
 
 
 def to_json(value: object) -> bytes:
@@ -36,6 +40,14 @@ def print_json(value: object) -> None:
     click.echo(to_json(value), nl=False)
 
 
+def mention(text: str) -> None:
+    """Print a line on stderr, for people. That nobody can be told is no failure."""
+    try:
+        click.echo(text, err=True)
+    except OSError:
+        settle(sys.stderr)
+
+
 def print_table(rows: Iterable[tuple[str, str]]) -> None:
     """Print names and values in two columns; rows without a value are left out."""
     rows = [(name, printable(value)) for name, value in rows if value]
@@ -45,11 +57,24 @@ def print_table(rows: Iterable[tuple[str, str]]) -> None:
 
 
 def printable(text: str) -> str:
-    """Show control, bidirectional and invisible characters as escapes, so that a name cannot play tricks."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
+    r"""Show control, bidirectional and invisible characters as escapes, so that a name cannot play tricks.
+
+    A byte that is no UTF-8, which Python holds as a lone surrogate, is shown as ``\xff``.
+    """
+    return readable(
+        "".join(
+            character if character.isprintable() else character.encode("unicode_escape").decode()
+            for character in text
+        )
     )
+
+
+_BYTE = re.compile(r"[\udc80-\udcff]|\\udc(?=[89a-f][0-9a-f])")
+
+
+def readable(text: str) -> str:
+    r"""Show bytes that are no UTF-8 as ``\xff``, whether they are there as surrogates or as escapes of these."""
+    return _BYTE.sub(lambda match: rf"\x{ord(match[0]) - 0xDC00:x}" if len(match[0]) == 1 else r"\x", text)
 
 
 def seconds(value: float) -> str:

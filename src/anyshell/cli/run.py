@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from . import OWN_FAILURE, Failure
-from .options import Seconds, Variable, cwd_option, json_option, shell_option
+from . import OWN_FAILURE
+from .options import Seconds, Variable, complete_file, cwd_option, json_option, shell_option
+from .program import Failure
 
 if TYPE_CHECKING:
     from .. import Environment, Outcome, ProcessInfo, Stream
@@ -25,7 +26,7 @@ _NOT_STOPPED = "not all of the command could be stopped"
 _NOT_KNOWN = "how the command ended could not be learnt"
 
 _SIGPIPE = 13
-"""Stands for a stdout that nobody reads any more. Windows has no name for it."""
+"""Stands for an output that nobody reads any more. Windows has no name for it."""
 
 
 @click.command(
@@ -43,7 +44,9 @@ _SIGPIPE = 13
     help="Set a variable. May be given several times.",
 )
 @click.option(
-    "--timeout", type=Seconds(), help="Stop the command, and all that it started, after so many seconds."
+    "--timeout",
+    type=Seconds(),
+    help="Stop the command, and all that it started, after so many seconds. Default: none.",
 )
 @click.option(
     "--grace",
@@ -55,15 +58,16 @@ _SIGPIPE = 13
 @click.option(
     "--interactive",
     is_flag=True,
-    help="Leave pager, editor, prompt and colour variables as they are. Otherwise they are set so that nothing "
-    "waits for a person.",
+    help="Leave pager, editor, prompt, colour and progress variables as they are. Otherwise they are set so that "
+    "nothing waits for a person. It does not give the command a terminal.",
 )
 @click.option(
     "--left-behind",
     type=click.Choice(["stop", "keep"]),
     default="stop",
     show_default=True,
-    help="What becomes of processes that outlive the command. What is kept can print nothing any more.",
+    help="What becomes of processes that outlive the command. What is kept and prints is ended by SIGPIPE: "
+    "redirect its output to a file.",
 )
 @json_option
 @click.option(
@@ -71,18 +75,23 @@ _SIGPIPE = 13
     is_flag=True,
     help="With --json: keep stderr apart, at the price of the order of the two.",
 )
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_file)
 @click.pass_context
 def run(ctx: click.Context, /, **options: Any) -> None:
     """Run COMMAND in a fresh shell, show its output as it comes, and exit with its exit code.
 
     One argument is text in the shell's language; several are a program and its arguments, taken literally.
-    A stdin that is not a terminal is forwarded; in a loop that reads it, add '< /dev/null'.
+    Options of anyshell end at the first word of COMMAND.
 
-    However it ends, nothing of the command is left running unsaid: a timeout, Ctrl-C, SIGTERM, SIGHUP, or a
-    reader that goes away, stops everything that it started. A second signal skips the grace.
+    A stdin that is not a terminal is forwarded; in a loop that reads it, add '< /dev/null'. With a terminal as
+    stdin, the command reads end-of-file at once.
 
-    With --json nothing is shown live, and what became of the command is printed as one object.
+    However it ends, nothing of the command is left running unsaid. A timeout, a reader of stdout or stderr that
+    goes away, or a signal (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 and others) stops everything that it started. A
+    second signal skips the grace. Only SIGKILL to anyshell leaves the command running: 'anyshell doctor' finds it.
+
+    With --json nothing is shown live, and what became of the command is printed as one object. When anyshell
+    itself fails, nothing is printed on stdout, and one message on stderr.
 
     \b
     Examples:
@@ -90,14 +99,16 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       anyshell run -- git commit -m 'one argument, with $ and "quotes"'
       anyshell run --timeout 60 --env CI=1 --cwd web -- npm test
       tar c src | anyshell run -- 'tar t | sort' | head -3
-      anyshell run --json -- make | jq .exit_code
+      anyshell run --json -- make | jq .exit_code   # nothing when anyshell itself fails
 
     \b
     Exit code:
       the command's own
-      128+n  signal n ended the command, or was sent to this program (141: nobody reads stdout)
-      124    the timeout was over
-      125    anyshell itself failed
+      2      wrong usage
+      124    the timeout was over, also when only a reader had not taken the rest in time
+      125    anyshell itself failed, or could not write to stdout or stderr
+      128+n  signal n ended the command, or was sent to this program
+             (141: nobody reads stdout, or stderr, any more)
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from . import signals
 
@@ -106,6 +117,9 @@ def run(ctx: click.Context, /, **options: Any) -> None:
         raise click.UsageError(
             "--split-stderr goes with --json; live, stderr is apart when it is another file"
         )
+
+    if len(request.command) == 1 and request.command[0] and not request.command[0].strip(" \t\n"):
+        raise click.BadParameter("there is nothing in it but blanks: give a command", param_hint="COMMAND")
 
     async def perform(interruption: Interruption) -> int:
         return await _perform(request, interruption)
@@ -181,6 +195,8 @@ class _Run:
         events = self._start(stdin)
         self._interruption.stop = lambda: self._signalled(events)
         watch_reader(_STDOUT, lambda: self._reader_gone(events))
+        if self._stderr is not self._stdout and not request.as_json:
+            watch_reader(_STDERR, lambda: self._reader_gone(events))
         deadline = None
         if request.timeout is not None and not request.as_json:
             # The engine stops the command. What it printed must not then wait for a reader who takes nothing.
@@ -192,11 +208,13 @@ class _Run:
                 stdin.close()
         if request.as_json:
             await self._write_json(outcome)
-        else:
+            return self._exit_code(outcome)
+        try:
+            return self._exit_code(outcome)  # first: that a notice cannot be written changes nothing
+        finally:
             await self._write_notices(outcome, stdin)
-        if deadline is not None:
-            deadline.cancel()
-        return self._exit_code(outcome)
+            if deadline is not None:
+                deadline.cancel()
 
     def _start(self, stdin: Reader | None) -> Stream:
         request = self._request
@@ -286,7 +304,8 @@ class _Run:
     def _exit_code(self, outcome: Outcome) -> int:
         for writer, name in ((self._stdout, "stdout"), (self._stderr, "stderr")):
             if writer.error is not None and not isinstance(writer.error, BrokenPipeError):
-                raise Failure(f"cannot write to {name}: {writer.error.strerror}; the command was stopped")
+                stopped = "" if self._request.as_json else "; the command was stopped"
+                raise Failure(f"cannot write to {name}: {writer.error.strerror}{stopped}")
         if self._signals:
             return self._interruption.exit_code
         if outcome.status == "timed_out" or self._late:

@@ -9,7 +9,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+_NAMES = (
+    "SIGINT",
+    "SIGTERM",
+    "SIGHUP",
+    "SIGQUIT",
+    "SIGABRT",
+    "SIGALRM",
+    "SIGIO",
+    "SIGPROF",
+    "SIGPWR",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGVTALRM",
+    "SIGXCPU",
+)
+"""Every signal that would end this program by default and reports no fault of its own, but for the real-time ones:
+batch systems and service managers announce the end with many of these. SIGKILL cannot be handled."""
 
 
 class Interruption:
@@ -30,6 +46,10 @@ class Interruption:
             self.number = number
         self.stop()
 
+    def desert(self) -> None:
+        """Take note that nobody reads stdout any more, as if it were SIGPIPE, and act."""
+        self.arrive(13)  # Windows has no name for it
+
     @property
     def exit_code(self) -> int:
         """What a shell reports for a program that the signal ended."""
@@ -47,33 +67,33 @@ def run(main: Callable[[Interruption], Coroutine[object, object, int]]) -> int:
     async def guarded() -> int:
         task = asyncio.ensure_future(main(interruption))
         interruption.stop = task.cancel
-        _listen(interruption)
+        listening = _listen(interruption)
         try:
-            return await task
+            code = await task
         except asyncio.CancelledError:
             if interruption.number is None:
                 raise
-            return interruption.exit_code
+        finally:
+            # Nothing is left to clean up. One signal more, out of impatience, would only spoil the exit code;
+            # the first one may end the program as it ends any other.
+            for number in listening:
+                asyncio.get_running_loop().remove_signal_handler(number)
+                signal.signal(number, signal.SIG_DFL if interruption.number is None else signal.SIG_IGN)
+        return code if interruption.number is None else interruption.exit_code
 
-    code = asyncio.run(guarded())
-    if interruption.number is not None:
-        # All is cleaned up. One signal more, out of impatience, would only spoil the exit code.
-        for number in _numbers():
-            signal.signal(number, signal.SIG_IGN)
-    return code
+    return asyncio.run(guarded())
 
 
-def _listen(interruption: Interruption) -> None:
+def _listen(interruption: Interruption) -> list[signal.Signals]:
     loop = asyncio.get_running_loop()
-    for number in _numbers():
+    listening: list[signal.Signals] = []
+    for number in (signal.Signals[name] for name in _NAMES if name in signal.Signals.__members__):
         # What nohup, or a shell for a job in the background, has told us to ignore stays ignored.
         if signal.getsignal(number) is signal.SIG_IGN:
             continue
         try:
             loop.add_signal_handler(number, interruption.arrive, number)
         except (NotImplementedError, RuntimeError, ValueError):
-            return  # not on Windows, and not outside the main thread
-
-
-def _numbers() -> list[signal.Signals]:
-    return [signal.Signals[name] for name in _NAMES if name in signal.Signals.__members__]
+            break  # not on Windows, and not outside the main thread
+        listening.append(number)
+    return listening

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
 from .options import cwd_option, shell_option
+from .program import Failure
 
 if TYPE_CHECKING:
     from ..tool import ShellResult
@@ -35,6 +36,8 @@ def schema(*, shell: str | None, cwd: str | None, format_: Literal["openai", "an
     Examples:
       anyshell schema --format openai
       anyshell schema | jq .input_schema.properties
+    \b
+    Exit code: as for 'anyshell detect'.
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from .. import ShellTool, deny_all
     from .host import detected
@@ -47,7 +50,7 @@ def schema(*, shell: str | None, cwd: str | None, format_: Literal["openai", "an
 @click.command(short_help="Call the tool as a model would.")
 @shell_option
 @cwd_option
-@click.option("--approve-all", is_flag=True, help="Run it without asking. Otherwise the terminal is asked.")
+@click.option("--approve-all", is_flag=True, help="Run it without asking.")
 @click.argument("params", metavar="JSON")
 @click.pass_context
 def call(
@@ -57,50 +60,80 @@ def call(
 
     JSON is an object with the tool's parameters (see 'anyshell schema'); '-' reads it from stdin.
 
+    Unless --approve-all is given, the person at the terminal is asked first. Without a terminal, or in its
+    background, the answer is no, and nothing is run.
+
+    A signal, or a reader of stdout that goes away, stops the command; then nothing is printed.
+
     \b
     Examples:
       anyshell call '{"command": "git status --short"}'
       anyshell call --approve-all '{"command": "make test", "timeout": 600}' | jq -r .text
     \b
     Exit code:
-      0    the command exited with 0
-      1    the result is an error: another exit code, a timeout, a refusal, wrong parameters
-      125  anyshell itself failed
+      0      the command exited with 0
+      1      the result is an error: another exit code, a timeout, a refusal, wrong parameters
+      2      wrong usage: this is no JSON object
+      125    anyshell itself failed
+      128+n  signal n was sent to this program (141: nobody reads stdout)
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from . import signals
+    from .descriptors import watch_reader
     from .printing import print_json
 
     given = _parse(params)
     results: list[ShellResult] = []
 
-    async def perform(_: Interruption) -> int:
+    async def perform(interruption: Interruption) -> int:
         from .. import Environment, ShellTool, ask_on_terminal
         from .. import approve_all as approve
 
+        watch_reader(1, interruption.desert)
         async with Environment.detect(shell=shell, cwd=cwd) as env:
             tool = ShellTool(env, approver=approve if approve_all else ask_on_terminal)
             results.append(await tool(given))
         return _IS_ERROR if results[0].is_error else 0
 
     code = signals.run(perform)
-    for result in results:
-        print_json(result.model_dump())
+    if code in (0, _IS_ERROR):
+        print_json(results[0].model_dump())
     ctx.exit(code)
 
 
 def _parse(params: str) -> dict[str, Any]:
     """Read the parameters. No message repeats them: they may hold secrets."""
+    text: bytes | str = params
     if params == "-":
-        with open(0, "rb", closefd=False) as stdin:
-            text: bytes | str = stdin.read()
-    else:
-        text = params
+        try:
+            with open(0, "rb", closefd=False) as stdin:
+                text = stdin.read()
+        except OSError as error:
+            raise Failure(f"cannot read stdin: {error.strerror}") from error
     try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"this is not JSON: {error}", param_hint="JSON") from None
+        given = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except RecursionError:
+        raise _bad("the JSON is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise _bad(f"this is not JSON: {error}") from None
+    except UnicodeDecodeError:
+        raise _bad("this is not JSON: it is not text in UTF-8") from None
+    except ValueError:  # int() takes no more than sys.get_int_max_str_digits()
+        raise _bad("the JSON holds a number that is too long") from None
     if not isinstance(given, dict):
-        raise click.BadParameter(
-            'give an object, such as {"command": "git status --short"}', param_hint="JSON"
-        )
+        raise _bad('give an object, such as {"command": "git status --short"}')
     return given
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise _bad("an object has the same name twice, and only one of them could count: leave the other out")
+    return made
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _bad(f"this is not JSON: {name} is no value of it")
+
+
+def _bad(message: str) -> click.BadParameter:
+    return click.BadParameter(message, param_hint="JSON")

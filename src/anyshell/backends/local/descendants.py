@@ -107,7 +107,9 @@ class Census:
     """What trees share: nothing here."""
 
 
-def make_tree(leader: int, *, since: int, mark: bytes, tag: int, life: int, census: Census) -> DescendantTree:
+def make_tree(
+    leader: int, *, since: int, mark: bytes, number: int, life: int, child_life: int, census: Census
+) -> DescendantTree:
     """Know a child that was just started, and what it starts from now on."""
     return DescendantTree(leader)
 

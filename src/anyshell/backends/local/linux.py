@@ -36,16 +36,57 @@ CATCH_UPS = 20
 NEWEST = 64
 """How many of the newest pids are looked at when somebody forks all the time."""
 
-CHASE_SECONDS = 0.02
+CHASE_SECONDS = 0.01
 """How long one chase of who forks and exits all the time may block the loop; the kill is repeated anyway."""
 
 CHASE_MISSES = 3
 """Looks at the newest processes in a row without a hit, after which a chase is over."""
 
 
+TAG_BITS = 31
+"""Bits of a tag. The limit holds two: that of a command, and that of a command of an anyshell inside it."""
+
+UNLIMITED = -1
+"""How Python shows a limit that nobody has set."""
+
+NOT_PERMITTED = -2
+"""Instead of a limit: it is another user's, and only ``/proc/PID/limits`` tells."""
+
+
 @dataclass(frozen=True, slots=True)
+class Tag:
+    """The value of a limit that is a command's own.
+
+    Attributes:
+        limit: What the command's processes have, and those of an anyshell inside it have with lower bits set.
+        shift: How many lower bits belong to an anyshell inside.
+    """
+
+    limit: int
+    shift: int
+
+    @classmethod
+    def make(cls, number: int) -> Tag | None:
+        """Make the tag of a command; ``None`` inside an anyshell inside an anyshell, where there is no room."""
+        own, _ = resource.getrlimit(RLIMIT_LOCKS)
+        value = number % (2**TAG_BITS - 1) + 1
+        if own == UNLIMITED:
+            return cls(value << TAG_BITS, TAG_BITS)
+        if own >> TAG_BITS and not own % 2**TAG_BITS:
+            return cls(own | value, 0)
+        return None
+
+    def marks(self, limit: int) -> bool:
+        """Whether a process with that limit is the command's."""
+        return limit > 0 and limit >> self.shift == self.limit >> self.shift
+
+
+@dataclass(slots=True)
 class Stat:
-    """What ``/proc/PID/stat`` says of a process (proc(5)), and its tag, 0 if that cannot be read."""
+    """What ``/proc/PID/stat`` says of a process (proc(5)), and what else was read of it at the same look.
+
+    What costs more is read when it is first asked for, and shared by all who share the look.
+    """
 
     pid: int
     name: str
@@ -54,7 +95,20 @@ class Stat:
     group: int
     session: int
     started: int
-    tag: int
+    limit: int
+    _environ: bytes | None = None
+
+    def has_tag(self, tag: Tag) -> bool:
+        """Whether the process carries a tag."""
+        if self.limit == NOT_PERMITTED:
+            self.limit = _limit_of_another_user(self.pid)
+        return tag.marks(self.limit)
+
+    def has_mark(self, mark: bytes) -> bool:
+        """Whether the process was started with a variable of that name."""
+        if self._environ is None:
+            self._environ = b"\0" + _environ(self.pid)
+        return b"\0" + mark + b"=" in self._environ
 
     @property
     def alive(self) -> bool:
@@ -118,18 +172,21 @@ class LinuxTree:
         since: A time in clock ticks since boot, at or shortly before the leader's start. What started earlier
             is no member, whatever it looks like; it is not even looked at closely.
         mark: The name of the variable that was put into the command's environment.
-        tag: The value of the limit that is the command's own; 0 for none.
-        life: What ``/proc/PID/fd`` shows for the life pipe.
+        tag: The command's own, if there is room for one.
+        life: The life pipe's descriptor in the command, which whoever inherits it has at the same number.
+        pipe: What ``/proc/PID/fd`` shows for the life pipe.
         census: Tells who is alive, and lends descriptors when there are none left: a tree must be found then too.
     """
 
     leader: int
     since: int
     mark: bytes
-    tag: int
-    life: str
+    tag: Tag | None
+    life: int
+    pipe: str
     census: Census
     _known: dict[int, int] = field(default_factory=dict)
+    _strangers: dict[int, int] = field(default_factory=dict)
 
     async def members(self) -> Sequence[ProcessInfo]:
         """Every member that is alive.
@@ -140,19 +197,26 @@ class LinuxTree:
             OSError: The process is out of descriptors, and so is the reserve.
         """
         young = {stat.pid: stat for stat in await self.census.take() if stat.started >= self.since}
-        members = self.census.reserve.spending(
-            lambda: {pid for pid, stat in young.items() if self._is_member(stat)}
-        )
+        members: set[int] = set()
+        for count, stat in enumerate(young.values(), 1):
+            if self.census.reserve.spending(partial(self._is_member, stat)):
+                members.add(stat.pid)
+            if count % PROCESSES_PER_TURN == 0:
+                await asyncio.sleep(0)
         members |= _descendants(young, members)
         self._known = {pid: young[pid].started for pid in members}
+        # A stranger stays one: tag, mark and life pipe come by inheritance alone. So it is looked at closely once.
+        self._strangers = {pid: stat.started for pid, stat in young.items() if pid not in members}
         return [young[pid].info for pid in members]
 
     def _is_member(self, stat: Stat) -> bool:
         if self.leader in (stat.pid, stat.group, stat.session) or self._known.get(stat.pid) == stat.started:
             return True
-        if self.tag and stat.tag == self.tag:
+        if self._strangers.get(stat.pid) == stat.started:
+            return False
+        if self.tag is not None and stat.has_tag(self.tag):
             return True
-        return has_mark(stat.pid, self.mark) or _holds(stat.pid, self.life)
+        return stat.has_mark(self.mark) or _holds(stat.pid, self.life, self.pipe)
 
     def signal(self, member: ProcessInfo, number: int) -> None:
         """Signal one member through a pidfd, which cannot come to mean another process."""
@@ -177,45 +241,59 @@ class LinuxTree:
         A chain of processes ends when its last link is killed before it has forked the next. Blocks for
         `CHASE_SECONDS` at most, and for microseconds where there is nobody to chase.
         """
-        if not self.tag:
+        if self.tag is None:
             return
         give_up = time.monotonic() + CHASE_SECONDS
         missed = 0
         while missed < CHASE_MISSES and time.monotonic() < give_up:
             newest = self.census.reserve.spending(_newest_pid)
-            hits = [pid for pid in range(newest, max(newest - NEWEST, 1), -1) if _read_tag(pid) == self.tag]
-            for pid in hits:
-                self.census.reserve.spending(partial(self._kill_tagged, pid))
-            missed = 0 if hits else missed + 1
+            pids = [
+                pid for pid in range(newest, max(newest - NEWEST, 1), -1) if self.tag.marks(_read_limit(pid))
+            ]
+            hits = [self.census.reserve.spending(partial(self._kill_tagged, pid)) for pid in pids]
+            missed = 0 if any(hits) else missed + 1
 
-    def _kill_tagged(self, pid: int) -> None:
+    def _kill_tagged(self, pid: int) -> bool:
+        assert self.tag is not None
         with _pidfd(pid) as pidfd:
             # Asked again now that the pidfd is held: it is the process that the tag is read from, or a dead one.
-            if pidfd is not None and _read_tag(pid) == self.tag:
-                with suppress(ProcessLookupError, PermissionError):
-                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            stat = read_stat(pid)
+            if pidfd is None or stat is None or not stat.alive or not self.tag.marks(stat.limit):
+                return False
+            with suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            return True
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def make_tree(leader: int, *, since: int, mark: bytes, tag: int, life: int, census: Census) -> LinuxTree:
-    """Tag a child that was just started, and know it and what it starts from now on."""
-    pipe = f"pipe:[{os.fstat(life).st_ino}]"
-    return LinuxTree(leader=leader, since=since, mark=mark, tag=_tag(leader, tag), life=pipe, census=census)
+def make_tree(
+    leader: int, *, since: int, mark: bytes, number: int, life: int, child_life: int, census: Census
+) -> LinuxTree:
+    """Tag a child that was just started, and know it and what it starts from now on.
 
-
-def _tag(pid: int, value: int) -> int:
-    """Give a child its tag; returns 0 where that is not possible.
-
-    Only the soft limit is set: a command of an ordinary user could not raise a hard limit again, and an
-    anyshell inside it has to set its own.
+    Args:
+        leader: The child.
+        since: A time at or before its start.
+        mark: The name of a variable that it was given.
+        number: What its tag is made of.
+        life: The life pipe's reading end, here.
+        child_life: Its writing end, in the child.
+        census: Shared by all trees of a backend.
     """
-    try:
-        resource.prlimit(pid, RLIMIT_LOCKS, (value, resource.RLIM_INFINITY))
-    except (OSError, ValueError):
-        return 0
-    return value
+    tag = Tag.make(number)
+    if tag is not None:
+        try:
+            # The soft limit alone: a command of an ordinary user could not raise a hard limit again, and an
+            # anyshell inside it has to set its own.
+            resource.prlimit(leader, RLIMIT_LOCKS, (tag.limit, resource.RLIM_INFINITY))
+        except (OSError, ValueError):
+            tag = None
+    pipe = f"pipe:[{os.fstat(life).st_ino}]"
+    return LinuxTree(
+        leader=leader, since=since, mark=mark, tag=tag, life=child_life, pipe=pipe, census=census
+    )
 
 
 def now() -> int:
@@ -242,24 +320,33 @@ def read_stat(pid: int) -> Stat | None:
         return None
     name = head.partition(b"(")[2].decode("utf-8", "replace")
     parent, group, session = map(int, fields[1:4])
-    return Stat(pid, name, fields[0], parent, group, session, started=int(fields[19]), tag=_read_tag(pid))
+    return Stat(pid, name, fields[0], parent, group, session, started=int(fields[19]), limit=_read_limit(pid))
 
 
-def _read_tag(pid: int) -> int:
+def _read_limit(pid: int) -> int:
     try:
         return resource.prlimit(pid, RLIMIT_LOCKS)[0]
-    except OSError:  # gone, or another user's
+    except PermissionError:
+        return NOT_PERMITTED
+    except OSError:  # gone
         return 0
+
+
+def _limit_of_another_user(pid: int) -> int:
+    """What everybody may read (proc(5), ``/proc/PID/limits``), though it takes thirty times as long."""
+    try:
+        with open(f"/proc/{pid}/limits", "rb") as file:
+            for line in file:
+                if line.startswith(b"Max file locks"):
+                    soft = line.split()[3]
+                    return int(soft) if soft.isdigit() else UNLIMITED
+    except OSError as error:
+        _raise_if_out_of_descriptors(error)
+    return 0
 
 
 def _read_living(pids: Iterable[int]) -> list[Stat]:
     return [stat for pid in pids if (stat := read_stat(pid)) is not None and stat.alive]
-
-
-def has_mark(pid: int, mark: bytes) -> bool:
-    """Whether a process was started with a variable of that name."""
-    environ = _environ(pid)
-    return environ.startswith(mark + b"=") or b"\0" + mark + b"=" in environ
 
 
 def marked() -> Iterator[tuple[ProcessInfo, Sequence[str]]]:
@@ -321,18 +408,12 @@ def _environ(pid: int) -> bytes:
         return b""
 
 
-def _holds(pid: int, pipe: str) -> bool:
-    """Whether a process holds a pipe; unknown, and so no, of another user's."""
+def _holds(pid: int, fd: int, pipe: str) -> bool:
+    """Whether a process has a pipe at a descriptor; unknown, and so no, of another user's."""
     try:
-        fds = os.listdir(f"/proc/{pid}/fd")
-    except OSError as error:
-        _raise_if_out_of_descriptors(error)
+        return os.readlink(f"/proc/{pid}/fd/{fd}") == pipe
+    except OSError:
         return False
-    for fd in fds:
-        with suppress(OSError):  # closed meanwhile
-            if os.readlink(f"/proc/{pid}/fd/{fd}") == pipe:
-                return True
-    return False
 
 
 @contextmanager

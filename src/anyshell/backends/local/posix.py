@@ -19,6 +19,7 @@ import anyio
 assert sys.platform != "win32"
 
 from ..._exceptions import InvalidCommand, SpawnError
+from ..._types import ProcessInfo
 from .exits import ExitWatch
 from .pipes import PipeReceiveStream, PipeSendStream
 from .scripts import open_script
@@ -33,7 +34,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from ..._types import ExitStatus, ProcessInfo, Signal, Spawn
+    from ..._types import ExitStatus, Signal, Spawn
     from .tree import Tree
 
 _FIRST_FD = 100
@@ -68,6 +69,7 @@ class Spawner:
         self._running: set[PosixProcess] = set()
         self._released: set[PipeReceiveStream] = set()
         self._census = Census()
+        self._closed = False
 
     def spawn(self, spawn: Spawn) -> PosixProcess:
         """Start a program in a session of its own.
@@ -78,6 +80,8 @@ class Spawner:
             InvalidCommand: The directory does not exist, is none, or may not be entered.
             SpawnError: The program could not be started.
         """
+        if self._closed:
+            raise SpawnError("this backend is closed: it starts nothing more")
         _check_directory(spawn.cwd)
         since = now()
         number = next(self._tags)
@@ -114,7 +118,15 @@ class Spawner:
             try:
                 process = PosixProcess(
                     popen,
-                    make_tree(popen.pid, since=since, mark=mark, tag=number, life=life, census=self._census),
+                    make_tree(
+                        popen.pid,
+                        since=since,
+                        mark=mark,
+                        number=number,
+                        life=life,
+                        child_life=inherited[0],
+                        census=self._census,
+                    ),
                     ExitWatch(popen.pid),
                     stdout=PipeReceiveStream(stdout),
                     stderr=PipeReceiveStream(stderr) if stderr >= 0 else None,
@@ -138,9 +150,9 @@ class Spawner:
         stream.discard(lambda: self._released.discard(stream))
 
     async def aclose(self) -> None:
-        """Stop everything that still runs; stop reading for what was released."""
-        for process in tuple(self._running):
-            await process.aclose()
+        """Stop everything that still runs, and start nothing more; stop reading for what was released."""
+        self._closed = True
+        await asyncio.gather(*(process.aclose() for process in self._running))
         for stream in tuple(self._released):
             stream.close()
         self._released.clear()
@@ -211,9 +223,14 @@ class PosixProcess:
         """Signal the group, and everything of the tree that left it; wake what is stopped."""
         number = _SIGNALS[signal]
         self._signalled = True
+        try:
+            # Before anybody is signalled: who descends from the leader can be known by that only while it lives.
+            members = await self._tree.members()
+        except OSError:  # out of descriptors, even of reserved ones
+            members = ()
         if not self._reaped:
             self._signal_group(number)
-        for member in await self._tree.members():
+        for member in members:
             if self._reaped or not _in_group(member.pid, self.pid):
                 self._tree.signal(member, number)
                 if number != _KILL:
@@ -246,7 +263,12 @@ class PosixProcess:
             if not _group_exists(self.pid):
                 self._gone = True
                 return ()
-        members = await self._tree.members()
+        try:
+            members = await self._tree.members()
+            if not members and self._signalled:
+                members = await self._tree.members()  # who forks all the time can be missed once
+        except OSError:  # out of descriptors: who cannot look must not say that nobody is there
+            return [ProcessInfo(self.pid, "unknown", 0.0)]
         self._gone = ended and not members
         return members
 

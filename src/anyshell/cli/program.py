@@ -1,0 +1,179 @@
+"""The group of all commands, and what becomes of their failures.
+
+Only click is imported here. Each command is a module of its own, imported when it is named, and imports what
+it needs when it runs: ``anyshell --version`` must not pay for an event loop.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .._exceptions import AnyshellError
+from . import OWN_FAILURE
+from .process import prepare, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+
+_COMPLETION = "_ANYSHELL_COMPLETE"
+"""The variable by which a shell asks for completions; click derives it from the program's name."""
+
+_COMMANDS = {
+    "run": "run",
+    "detect": "host",
+    "describe": "host",
+    "doctor": "doctor",
+    "schema": "tool",
+    "call": "tool",
+    "artifacts": "artifacts",
+    "completion": "completion",
+}
+"""Each command, and the module that has it under that name. In the order of the help."""
+
+
+class Failure(click.ClickException):
+    """anyshell could not do its part. The message says what was tried and what to do."""
+
+    exit_code = OWN_FAILURE
+
+    def show(self, file: Any = None) -> None:
+        """Print the message the way Unix programs do."""
+        from .printing import readable
+
+        click.echo(f"anyshell: {readable(self.format_message())}", file=file, err=file is None)
+
+
+class Program(click.Group):
+    """The group of all commands; turns every foreseeable failure into one message and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands, the most used first."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        home = _COMMANDS.get(cmd_name)
+        if home is None:
+            return None
+        command: click.Command = getattr(import_module(f".{home}", __package__), cmd_name)
+        return command
+
+    def main(
+        self,
+        args: Any = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the program. Without `args` it is this process's own: its signals and descriptors are put right."""
+        if args is None:
+            prepare()
+        if _COMPLETION in os.environ:
+            import_module(".completion", __package__)  # so that click knows our way to complete
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        try:
+            with _failures():
+                code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.exceptions.Exit as end:
+            code = end.exit_code
+        except click.Abort:
+            code = 130
+        except click.ClickException as error:
+            code = error.exit_code
+            with suppress(OSError):  # that nobody can be told changes nothing
+                error.show()
+        settle(sys.stdout)
+        settle(sys.stderr)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the options of the program itself."""
+        with _failures():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named."""
+        with _failures():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except AnyshellError as error:
+        raise Failure(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(130) from None
+    except BrokenPipeError:
+        raise click.exceptions.Exit(141) from None
+    except OSError as error:
+        if (
+            _raised_by(error) is click.echo.__code__
+        ):  # also for click's own help; nothing else prints on stdout
+            raise Failure(f"cannot write to stdout: {error.strerror}") from error
+        where = f": {error.filename}" if error.filename else ""
+        raise Failure(f"{error.strerror or error}{where}") from error
+
+
+def _raised_by(error: BaseException) -> CodeType | None:
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return None if frame is None else frame.tb_frame.f_code
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"anyshell {version('anyshell')}")
+        ctx.exit()
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print the version and exit.",
+)
+def main() -> None:
+    """Run a command in a shell, and leave nothing of it behind unsaid.
+
+    What a model does through anyshell, a person can do and look into with this program.
+
+    \b
+    Examples:
+      anyshell run --timeout 60 -- make test
+      anyshell run -- 'grep -r TODO src | wc -l'
+      anyshell detect
+      anyshell call '{"command": "git status --short"}'
+      anyshell doctor
+
+    \b
+    Completion, for bash, and for zsh after compinit ('anyshell completion --help'):
+      eval "$(anyshell completion bash)"
+      eval "$(anyshell completion zsh)"
+
+    \b
+    Exit codes ('run' gives the command's own; the help of each command says more):
+      0      all went well
+      1      call: the result is an error; doctor: no usable shell;
+             artifacts show: nothing is kept under that id
+      2      wrong usage
+      124    run: the timeout was over
+      125    anyshell itself failed
+      128+n  signal n ended the command or anyshell (130: Ctrl-C; 141: nobody reads)
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
