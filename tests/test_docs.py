@@ -262,6 +262,7 @@ LIMITS = DOCS / "reference" / "limits.md"
 
 NO_BOUND = {
     "backends.local.linux.RLIMIT_LOCKS",  # the number of a system call's argument
+    "backends.local.linux.TAG_BITS",  # the shape of a number
     "cli.OWN_FAILURE",  # exit codes, on the command line's page
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
