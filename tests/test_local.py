@@ -278,6 +278,26 @@ async def test_a_tree_is_stopped_by_a_process_that_is_out_of_descriptors(tmp_pat
     assert living(seconds) == []
 
 
+async def test_a_stop_without_any_descriptor_still_ends_the_group_and_says_what_it_cannot_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when another thread takes every descriptor, the reserved ones too."""
+    from anyshell.backends.local import linux
+
+    seconds = unique_seconds()
+
+    def refuse() -> list[int]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async with Environment.detect(cwd=tmp_path) as env:
+        with monkeypatch.context() as patch:
+            patch.setattr(linux, "_pids", refuse)
+            outcome = await env.run(f"trap '' TERM; sleep {seconds}", timeout=0.5, grace=0.1)
+        assert outcome.status == "lost"
+        assert [process.name for process in outcome.left_behind] == ["unknown"]
+    assert living(seconds) == []
+
+
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EPERM])
 async def test_a_pidfd_that_cannot_be_had_leaves_nothing_behind(
     env: Environment, number: int, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import itertools
@@ -223,20 +224,21 @@ class PosixProcess:
         """Signal the group, and everything of the tree that left it; wake what is stopped."""
         number = _SIGNALS[signal]
         self._signalled = True
-        try:
+        members: Sequence[ProcessInfo] = ()
+        # Out of descriptors, even of reserved ones, the group can be signalled all the same; survivors() tells.
+        with contextlib.suppress(OSError):
             # Before anybody is signalled: who descends from the leader can be known by that only while it lives.
             members = await self._tree.members()
-        except OSError:  # out of descriptors, even of reserved ones
-            members = ()
         if not self._reaped:
             self._signal_group(number)
-        for member in members:
-            if self._reaped or not _in_group(member.pid, self.pid):
-                self._tree.signal(member, number)
-                if number != _KILL:
-                    self._tree.signal(member, _CONTINUE)
-        if number == _KILL:
-            self._tree.chase()
+        with contextlib.suppress(OSError):
+            for member in members:
+                if self._reaped or not _in_group(member.pid, self.pid):
+                    self._tree.signal(member, number)
+                    if number != _KILL:
+                        self._tree.signal(member, _CONTINUE)
+            if number == _KILL:
+                self._tree.chase()
 
     def _signal_group(self, number: int) -> None:
         try:
