@@ -602,11 +602,11 @@ async def test_a_leading_cd_to_home_is_the_shells_to_judge(
 async def test_a_leading_cd_to_what_may_not_be_entered_is_the_shells_to_judge() -> None:
     class Locked(FakeFiles):
         async def stat(self, path: str, *, follow: bool = True) -> FileStat:
-            if path.startswith("/work/locked/"):
+            if path.startswith("/project/locked/"):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
             return await super().stat(path, follow=follow)
 
-    files = Locked(directories=["/work/locked", "/work/open"])
+    files = Locked(directories=["/project/locked", "/project/open"])
     approver = Recorder()
     async with Environment.detect(FakeBackend(lambda _: Script(), files=files)) as env:
         for command in ("cd locked && ls", "cd open && ls"):

@@ -323,7 +323,7 @@ FAKE_HOST = HostInfo(
     hostname="fake",
     user="tester",
     home="/home/tester",
-    directory="/work",
+    directory="/project",
 )
 
 
