@@ -266,6 +266,33 @@ async def test_what_hides_inside_an_inner_anyshell_goes_with_the_outer(
     assert living(seconds) == []
 
 
+async def test_a_tag_that_comes_late_is_passed_on(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when another thread has the processor: the command has started others before it is tagged."""
+    if sys.platform != "linux":
+        pytest.skip("there are tags on Linux alone")
+    import resource
+
+    from anyshell.backends.local import linux
+
+    seconds = unique_seconds()
+    make = linux.Tag.make
+
+    def late(number: int) -> object:
+        wait_living(seconds, 3)
+        return make(number)
+
+    monkeypatch.setattr(linux.Tag, "make", late)
+    task = asyncio.ensure_future(env.run(f"(sleep {seconds}; :) & sleep {seconds}; :", grace=0.3))
+    await asyncio.sleep(0.05)  # the start itself blocks the loop; by now it is over
+    pids = [int(line.split()[0]) for line in living(seconds)]
+    limits = {resource.prlimit(pid, linux.RLIMIT_LOCKS)[0] for pid in pids}
+    task.cancel()
+    await asyncio.wait([task])
+    assert len(pids) >= 3
+    assert len(limits) == 1
+    assert limits != {linux.UNLIMITED}
+
+
 async def test_what_clears_everything_goes_while_its_parent_lives(env: Environment, tmp_path: Path) -> None:
     seconds = unique_seconds()
     (tmp_path / "hide.py").write_text(

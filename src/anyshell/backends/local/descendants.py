@@ -108,7 +108,15 @@ class Census:
 
 
 def make_tree(
-    leader: int, *, since: int, mark: bytes, number: int, life: int, child_life: int, census: Census
+    leader: int,
+    *,
+    since: int,
+    began: float,
+    mark: bytes,
+    number: int,
+    life: int,
+    child_life: int,
+    census: Census,
 ) -> DescendantTree:
     """Know a child that was just started, and what it starts from now on."""
     return DescendantTree(leader)

@@ -46,6 +46,9 @@ CHASE_MISSES = 3
 TAG_BITS = 31
 """Bits of a tag. The limit holds two: that of a command, and that of a command of an anyshell inside it."""
 
+LATE_SECONDS = 0.0005
+"""Time since before a child's start after which it may have started others that missed the tag; no shell is faster."""
+
 UNLIMITED = -1
 """How Python shows a limit that nobody has set."""
 
@@ -269,13 +272,22 @@ class LinuxTree:
 
 
 def make_tree(
-    leader: int, *, since: int, mark: bytes, number: int, life: int, child_life: int, census: Census
+    leader: int,
+    *,
+    since: int,
+    began: float,
+    mark: bytes,
+    number: int,
+    life: int,
+    child_life: int,
+    census: Census,
 ) -> LinuxTree:
     """Tag a child that was just started, and know it and what it starts from now on.
 
     Args:
         leader: The child.
-        since: A time at or before its start.
+        since: A time at or before its start, in the unit of start times.
+        began: The same on the monotonic clock.
         mark: The name of a variable that it was given.
         number: What its tag is made of.
         life: The life pipe's reading end, here.
@@ -290,10 +302,30 @@ def make_tree(
             resource.prlimit(leader, RLIMIT_LOCKS, (tag.limit, resource.RLIM_INFINITY))
         except (OSError, ValueError):
             tag = None
+        else:
+            if (
+                time.monotonic() - began > LATE_SECONDS
+            ):  # another thread, or another process, had the processor
+                _tag_children(leader, tag)
     pipe = f"pipe:[{os.fstat(life).st_ino}]"
     return LinuxTree(
         leader=leader, since=since, mark=mark, tag=tag, life=child_life, pipe=pipe, census=census
     )
+
+
+def _tag_children(leader: int, tag: Tag) -> None:
+    """Tag what a child has started before it was tagged itself, as far as that still descends from it."""
+    waiting = [leader]
+    while waiting:
+        pid = waiting.pop()
+        with suppress(OSError, ValueError):  # gone meanwhile, or a kernel without CONFIG_PROC_CHILDREN
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                    children = [int(child) for child in file.read().split()]
+                for child in children:
+                    if _read_limit(child) == UNLIMITED:
+                        resource.prlimit(child, RLIMIT_LOCKS, (tag.limit, resource.RLIM_INFINITY))
+                        waiting.append(child)
 
 
 def now() -> int:

@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import anyio
@@ -103,6 +104,7 @@ class Spawner:
                 script = fds.raise_above(fds.own(open_script(spawn.script)), _FIRST_FD)
                 inherited.append(script)
                 env[b"ANYSHELL_SCRIPT"] = b"/dev/fd/%d" % script
+            began = time.monotonic()
             try:
                 popen = subprocess.Popen(
                     spawn.argv,
@@ -122,6 +124,7 @@ class Spawner:
                     make_tree(
                         popen.pid,
                         since=since,
+                        began=began,
                         mark=mark,
                         number=number,
                         life=life,
