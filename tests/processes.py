@@ -35,6 +35,14 @@ def wait_living(text: str, count: int = 1, seconds: float = 20) -> None:
         time.sleep(0.01)
 
 
+def wait_asleep(seconds: str) -> None:
+    """Wait until a program sleeps for that long: what its shell does before has been done by then."""
+    give_up = time.monotonic() + 20
+    while not any(line.partition(" ")[2] == f"sleep {seconds}" for line in living(seconds)):
+        assert time.monotonic() < give_up, f"sleep {seconds} never came"
+        time.sleep(0.01)
+
+
 def open_descriptors() -> int:
     """How many descriptors this process has."""
     if sys.platform == "win32":

@@ -17,7 +17,7 @@ import pytest
 
 from anyshell import Environment
 
-from .processes import living, open_descriptors, unique_seconds, wait_living
+from .processes import living, open_descriptors, unique_seconds, wait_asleep, wait_living
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,7 +199,7 @@ async def test_cancelling_raises_after_the_tree_is_gone(env: Environment, text: 
 async def test_a_second_cancel_skips_the_grace(env: Environment) -> None:
     seconds = unique_seconds()
     task = asyncio.ensure_future(env.run(f"trap '' TERM; sleep {seconds}", grace=3600))
-    await anyio.to_thread.run_sync(wait_living, seconds)
+    await asyncio.to_thread(wait_asleep, seconds)
     task.cancel()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(task), 0.1)

@@ -14,7 +14,7 @@ import pytest
 
 import anyshell
 
-from .processes import living, unique_seconds, wait_living
+from .processes import living, unique_seconds, wait_asleep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -100,7 +100,7 @@ def test_an_interrupt_is_raised_after_the_tree_is_gone(interrupts: int) -> None:
     )
     with subprocess.Popen(python(script), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        wait_living(seconds, 2)  # itself, and what it started
+        wait_asleep(seconds)
         process.send_signal(signal.SIGINT)
         if interrupts == 2:
             with pytest.raises(subprocess.TimeoutExpired):
