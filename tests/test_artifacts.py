@@ -190,7 +190,7 @@ def test_a_directory_that_was_removed_is_made_again(tmp_path: Path) -> None:
 )
 def test_a_limit_out_of_range_is_refused(tmp_path: Path, name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
-        ArtifactStore(tmp_path, **{name: value})  # type: ignore[arg-type]
+        ArtifactStore(tmp_path, **{name: value})  # type: ignore[arg-type]  # bad input is the point
 
 
 # Writing

@@ -27,7 +27,7 @@ REQUEST = ApprovalRequest(
 
 
 async def answer_of(approver: object, timeout: float = 20) -> Approved | Refused:
-    return await ask(approver, REQUEST, timeout=timeout)  # type: ignore[arg-type]
+    return await ask(approver, REQUEST, timeout=timeout)  # type: ignore[arg-type]  # bad input is the point
 
 
 @pytest.mark.anyio
@@ -175,7 +175,7 @@ async def test_an_approver_may_ask_another() -> None:
 @pytest.mark.parametrize("approver", [approve_all, deny_all, ask_on_terminal])
 async def test_an_approver_is_not_called_by_itself(approver: object) -> None:
     with pytest.raises(AnyshellError, match="pass it as approver="):
-        await approver(REQUEST)  # type: ignore[operator]
+        await approver(REQUEST)  # type: ignore[operator]  # bad input is the point
 
 
 @pytest.mark.anyio
@@ -210,7 +210,7 @@ HIDDEN = [
 @pytest.mark.parametrize("char", HIDDEN, ids=lambda char: f"{ord(char):04x}")
 def test_what_cannot_be_seen_is_shown_by_its_number(char: str) -> None:
     for field in ("text", "original", "directory", "host", "description"):
-        shown = display(replace(REQUEST, **{field: f"rm{char}x"}))  # type: ignore[arg-type]
+        shown = display(replace(REQUEST, **{field: f"rm{char}x"}))  # type: ignore[arg-type]  # bad input is the point
         assert char not in shown
         assert f"{ord(char):x}" in shown
     shown = display(replace(REQUEST, env=(("NAME", f"a{char}b"),), shell=ShellInfo("bash", f"/bin/{char}")))

@@ -424,4 +424,4 @@ def test_every_shell_is_listed_under_its_own_kind() -> None:
         (kind, kind) for kind in get_args(ShellKind)
     ]
     with pytest.raises(TypeError):
-        SHELLS["bash"] = SHELLS["sh"]  # type: ignore[index]
+        SHELLS["bash"] = SHELLS["sh"]  # type: ignore[index]  # it must not be writable

@@ -212,7 +212,7 @@ async def test_a_signal_is_named_and_has_an_exit_code(env: Environment) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS has no real-time signals")
 @pytest.mark.parametrize("after", [0, 1, 30])
 async def test_a_real_time_signal_has_an_exit_code(after: int, env: Environment) -> None:
-    number = signal.SIGRTMIN + after  # type: ignore[attr-defined,unused-ignore]
+    number = signal.SIGRTMIN + after  # type: ignore[attr-defined,unused-ignore]  # Linux alone has it
     result = await tool_of(env)({"command": f"kill -{number} $$"})
     assert result.details.exit_code == 128 + number
     assert f"(exit code {128 + number})" in result.message
@@ -481,7 +481,7 @@ async def test_a_refusal_tells_the_model_what_to_do(env: Environment, tmp_path: 
 
 async def test_an_approver_is_required(env: Environment) -> None:
     with pytest.raises(TypeError):
-        ShellTool(env)  # type: ignore[call-arg]
+        ShellTool(env)  # type: ignore[call-arg]  # bad input is the point
 
 
 async def raising(request: ApprovalRequest) -> Approved:
@@ -494,7 +494,7 @@ async def hanging(request: ApprovalRequest) -> Approved:
 
 
 async def nonsense(request: ApprovalRequest) -> Approved:
-    return True  # type: ignore[return-value]
+    return True  # type: ignore[return-value]  # bad input is the point
 
 
 def synchronous(request: ApprovalRequest) -> Approved:
@@ -502,7 +502,7 @@ def synchronous(request: ApprovalRequest) -> Approved:
 
 
 async def without_reason(request: ApprovalRequest) -> Refused:
-    return Refused(reason=None)  # type: ignore[arg-type]
+    return Refused(reason=None)  # type: ignore[arg-type]  # bad input is the point
 
 
 @pytest.mark.parametrize("approver", [raising, hanging, nonsense, synchronous, deny_all, without_reason])
@@ -966,10 +966,10 @@ async def test_the_definition_in_every_format() -> None:
     }
     assert mcp["inputSchema"] == definition.parameters
     with pytest.raises(ValueError, match="openai"):
-        definition.as_format("yaml")  # type: ignore[arg-type]
+        definition.as_format("yaml")  # type: ignore[arg-type]  # bad input is the point
 
 
-ARTIFACT = Artifact("20250101-x", PurePosixPath("/state/20250101-x.out"), 5_000_000)  # type: ignore[arg-type]
+ARTIFACT = Artifact("20250101-x", PurePosixPath("/state/20250101-x.out"), 5_000_000)  # type: ignore[arg-type]  # a path that reads the same on every system
 CAPPED = Artifact(ARTIFACT.id, ARTIFACT.path, ARTIFACT.size, omitted_bytes=1_000)
 SLEEP = ProcessInfo(12, "sleep", 1.0)
 PRINTED = Output(text="x\n", total_bytes=2, total_lines=1)
@@ -1012,7 +1012,7 @@ NOTICES: dict[str, Callable[[], str]] = {
         ENDINGS["timed out"], timeout=3600, limits=ToolLimits(), os="linux"
     ),
     **{
-        f"{name}, of a command with timeout": lambda name=name: words.ending(  # type: ignore[misc]
+        f"{name}, of a command with timeout": lambda name=name: words.ending(  # type: ignore[misc]  # a default binds the loop's variable
             ENDINGS[name], timeout=30, limits=ToolLimits(), os="linux", command="timeout 3 make"
         )
         for name in ("exit code 124", "exit code 137", "SIGKILL")

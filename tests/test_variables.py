@@ -172,7 +172,7 @@ def test_every_name_and_value_can_be_set_on_any_system() -> None:
 
 def test_the_set_cannot_be_changed_by_accident() -> None:
     with pytest.raises(TypeError):
-        NON_INTERACTIVE["CI"] = "0"  # type: ignore[index]
+        NON_INTERACTIVE["CI"] = "0"  # type: ignore[index]  # it must not be writable
 
 
 def test_what_guards_against_hanging_is_pagers_editors_and_prompts_alone() -> None:

@@ -4,7 +4,7 @@ from anyshell.cli.process import die_of_interrupts
 
 die_of_interrupts()  # before the other imports, which take a moment
 
-from anyshell.cli import main  # noqa: E402
+from anyshell.cli import main  # noqa: E402 - an interrupt while click is imported must not print a traceback
 
 if __name__ == "__main__":
     main(prog_name="anyshell")

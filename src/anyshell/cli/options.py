@@ -36,7 +36,7 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]  # older versions of c
         return seconds
 
 
-class Variable(click.ParamType):  # type: ignore[type-arg]
+class Variable(click.ParamType):  # type: ignore[type-arg]  # not generic in the oldest click that we take
     """An environment variable, written ``NAME=VALUE``. No message repeats a value: it may be a secret."""
 
     name = "name=value"
