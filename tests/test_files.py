@@ -17,11 +17,13 @@ import pytest
 
 from anyshell import InvalidCommand
 from anyshell._files import HostFiles
-from anyshell._types import FileStat, HostInfo
+from anyshell._types import FileEntry, FileStat, HostInfo
 from anyshell.backends.local.files import LocalFiles
 
+from .file_hosts import IMPLEMENTATIONS, reached
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
 
     from anyshell.abc import Files
@@ -38,11 +40,11 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=[LocalFiles])
-def files(request: pytest.FixtureRequest) -> Files:
+@pytest.fixture(params=IMPLEMENTATIONS)
+async def files(request: pytest.FixtureRequest) -> AsyncIterator[Files]:
     """One implementation of the contract, on a host that has the test's own file system."""
-    implementation: Callable[[], Files] = request.param
-    return implementation()
+    async with reached(request.param) as implementation:
+        yield implementation
 
 
 @pytest.fixture
@@ -68,6 +70,10 @@ def facts(home: Path) -> HostInfo:
         home=str(home / "home"),
         directory=str(home),
     )
+
+
+async def names(files: Files, directory: str) -> list[str]:
+    return sorted(entry.name for entry in await files.list(directory))
 
 
 def mode(path: Path) -> int:
@@ -150,7 +156,7 @@ async def test_stat_follows_a_link_unless_told_not_to(files: Files, tmp_path: Pa
 async def test_a_directory_is_listed_without_itself_and_its_parent(files: Files, tmp_path: Path) -> None:
     for name in ("b", "a", ".hidden"):
         (tmp_path / name).touch()
-    assert sorted(await files.list(str(tmp_path))) == [".hidden", "a", "b"]
+    assert await names(files, str(tmp_path)) == [".hidden", "a", "b"]
 
 
 @posix_only
@@ -162,12 +168,12 @@ async def test_any_name_can_be_written_listed_renamed_and_removed(
 ) -> None:
     directory, path = str(tmp_path), str(tmp_path / name)
     await files.write(path, b"x")
-    assert await files.list(directory) == [name]
+    assert await names(files, directory) == [name]
     assert await files.read(path) == b"x"
     await files.rename(path, path + "2")
-    assert await files.list(directory) == [name + "2"]
+    assert await names(files, directory) == [name + "2"]
     await files.remove(path + "2")
-    assert await files.list(directory) == []
+    assert await names(files, directory) == []
 
 
 async def test_a_missing_file_says_so_with_errno_and_name(files: Files, tmp_path: Path) -> None:
@@ -281,7 +287,7 @@ async def test_renaming_replaces_a_file(files: Files, tmp_path: Path) -> None:
     await files.write(source, b"new")
     await files.write(target, b"old")
     await files.rename(source, target)
-    assert await files.list(str(tmp_path)) == ["target"]
+    assert await names(files, str(tmp_path)) == ["target"]
     assert await files.read(target) == b"new"
 
 
@@ -611,8 +617,11 @@ async def test_a_windows_host_has_windows_paths() -> None:
     contents = {"C:\\src": ["A.py", "sub"], "C:\\src\\sub": ["b.PY"]}
 
     class WindowsFiles(LocalFiles):
-        async def list(self, path: str) -> Sequence[str]:
-            return contents[path]
+        async def list(self, path: str) -> Sequence[FileEntry]:
+            return [
+                FileEntry(name, "directory" if ntpath.join(path, name) in contents else "file")
+                for name in contents[path]
+            ]
 
         async def stat(self, path: str, *, follow: bool = True) -> FileStat:
             if path not in contents and ntpath.basename(path) not in contents[ntpath.dirname(path)]:

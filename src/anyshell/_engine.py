@@ -301,8 +301,7 @@ class _Stop:
     async def __call__(self) -> Sequence[ProcessInfo]:
         """Return what could not be ended."""
         if self._grace > 0 and not self.hurry.is_set():
-            await self._process.send_signal("terminate")
-            gone = asyncio.ensure_future(self._process.wait_gone())
+            gone = asyncio.ensure_future(self._ask())
             hurried = asyncio.ensure_future(self.hurry.wait())
             try:
                 await asyncio.wait([gone, hurried], timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
@@ -320,6 +319,11 @@ class _Stop:
             with anyio.move_on_after(KILL_AGAIN):
                 await self._process.wait_gone()
         return alive
+
+    async def _ask(self) -> None:
+        """Ask it to end and wait for that. The grace bounds both: asking takes time where the host is far away."""
+        await self._process.send_signal("terminate")
+        await self._process.wait_gone()
 
 
 async def _to_the_end(stop: _Stop) -> Sequence[ProcessInfo]:

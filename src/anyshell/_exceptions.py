@@ -6,6 +6,8 @@
     ├─ InvalidCommand (ValueError)     what was wrong with the request, and what is allowed
     ├─ BackendError                    the backend could not do its part
     │  ├─ BackendUnavailable           there is no such backend here
+    │  ├─ ConnectionFailed             the host could not be reached, or did not let us in
+    │  ├─ HostKeyUntrusted             the host's key is unknown, or is not the one that was known
     │  └─ SpawnError                   the program could not be started
     ├─ ShellNotFound                   every path tried, and what to install
     ├─ ArtifactNotFound (LookupError)  no kept output has that id
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._types import Outcome
+    from ._types import ConnectionStage, Outcome
 
 
 class AnyshellError(Exception):
@@ -43,6 +45,57 @@ class BackendError(AnyshellError):
 
 class BackendUnavailable(BackendError):  # noqa: N818 - a public name
     """There is no backend for that host here. The message names those that there are."""
+
+
+class ConnectionFailed(BackendError):  # noqa: N818 - a public name
+    """A host could not be reached, or did not let us in. No command was started.
+
+    The message says what failed and what to do; it never holds a password or a passphrase.
+
+    Attributes:
+        stage: How far it came: ``address`` (the name has no address), ``connect`` (nobody answers at the port),
+            ``handshake`` (who answers does not speak SSH, or not as we do), ``authenticate`` (no key or
+            password was accepted), ``session`` (no channel, or no usable shell behind it).
+    """
+
+    def __init__(self, message: str, *, stage: ConnectionStage = "connect") -> None:
+        super().__init__(message)
+        self.stage = stage
+
+
+class HostKeyUntrusted(BackendError):  # noqa: N818 - a public name
+    """A host's key is unknown, or is not the one that was known. Nothing was sent but the handshake.
+
+    The message has the fingerprint and says exactly how to trust it.
+
+    Attributes:
+        host: The name or address that was connected to, as known_hosts has it.
+        key_type: The key's algorithm, such as ``ssh-ed25519``.
+        fingerprint: ``SHA256:`` and the digest, as ``ssh-keygen -l`` prints it.
+        line: What to append to known_hosts in order to trust the key.
+        known_hosts: The file to append it to.
+        changed: Another key is known for this host. Either the server was set up anew, or somebody is
+            between it and us; that is never trusted by asking.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        host: str,
+        key_type: str,
+        fingerprint: str,
+        line: str,
+        known_hosts: str,
+        changed: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.host = host
+        self.key_type = key_type
+        self.fingerprint = fingerprint
+        self.line = line
+        self.known_hosts = known_hosts
+        self.changed = changed
 
 
 class SpawnError(BackendError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fnmatch
 import io
@@ -10,27 +9,26 @@ import ntpath
 import os
 import posixpath
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from ._exceptions import InvalidCommand
+from ._exceptions import BackendUnavailable, InvalidCommand
+from ._transfer import Place, copy, for_each
 from ._types import check_text
 
 if TYPE_CHECKING:
     import builtins  # HostFiles.list hides list
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
     from types import ModuleType
     from typing import TypeAlias
 
-    from ._types import FileStat, HostInfo
+    from ._transfer import OnProgress
+    from ._types import CopyResult, FileEntry, FileStat, HostInfo
     from .abc import Files
 
     AnyPath: TypeAlias = str | os.PathLike[str]
 
-T = TypeVar("T")
-
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _PASSED_OVER = _NOT_THERE | {errno.EACCES, errno.EPERM}
-_AT_ONCE = 32
 
 
 class HostFiles:
@@ -47,6 +45,7 @@ class HostFiles:
         directory: What relative paths start from; an absolute directory of the host.
         max_read: Bytes that are read at most when no length is given.
         max_entries: Directory entries that one glob looks at, at most.
+        here: The files of the machine that this process runs on, for `upload` and `download`.
     """
 
     def __init__(
@@ -57,12 +56,14 @@ class HostFiles:
         *,
         max_read: int = 256 * 1024 * 1024,
         max_entries: int = 100_000,
+        here: Files | None = None,
     ) -> None:
         self._files = files
         self._info = info
         self._directory = directory
         self._max_read = max_read
         self._max_entries = max_entries
+        self._here = here
 
     async def stat(self, path: AnyPath, *, follow: bool = True) -> FileStat:
         """Describe a file; the link itself when `follow` is false."""
@@ -82,7 +83,7 @@ class HostFiles:
 
     async def list(self, path: AnyPath = ".") -> builtins.list[str]:
         """Name what is in a directory, sorted, without ``.`` and ``..``."""
-        return sorted(await self._files.list(self._resolve(path)))
+        return sorted(entry.name for entry in await self._files.list(self._resolve(path)))
 
     async def read(self, path: AnyPath, *, offset: int = 0, length: int | None = None) -> bytes:
         """Read a file or a range of it.
@@ -221,6 +222,78 @@ class HostFiles:
             found = await search.step(found, component)
         return sorted(found)
 
+    async def upload(
+        self, source: AnyPath, target: AnyPath, *, on_progress: OnProgress | None = None
+    ) -> CopyResult:
+        """Copy a file or a folder of this machine to the host.
+
+        A target that is an existing directory gets the copy *into* it, under the source's own name, as ``cp -r``
+        and ``scp -r`` do; any other target *is* the copy. A folder that is there already is merged with: what has
+        the same path is replaced, the rest stays. A file never replaces a folder, nor a folder a file.
+
+        Folders are copied whole, with empty ones and hidden files. Permission bits are kept, those of set-user-id
+        and the like left out; so are owners and times. A folder that was there keeps its own. Links below the
+        source are copied as links, dangling ones as well, and never followed; the source itself may be a link, and
+        is what it points to. At the target a link is replaced, never written through; only the target as it is
+        given may be a link to a directory. Sockets, pipes and devices are left out, and named in the result.
+
+        A file appears at its place when it is whole, replacing atomically what was there. When the copy fails or is
+        cancelled, files that were complete stay, and no part of another one does under its name; a temporary file
+        (``.anyshell-….tmp``) is removed, unless the host cannot be reached any more. A copy that is cancelled
+        ends when it has cleaned up.
+
+        Args:
+            source: On this machine: absolute, relative to this process's directory, or below ``~``.
+            target: On the host, as every path here. The directory that it is in has to exist.
+            on_progress: Called with a `CopyProgress` before the first byte, at most ten times a second, and at the
+                end. What it raises ends the copy, and goes through.
+
+        Raises:
+            FileNotFoundError: There is no source, or no directory for the target.
+            IsADirectoryError, NotADirectoryError: A file would replace a folder, or a folder something else.
+            OSError: With ``EINVAL``, before anything is written: a name that the target's host cannot have (on
+                Windows ``a:b``, ``NUL``, …), or that leads out of the target.
+            InvalidCommand: A source without a name of its own, such as ``/``, for an existing directory; a folder
+                of more than a million entries.
+        """
+        return await copy(self._local(source), self._remote(target), on_progress)
+
+    async def download(
+        self, source: AnyPath, target: AnyPath, *, on_progress: OnProgress | None = None
+    ) -> CopyResult:
+        """Copy a file or a folder of the host to this machine.
+
+        All is as for `upload`, the other way round. Whatever names the host tells and whatever links it has,
+        nothing is written outside of the target.
+
+        Args:
+            source: On the host.
+            target: On this machine.
+            on_progress: As for `upload`.
+        """
+        return await copy(self._remote(source), self._local(target), on_progress)
+
+    def _remote(self, path: AnyPath) -> Place:
+        windows = self._info.os == "windows"
+        return Place(self._files, ntpath if windows else posixpath, self._resolve(path))
+
+    def _local(self, path: AnyPath) -> Place:
+        if self._here is None:
+            raise BackendUnavailable(
+                "the files of this machine cannot be reached from here; use read and write"
+            )
+        given = os.fspath(path)
+        check_text("the path", given)
+        if not given:
+            raise InvalidCommand("the path is empty; this process's directory is '.'")
+        if given == "~" or given.startswith("~" + os.sep):
+            given = os.path.expanduser(given)
+        if given in (".", "." + os.sep):
+            given = ""
+        rules: ModuleType = os.path
+        directory = os.getcwd()
+        return Place(self._here, rules, os.path.join(directory, given) if given else directory)
+
     def _resolve(self, path: AnyPath) -> str:
         given = os.fspath(path)
         if not given:
@@ -268,62 +341,72 @@ class _Search:
         self._pattern = pattern
         self._max_entries = max_entries
         self._entries = 0
-        self._listed: dict[str, Sequence[str]] = {}
+        self._listed: dict[str, Sequence[FileEntry]] = {}
+        self._kinds: dict[str, str] = {}
 
     async def step(self, paths: list[str], component: str) -> list[str]:
         if component == "":
-            kinds = await _for_each(paths, self._kind)
-            return [path for path, kind in zip(paths, kinds, strict=True) if kind == "directory"]
+            return await self._directories(paths)
         if component == "**":
             return await self._with_directories_below(paths)
         if not any(character in component for character in "*?["):
             paths = [self._rules.join(path, component) for path in paths]
-            kinds = await _for_each(paths, self._kind_of_itself)
+            kinds = await for_each(paths, self._kind_of_itself)
             return [path for path, kind in zip(paths, kinds, strict=True) if kind is not None]
         matches = re.compile(fnmatch.translate(component), self._flags).match
         hidden = component.startswith(".")
         return [
             path
-            for path, name in await self._entries_of(paths)
-            if matches(name) and (hidden or not name.startswith("."))
+            for path, entry in await self._entries_of(paths)
+            if matches(entry.name) and (hidden or not entry.name.startswith("."))
         ]
 
     async def _with_directories_below(self, paths: list[str]) -> list[str]:
         found = dict.fromkeys(paths)
         while paths:
-            entries = await self._entries_of(paths)
-            candidates = [path for path, name in entries if not name.startswith(".") and path not in found]
-            kinds = await _for_each(candidates, self._kind_of_itself)
-            paths = [path for path, kind in zip(candidates, kinds, strict=True) if kind == "directory"]
+            paths = [
+                path
+                for path, entry in await self._entries_of(paths)
+                if entry.kind == "directory" and not entry.name.startswith(".") and path not in found
+            ]
             found.update(dict.fromkeys(paths))
         return list(found)
 
-    async def _entries_of(self, directories: list[str]) -> list[tuple[str, str]]:
-        """The path and the name of everything in some directories; nothing for what is none."""
-        listings = await _for_each(directories, self._list)
-        return [
-            (self._rules.join(directory, name), name)
-            for directory, names in zip(directories, listings, strict=True)
-            for name in names
-        ]
+    async def _directories(self, paths: list[str]) -> list[str]:
+        """Those that are directories, or links to one. What is not a link was told by the listing."""
+        links = [path for path in paths if self._kinds.get(path, "link") == "link"]
+        asked = dict(zip(links, await for_each(links, self._kind), strict=True))
+        return [path for path in paths if asked.get(path, self._kinds.get(path)) == "directory"]
 
-    async def _list(self, directory: str) -> Sequence[str]:
+    async def _entries_of(self, directories: list[str]) -> list[tuple[str, FileEntry]]:
+        """The path and the entry of everything in some directories; nothing for what is none."""
+        directories = [path for path in directories if self._kinds.get(path) not in ("file", "other")]
+        listings = await for_each(directories, self._list)
+        found = [
+            (self._rules.join(directory, entry.name), entry)
+            for directory, entries in zip(directories, listings, strict=True)
+            for entry in entries
+        ]
+        self._kinds.update((path, entry.kind) for path, entry in found)
+        return found
+
+    async def _list(self, directory: str) -> Sequence[FileEntry]:
         if directory in self._listed:
             return self._listed[directory]
         try:
-            names = await self._files.list(directory)
+            entries = await self._files.list(directory)
         except OSError as error:
             if error.errno not in _PASSED_OVER:
                 raise
-            names = ()
-        self._entries += len(names)
+            entries = ()
+        self._entries += len(entries)
         if self._entries > self._max_entries:
             raise InvalidCommand(
                 f"the pattern {self._pattern!r} looks at more than {self._max_entries} directory entries: "
                 "name more of the path in it, or start further down with directory="
             )
-        self._listed[directory] = names
-        return names
+        self._listed[directory] = entries
+        return entries
 
     async def _kind(self, path: str, *, follow: bool = True) -> str | None:
         try:
@@ -335,15 +418,3 @@ class _Search:
 
     async def _kind_of_itself(self, path: str) -> str | None:
         return await self._kind(path, follow=False)
-
-
-async def _for_each(paths: list[str], ask: Callable[[str], Awaitable[T]]) -> list[T]:
-    """Ask something about every path, a few at a time. The first error is raised when its few are done."""
-    answers: list[T] = []
-    for start in range(0, len(paths), _AT_ONCE):
-        some = (ask(path) for path in paths[start : start + _AT_ONCE])
-        for answer in await asyncio.gather(*some, return_exceptions=True):
-            if isinstance(answer, BaseException):
-                raise answer
-            answers.append(answer)
-    return answers

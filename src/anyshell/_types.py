@@ -22,6 +22,7 @@ Channel = Literal["stdout", "stderr"]
 Status = Literal["exited", "timed_out", "cancelled", "lost"]
 LeftBehind = Literal["stop", "keep"]
 Signal = Literal["interrupt", "terminate", "kill"]
+ConnectionStage = Literal["address", "connect", "handshake", "authenticate", "session"]
 
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -149,8 +150,10 @@ class Spawn:
         script: Text too long for an argument. The backend makes it readable, once, by a path that it puts
             into the variable ``ANYSHELL_SCRIPT``; `argv` knows what to do with it.
         cwd: An absolute directory on the host.
-        env: Variables set over the host's own.
-        unset: Variables of the host's own that are removed, unless `env` sets them.
+        settings: Variables set over the host's own that hold no secret: a backend may put them where others on
+            the host can see them, such as a command line.
+        env: Variables set over the host's own and over `settings`. They may be secrets.
+        unset: Variables of the host's own that are removed, unless `settings` or `env` sets them.
         stdin: A pipe when true; otherwise reading gives end-of-file at once.
         split_stderr: Two pipes. Otherwise both channels share one, which keeps their order true.
     """
@@ -158,10 +161,24 @@ class Spawn:
     argv: tuple[str, ...]
     cwd: str
     script: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     unset: frozenset[str] = frozenset()
     stdin: bool = False
     split_stderr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a server is given in order to start one program.
+
+    Attributes:
+        line: The one string that it hands to the user's login shell. Everybody on the host can see it.
+        sent: What is written to the program's stdin at once, and read before anything else happens.
+    """
+
+    line: str
+    sent: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +418,8 @@ class HostInfo:
         shells_tried: One line for every candidate that did not answer, with the reason.
         is_this_machine: Whether the host's files are those of the machine that anyshell runs on, under the
             same paths: then a command can read what anyshell keeps.
+        notices: What a person should know of the way the host was reached, one sentence each, such as a setting
+            that is not heeded. Not for models.
     """
 
     os: OperatingSystem
@@ -417,6 +436,7 @@ class HostInfo:
     shell: ShellInfo | None = None
     shells_tried: tuple[str, ...] = ()
     is_this_machine: bool = False
+    notices: tuple[str, ...] = ()
 
     def resolve(self, path: str | None, base: str | None = None) -> str:
         """Make a path absolute by the host's rules, without asking the host.
@@ -452,6 +472,60 @@ class FileStat:
     size: int
     mode: int
     modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One name in a directory.
+
+    Attributes:
+        name: Without the directory.
+        kind: Of the entry itself: a link is a link, whatever it points to.
+    """
+
+    name: str
+    kind: Literal["file", "directory", "link", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyProgress:
+    """How far a copy has come.
+
+    Attributes:
+        path: The file that bytes were copied of last, as its source names it; empty before the first.
+        bytes_done: Bytes written so far, over all files.
+        bytes_total: Bytes that there were when the copy began. A file that grows or shrinks meanwhile makes
+            `bytes_done` end elsewhere.
+        files_done: Files and links that are complete at their place.
+        files_total: Files and links that there are to copy.
+    """
+
+    path: str
+    bytes_done: int
+    bytes_total: int
+    files_done: int
+    files_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyResult:
+    """What was copied.
+
+    Attributes:
+        path: Where the copy is; absolute.
+        files: Regular files that were written.
+        links: Symbolic links that were written.
+        directories: Folders that were made; those that were there already are not counted.
+        bytes: Bytes of all files.
+        skipped: Sockets, pipes and devices that were left out, by their paths at the source.
+    """
+
+    path: str
+    files: int
+    links: int
+    directories: int
+    bytes: int
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Iterable, Sequence
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ApprovalRequest,
         Approved,
         ExitStatus,
+        FileEntry,
         FileStat,
         HostInfo,
         HostQuery,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         Refused,
         Signal,
         Spawn,
+        Start,
     )
 
 
@@ -71,14 +73,16 @@ class Files(Protocol):
     """The files of a host, as few operations on bytes. Paths are absolute.
 
     A missing file is `FileNotFoundError` with its ``errno``, on every backend; other failures are the
-    `OSError` that the same call raises on a local file.
+    `OSError` that the same call raises on a local file. A name that is no UTF-8 comes, and is understood, with
+    ``surrogateescape``. What changes something has happened or not when control returns, also when it was
+    cancelled; nothing of it goes on behind the caller's back.
     """
 
     async def stat(self, path: str, *, follow: bool = True) -> FileStat:
         """Describe a file; the link itself when `follow` is false."""
 
-    async def list(self, path: str) -> Sequence[str]:
-        """Name what is in a directory, in no order, without ``.`` and ``..``."""
+    async def list(self, path: str) -> Sequence[FileEntry]:
+        """Name what is in a directory and tell its kinds, in no order, without ``.`` and ``..``."""
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Read a file or a range of it. Fewer bytes come back where the file ends."""
@@ -93,7 +97,29 @@ class Files(Protocol):
         """Remove a file, a link or an empty directory; a whole tree if asked, never following links."""
 
     async def rename(self, source: str, target: str) -> None:
-        """Give a file another name, replacing a file that has it."""
+        """Give a file or a link another name, replacing a file or a link that has it, atomically."""
+
+    async def readlink(self, path: str) -> str:
+        """Tell what a link points to, exactly as the link has it. ``EINVAL`` when it is no link."""
+
+    async def symlink(self, target: str, path: str) -> None:
+        """Make a link at `path` that points to `target`. Never replaces what is there."""
+
+    async def chmod(self, path: str, mode: int) -> None:
+        """Give a file or a directory exactly these permission bits."""
+
+    def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Read a whole file, piece by piece, with a bounded number of them in memory. Close it when done."""
+
+    async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
+        """Make a new file of pieces as they come, with exactly these permission bits.
+
+        Whole or not at all: when it fails, is cancelled, or the pieces raise (which goes through as it is),
+        the file is removed again where that can be done. Until it is whole nobody but its owner can read it.
+
+        Raises:
+            FileExistsError: There is something at `path`.
+        """
 
 
 class Backend(Protocol):
@@ -123,6 +149,23 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Stop everything that was started here and give back everything that is held."""
+
+
+class Launcher(Protocol):
+    """Writes what one kind of login shell is given. Quoting is a shell's business, and a backend knows none."""
+
+    @property
+    def life_fd(self) -> int:
+        """The descriptor that everything inherits which a command starts."""
+
+    def join(self, arguments: Iterable[str]) -> str:
+        """Make words of a POSIX shell text that mean exactly these strings."""
+
+    def read_and_run(self, text: str) -> Start:
+        """Have ``/bin/sh`` run a text, whatever the login shell is."""
+
+    def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> Start:
+        """Have a command started. See `anyshell.shells.login`."""
 
 
 class Approver(Protocol):

@@ -24,10 +24,20 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from ._exceptions import InvalidCommand, SpawnError
-from ._types import ExitStatus, FileStat, HostInfo, HostQuery, ProcessInfo, ShellInfo, Signal, Spawn
+from ._types import (
+    ExitStatus,
+    FileEntry,
+    FileStat,
+    HostInfo,
+    HostQuery,
+    ProcessInfo,
+    ShellInfo,
+    Signal,
+    Spawn,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 
     from .abc import Backend, Files, Process
 
@@ -240,33 +250,54 @@ class FakeProcess:
 
 
 class FakeFiles:
-    """Files in memory, flat: every directory above a file is there by itself."""
+    """Files in memory, flat: every directory above a file is there by itself.
 
-    def __init__(self, contents: Mapping[str, bytes] | None = None, directories: Sequence[str] = ()) -> None:
+    Args:
+        contents: Files by their absolute paths.
+        directories: Directories that are there although nothing is in them.
+        links: What links point to, by their absolute paths. A link is what it is: no path is followed through one.
+
+    Attributes:
+        modes: Permission bits that were set, by path.
+    """
+
+    def __init__(
+        self,
+        contents: Mapping[str, bytes] | None = None,
+        directories: Sequence[str] = (),
+        links: Mapping[str, str] | None = None,
+    ) -> None:
         self.contents = dict(contents or {})
         self.directories = {"/", *directories}
+        self.links = dict(links or {})
+        self.modes: dict[str, int] = {}
 
     async def stat(self, path: str, *, follow: bool = True) -> FileStat:
-        """Describe a file or a directory."""
+        """Describe a file, a directory or a link."""
         if path.endswith("/."):  # a directory, as seen from inside
             path = path[:-2] or "/"
             if path in self.contents:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        if path in self.links:
+            if follow:
+                return await self.stat(posixpath.join(posixpath.dirname(path), self.links[path]))
+            return FileStat(kind="link", size=len(self.links[path]), mode=0o777, modified=0.0)
         if path in self.contents:
-            return FileStat(kind="file", size=len(self.contents[path]), mode=0o600, modified=0.0)
+            mode = self.modes.get(path, 0o600)
+            return FileStat(kind="file", size=len(self.contents[path]), mode=mode, modified=0.0)
         if self._is_directory(path):
-            return FileStat(kind="directory", size=0, mode=0o700, modified=0.0)
+            return FileStat(kind="directory", size=0, mode=self.modes.get(path, 0o700), modified=0.0)
         raise _missing(path)
 
-    async def list(self, path: str) -> Sequence[str]:
+    async def list(self, path: str) -> Sequence[FileEntry]:
         """Name what is below a directory."""
         if not self._is_directory(path):
             raise _missing(path)
         below = path.rstrip("/") + "/"
-        paths = [*self.contents, *self.directories]
-        return sorted(
-            {p[len(below) :].partition("/")[0] for p in paths if p.startswith(below) and p != below}
-        )
+        names = {
+            p[len(below) :].partition("/")[0] for p in self._paths() if p.startswith(below) and p != below
+        }
+        return [FileEntry(name, (await self.stat(below + name, follow=False)).kind) for name in sorted(names)]
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Return a file's bytes, or a range of them."""
@@ -282,33 +313,84 @@ class FakeFiles:
     async def mkdir(self, path: str, *, parents: bool = False, exist_ok: bool = False) -> None:
         """Make a directory."""
         if self._is_directory(path) and not exist_ok:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            raise _existing(path)
         self.directories.add(path)
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, or a directory and what is below it."""
-        if path in self.contents:
-            del self.contents[path]
+        """Remove a file, a link, or a directory and what is below it."""
+        if path in self.contents or path in self.links:
+            self.contents.pop(path, None)
+            self.links.pop(path, None)
             return
         if not self._is_directory(path):
             raise _missing(path)
         below = path.rstrip("/") + "/"
-        if not recursive and any(p.startswith(below) for p in (*self.contents, *self.directories)):
+        if not recursive and any(p.startswith(below) for p in self._paths()):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
         self.contents = {p: data for p, data in self.contents.items() if not p.startswith(below)}
+        self.links = {p: target for p, target in self.links.items() if not p.startswith(below)}
         self.directories = {p for p in self.directories if p != path and not p.startswith(below)}
 
     async def rename(self, source: str, target: str) -> None:
-        """Give a file another name."""
+        """Give a file or a link another name."""
+        if source in self.links:
+            moved = self.links.pop(source)
+            self.contents.pop(target, None)
+            self.links[target] = moved
+            return
         if source not in self.contents:
             raise _missing(source)
+        self.links.pop(target, None)
         self.contents[target] = self.contents.pop(source)
+        if source in self.modes:
+            self.modes[target] = self.modes.pop(source)
+
+    async def readlink(self, path: str) -> str:
+        """Tell what a link points to."""
+        if path in self.links:
+            return self.links[path]
+        await self.stat(path)
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+
+    async def symlink(self, target: str, path: str) -> None:
+        """Make a link."""
+        self._refuse_existing(path)
+        self.links[path] = target
+
+    async def chmod(self, path: str, mode: int) -> None:
+        """Set permission bits."""
+        await self.stat(path)
+        self.modes[path] = mode
+
+    async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Return a file's bytes, 64 KiB at a time."""
+        data = await self.read(path)
+        for start in range(0, len(data), 64 * 1024):
+            yield data[start : start + 64 * 1024]
+
+    async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
+        """Make a new file, whole or not at all."""
+        self._refuse_existing(path)
+        data = bytearray()
+        async for chunk in chunks:
+            data += chunk
+        self.contents[path] = bytes(data)
+        self.modes[path] = mode
+
+    def _paths(self) -> Sequence[str]:
+        return [*self.contents, *self.directories, *self.links]
 
     def _is_directory(self, path: str) -> bool:
         below = path.rstrip("/") + "/"
-        return path in self.directories or any(
-            p.startswith(below) for p in (*self.contents, *self.directories)
-        )
+        return path in self.directories or any(p.startswith(below) for p in self._paths())
+
+    def _refuse_existing(self, path: str) -> None:
+        if path in self.contents or path in self.links or self._is_directory(path):
+            raise _existing(path)
+
+
+def _existing(path: str) -> FileExistsError:
+    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
 
 def _missing(path: str) -> FileNotFoundError:

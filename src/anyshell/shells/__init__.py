@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from anyshell._exceptions import InvalidCommand, ShellNotFound
 
+from .login import Login
 from .posix import BASH, SH, ZSH, Launch, Shell
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from anyshell._types import ShellCandidate, ShellKind
 
-__all__ = ["SHELLS", "Launch", "Shell", "candidates", "not_found"]
+__all__ = ["SHELLS", "Launch", "Login", "Shell", "candidates", "not_found"]
 
 SHELLS: Mapping[ShellKind, Shell] = MappingProxyType({shell.kind: shell for shell in (BASH, ZSH, SH)})
 """Every shell there is, by its kind."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -15,13 +14,15 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from anyio import CancelScope, to_thread
+from anyio import to_thread
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from anyshell._types import FileStat
+from anyshell._types import FileEntry, FileStat
+from anyshell._waits import to_the_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Sequence
+    from io import FileIO
     from typing import Literal
 
     from anyshell.abc import Files
@@ -48,13 +49,13 @@ class LocalFiles:
         """Describe a file; the link itself when `follow` is false."""
         return await to_thread.run_sync(_stat, path, follow, abandon_on_cancel=True)
 
-    async def list(self, path: str) -> Sequence[str]:
-        """Name what is in a directory, in no order, without ``.`` and ``..``.
+    async def list(self, path: str) -> Sequence[FileEntry]:
+        """Name what is in a directory and tell its kinds, in no order, without ``.`` and ``..``.
 
         A name that is no text in the file system's encoding comes as `os.fsdecode` makes it, and is
         understood when it is given back.
         """
-        return await to_thread.run_sync(os.listdir, path, abandon_on_cancel=True)
+        return await to_thread.run_sync(_list, path, abandon_on_cancel=True)
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Read a file or a range of it, in bytes. Fewer come back where the file ends.
@@ -104,6 +105,48 @@ class LocalFiles:
         """Give a file another name, replacing a file that has it."""
         await _to_the_end(lambda _: os.replace(source, target))
 
+    async def readlink(self, path: str) -> str:
+        """Tell what a link points to, exactly as the link has it. ``EINVAL`` when it is no link."""
+        return await to_thread.run_sync(os.readlink, path, abandon_on_cancel=True)
+
+    async def symlink(self, target: str, path: str) -> None:
+        """Make a link at `path` that points to `target`. Never replaces what is there.
+
+        On Windows it may need a privilege that the user does not have.
+        """
+        await _to_the_end(lambda _: _symlink(target, path))
+
+    async def chmod(self, path: str, mode: int) -> None:
+        """Give a file or a directory exactly these permission bits; on Windows, read-only or not."""
+        await _to_the_end(lambda _: os.chmod(path, mode))
+
+    async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Read a whole file, a mebibyte at a time.
+
+        A file that is replaced meanwhile is read as it was.
+        """
+        file = await _to_the_end(lambda _: _open(path))
+        try:
+            while chunk := await _to_the_end(lambda _: _read_some(path, file)):
+                yield chunk
+        finally:
+            file.close()
+
+    async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
+        """Make a new file of pieces as they come, with exactly these permission bits; whole or not at all."""
+        file = await _to_the_end(lambda _: _create(path, 0o600))
+        try:
+            try:
+                async for gathered in _gathered(chunks):
+                    await _to_the_end(partial(_write_some, path, file, gathered))
+                await _to_the_end(lambda _: _finish(path, file, mode))
+            finally:
+                file.close()
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # quick, and nothing may come between
+            raise
+
 
 if TYPE_CHECKING:
     _keeps_protocol: type[Files] = LocalFiles
@@ -131,19 +174,7 @@ async def _to_the_end(work: Callable[[threading.Event], T]) -> T:
         _heed(stop)  # it may have waited for a free thread
         return work(stop)
 
-    task = asyncio.create_task(to_thread.run_sync(unless_stopped))
-    try:
-        await asyncio.wait([task])
-    except asyncio.CancelledError:
-        stop.set()
-        with CancelScope(shield=True):
-            while not task.done():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # looked at, or asyncio reports it as never retrieved
-        raise
-    return task.result()
+    return await to_the_end(to_thread.run_sync(unless_stopped), stop.set)
 
 
 @contextlib.contextmanager
@@ -178,6 +209,76 @@ def _kind(status: os.stat_result) -> Literal["file", "directory", "link", "other
     if stat.S_ISLNK(status.st_mode):
         return "link"
     return "other"
+
+
+def _list(path: str) -> Sequence[FileEntry]:
+    with os.scandir(path) as entries:
+        return [FileEntry(entry.name, _entry_kind(entry)) for entry in entries]
+
+
+def _entry_kind(entry: os.DirEntry[str]) -> Literal["file", "directory", "link", "other"]:
+    if sys.platform == "win32":
+        return _kind(entry.stat(follow_symlinks=False))  # known already; it tells junctions, too
+    # Of the directory itself; nothing is asked for.
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "directory"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
+def _symlink(target: str, path: str) -> None:
+    with _naming(path):
+        os.symlink(target, path)
+
+
+def _open(path: str) -> FileIO:
+    _regular(path)
+    with _naming(path):
+        return open(path, "rb", buffering=0, opener=_open_nonblocking)
+
+
+def _read_some(path: str, file: FileIO) -> bytes:
+    with _naming(path):
+        return file.read(_CHUNK)
+
+
+def _create(path: str, mode: int) -> FileIO:
+    with _naming(path):
+        return open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode))
+
+
+async def _gathered(chunks: AsyncIterable[bytes]) -> AsyncGenerator[Sequence[bytes], None]:
+    """Put small pieces together: each turn in a thread costs as much as writing many kilobytes."""
+    gathered: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        gathered.append(chunk)
+        size += len(chunk)
+        if size >= _CHUNK:
+            yield gathered
+            gathered, size = [], 0
+    if gathered:
+        yield gathered
+
+
+def _write_some(path: str, file: FileIO, chunks: Sequence[bytes], stop: threading.Event) -> None:
+    with _naming(path):
+        for chunk in chunks:
+            rest = memoryview(chunk)
+            while rest:
+                _heed(stop)
+                rest = rest[file.write(rest) :]
+
+
+def _finish(path: str, file: FileIO, mode: int) -> None:
+    with _naming(path):
+        if sys.platform == "win32":
+            file.close()
+            os.chmod(path, mode)
+        else:
+            os.fchmod(file.fileno(), mode)
+            file.close()  # which may be where a network file system says that it is full
 
 
 def _regular(path: str) -> os.stat_result:

@@ -91,7 +91,8 @@ class Spawner:
         env = host_variables()
         for name in spawn.unset:
             env.pop(os.fsencode(name), None)
-        env.update(zip(_encode(spawn.env.keys()), _encode(spawn.env.values()), strict=True))
+        variables = {**spawn.settings, **spawn.env}
+        env.update(zip(_encode(variables.keys()), _encode(variables.values()), strict=True))
         env[mark] = b"1"
 
         with _Descriptors() as fds:

@@ -1,0 +1,342 @@
+"""Copying a file or a folder between two hosts' `Files`, whichever they are: what is copied where, and what is not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ntpath
+import os
+import re
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from ._exceptions import InvalidCommand
+from ._types import CopyProgress, CopyResult
+from ._waits import to_the_end
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from types import ModuleType
+
+    from .abc import Files
+
+T = TypeVar("T")
+
+AT_ONCE = 32
+_FILES_AT_ONCE = 4
+_MAX_ENTRIES = 1_000_000
+_PROGRESS_SECONDS = 0.1
+_CLEANING_SECONDS = 10.0
+
+_WINDOWS_RESERVED = re.compile(
+    r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(?:\.|\Z)", re.IGNORECASE
+)
+_WINDOWS_FORBIDDEN = re.compile(r'[\x00-\x1f<>:"/\\|?*]')
+
+
+class OnProgress(Protocol):
+    """Is told how far a copy has come."""
+
+    def __call__(self, progress: CopyProgress, /) -> object:
+        """Take one report, quickly: the copy waits. What it raises ends the copy, and goes through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path on a host.
+
+    Attributes:
+        files: The host's.
+        rules: How its paths are made: ``posixpath`` or ``ntpath``.
+        path: Absolute. A separator at its end means a directory.
+    """
+
+    files: Files
+    rules: ModuleType
+    path: str
+
+    def at(self, path: str) -> Place:
+        """Another path of the same host."""
+        return Place(self.files, self.rules, path)
+
+    def below(self, *names: str) -> str:
+        """A path below this one."""
+        joined: str = self.rules.join(self.path, *names)
+        return joined
+
+    @property
+    def bare(self) -> str:
+        """The path without separators at its end, unless it is a root."""
+        drive, tail = self.rules.splitdrive(self.path)
+        bare: str = drive + (tail.rstrip("/\\" if self.rules is ntpath else "/") or tail[:1])
+        return bare
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What there is to copy: paths as names below the top; the top itself is ``()``."""
+
+    directories: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
+    files: list[tuple[tuple[str, ...], int, int]] = field(default_factory=list)
+    links: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+
+async def copy(source: Place, target: Place, on_progress: OnProgress | None = None) -> CopyResult:
+    """Copy a file or a folder. `HostFiles.upload` says what is promised."""
+    return await to_the_end(_copy(source, target, on_progress))
+
+
+async def _copy(source: Place, target: Place, on_progress: OnProgress | None) -> CopyResult:
+    top = await source.files.stat(source.path)
+    if top.kind not in ("file", "directory"):
+        raise OSError(errno.EINVAL, "Neither a file nor a folder", source.path)
+    target = await _destination(source, target, folder=top.kind == "directory")
+
+    plan = _Plan()
+    if top.kind == "directory":
+        await _look(source, target.rules is ntpath, top.mode, plan)
+    else:
+        plan.files.append(((), top.size, top.mode))
+    return await _Copying(source, target, plan, on_progress).run()
+
+
+async def _destination(source: Place, target: Place, *, folder: bool) -> Place:
+    """Where the copy goes: into a directory that is there, under the source's name, or else to `target` itself."""
+    ends = target.path != target.bare
+    target_kind = await _kind(target, follow=True)
+    if target_kind == "directory":
+        name = source.rules.basename(source.bare)
+        if name in ("", ".", ".."):
+            raise InvalidCommand(
+                f"the source {source.path!r} has no name to be given in {target.path!r}: name it by its path"
+            )
+        _check(name, target.rules is ntpath, source.path)
+        target = target.at(target.below(name))
+    elif ends and not folder:
+        number = errno.ENOENT if target_kind is None else errno.ENOTDIR
+        raise OSError(number, os.strerror(number), target.path)
+    else:
+        target = target.at(target.bare)
+    there = await _kind(target, follow=False)
+    if folder and there not in (None, "directory"):
+        raise NotADirectoryError(errno.ENOTDIR, "A folder does not replace what is no folder", target.path)
+    if not folder and there == "directory":
+        raise IsADirectoryError(errno.EISDIR, "A file does not replace a folder", target.path)
+    return target
+
+
+async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
+    """Walk the source, before anything is written: a name that cannot be written refuses the whole copy."""
+    left: list[tuple[tuple[str, ...], int]] = [((), mode)]
+    seen = 0
+    while left:
+        names, mode = left.pop()
+        plan.directories.append((names, mode))
+        path = source.below(*names)
+        entries = await source.files.list(path)
+        seen += len(entries)
+        if seen > _MAX_ENTRIES:
+            raise InvalidCommand(
+                f"the folder {source.path!r} has more than {_MAX_ENTRIES} entries; copy it in parts"
+            )
+        known: set[str] = set()
+        for entry in entries:
+            _check(entry.name, windows, path)
+            name = entry.name.casefold() if windows else entry.name
+            if name in known:  # a link and a folder of one name would lead out of the target
+                raise OSError(errno.EEXIST, "Two entries of one folder would have the same name", path)
+            known.add(name)
+        links = [entry.name for entry in entries if entry.kind == "link"]
+        targets = await for_each([source.below(*names, name) for name in links], source.files.readlink)
+        for name, target in zip(links, targets, strict=True):
+            if not target or "\0" in target:
+                raise OSError(errno.EINVAL, "The link points to what is no path", source.below(*names, name))
+            plan.links.append(((*names, name), target))
+        others = [entry for entry in entries if entry.kind in ("file", "directory")]
+        plan.skipped += [source.below(*names, entry.name) for entry in entries if entry.kind == "other"]
+
+        async def described(path: str) -> tuple[str, int, int]:
+            status = await source.files.stat(path, follow=False)
+            return status.kind, status.size, status.mode
+
+        found = await for_each([source.below(*names, entry.name) for entry in others], described)
+        for entry, (kind, size, bits) in zip(others, found, strict=True):
+            if kind == "directory":
+                left.append(((*names, entry.name), bits))
+            elif kind == "file":
+                plan.files.append(((*names, entry.name), size, bits))
+            else:  # it was something else when it was listed
+                plan.skipped.append(source.below(*names, entry.name))
+
+
+def _check(name: str, windows: bool, directory: str) -> None:
+    """Refuse a name that would lead out of the target, or that its host does not have."""
+    bad = name in ("", ".", "..") or "/" in name or "\0" in name
+    if windows and not bad:
+        bad = bool(_WINDOWS_FORBIDDEN.search(name) or _WINDOWS_RESERVED.match(name) or name[-1] in " .")
+    if bad:
+        raise OSError(
+            errno.EINVAL, f"The name {name[:80]!r} in this folder cannot be written at the target", directory
+        )
+
+
+class _Copying:
+    """One copy under way."""
+
+    def __init__(self, source: Place, target: Place, plan: _Plan, on_progress: OnProgress | None) -> None:
+        self._source = source
+        self._target = target
+        self._plan = plan
+        self._on_progress = on_progress
+        self._reported = float("-inf")
+        self._path = ""
+        self._bytes = 0
+        self._bytes_total = sum(size for _, size, _ in plan.files)
+        self._done = 0
+        self._made = 0
+
+    async def run(self) -> CopyResult:
+        self._report(now=True)
+        self._reported = float("-inf")  # the first bytes are told at once
+        closed = await self._make_directories()
+        await self._copy_files()
+        # Last, so that nothing is written through a link that came with the copy.
+        for names, target in self._plan.links:
+            await self._link(names, target)
+        for path, mode in reversed(closed):
+            await self._target.files.chmod(path, mode)
+        self._report(now=True)
+        return CopyResult(
+            path=self._target.path,
+            files=len(self._plan.files),
+            links=len(self._plan.links),
+            directories=self._made,
+            bytes=self._bytes,
+            skipped=tuple(self._plan.skipped),
+        )
+
+    async def _make_directories(self) -> list[tuple[str, int]]:
+        """Make every folder, from the top; those that their owner may not enter or write become so in the end."""
+        closed: list[tuple[str, int]] = []
+        files = self._target.files
+        for names, mode in self._plan.directories:
+            path, bits = self._target.below(*names) if names else self._target.path, mode & 0o777
+            try:
+                await files.mkdir(path)
+            except FileExistsError:
+                # Of itself: a link there may lead anywhere, and may be of an earlier copy.
+                if (await files.stat(path, follow=False)).kind != "directory":
+                    raise NotADirectoryError(
+                        errno.ENOTDIR, "A folder does not replace what is no folder", path
+                    ) from None
+                continue
+            self._made += 1
+            await files.chmod(path, bits | 0o700)
+            if bits | 0o700 != bits:
+                closed.append((path, bits))
+        return closed
+
+    async def _copy_files(self) -> None:
+        """Copy several at once, since a small file is mostly waiting. The first error ends the others."""
+        left = iter(self._plan.files)
+
+        async def some() -> None:
+            for names, _, mode in left:
+                await self._file(names, mode & 0o777)
+
+        workers = [asyncio.create_task(some()) for _ in range(min(_FILES_AT_ONCE, len(self._plan.files)))]
+        try:
+            if workers:
+                await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            first = next(
+                (task for task in workers if task.done() and not task.cancelled() and task.exception()), None
+            )
+            for task in workers:
+                task.cancel()
+            if workers:
+                await asyncio.wait(workers)  # each cleans up, for a bounded time
+            for task in workers:
+                if not task.cancelled():
+                    task.exception()
+        if first is not None:
+            first.result()
+
+    async def _file(self, names: tuple[str, ...], mode: int) -> None:
+        source = self._source.below(*names) if names else self._source.path
+        target = self._target.below(*names) if names else self._target.path
+
+        async def put(temporary: str) -> None:
+            await self._target.files.write_chunks(temporary, self._counted(source), mode=mode)
+
+        await self._placed(target, put)
+        self._done += 1
+        self._report()
+
+    async def _link(self, names: tuple[str, ...], points_to: str) -> None:
+        await self._placed(
+            self._target.below(*names), lambda temporary: self._target.files.symlink(points_to, temporary)
+        )
+        self._done += 1
+        self._report()
+
+    async def _placed(self, target: str, put: Callable[[str], Awaitable[None]]) -> None:
+        """Make something beside its place and move it there, or leave nothing of it."""
+        rules, files = self._target.rules, self._target.files
+        temporary = str(rules.join(rules.dirname(target), f".anyshell-{secrets.token_hex(8)}.tmp"))
+        try:
+            await put(temporary)
+            await files.rename(temporary, target)
+        except BaseException as error:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_CLEANING_SECONDS):
+                    await files.remove(temporary)
+            if isinstance(error, OSError) and temporary in (error.filename, error.filename2):
+                raise OSError(error.errno, error.strerror, target) from error
+            raise
+
+    async def _counted(self, path: str) -> AsyncGenerator[bytes, None]:
+        async with contextlib.aclosing(self._source.files.read_chunks(path)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+                self._path = path
+                self._bytes += len(chunk)
+                self._report()
+
+    def _report(self, *, now: bool = False) -> None:
+        if self._on_progress is None:
+            return
+        time = asyncio.get_running_loop().time()
+        if now or time >= self._reported + _PROGRESS_SECONDS:
+            self._reported = time
+            self._on_progress(
+                CopyProgress(
+                    path=self._path,
+                    bytes_done=self._bytes,
+                    bytes_total=self._bytes_total,
+                    files_done=self._done,
+                    files_total=len(self._plan.files) + len(self._plan.links),
+                )
+            )
+
+
+async def _kind(place: Place, *, follow: bool) -> str | None:
+    try:
+        return (await place.files.stat(place.bare if not follow else place.path, follow=follow)).kind
+    except FileNotFoundError:
+        return None
+
+
+async def for_each(paths: Sequence[str], ask: Callable[[str], Awaitable[T]]) -> list[T]:
+    """Ask something about every path, a few at a time. The first error is raised when its few are done."""
+    answers: list[T] = []
+    for start in range(0, len(paths), AT_ONCE):
+        some = (ask(path) for path in paths[start : start + AT_ONCE])
+        for answer in await asyncio.gather(*some, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            answers.append(answer)
+    return answers

@@ -1,0 +1,153 @@
+"""What a server's login shell is given, so that a command starts as it would have started here.
+
+A server hands the one string that it is sent to the user's login shell, as ``SHELL -c STRING``: there is no argument
+list, no directory and, on most servers, no environment. So the string changes the directory, sets the variables,
+says that it got so far, and becomes the command by ``exec``.
+
+Where the login shell is a POSIX one, the string is that text itself, which costs nothing. Otherwise, and when the
+text holds what the host's process list must not show or is too long for an argument, the string only reads the text
+from its stdin and evaluates it. Nothing of the caller's stdin is sent before the text was read to its end, so that
+reading too much is impossible whatever ``head`` does.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from anyshell._types import Start
+
+from .posix import LONGEST_ARGUMENT, SH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from anyshell._types import Spawn
+
+_POSIX = frozenset({"bash", "zsh", "sh", "dash", "ash", "ksh", "ksh93", "mksh", "yash"})
+"""Login shells that can be given the text itself."""
+
+LONGEST_LINE = 2048
+"""Bytes that a shell is made to read by itself, one by one, rather than by a program that must be started first."""
+
+_LIFE_FD = 9
+"""The descriptor that a command's whole tree holds: the highest that every shell can name."""
+
+_LIFE_FD_OF_BASH = 197
+"""The same where the login shell can name any: out of the way of scripts."""
+
+_READ_LINE = 'IFS= \\read -r ANYSHELL_LINE; eval "$ANYSHELL_LINE"; unset ANYSHELL_LINE'
+
+_MENDED = "cd printf read ulimit"
+"""What a startup file may have replaced by functions of its own."""
+
+
+class Login:
+    """Writes for one kind of login shell."""
+
+    def __init__(self, path: str = "") -> None:
+        """Take the path of the user's login shell; an unknown one is given nothing but words and quotes."""
+        name = posixpath.basename(path)
+        self._direct = name in _POSIX
+        self.life_fd = _LIFE_FD_OF_BASH if name == "bash" else _LIFE_FD
+        """The descriptor that everything inherits which a command starts."""
+
+    def join(self, arguments: Iterable[str]) -> str:
+        """Make words of a POSIX shell text that mean exactly these strings."""
+        return SH.join(arguments)
+
+    def read_and_run(self, text: str) -> Start:
+        """Have ``/bin/sh`` run a text that it reads from its stdin, whatever the login shell is."""
+        sent = _encode(text)
+        return Start(line=_by_sh(len(sent)), sent=sent)
+
+    def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> Start:
+        """Have a command started.
+
+        Args:
+            spawn: The command.
+            token: Printed to stdout when the command is about to begin, with ``started`` and the pid behind it, or
+                with what is wrong; and if the channels are split, alone to stderr. What came before was not its.
+            mark: The name of a variable that the command's processes have.
+            tag: Their soft limit on file locks.
+        """
+        if self._direct and spawn.script is None:
+            given = _encode(self._export(spawn.env) + "\n") if spawn.env else b""
+            if len(given) <= LONGEST_LINE and given.count(b"\n") <= 1:
+                export = [_READ_LINE] if given else []
+                settings = {name: value for name, value in spawn.settings.items() if name not in spawn.env}
+                line = self._text(
+                    spawn, [*export, self._export({**settings, mark: "1"})], token=token, tag=tag
+                )
+                if len(line) <= LONGEST_ARGUMENT // 4:
+                    return Start(line=line, sent=given)
+        export = [self._export({**spawn.settings, **spawn.env, mark: "1"})]
+        script = b"" if spawn.script is None else _encode(spawn.script)
+        if spawn.script is not None:
+            export = [_receive_script(len(script), token), *export]
+        text = _encode(self._text(spawn, export, token=token, tag=tag))
+        line = f'eval "$(head -c {len(text)})"' if self._direct else _by_sh(len(text))
+        return Start(line=line, sent=text + script)
+
+    def _export(self, env: Mapping[str, str]) -> str:
+        return "export " + self.join(_assignments(env))
+
+    def _text(self, spawn: Spawn, export: Iterable[str], *, token: str, tag: int) -> str:
+        words = self.join
+        unset = sorted(spawn.unset - spawn.settings.keys() - spawn.env.keys())
+        lines = [
+            rf"\unset -f {_MENDED} 2>/dev/null",
+            # No option could be meant: the directory is absolute, and so are the programs below.
+            rf"\cd {words([spawn.cwd])} 2>/dev/null || {_why_not(words([spawn.cwd]), token)}",
+            f"[ -x {words(spawn.argv[:1])} ] || {{ \\printf '%s program\\n' {token}; exit 126; }}",
+            *(["unset " + " ".join(unset)] if unset else []),
+            *export,
+        ]
+        lines += [
+            # bash and zsh call it -x, dash -w; busybox has no name for it.
+            rf"\ulimit -S -x {tag} 2>/dev/null || \ulimit -S -w {tag} 2>/dev/null",
+            # Whoever asked for the command may be gone by now. Then this fails, and nothing is run.
+            *([rf"\printf '%s\n' {token} >&2 || exit 1"] if spawn.split_stderr else []),
+            rf"""\printf '%s started %s\n' {token} "$$" || exit 1""",
+            f"exec {self.life_fd}>&1" if spawn.split_stderr else f"exec {self.life_fd}>&2 2>&1",
+            "exec " + words(spawn.argv) + ("" if spawn.stdin else " </dev/null"),
+        ]
+        return "\n".join(lines)
+
+
+@lru_cache(maxsize=256)
+def _quoted_setting(setting: tuple[str, str]) -> str:
+    """Quote one of the variables that are the same for every command. Never given a secret, which it would keep."""
+    return SH.quote("=".join(setting))
+
+
+def _by_sh(size: int) -> str:
+    # Every shell there is, fish and tcsh too, takes this for a program and its arguments: between the single quotes
+    # is nothing that any of them looks at ("!", "\\" and line feeds would be).
+    return f"exec /bin/sh -c 'eval \"$(head -c {size})\"'"
+
+
+def _encode(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def _assignments(env: Mapping[str, str]) -> Iterator[str]:
+    return (f"{name}={value}" for name, value in env.items())
+
+
+def _why_not(directory: str, token: str) -> str:
+    return (
+        f"{{ if [ -d {directory} ]; then set -- denied; elif [ -e {directory} ]; then set -- file; "
+        f"else set -- missing; fi; \\printf '%s cwd %s\\n' {token} \"$1\"; exit 1; }}"
+    )
+
+
+def _receive_script(size: int, token: str) -> str:
+    """Put what follows on stdin into a file that has no name any more when the first byte is written to it."""
+    return (
+        'ANYSHELL_SCRIPT=$(umask 077; mktemp) && exec 7>"$ANYSHELL_SCRIPT" 8<"$ANYSHELL_SCRIPT" && '
+        f'rm -f "$ANYSHELL_SCRIPT" && head -c {size} >&7 && exec 7>&- '
+        f"|| {{ \\printf '%s script\\n' {token}; exit 126; }}\n"
+        "export ANYSHELL_SCRIPT=/dev/fd/8"
+    )

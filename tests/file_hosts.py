@@ -1,0 +1,145 @@
+"""Every implementation of a host's files, on a host that has the file system of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import getpass
+import os
+import shlex
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from anyshell.backends.local.files import LocalFiles
+
+from .conftest import missing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    import asyncssh
+
+    from anyshell.abc import Files
+
+    from .ssh_server import Server
+
+REMOTE = ["sftp", "sftp-asyncssh", "no-sftp", "dash", "busybox"]
+IMPLEMENTATIONS = ["local", *(REMOTE if sys.platform != "win32" else [])]
+
+
+@functools.cache
+def server(kind: str) -> Server:
+    """A server that runs until the tests are over."""
+    import atexit
+
+    from . import ssh_server
+
+    if ssh_server.SSHD is None and kind == "sftp":
+        missing("sshd", "apt-get install openssh-server")
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    if kind == "sftp":
+        return stack.enter_context(ssh_server.openssh(getpass.getuser()))
+    return stack.enter_context(ssh_server.embedded(*(["no-sftp"] if kind == "no-sftp" else [])))
+
+
+async def connected(to: Server) -> asyncssh.SSHClientConnection:
+    """A connection to a server of ours."""
+    import asyncssh
+
+    return await asyncssh.connect(
+        "127.0.0.1",
+        to.port,
+        username=to.user,
+        client_keys=[str(to.key)],
+        known_hosts=str(to.known_hosts),
+        config=None,
+    )
+
+
+@contextlib.asynccontextmanager
+async def reached(kind: str) -> AsyncIterator[Files]:
+    """An implementation by its name, ready to be used."""
+    if kind == "local":
+        yield LocalFiles()
+    elif kind in ("dash", "busybox"):
+        from anyshell.backends.ssh.shell_files import ShellFiles
+
+        yield ShellFiles(functools.partial(run_here, kind))
+    else:
+        from anyshell.backends.ssh.files import SSHFiles
+
+        async with await connected(server(kind)) as connection:
+
+            async def run(argv: Sequence[str], stdin: bytes | None) -> tuple[int | None, bytes, bytes]:
+                line = b" ".join(shlex.quote(word).encode("utf-8", "surrogateescape") for word in argv)
+                command = line.decode("utf-8", "surrogateescape")
+                process = await connection.create_process(command, encoding=None)
+                try:
+                    stdout, stderr = await process.communicate(stdin or b"")
+                finally:
+                    process.close()
+                assert isinstance(stdout, bytes)
+                assert isinstance(stderr, bytes)
+                return process.exit_status, stdout, stderr
+
+            files = SSHFiles(connection.start_sftp_client, run)
+            yield files
+            await files.aclose()
+
+
+async def run_here(shell: str, argv: Sequence[str], stdin: bytes | None) -> tuple[int | None, bytes, bytes]:
+    """Run a text by another shell than that of this machine."""
+    path = shutil.which(shell)
+    if path is None:
+        missing(shell, f"apt-get install {shell}")
+    assert argv[0] == "/bin/sh"
+    command = [path, *(["sh"] if shell == "busybox" else []), *argv[1:]]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={"PATH": _userland(shell)},
+    )
+    try:
+        stdout, stderr = await process.communicate(stdin)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode, stdout, stderr
+
+
+@functools.cache
+def _userland(shell: str) -> str:
+    """A PATH on which every program is busybox's, for its shell; this machine's otherwise."""
+    if shell != "busybox":
+        return os.environ["PATH"]
+    import atexit
+    import tempfile
+
+    directory = tempfile.mkdtemp(prefix="anyshell-busybox-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    busybox = shutil.which("busybox")
+    assert busybox is not None
+    names = [
+        "stat",
+        "dd",
+        "head",
+        "tail",
+        "mv",
+        "rm",
+        "rmdir",
+        "mkdir",
+        "ls",
+        "cat",
+        "ln",
+        "readlink",
+        "chmod",
+    ]
+    for name in [*names, "chown", "chgrp"]:
+        os.symlink(busybox, os.path.join(directory, name))
+    return directory

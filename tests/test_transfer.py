@@ -1,0 +1,423 @@
+"""Copying files and folders between this machine and a host, over every implementation of a host's files."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import posixpath
+import socket
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import InvalidCommand
+from anyshell._exceptions import BackendUnavailable
+from anyshell._files import HostFiles
+from anyshell._transfer import Place, copy
+from anyshell._types import FileEntry, FileStat
+from anyshell.backends.local.files import LocalFiles
+from anyshell.testing import FakeFiles
+
+from .file_hosts import IMPLEMENTATIONS, reached
+from .test_files import facts, mode, posix_only
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator, Sequence
+    from pathlib import Path
+
+    from anyshell._types import CopyProgress
+    from anyshell.abc import Files
+
+pytestmark = pytest.mark.anyio
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture(params=IMPLEMENTATIONS)
+async def files(request: pytest.FixtureRequest) -> AsyncIterator[Files]:
+    async with reached(request.param) as implementation:
+        yield implementation
+
+
+@pytest.fixture
+def host(files: Files, there: Path) -> HostFiles:
+    return HostFiles(files, facts(there), str(there), here=LocalFiles())
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "here").mkdir()
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    """The host's directory; it is this machine's as well, so that a test sees what is in it."""
+    (tmp_path / "there").mkdir()
+    return tmp_path / "there"
+
+
+def plant(top: Path) -> None:
+    """A tree with everything that copying has to do with, but for special files."""
+    (top / "sub" / "deep").mkdir(parents=True)
+    (top / "empty").mkdir()
+    (top / ".hidden").mkdir()
+    (top / "big").write_bytes(os.urandom(2 * MIB + 17))
+    (top / "none").write_bytes(b"")
+    (top / "sub" / "script").write_bytes(b"#!/bin/sh\n")
+    (top / "sub" / "script").chmod(0o751)
+    (top / ".hidden" / ".secret").write_bytes(b"secret")
+    (top / ".hidden" / ".secret").chmod(0o600)
+    (top / "sub" / "deep" / "naïve\nname ☃ -x").write_bytes(b"named")
+    (top / "sub" / "link").symlink_to("script")
+    (top / "dangling").symlink_to("nowhere/at all")
+    (top / "out").symlink_to("/etc")
+    (top / "sub").chmod(0o755)
+    (top / ".hidden").chmod(0o500)
+
+
+def seen(top: Path) -> dict[str, object]:
+    """What is in a tree: kinds, permission bits and contents."""
+    found: dict[str, object] = {}
+    for directory, directories, files in os.walk(top):
+        for name in [*directories, *files]:
+            path = os.path.join(directory, name)
+            status = os.lstat(path)
+            what: object = "directory"
+            if stat.S_ISLNK(status.st_mode):
+                what = os.readlink(path)
+            elif stat.S_ISREG(status.st_mode):
+                with open(path, "rb") as file:
+                    what = file.read()
+            bits = 0 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+            found[os.path.relpath(path, top)] = (what, bits)
+    return found
+
+
+@posix_only
+@pytest.mark.parametrize("way", ["upload", "download"])
+async def test_a_folder_arrives_as_it_is(host: HostFiles, here: Path, there: Path, way: str) -> None:
+    source, target = (here, there) if way == "upload" else (there, here)
+    (source / "tree").mkdir()
+    plant(source / "tree")
+    call = host.upload if way == "upload" else host.download
+    result = await call(source / "tree", target / "copy")
+    assert seen(target / "copy") == seen(source / "tree")
+    assert (result.files, result.links, result.directories, result.skipped) == (5, 3, 5, ())
+    assert result.bytes == 2 * MIB + 17 + 10 + 6 + 5
+    assert result.path == str(target / "copy")
+
+
+@pytest.mark.parametrize("way", ["upload", "download"])
+async def test_a_file_arrives_with_its_permissions(
+    host: HostFiles, here: Path, there: Path, way: str
+) -> None:
+    source, target = (here, there) if way == "upload" else (there, here)
+    (source / "file").write_bytes(b"content")
+    (source / "file").chmod(0o640)
+    call = host.upload if way == "upload" else host.download
+    result = await call(source / "file", target / "copy")
+    assert (target / "copy").read_bytes() == b"content"
+    assert mode(target / "copy") == mode(source / "file")
+    assert os.listdir(target) == ["copy"]
+    assert (result.files, result.directories, result.bytes) == (1, 0, 7)
+
+
+async def test_an_existing_directory_gets_the_copy_into_it(host: HostFiles, here: Path, there: Path) -> None:
+    (here / "tree").mkdir()
+    (here / "tree" / "file").write_bytes(b"1")
+    (there / "target").mkdir()
+    (there / "link").symlink_to("target")
+    assert (await host.upload(here / "tree", "target")).path == str(there / "target" / "tree")
+    assert (await host.upload(here / "tree" / "file", "link")).path == str(there / "link" / "file")
+    assert (there / "target" / "tree" / "file").read_bytes() == b"1"
+    assert (there / "target" / "file").read_bytes() == b"1"
+    (here / "tree" / "file").write_bytes(b"2")
+    (there / "target" / "tree" / "stays").touch()
+    await host.upload(str(here / "tree") + os.sep, "target/")
+    assert sorted(os.listdir(there / "target")) == ["file", "tree"]
+    assert sorted(os.listdir(there / "target" / "tree")) == ["file", "stays"]
+    assert (there / "target" / "tree" / "file").read_bytes() == b"2"
+
+
+async def test_a_missing_source_or_place_says_so(host: HostFiles, here: Path, there: Path) -> None:
+    (here / "file").touch()
+    (here / "folder").mkdir()
+    for call, name in (
+        (host.upload(here / "missing", "x"), here / "missing"),
+        (host.download("missing", here / "x"), there / "missing"),
+        (host.upload(here / "file", "no/x"), there / "no" / "x"),
+        (host.upload(here / "folder", "no/x"), there / "no" / "x"),
+    ):
+        with pytest.raises(FileNotFoundError) as caught:
+            await call
+        assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(name))
+    with pytest.raises(FileNotFoundError):
+        await host.upload(here / "file", "x/")
+    assert (await host.upload(here / "folder", "x/")).directories == 1
+
+
+async def test_a_file_and_a_folder_never_replace_each_other(host: HostFiles, here: Path, there: Path) -> None:
+    (here / "x").mkdir()
+    (here / "x" / "inner").write_bytes(b"new")
+    (here / "y").write_bytes(b"new")
+    (there / "file").write_bytes(b"old")
+    (there / "target" / "y").mkdir(parents=True)
+    with pytest.raises(NotADirectoryError):
+        await host.upload(here / "x", "file")
+    with pytest.raises(IsADirectoryError):
+        await host.upload(here / "y", "target")
+    (there / "target" / "x" / "inner").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError) as caught:
+        await host.upload(here / "x", "target")
+    assert caught.value.filename == str(there / "target" / "x" / "inner")
+    assert (there / "file").read_bytes() == b"old"
+    assert os.listdir(there / "target" / "x") == ["inner"]
+
+
+@posix_only
+async def test_special_files_are_left_out_and_named(host: HostFiles, here: Path, there: Path) -> None:
+    if sys.platform == "win32":
+        return
+    (here / "tree").mkdir()
+    (here / "tree" / "file").touch()
+    os.mkfifo(here / "tree" / "pipe")
+    before = os.getcwd()
+    os.chdir(here / "tree")  # the path of a socket is short
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("socket")
+    finally:
+        os.chdir(before)
+    result = await host.upload(here / "tree", "up")
+    assert sorted(result.skipped) == [str(here / "tree" / "pipe"), str(here / "tree" / "socket")]
+    assert os.listdir(there / "up") == ["file"]
+    os.mkfifo(there / "up" / "pipe")
+    result = await host.download("up", here / "down")
+    assert result.skipped == (str(there / "up" / "pipe"),)
+    with pytest.raises(OSError, match="Neither") as caught:
+        await host.download("up/pipe", here / "down")
+    assert caught.value.errno == errno.EINVAL
+
+
+async def test_a_link_at_the_target_is_replaced_and_never_written_through(
+    host: HostFiles, here: Path, there: Path
+) -> None:
+    (there / "tree" / "inner").mkdir(parents=True)
+    for path in (there / "file", there / "tree" / "file", there / "tree" / "inner" / "file"):
+        path.write_bytes(b"new")
+    precious = here / "precious"
+    precious.mkdir()
+    (precious / "file").write_bytes(b"old")
+    (here / "tree").mkdir()
+    (here / "tree" / "file").symlink_to(precious / "file")
+    (here / "file").symlink_to(precious / "file")
+    await host.download("file", here / "file")
+    assert not (here / "file").is_symlink()
+    (here / "tree" / "inner").symlink_to(precious)
+    with pytest.raises(NotADirectoryError):
+        await host.download("tree", here)
+    (here / "tree" / "inner").unlink()
+    await host.download("tree", here)
+    assert not (here / "tree" / "file").is_symlink()
+    assert (precious / "file").read_bytes() == b"old"
+
+
+async def test_the_source_itself_may_be_a_link(host: HostFiles, here: Path, there: Path) -> None:
+    (there / "real").write_bytes(b"x")
+    (there / "link").symlink_to("real")
+    (there / "dangling").symlink_to("nowhere")
+    await host.download("link", here / "copy")
+    assert (here / "copy").read_bytes() == b"x"
+    assert not (here / "copy").is_symlink()
+    with pytest.raises(FileNotFoundError):
+        await host.download("dangling", here / "other")
+
+
+@pytest.mark.parametrize("way", ["upload", "download"])
+@pytest.mark.parametrize("how", ["raise", "cancel"])
+async def test_an_interrupted_copy_leaves_no_half(
+    host: HostFiles, here: Path, there: Path, way: str, how: str
+) -> None:
+    source, target = (here, there) if way == "upload" else (there, here)
+    (source / "tree").mkdir()
+    for name in ("a", "b", "c"):
+        (source / "tree" / name).write_bytes(os.urandom(9 * MIB))
+    (target / "tree").mkdir()
+    for name in ("a", "b", "c"):
+        (target / "tree" / name).write_bytes(b"old")
+    begun = asyncio.Event()
+
+    def on_progress(progress: CopyProgress) -> None:
+        if progress.bytes_done:
+            if how == "raise":
+                raise RuntimeError("enough")
+            begun.set()
+
+    call = host.upload if way == "upload" else host.download
+    task = asyncio.create_task(call(source / "tree", target, on_progress=on_progress))
+    if how == "cancel":
+        waiting = asyncio.create_task(begun.wait())
+        await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled() or task.result().files == 3
+    else:
+        with pytest.raises(RuntimeError, match="enough"):
+            await task
+    for name in ("a", "b", "c"):
+        assert (target / "tree" / name).stat().st_size in (3, 9 * MIB)
+    assert sorted(os.listdir(target / "tree")) == ["a", "b", "c"]
+
+
+async def test_progress_is_told_from_nothing_to_all(host: HostFiles, here: Path) -> None:
+    (here / "tree").mkdir()
+    for number in range(12):
+        (here / "tree" / f"{number}").write_bytes(b"x" * 1000)
+    told: list[CopyProgress] = []
+    await host.upload(here / "tree", "copy", on_progress=told.append)
+    assert (told[0].bytes_done, told[0].files_done, told[0].path) == (0, 0, "")
+    assert (told[-1].bytes_done, told[-1].files_done) == (12_000, 12)
+    assert {(each.bytes_total, each.files_total) for each in told} == {(12_000, 12)}
+    assert [each.bytes_done for each in told] == sorted(each.bytes_done for each in told)
+    assert told[-1].path.startswith(str(here / "tree"))
+
+
+async def test_local_paths_are_relative_to_this_process_and_its_home(
+    host: HostFiles, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(here))
+    monkeypatch.setenv("USERPROFILE", str(here))
+    (there / "file").write_bytes(b"x")
+    assert (await host.download("file", ".")).path == str(here / "file")
+    assert (await host.download("file", "relative")).path == os.path.join(here, "relative")
+    assert (await host.download("file", "~/home")).path == str(here / "home")
+    await host.upload(".", "all")
+    assert sorted(os.listdir(there / "all")) == ["file", "home", "relative"]
+    for path in ("", "a\0b"):
+        with pytest.raises(InvalidCommand):
+            await host.download("file", path)
+        with pytest.raises(InvalidCommand):
+            await host.upload(path, "file")
+    with pytest.raises(InvalidCommand, match="no name"):
+        await host.upload(os.sep, ".")
+
+
+# --- a host that lies
+
+
+class Hostile(FakeFiles):
+    """Lists what it is told to, whatever there is."""
+
+    def __init__(self, entries: Sequence[FileEntry]) -> None:
+        super().__init__({"/evil/x": b"evil"})
+        self._entries = entries
+
+    async def list(self, path: str) -> Sequence[FileEntry]:
+        return self._entries
+
+    async def stat(self, path: str, *, follow: bool = True) -> FileStat:
+        return FileStat("directory" if path == "/evil" else "file", 4, 0o644, 0.0)
+
+    async def readlink(self, path: str) -> str:
+        return "/etc"
+
+
+@pytest.mark.parametrize("name", ["../escaped", "..", ".", "/etc/x", "a/b", "", "a\0b"])
+@pytest.mark.parametrize("kind", ["file", "directory", "link", "other"])
+async def test_no_name_leads_out_of_the_target(tmp_path: Path, name: str, kind: str) -> None:
+    entry = FileEntry(name, kind)  # type: ignore[arg-type]
+    source = Place(Hostile([entry]), posixpath, "/evil")
+    with pytest.raises(OSError, match="cannot be written") as caught:
+        await copy(source, Place(LocalFiles(), os.path, str(tmp_path / "target")))
+    assert caught.value.errno == errno.EINVAL
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_link_and_a_folder_of_one_name_lead_nowhere(tmp_path: Path) -> None:
+    source = Place(Hostile([FileEntry("x", "link"), FileEntry("x", "directory")]), posixpath, "/evil")
+    with pytest.raises(FileExistsError):
+        await copy(source, Place(LocalFiles(), os.path, str(tmp_path / "target")))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a\\b",
+        "..\\x",
+        "C:x",
+        "file:stream",
+        "NUL",
+        "con.txt",
+        "Lpt1",
+        "aux .x",
+        "COM¹",
+        "end.",
+        "end ",
+        "a?",
+        "\x1f",
+    ],
+)
+async def test_windows_gets_no_name_that_means_something_else_there(name: str) -> None:
+    import ntpath
+
+    target = FakeFiles(directories=["C:\\"])
+    with pytest.raises(OSError, match="cannot be written"):
+        await copy(
+            Place(Hostile([FileEntry(name, "file")]), posixpath, "/evil"), Place(target, ntpath, "C:\\target")
+        )
+    assert target.contents == {}
+
+
+async def test_windows_tells_no_two_names_apart_by_case() -> None:
+    import ntpath
+
+    target = FakeFiles(directories=["C:\\"])
+    source = Hostile([FileEntry("Readme", "link"), FileEntry("README", "file")])
+    with pytest.raises(FileExistsError):
+        await copy(Place(source, posixpath, "/evil"), Place(target, ntpath, "C:\\target"))
+
+
+# --- doubles
+
+
+async def test_doubles_are_copied_as_well() -> None:
+    source = FakeFiles({"/a/x": b"1", "/a/b/y": b"2"}, directories=["/a/empty"], links={"/a/l": "x"})
+    target = FakeFiles(directories=["/t"])
+    result = await copy(Place(source, posixpath, "/a"), Place(target, posixpath, "/t"))
+    assert target.contents == {"/t/a/x": b"1", "/t/a/b/y": b"2"}
+    assert target.links == {"/t/a/l": "x"}
+    assert "/t/a/empty" in target.directories
+    assert (result.files, result.links, result.path) == (2, 1, "/t/a")
+
+
+async def test_a_target_that_fails_midway_keeps_nothing_half(tmp_path: Path) -> None:
+    class Full(LocalFiles):
+        async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
+            async def some() -> AsyncIterator[bytes]:
+                async for chunk in chunks:
+                    yield chunk[:10]
+                    raise OSError(errno.ENOSPC, "No space left on device", path)
+
+            await super().write_chunks(path, some(), mode=mode)
+
+    (tmp_path / "source").write_bytes(b"x" * 100)
+    with pytest.raises(OSError, match="No space") as caught:
+        await copy(
+            Place(LocalFiles(), os.path, str(tmp_path / "source")),
+            Place(Full(), os.path, str(tmp_path / "copy")),
+        )
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "copy"))
+    assert os.listdir(tmp_path) == ["source"]
+
+
+async def test_without_this_machine_s_files_nothing_is_copied(tmp_path: Path) -> None:
+    host = HostFiles(FakeFiles(), facts(tmp_path), str(tmp_path))
+    with pytest.raises(BackendUnavailable):
+        await host.upload("a", "b")
