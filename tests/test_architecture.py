@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ PACKAGE = Path(anyshell.__file__).parent
 
 FLOORS = {
     "_exceptions": 0,
+    "_waits": 0,
     "_types": 0,
     "abc": 0,
     "output": 1,
@@ -22,6 +25,7 @@ FLOORS = {
     "_variables": 1,
     "_descriptions": 1,
     "_files": 1,
+    "_transfer": 1,
     "_engine": 2,
     "_stream": 2,
     "_environment": 2,
@@ -37,6 +41,7 @@ WITHIN = {
     "_exceptions": {"_types"},  # for types alone: an exception carries what was learnt
     "_types": {"_exceptions"},
     "abc": {"_types", "_exceptions"},
+    "_files": {"_transfer"},
     "_stream": {"_engine"},
     "_environment": {"_engine", "_stream"},
     "_sync": {"_environment"},
@@ -118,6 +123,14 @@ def test_only_the_backends_name_a_backend(path: Path) -> None:
     text = path.read_text()
     assert "backends.local" not in text, path.name
     assert "LocalBackend" not in text, path.name
+    assert "SSHBackend" not in text, path.name
+
+
+def test_what_only_ssh_needs_is_loaded_for_ssh_alone() -> None:
+    """asyncssh takes a quarter of a second to import."""
+    program = "import anyshell.tool, anyshell.cli.program, anyshell._sync, sys; print('asyncssh' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -15,14 +15,19 @@ import pytest
 from anyshell import Environment, InvalidCommand
 from anyshell._types import ExitStatus, HostQuery
 from anyshell.backends import connect
+from anyshell.shells import Login
 from anyshell.testing import FakeBackend, FakeFiles, FakeProcess, Script, command_text
 
+from .conftest import SSH_HOSTS, open_to_all
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from anyshell._types import Spawn
     from anyshell.abc import Backend, Process
+
+    from .ssh_server import Server
 
 pytestmark = pytest.mark.anyio
 
@@ -45,13 +50,18 @@ CASES: dict[str, Script] = {
 }
 
 
-@pytest.fixture(params=["fake", "local"])
-async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
-    made: Backend = (
-        FakeBackend(CASES, files=FakeFiles({"/etc/hostname": b"fake\n"}, directories=[str(tmp_path)]))
-        if request.param == "fake"
-        else connect(request.param)
-    )
+@pytest.fixture(params=["fake", "local", *SSH_HOSTS])
+async def backend(
+    request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path
+) -> AsyncIterator[Backend]:
+    made: Backend
+    if request.param == "fake":
+        made = FakeBackend(CASES, files=FakeFiles({"/etc/hostname": b"fake\n"}, directories=[str(tmp_path)]))
+    elif request.param == "local":
+        made = connect()
+    else:
+        made = connect(ssh_host(request.param).options(), launcher=Login)
+        open_to_all(tmp_path)
     yield made
     await made.aclose()
 

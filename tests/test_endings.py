@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import getpass
 import signal
 import sys
 import textwrap
@@ -17,6 +18,7 @@ import pytest
 
 from anyshell import Environment
 
+from .conftest import python_for_all
 from .processes import living, open_descriptors, unique_seconds, wait_asleep, wait_living
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if sys.platform == "win32":
 
 pytestmark = pytest.mark.anyio
 
-PYTHON = sys.executable
+PYTHON = python_for_all()
 DOUBLE_FORK = textwrap.dedent(
     """
     import os, sys, time
@@ -72,6 +74,13 @@ ENDLESS = {
     "another user's, by su": "su nobody -s /bin/sh -c 'exec env -i setsid sleep {s}' & sleep {s}",
     "without descriptors": f"{PYTHON} -c 'import os, sys, time; os.closerange(0, 4096); time.sleep(float(sys.argv[1]))' {{s}}",
 }
+
+
+def inner_python(env: Environment) -> str:
+    """The Python that has anyshell, if whoever runs commands in an environment can use it."""
+    if sys.executable != PYTHON and env.info.user != getpass.getuser():
+        pytest.skip("the Python that runs the tests belongs to root alone; root runs this test too")
+    return sys.executable
 
 
 def fill(text: str, seconds: str) -> str:
@@ -241,7 +250,7 @@ async def test_leaving_the_environment_stops_what_still_runs(tmp_path: Path) -> 
 async def test_an_anyshell_inside_an_anyshell_goes_with_the_outer(env: Environment) -> None:
     seconds = unique_seconds()
     inner = f"import anyshell; anyshell.run('sleep {seconds} & (setsid sleep {seconds} &); wait')"
-    task = asyncio.ensure_future(env.run(f'{PYTHON} -c "{inner}"', timeout=5, grace=0.3))
+    task = asyncio.ensure_future(env.run(f'{inner_python(env)} -c "{inner}"', timeout=5, grace=0.3))
     await asyncio.to_thread(wait_living, seconds, 3)
     outcome = await task
     assert outcome.status == "timed_out"
@@ -258,7 +267,7 @@ async def test_what_hides_inside_an_inner_anyshell_goes_with_the_outer(
         f"text = 'trap \"\" TERM; sleep 0.1; (env -i setsid sleep {seconds} &); sleep 0.1'\n"
         "anyshell.run(text, left_behind='keep')\n"
     )
-    task = asyncio.ensure_future(env.run(f"{PYTHON} inner.py; sleep 300", grace=0.3))
+    task = asyncio.ensure_future(env.run(f"{inner_python(env)} inner.py; sleep 300", grace=0.3))
     await asyncio.to_thread(wait_living, seconds)
     task.cancel()
     await asyncio.wait([task])
@@ -268,8 +277,10 @@ async def test_what_hides_inside_an_inner_anyshell_goes_with_the_outer(
 
 async def test_a_tag_that_comes_late_is_passed_on(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when another thread has the processor: the command has started others before it is tagged."""
-    if sys.platform != "linux":
-        pytest.skip("there are tags on Linux alone")
+    if sys.platform != "linux" or not env.info.is_this_machine:
+        pytest.skip(
+            "there are tags on Linux alone, and a host's login shell sets its own before it starts anything"
+        )
     import resource
 
     from anyshell.backends.local import linux
@@ -372,15 +383,32 @@ async def counts() -> tuple[int, int, int, int]:
     return open_descriptors(), threading.active_count(), len(asyncio.all_tasks()), len(children)
 
 
+async def same_counts(env: Environment, before: tuple[int, int, int, int]) -> None:
+    """Nothing is left of some hundred runs. A connection to a host may be one more than before, and stays."""
+    slack = (0, 0, 0, 0) if env.info.is_this_machine else (4, 0, 12, 0)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    give_up = time.monotonic() + 10
+    while True:
+        now = await counts()
+        if all(count <= most + more for count, most, more in zip(now, before, slack, strict=True)):
+            return
+        if env.info.is_this_machine or time.monotonic() > give_up:
+            assert now == before
+        await asyncio.sleep(0.05)  # a host's last words are on their way
+
+
 async def test_nothing_piles_up_over_normal_runs(env: Environment) -> None:
     await env.run("true")
     before = await counts()
-    for _ in range(2000):
+    for _ in range(2000 if env.info.is_this_machine else 200):
         assert (await env.run("true")).exit_code == 0
-    assert await counts() == before
+    await same_counts(env, before)
 
 
 async def test_nothing_piles_up_over_timeouts_and_cancels(env: Environment) -> None:
+    # Twenty at once are more than one connection to a host takes; those that were opened stay open.
+    await asyncio.gather(*(env.run("sleep 0.5") for _ in range(20)))
     await env.run("sleep 300 & sleep 300", timeout=0.05, grace=0.3)
     before = await counts()
     for _ in range(10):
@@ -394,9 +422,7 @@ async def test_nothing_piles_up_over_timeouts_and_cancels(env: Environment) -> N
             task.cancel()
         await asyncio.wait(tasks)
         assert all(task.cancelled() for task in tasks)
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert await counts() == before
+    await same_counts(env, before)
 
 
 async def test_somebody_else_reaping_our_children_is_said(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ._exceptions import BackendError as BackendError
     from ._exceptions import BackendUnavailable as BackendUnavailable
     from ._exceptions import CommandFailed as CommandFailed
+    from ._exceptions import ConnectionFailed as ConnectionFailed
+    from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
     from ._exceptions import InvalidCommand as InvalidCommand
     from ._exceptions import ShellNotFound as ShellNotFound
     from ._exceptions import SpawnError as SpawnError
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
     from ._types import ApprovalRequest as ApprovalRequest
     from ._types import Approved as Approved
     from ._types import Artifact as Artifact
+    from ._types import CopyProgress as CopyProgress
+    from ._types import CopyResult as CopyResult
     from ._types import ExitStatus as ExitStatus
+    from ._types import FileEntry as FileEntry
     from ._types import FileStat as FileStat
     from ._types import HostInfo as HostInfo
     from ._types import HostQuery as HostQuery
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from ._types import ShellCandidate as ShellCandidate
     from ._types import ShellInfo as ShellInfo
     from ._types import Spawn as Spawn
+    from .backends import SSHOptions as SSHOptions
     from .output import ArtifactStore as ArtifactStore
     from .output import OutputBuilder as OutputBuilder
     from .policy import approve_all as approve_all
@@ -52,6 +58,8 @@ _HOMES = {
     "BackendError": "._exceptions",
     "BackendUnavailable": "._exceptions",
     "CommandFailed": "._exceptions",
+    "ConnectionFailed": "._exceptions",
+    "HostKeyUntrusted": "._exceptions",
     "InvalidCommand": "._exceptions",
     "ShellNotFound": "._exceptions",
     "SpawnError": "._exceptions",
@@ -60,7 +68,10 @@ _HOMES = {
     "ApprovalRequest": "._types",
     "Approved": "._types",
     "Artifact": "._types",
+    "CopyProgress": "._types",
+    "CopyResult": "._types",
     "ExitStatus": "._types",
+    "FileEntry": "._types",
     "FileStat": "._types",
     "HostInfo": "._types",
     "HostQuery": "._types",
@@ -73,6 +84,7 @@ _HOMES = {
     "ShellCandidate": "._types",
     "ShellInfo": "._types",
     "Spawn": "._types",
+    "SSHOptions": ".backends",
     "ArtifactStore": ".output",
     "OutputBuilder": ".output",
     "approve_all": ".policy",

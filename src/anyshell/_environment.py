@@ -26,11 +26,11 @@ from ._types import (
     check_text,
 )
 from ._variables import NON_INTERACTIVE, REMOVED
-from .backends import connect
+from .backends import SSHOptions, connect, here
 from .output import ArtifactStore, OutputBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Awaitable, Generator, Mapping, Sequence
+    from collections.abc import AsyncIterable, Awaitable, Coroutine, Generator, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
 
@@ -60,7 +60,9 @@ class Environment:
         interactive: bool,
         limits: OutputLimits,
         artifacts: ArtifactStore | None,
+        owns_backend: bool,
     ) -> None:
+        self._owns_backend = owns_backend
         self._backend = backend
         self._info = info
         self._shell = shell
@@ -74,11 +76,11 @@ class Environment:
         self._idle = asyncio.Event()
         self._variables = {**({} if interactive else NON_INTERACTIVE), "SHELL": shell.path}
         self._unset = shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)
-        self._files = HostFiles(backend.files, info, directory)
+        self._files = HostFiles(backend.files, info, directory, here=here())
 
     @staticmethod
     def detect(
-        host_or_backend: str | Backend | None = None,
+        host_or_backend: str | SSHOptions | Backend | None = None,
         *,
         shell: str | None = None,
         cwd: str | PathLike[str] | None = None,
@@ -89,11 +91,12 @@ class Environment:
         """Find out what a host is and which shell it has.
 
         Use ``async with Environment.detect() as env:``; awaited instead, the environment offers its facts,
-        `run` and `files`.
+        `run` and `files`, and keeps its connections until `aclose`.
 
         Args:
-            host_or_backend: ``None`` or ``"local"`` for this machine, or a backend of your own, which stays
-                yours to close.
+            host_or_backend: ``None`` or ``"local"`` for this machine; ``"ssh://[user@]host[:port][/directory]"``, a
+                name or alias of ``~/.ssh/config``, or `SSHOptions`, for a host that is reached by SSH; or a
+                backend of your own, which stays yours to close.
             shell: A kind (``bash``, ``zsh``, ``sh``) or a path on the host. Otherwise ``ANYSHELL_SHELL``, then
                 the first of bash and sh that answers.
             cwd: Where commands run; relative to the host's own directory. Default: the process's at this
@@ -107,6 +110,8 @@ class Environment:
             ShellNotFound: When entered or awaited: no usable shell.
             InvalidCommand: An unknown kind of shell, or a directory that is none.
             BackendUnavailable: No backend for that host.
+            ConnectionFailed: The host cannot be reached, or does not let us in.
+            HostKeyUntrusted: Its key is unknown, or not the one that was known.
         """
         return Detection(
             host_or_backend,
@@ -304,8 +309,15 @@ class Environment:
             if self._closed:
                 self._idle.set()
 
+    async def aclose(self) -> None:
+        """Start nothing more, stop what runs, and close the connections to the host.
+
+        Leaving ``async with`` does it. What still runs comes back as ``cancelled``, without a grace. Not for an
+        environment over a backend of your own: that stays open. Closing twice does nothing.
+        """
+        await _outlasted(self._aclose())
+
     async def _aclose(self) -> None:
-        """Start nothing more, and stop what runs: its runs come back as ``cancelled``, without a grace."""
         self._closed = True
         for control in self._running:
             control.cancel()
@@ -314,18 +326,20 @@ class Environment:
             while self._running:
                 self._idle.clear()
                 await self._idle.wait()
+        if self._owns_backend:
+            await self._backend.aclose()
 
     def _spawn(self, request: Command, *, split_stderr: bool) -> Spawn:
         directory = self._info.resolve(request.cwd, self._directory)
         dialect = shells.SHELLS[self._shell.kind]
         launch = dialect.launch(self._shell, request.text)
-        # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
-        env = {**self._variables, "PWD": directory, **request.env}
         return Spawn(
             argv=launch.argv,
             script=launch.script,
             cwd=directory,
-            env=env,
+            # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
+            settings={**self._variables, "PWD": directory},
+            env=request.env,
             unset=self._unset,
             stdin=request.stdin is not None,
             split_stderr=split_stderr,
@@ -372,7 +386,7 @@ class Detection:
 
     def __init__(
         self,
-        host_or_backend: str | Backend | None,
+        host_or_backend: str | SSHOptions | Backend | None,
         *,
         shell: str | None,
         cwd: str | PathLike[str] | None,
@@ -380,7 +394,7 @@ class Detection:
         limits: OutputLimits,
         artifacts: ArtifactStore | None,
     ) -> None:
-        self._owned = host_or_backend is None or isinstance(host_or_backend, str)
+        self._owned = host_or_backend is None or isinstance(host_or_backend, str | SSHOptions)
         self._host_or_backend = host_or_backend
         self._shell = shell
         self._cwd = None if cwd is None else os.fspath(cwd)
@@ -402,23 +416,22 @@ class Detection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        closing = asyncio.ensure_future(self._aclose())
-        cancelled = await _engine.outlast(closing, lambda: None)
-        closing.result()
-        if cancelled is not None:
-            raise cancelled
-
-    async def _aclose(self) -> None:
         if self._environment is not None:
-            await self._environment._aclose()
-        if self._owned and self._backend is not None:
-            await self._backend.aclose()
+            await self._environment.aclose()
 
     async def _detect(self) -> Environment:
         backend = self._host_or_backend
-        if backend is None or isinstance(backend, str):
-            backend = connect(backend)
+        if backend is None or isinstance(backend, str | SSHOptions):
+            backend = connect(backend, launcher=shells.Login)
         self._backend = backend
+        try:
+            return await self._ask(backend)
+        except BaseException:
+            if self._owned:
+                await _outlasted(backend.aclose())
+            raise
+
+    async def _ask(self, backend: Backend) -> Environment:
         wished = os.environ.get("ANYSHELL_SHELL") or None
         request = self._shell or wished
         source = "shell" if self._shell else "ANYSHELL_SHELL"
@@ -437,7 +450,17 @@ class Detection:
             interactive=self._interactive,
             limits=self._limits,
             artifacts=self._artifacts,
+            owns_backend=self._owned,
         )
+
+
+async def _outlasted(closing: Coroutine[object, object, None]) -> None:
+    """Close to the end, whoever cancels us meanwhile, and then be cancelled."""
+    task = asyncio.ensure_future(closing)
+    cancelled = await _engine.outlast(task, lambda: None)
+    task.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 async def _check_directory(backend: Backend, path: str) -> None:

@@ -5,22 +5,51 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._exceptions import BackendUnavailable
+from .._types import LONGEST_NAME
+from .ssh.options import SSHOptions
 
 if TYPE_CHECKING:
-    from ..abc import Backend
+    from collections.abc import Callable
+
+    from ..abc import Backend, Files, Launcher
+
+__all__ = ["SSHOptions", "connect", "here"]
 
 
-def connect(host: str | None = None) -> Backend:
+def connect(
+    host: str | SSHOptions | None = None, *, launcher: Callable[[str], Launcher] | None = None
+) -> Backend:
     """Make the backend for a host. Nothing is contacted before it is first used.
 
     Args:
-        host: ``None`` or ``local`` for this machine.
+        host: ``None`` or ``local`` for this machine; ``ssh://[user@]host[:port][/directory]``, a name or an alias
+            of ``~/.ssh/config``, or `SSHOptions`, for a host that is reached by SSH.
+        launcher: What writes for the login shell of an SSH host, given its path.
 
     Raises:
-        BackendUnavailable: There is none for that host; the message names those that there are.
+        BackendUnavailable: There is none for that kind of address; the message names those that there are.
+        InvalidCommand: The address is malformed.
     """
     if host is None or host == "local":
         from . import local
 
         return local.connect()
-    raise BackendUnavailable(f"no backend can reach {host!r}; this version knows 'local' alone")
+    if isinstance(host, str):
+        scheme, colon, _ = host.partition("://")
+        if colon and scheme != "ssh":
+            raise BackendUnavailable(
+                f"no backend knows {scheme[:LONGEST_NAME]!r} addresses; give 'local', a host's name, or "
+                "'ssh://user@host'"
+            )
+    from . import ssh
+
+    if launcher is None:
+        raise BackendUnavailable("a host that is reached by SSH needs a launcher for its login shell")
+    return ssh.connect(host, launcher)
+
+
+def here() -> Files:
+    """The files of this machine: the near side of every copy."""
+    from .local.files import LocalFiles
+
+    return LocalFiles()

@@ -1,0 +1,494 @@
+"""A host that is reached by SSH."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import anyio
+import asyncssh
+
+from ..._exceptions import (
+    AnyshellError,
+    BackendUnavailable,
+    ConnectionFailed,
+    InvalidCommand,
+    SpawnError,
+)
+from ..._types import ExitStatus, HostInfo, HostQuery, Spawn
+from .channel import Channel
+from .connecting import describe_address, open_connection
+from .credentials import Secrets
+from .facts import Facts
+from .files import STALL_SECONDS, SSHFiles
+from .pool import Pool, Slot
+from .process import SSHProcess
+from .processes import CLOCK_SLACK, Processes, Tree
+from .watcher import HostAway, Watch, Watcher, boot, new_token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from anyio.abc import ByteReceiveStream
+
+    from ..._types import ProcessInfo, Start
+    from ...abc import Files, Launcher, Process
+    from .options import SSHOptions
+    from .watcher import Answer
+
+OPEN_SECONDS = 15.0
+"""How long a server may take to open a session on a connection."""
+
+PROBE_SECONDS = 30.0
+"""How long a host may take to say what it is: its login shell's startup files run first."""
+
+WINDOWS_SECONDS = 10.0
+"""How long a host that runs no commands as we know them may take to say whether it is a Windows host."""
+
+START_SECONDS = 30.0
+"""How long a login shell may take to begin a command: its startup files run first."""
+
+ATTEMPTS = 3
+"""How often a session is asked for when connections break before the program was asked for."""
+
+LONGEST_STRING = 128 * 1024 - 1
+"""Bytes that one argument or variable may have on Linux, its end not counted (execve(2), MAX_ARG_STRLEN)."""
+
+SEND_SIZE = 1024 * 1024
+
+OWED_SECONDS = 300.0
+"""For so long after a host went away it is tried to stop what could not be stopped then."""
+
+OWED_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
+"""Seconds between these attempts; the last one repeats."""
+
+CLOSE_SECONDS = 2.0
+"""How long closing waits for a host that is away, when something may still run there."""
+
+
+class SSHBackend:
+    """Runs programs on a host by SSH.
+
+    Nothing is contacted before it is first used. It is bound to the event loop that uses it first.
+
+    Args:
+        options: The host.
+        launcher: Makes what writes for a kind of login shell, given its path.
+    """
+
+    def __init__(self, options: SSHOptions, launcher: Callable[[str], Launcher]) -> None:
+        self._options = options
+        self._launcher = launcher
+        self._login = launcher("")
+        self._secrets = Secrets()
+        self._notices: dict[str, None] = {}
+        self._owner = f"ANYSHELL_REMOTE_{secrets.token_hex(8)}_"
+        self._numbers = itertools.count(secrets.randbits(30))
+        self._pool = Pool(self._connect, options.max_connections)
+        self._watch = Watch(self._start_watcher)
+        self._processes: Processes | None = None
+        self._directory: str | None = None
+        self._running: set[SSHProcess] = set()
+        self._released: set[Channel] = set()
+        self._owed: set[SSHProcess] = set()
+        self._paying: asyncio.Task[None] | None = None
+        self._connected = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._files = SSHFiles(self._sftp, self._run_for_files)
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The host as a person wrote it."""
+        return describe_address(self._options)
+
+    @property
+    def files(self) -> Files:
+        """The host's files."""
+        return self._files
+
+    async def info(self, query: HostQuery) -> HostInfo:
+        """Ask the host what it is, in one session, which stays open for stopping commands.
+
+        Raises:
+            ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
+            BackendUnavailable: What answers is no POSIX shell.
+            InvalidCommand: The options' directory is none.
+        """
+        words = [self._options.directory or "", *query.programs, "--"]
+        for shell in query.shells:
+            words += [shell.kind, shell.path, *shell.arguments, ","]
+        watcher, channel = await self._boot_watcher("facts " + self._login.join(words))
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                answer = await watcher.ask()
+        except TimeoutError:
+            watcher.close()
+            raise ConnectionFailed(
+                f"{self.name}: the login shell did not answer within {PROBE_SECONDS:g} s; "
+                "do its startup files wait for something?",
+                stage="session",
+            ) from None
+        except HostAway:
+            raise await self._no_shell(channel) from None
+        facts = Facts.read(answer.lines)
+        self._watch.adopt(watcher)
+        self._login = self._launcher(facts.get("login"))
+        self._processes = Processes(self._watch, self._login.life_fd)
+        self._processes.ticks = facts.ticks
+        self._processes.learn(answer)
+        watcher.ask("ping").add_done_callback(self._learn)  # the first answer took as long as its questions
+        if facts.get("wrong"):
+            raise InvalidCommand(f"the directory {facts.get('wrong')!r} cannot be used on {self.name}")
+        return facts.host(notices=tuple(self._notices))
+
+    def _learn(self, answer: asyncio.Future[Answer]) -> None:
+        if not answer.cancelled() and answer.exception() is None and self._processes is not None:
+            self._processes.learn(answer.result())
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start a program.
+
+        Raises:
+            InvalidCommand: The directory does not exist or is none; nothing was started.
+            SpawnError: The program could not be started.
+            ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
+        """
+        if self._closed:
+            raise SpawnError("this backend is closed: it starts nothing more")
+        _check_sizes(spawn)
+        if self._processes is None:
+            await self.info(HostQuery())
+        processes = self._processes
+        assert processes is not None
+        number = next(self._numbers) % (2**31 - 1) + 1
+        token, mark, tag = new_token(), f"{self._owner}{number:x}", number << 31
+        start = self._login.start(spawn, token=token, mark=mark, tag=tag)
+        tree = Tree(processes, mark, tag, since=processes.host_time(time.monotonic() - CLOCK_SLACK))
+        channel = Channel(token, split_stderr=spawn.split_stderr)
+        process = SSHProcess(
+            channel,
+            tree,
+            processes,
+            name=spawn.argv[0].rpartition("/")[2],
+            has_stdin=spawn.stdin,
+            split_stderr=spawn.split_stderr,
+            on_closed=self._running.discard,
+            on_released=self._keep_reading,
+            on_away=self._owe,
+        )
+        self._running.add(process)
+        try:
+            process.holds_channel = await self._open(channel, start.line)
+            tree.leader = await self._begin(channel, start, spawn)
+        except (InvalidCommand, SpawnError):
+            channel.abort()
+            process.forget()
+            raise
+        except BaseException:
+            # Whoever was to have it has gone. Once the channel is closed, a login shell that has not come to the
+            # command yet cannot: what it says before fails. What may have begun is sought, and stopped.
+            channel.give_up()
+            await self._outlast(process.abandon())
+            raise
+        return process
+
+    async def _begin(self, channel: Channel, start: Start, spawn: Spawn) -> int | None:
+        """Send what a command is started by, and wait for the word that it has begun: its pid."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                for at in range(0, len(start.sent), SEND_SIZE):
+                    with suppress(anyio.BrokenResourceError):
+                        await channel.write(start.sent[at : at + SEND_SIZE])
+                said = await asyncio.shield(channel.said)
+        except TimeoutError:
+            raise SpawnError(
+                f"the login shell on {self.name} did not begin the command within {START_SECONDS:g} s; "
+                f"do its startup files wait for something?{_told(channel.noise)}"
+            ) from None
+        match said:
+            case ["started", pid]:
+                return int(pid)
+            case ["cwd", "file"]:
+                raise InvalidCommand(f"cwd {spawn.cwd!r} is not a directory")
+            case ["cwd", reason]:
+                why = "Permission denied" if reason == "denied" else "No such file or directory"
+                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: {why}")
+            case ["program"]:
+                raise SpawnError(f"cannot start {spawn.argv[0]}: it is not there, or may not be executed")
+            case ["script"]:
+                raise SpawnError(f"{self.name} has no room for a temporary file (mktemp failed)")
+        if channel.exit.result() == ExitStatus():
+            return None  # the connection was lost meanwhile; whether it had begun is found out by its mark
+        raise SpawnError(
+            f"the login shell on {self.name} ended before the command began{_told(channel.noise)}"
+        )
+
+    async def orphans(self) -> Sequence[ProcessInfo]:
+        """Nothing: a mark does not tell whose anyshell, on which machine, has ended."""
+        return ()
+
+    async def aclose(self) -> None:
+        """Stop everything that was started here, and close every connection."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.gather(*(process.aclose() for process in tuple(self._running)))
+        if self._owed:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._pay()
+        if self._paying is not None:
+            self._paying.cancel()
+            await asyncio.wait([self._paying])
+        for channel in tuple(self._released):
+            channel.abort()
+        await self._files.aclose()
+        await self._end_tasks()
+        await self._watch.aclose()
+        await self._pool.aclose()
+
+    async def _end_tasks(self) -> None:
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=CLOSE_SECONDS)
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # Connections and sessions.
+
+    async def _connect(self) -> asyncssh.SSHClientConnection:
+        connection = await open_connection(self._options, tell=self._tell, secrets=self._secrets)
+        self._watch.heard()
+        self._connected.set()
+        return connection
+
+    def _tell(self, notice: str) -> None:
+        self._notices[notice] = None
+
+    async def _open(self, channel: Channel, line: str) -> bool:
+        """Open a session for a command, and ask the server to run a line.
+
+        It is asked once: where that may have been heard, it is not asked again.
+
+        Returns:
+            Whether the server keeps a channel open until nobody has it any more.
+        """
+        broken = 0
+        while broken < ATTEMPTS:
+            slot = await self._pool.slot()
+            try:
+                await self._open_on(slot, channel, line)
+            except asyncssh.ChannelOpenError as error:
+                # Each refusal teaches the pool how few sessions there are, so that this comes to an end.
+                if not slot.refused():
+                    raise ConnectionFailed(
+                        f"{self.name} lets us in but opens no session ({error.reason}); "
+                        "does the server allow any (MaxSessions)?",
+                        stage="session",
+                    ) from error
+            except (TimeoutError, asyncssh.Error, OSError):
+                slot.retire()
+                if channel.asked:
+                    return False
+                broken += 1
+            else:
+                return _holds_channels(slot.connection)
+        raise ConnectionFailed(f"{self.name} opens no session: the connections break", stage="session")
+
+    async def _open_on(self, slot: Slot, channel: Channel, line: str) -> None:
+        channel.on_closed = slot.closed
+        task = asyncio.get_running_loop().create_task(self._create(slot, channel, line))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                await asyncio.shield(task)
+        except asyncssh.ChannelOpenError:
+            raise
+        except BaseException:
+            channel.give_up()
+            if not channel.asked:
+                task.add_done_callback(lambda _: slot.release())
+            raise
+
+    async def _create(self, slot: Slot, channel: Channel, line: str) -> None:
+        # No request for variables may go out: not those of SendEnv or SetEnv either.
+        await slot.connection.create_session(
+            lambda: channel, line, encoding=None, env=None, send_env=None, request_pty=False
+        )
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def _outlast(self, work: Coroutine[object, object, None]) -> None:
+        """Do something to its end, though not necessarily here: whoever cancels us again does not wait for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+
+    # The watcher.
+
+    async def _start_watcher(self, fresh: bool) -> Watcher:
+        watcher, _ = await self._boot_watcher("", fresh=fresh)
+        return watcher
+
+    async def _boot_watcher(self, first: str, *, fresh: bool = False) -> tuple[Watcher, Channel]:
+        token = new_token()
+        start = self._login.read_and_run(boot(self._owner, token, first))
+        slot = await self._pool.reserved_slot(fresh=fresh)
+        channel = Channel(token)
+        try:
+            await self._open_on(slot, channel, start.line)
+            channel.on_closed = lambda: self._pool.watcher_gone(slot)
+            channel.write_now(start.sent)
+        except (TimeoutError, asyncssh.Error, OSError) as error:
+            self._pool.watcher_gone(slot)
+            raise ConnectionFailed(f"{self.name} opens no session: {error}", stage="session") from error
+        watcher = Watcher(channel, token, channel.abort)
+        if not first:
+            watcher.ask()
+        return watcher, channel
+
+    async def _no_shell(self, channel: Channel) -> AnyshellError:
+        """Say what answers instead of a POSIX shell."""
+        noise = channel.noise
+        slot = await self._pool.slot()
+        try:
+            # cmd.exe replaces the first, PowerShell the second; whatever else it is, it is no Windows.
+            asked = slot.connection.run("echo anyshell-%OS%-$env:OS-", encoding="utf-8", errors="replace")
+            said = str((await asyncio.wait_for(asked, WINDOWS_SECONDS)).stdout)
+        except (TimeoutError, asyncssh.Error, OSError):
+            said = ""
+        finally:
+            slot.release()
+        for found, shell in (("anyshell-Windows_NT-", "cmd.exe"), ("-Windows_NT-", "PowerShell")):
+            if found in said:
+                return BackendUnavailable(
+                    f"{self.name} is a Windows host whose login shell is {shell}; "
+                    "this version runs commands on POSIX hosts alone"
+                )
+        return ConnectionFailed(
+            f"{self.name} lets us in but runs no commands: its login shell is none (nologin, perhaps), or the key "
+            f"is bound to a command of its own{_told(noise)}",
+            stage="session",
+        )
+
+    # What could not be stopped.
+
+    def _keep_reading(self, channel: Channel) -> None:
+        if not channel.closed.is_set():
+            self._released.add(channel)
+
+    def _owe(self, process: SSHProcess) -> None:
+        self._owed.add(process)
+        if not self._closed and (self._paying is None or self._paying.done()):
+            self._connected.clear()
+            self._paying = asyncio.get_running_loop().create_task(self._pay())
+
+    async def _pay(self) -> None:
+        """Stop what ran when the host went away, as soon as it is back."""
+        give_up = time.monotonic() + OWED_SECONDS
+        for pause in itertools.chain(OWED_PAUSES, itertools.repeat(OWED_PAUSES[-1])):
+            if not self._closed:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._connected.wait()
+                self._connected.clear()
+            for process in tuple(self._owed):
+                if await process.stop_now():
+                    self._owed.discard(process)
+            if not self._owed or time.monotonic() > give_up:
+                return
+            if self._closed:
+                await asyncio.sleep(OWED_PAUSES[0])
+
+    # Files.
+
+    async def _sftp(self) -> asyncssh.SFTPClient:
+        slot = await self._pool.slot()
+        try:
+            client = await slot.connection.start_sftp_client(env=None, send_env=None)
+        except BaseException:
+            slot.release()
+            raise
+        task = asyncio.get_running_loop().create_task(_release_after(client, slot))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return client
+
+    async def _run_for_files(
+        self, argv: Sequence[str], stdin: bytes | None
+    ) -> tuple[int | None, bytes, bytes]:
+        process = await self.spawn(
+            Spawn(argv=tuple(argv), cwd="/", stdin=stdin is not None, split_stderr=True)
+        )
+        try:
+            return await _communicate(process, stdin)
+        finally:
+            await process.aclose()
+
+
+def _holds_channels(connection: asyncssh.SSHClientConnection) -> bool:
+    """Whether the end of a channel's output means that nobody has it any more. Of OpenSSH it is known."""
+    version = str(connection.get_extra_info("server_version", ""))
+    return "OpenSSH" in version and "Windows" not in version
+
+
+async def _communicate(process: Process, stdin: bytes | None) -> tuple[int | None, bytes, bytes]:
+    """Give a program its input, and take everything that it prints."""
+    assert process.stderr is not None
+
+    async def feed() -> None:
+        if process.stdin is not None:
+            with suppress(anyio.BrokenResourceError):
+                await process.stdin.send(stdin or b"")
+            await process.stdin.aclose()
+
+    out, err, _ = await asyncio.gather(_read_all(process.stdout), _read_all(process.stderr), feed())
+    return (await process.wait()).code, out, err
+
+
+async def _release_after(client: asyncssh.SFTPClient, slot: Slot) -> None:
+    try:
+        await client.wait_closed()
+    finally:
+        slot.closed()
+
+
+async def _read_all(stream: ByteReceiveStream) -> bytes:
+    data = bytearray()
+    with suppress(anyio.EndOfStream):
+        while True:
+            async with asyncio.timeout(STALL_SECONDS):
+                data += await stream.receive()
+    return bytes(data)
+
+
+def _check_sizes(spawn: Spawn) -> None:
+    for text in itertools.chain(
+        spawn.argv, (f"{name}={value}" for name, value in {**spawn.settings, **spawn.env}.items())
+    ):
+        if len(text) * 4 > LONGEST_STRING and len(text.encode(errors="surrogateescape")) > LONGEST_STRING:
+            raise SpawnError(
+                f"cannot start {spawn.argv[0]}: the arguments and variables are too large for this system together; "
+                "pass big values by stdin or a file"
+            )
+
+
+def _told(noise: str) -> str:
+    """What a login shell printed, for a message: its last lines, harmless to a terminal."""
+    if not noise:
+        return ""
+    shown = "".join(char if char.isprintable() else " " for char in noise[-300:]).strip()
+    return f"; it printed: {shown}"

@@ -1,0 +1,313 @@
+"""One program's channel: its input and output as byte streams, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import TYPE_CHECKING
+
+import anyio
+import asyncssh
+from anyio.abc import ByteReceiveStream, ByteSendStream
+
+from ..._types import ExitStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HIGH_WATER = 1024 * 1024
+"""Bytes of a channel's output that wait for their reader here; then no more is asked of the server."""
+
+LOW_WATER = HIGH_WATER // 4
+"""Bytes that may still wait when more is asked for again."""
+
+LONGEST_NOISE = 4096
+"""Bytes that are kept of what a login shell prints before a command begins, for a message."""
+
+WRITE_SIZE = 64 * 1024
+
+
+class ChannelReceiveStream(ByteReceiveStream):
+    """What a program prints on one of its channels."""
+
+    def __init__(self, on_taken: Callable[[int], object]) -> None:
+        self._on_taken = on_taken
+        self._pieces: deque[bytes] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+        self._closed = False
+        self.ended = False
+        """Whether nothing more will come."""
+
+    def feed(self, data: bytes) -> None:
+        """Take what has arrived."""
+        if self._closed:
+            self._on_taken(len(data))
+            return
+        self._pieces.append(data)
+        self._wake()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.ended = True
+        self._wake()
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        """Return the next bytes, at most `max_bytes` of them.
+
+        Raises:
+            anyio.EndOfStream: The server has closed the channel.
+            anyio.ClosedResourceError: This end is closed.
+        """
+        while not self._pieces:
+            if self._closed:
+                raise anyio.ClosedResourceError
+            if self.ended:
+                raise anyio.EndOfStream
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        data = self._pieces.popleft()
+        if len(data) > max_bytes:
+            self._pieces.appendleft(data[max_bytes:])
+            data = data[:max_bytes]
+        self._on_taken(len(data))
+        return data
+
+    def close(self) -> None:
+        """Throw away what has arrived and what will. Never waits."""
+        self._closed = True
+        self._on_taken(sum(map(len, self._pieces)))
+        self._pieces.clear()
+        self._wake()
+
+    async def aclose(self) -> None:
+        """Throw away what has arrived and what will."""
+        self.close()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+
+class ChannelSendStream(ByteSendStream):
+    """What a program reads. Closing it is end-of-file; the channel stays open for the output."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._closed = False
+
+    async def send(self, item: bytes) -> None:
+        """Write all of `item`, as fast as the server takes it.
+
+        Raises:
+            anyio.BrokenResourceError: The program has ended, or the connection is lost.
+            anyio.ClosedResourceError: This end is closed.
+        """
+        view = memoryview(item)
+        while view:
+            if self._closed:
+                raise anyio.ClosedResourceError
+            await self._channel.write(bytes(view[:WRITE_SIZE]))
+            view = view[WRITE_SIZE:]
+
+    async def aclose(self) -> None:
+        """Send end-of-file. Closing the channel instead would end the output as well (RFC 4254, 5.3)."""
+        if not self._closed:
+            self._closed = True
+            self._channel.write_eof()
+
+
+class Channel(asyncssh.SSHClientSession[bytes]):
+    """The client's end of one session channel.
+
+    Args:
+        token: What the login shell prints to stdout when the command is about to begin, and a few words on the
+            same line. What comes before is what its startup files print, and no output.
+        split_stderr: The token is also printed to stderr, alone on its line. Otherwise nothing of what comes there
+            is output.
+    """
+
+    def __init__(self, token: str, *, split_stderr: bool = False) -> None:
+        loop = asyncio.get_running_loop()
+        self._token = token.encode()
+        self._split = split_stderr
+        self.on_closed: Callable[[], object] = _nothing
+        """Called once, when the server has closed the channel or the connection is gone."""
+        self._channel: asyncssh.SSHClientChannel[bytes] | None = None
+        self._noise: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        self._held = 0
+        self._paused = False
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._failed = False
+        self.stdout = ChannelReceiveStream(self._taken)
+        self.stderr = ChannelReceiveStream(self._taken)
+        self.said: asyncio.Future[list[str]] = loop.create_future()
+        """The words behind the token. Never raises; empty when the channel closed without them."""
+        self.exit: asyncio.Future[ExitStatus] = loop.create_future()
+        """How the program ended; without code and signal when nobody can know."""
+        self.last_heard = loop.time()
+        """When something of the output arrived last, by the loop's clock."""
+        self._given_up = False
+        self.at_end = asyncio.Event()
+        """No more output will come."""
+        self.nobody_writes = False
+        """Whether the server said so: nobody on the host holds the program's output any more."""
+        self.closed = asyncio.Event()
+
+    # What asyncssh calls.
+
+    def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
+        """Take the channel. It is open; the program has not been asked for yet."""
+        self._channel = chan
+        if self._given_up:
+            chan.abort()
+            raise ConnectionAbortedError("given up before it was started")
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:
+        """Hand output on, once the noise is over."""
+        self.last_heard = asyncio.get_running_loop().time()
+        name = "stdout" if datatype is None else "stderr"
+        if name in self._noise:
+            data = self._skip_noise(name, data)
+        elif datatype is not None and not self._split:
+            return
+        if data:
+            self._held += len(data)
+            if self._held > HIGH_WATER and not self._paused and self._channel is not None:
+                self._paused = True
+                self._channel.pause_reading()
+            (self.stdout if datatype is None else self.stderr).feed(data)
+
+    def eof_received(self) -> bool:
+        """The output is over. Our own direction stays open."""
+        self.nobody_writes = True
+        self._end_output()
+        return True
+
+    def exit_status_received(self, status: int) -> None:
+        """The program itself has ended."""
+        self._ended(ExitStatus(code=status))
+
+    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
+        """A signal ended the program. RFC 4254 gives its name without ``SIG``."""
+        self._ended(ExitStatus(signal=f"SIG{signal}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The channel is closed, by the server or because the connection is gone."""
+        self._failed = True
+        self._end_output()
+        self._ended(ExitStatus())
+        if not self.said.done():
+            self.said.set_result([])
+        self._writable.set()
+        if not self.closed.is_set():
+            self.closed.set()
+            self.on_closed()
+
+    def pause_writing(self) -> None:
+        """Enough is waiting to be sent."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """More can be sent."""
+        self._writable.set()
+
+    # What a process calls.
+
+    @property
+    def asked(self) -> bool:
+        """Whether the server may have been asked to start the program."""
+        return self._channel is not None
+
+    @property
+    def paused(self) -> bool:
+        """Whether output waits for its reader here, so that no more is asked for."""
+        return self._paused
+
+    @property
+    def noise(self) -> str:
+        """What was printed before the command began: the last of it."""
+        return b"\n".join(self._noise.values()).decode("utf-8", "replace").strip()
+
+    async def write(self, data: bytes) -> None:
+        """Send input, when there is room for it.
+
+        Raises:
+            anyio.BrokenResourceError: Nobody will read it.
+        """
+        await self._writable.wait()
+        if self._failed or self._channel is None:
+            raise anyio.BrokenResourceError
+        try:
+            self._channel.write(data)
+        except OSError as error:
+            raise anyio.BrokenResourceError from error
+
+    def write_now(self, data: bytes) -> None:
+        """Send input without waiting for room. Never raises: who has gone is noticed otherwise."""
+        if not self._failed and self._channel is not None:
+            with contextlib.suppress(OSError):
+                self._channel.write(data)
+
+    def write_eof(self) -> None:
+        """Send end-of-file."""
+        if not self._failed and self._channel is not None:
+            with contextlib.suppress(OSError):
+                self._channel.write_eof()
+
+    def discard(self) -> None:
+        """From now on throw away whatever comes, so that writing does not fail or block over there."""
+        self.stdout.close()
+        self.stderr.close()
+
+    def give_up(self) -> None:
+        """Nobody wants the program any more: close, now or as soon as the channel is open."""
+        self._given_up = True
+        self.abort()
+
+    def abort(self) -> None:
+        """Close at once, whatever is still to be sent or to come."""
+        if self._channel is not None and not self.closed.is_set():
+            self.discard()
+            self._channel.abort()
+
+    def _skip_noise(self, name: str, data: bytes) -> bytes:
+        held = self._noise[name]
+        held += data
+        at = held.find(self._token)
+        if at >= 0:
+            end = held.find(b"\n", at)
+            if end < 0:
+                return b""  # the line is cut: all of it is needed
+            if name == "stdout":
+                words = held[at + len(self._token) : end].decode("utf-8", "replace").split()
+                if not self.said.done():
+                    self.said.set_result(words)
+            del self._noise[name]
+            return bytes(held[end + 1 :])
+        if len(held) > LONGEST_NOISE:
+            del held[:-LONGEST_NOISE]
+        return b""
+
+    def _taken(self, count: int) -> None:
+        self._held -= count
+        if self._paused and self._held < LOW_WATER and self._channel is not None:
+            self._paused = False
+            self._channel.resume_reading()
+
+    def _ended(self, status: ExitStatus) -> None:
+        if not self.exit.done():
+            self.exit.set_result(status)
+
+    def _end_output(self) -> None:
+        self.at_end.set()
+        self.stdout.end()
+        self.stderr.end()
+
+
+def _nothing() -> None:
+    pass

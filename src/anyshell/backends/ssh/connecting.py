@@ -1,0 +1,523 @@
+"""From options to a connection that is logged in: the way there, the handshake, the host's key, the login.
+
+asyncssh is given a connected socket and explicit values for everything. It reads no configuration, resolves no name,
+and decides about no host key by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import asyncssh
+from asyncssh.encryption import get_default_encryption_algs, get_encryption_algs
+from asyncssh.kex import get_default_kex_algs, get_kex_algs
+from asyncssh.mac import get_default_mac_algs, get_mac_algs
+from asyncssh.public_key import get_default_public_key_algs, get_public_key_algs
+
+from ..._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
+from .config import read_settings
+from .credentials import Keys, Secrets, closing
+from .hostkeys import HostKey, KnownHost, KnownKey, look_up, record, refusal
+from .login import Login, choose_algorithms, names, one_line
+from .proxy import GRACE_SECONDS, Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..._types import ConnectionStage
+    from .config import Settings
+    from .options import SSHOptions
+
+MAX_HOPS = 10
+"""How many hosts may be on the way, the last one included."""
+
+NEXT_ADDRESS_SECONDS = 0.25
+"""How long the next address of a host waits for the one before it (RFC 8305)."""
+
+
+def describe_address(options: SSHOptions) -> str:
+    """Name a host for people: ``user@host``, with its port if one is given. It holds no secret."""
+    host = f"[{options.host}]" if ":" in options.host and options.port is not None else options.host
+    user = "" if options.user is None else f"{options.user}@"
+    return user + host + ("" if options.port is None else f":{options.port}")
+
+
+async def open_connection(
+    options: SSHOptions, *, tell: Callable[[str], object], secrets: Secrets | None = None
+) -> asyncssh.SSHClientConnection:
+    """Connect to a host and log in.
+
+    The host's key is checked, whatever the configuration says; so are those of the hosts on the way. Nothing of this
+    machine's environment is sent, now or with a session: the connection's options have no variables, no terminal and
+    no forwarding, whatever the configuration says. Finding the address and connecting is bounded by the connect
+    timeout, handshake and login by the login timeout, for each host on the way; while a function of the options is
+    awaited, that clock stands still. A server has a clock of its own (120 seconds with OpenSSH) and may hang up.
+
+    A cancellation, like a failure, leaves neither socket, task, process nor a connection to an agent. Closing the
+    connection closes the way to it as well, and ends a ProxyCommand; ``wait_closed()`` waits for that.
+
+    Args:
+        options: What to connect to, and how.
+        tell: Is given each notice, one sentence: settings that are not heeded, and keys that were recorded.
+        secrets: What was asked for when another connection was opened for the same options; it is not asked again.
+
+    Raises:
+        InvalidCommand: The configuration cannot be used; the file and line are named.
+        ConnectionFailed: As its ``stage`` says.
+        HostKeyUntrusted: A host key is unknown, or is not the known one.
+    """
+    secrets = secrets or Secrets()
+    connection: asyncssh.SSHClientConnection | None = None
+    told: set[str] = set()
+    try:
+        route = await find_route(options)
+        for settings in route:
+            for notice in settings.notices:
+                if notice not in told:
+                    told.add(notice)
+                    tell(notice)
+            last = settings is route[-1]
+            connection = await _Way(settings, options, connection, tell, secrets, last=last).open()
+    except BaseException:
+        if connection is not None:
+            await _closed(connection)
+        raise
+    assert connection is not None
+    return connection
+
+
+async def find_route(options: SSHOptions) -> list[Settings]:
+    """Find out through which hosts a host is reached, itself the last, and what holds for each.
+
+    Raises:
+        InvalidCommand: The configuration cannot be used, or there are more than `MAX_HOPS` hosts on the way.
+    """
+    route = [await asyncio.to_thread(read_settings, options)]
+    while route[0].jumps:
+        # The first of them may be behind others, which its own part of the configuration names; the rest are
+        # reached from the one before.
+        jumps = [await asyncio.to_thread(read_settings, options, hop) for hop in route[0].jumps]
+        route[:0] = jumps
+        if len(route) > MAX_HOPS:
+            names = ", ".join(each.alias for each in route[-4:])
+            raise InvalidCommand(f"there are more than {MAX_HOPS} hosts on the way: …, {names}")
+    return route
+
+
+async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]]:
+    """Look a host up: its families and addresses, in the system's order. The caller bounds the time.
+
+    Raises:
+        ConnectionFailed: It has none; the stage is ``address``.
+    """
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            settings.host, settings.port, family=settings.family, type=socket.SOCK_STREAM
+        )
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no name of a host"
+        raise ConnectionFailed(
+            f"{settings.host!r} has no address ({why}); check the name, and HostName in ~/.ssh/config",
+            stage="address",
+        ) from error
+    return [(family, address) for family, _, _, _, address in found]
+
+
+async def open_socket(settings: Settings, addresses: Sequence[tuple[int, tuple[Any, ...]]]) -> socket.socket:
+    """Connect to the first address that answers, trying the next when one is slow. The caller bounds the time.
+
+    Raises:
+        ConnectionFailed: Nobody answers; the stage is ``connect``.
+    """
+    attempts: set[asyncio.Task[socket.socket]] = set()
+    rest = list(addresses)
+    failures: list[OSError] = []
+    winner: socket.socket | None = None
+    try:
+        while winner is None and (rest or attempts):
+            if rest:
+                attempts.add(asyncio.ensure_future(_connected(settings, *rest.pop(0))))
+            done, attempts = await asyncio.wait(
+                attempts, timeout=NEXT_ADDRESS_SECONDS if rest else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            for each in done:
+                error = each.exception()
+                if isinstance(error, OSError):
+                    failures.append(error)
+                elif error is not None:
+                    raise error
+                elif winner is None:
+                    winner = each.result()
+                else:
+                    each.result().close()
+    finally:
+        for each in attempts:
+            each.cancel()
+            each.add_done_callback(_close_late)
+    if winner is not None:
+        return winner
+    reasons = ", ".join(dict.fromkeys(_why(error) for error in failures))
+    raise ConnectionFailed(
+        f"nobody answers at {settings.address}: {reasons}; check the host and the port, and that its SSH server runs",
+        stage="connect",
+    ) from (failures[0] if failures else None)
+
+
+async def _connected(settings: Settings, family: int, address: tuple[Any, ...]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        if settings.bind_address is not None:
+            sock.bind((settings.bind_address, 0))
+        await asyncio.get_running_loop().sock_connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _close_late(attempt: asyncio.Task[socket.socket]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()
+
+
+@dataclass
+class _Way:
+    """The way from one host to the next, or from here to the first."""
+
+    settings: Settings
+    options: SSHOptions
+    through: asyncssh.SSHClientConnection | None
+    tell: Callable[[str], object]
+    secrets: Secrets
+    last: bool
+    """Whether it leads to the host itself, which alone is given a password that is a string."""
+
+    async def open(self) -> asyncssh.SSHClientConnection:
+        """Connect and log in; once more when a person came to trust the key, or without a useless certificate.
+
+        Each time, the key that is really shown is judged, so it cannot be another than the one that was trusted.
+        """
+        known = await self._known()
+        certificates = bool(known.authorities)
+        while True:
+            login = Login(
+                self.settings, self.options, known, self.secrets, certificates=certificates, last=self.last
+            )
+            try:
+                connection = await self._attempt(login)
+            except asyncssh.HostKeyNotVerifiable as error:
+                if login.shown is None and certificates:
+                    certificates = False  # then its plain key decides, as with ssh
+                    continue
+                known = await self._trusted_by_a_person(login, known, error)
+                continue
+            except Exception:
+                await self._record(login)  # as ssh does, whatever came of the login
+                raise
+            try:
+                await self._record(login)
+            except BaseException:
+                await _closed(connection)
+                raise
+            return connection
+
+    async def _known(self) -> KnownHost:
+        settings = self.settings
+        return await asyncio.to_thread(
+            look_up,
+            settings.host,
+            settings.port,
+            settings.host_key_alias,
+            (*settings.known_hosts, *settings.system_known_hosts),
+            settings.revoked_keys,
+        )
+
+    # --- the host's key ---
+
+    @property
+    def _file(self) -> str:
+        """Where a new key is recorded."""
+        return next(iter(self.settings.known_hosts), "")
+
+    async def _trusted_by_a_person(
+        self, login: Login, known: KnownHost, error: asyncssh.HostKeyNotVerifiable
+    ) -> KnownHost:
+        """Ask whether an unknown key is to be trusted, and record it then. Gives what is known afterwards."""
+        shown = login.shown
+        if shown is None:
+            # asyncssh looks for revoked keys itself, before it asks us.
+            raise ConnectionFailed(
+                f"{self.settings.address} shows a host key that cannot be accepted: {error}",
+                stage="handshake",
+            ) from error
+        settings, trust = self.settings, self.options.trust
+        verdict = known.judge(shown)
+        asked = False
+        if verdict in ("unknown", "unreadable") and settings.host_key_policy == "ask" and trust is not None:
+            async with self.secrets.asking:
+                latest = await self._known()  # somebody may have been asked for another connection meanwhile
+                if latest.judge(shown) not in ("unknown", "unreadable"):
+                    return latest
+                asked = True
+                if await trust(_question(settings, shown, known)) is True:
+                    await self._append(known, shown)
+                    return _with(known, shown, self._file)
+        raise refusal(verdict, settings.address, known, shown, self._file, asked=asked) from error
+
+    async def _record(self, login: Login) -> None:
+        """Record a key that was accepted because it is new, unless somebody else recorded another meanwhile."""
+        accepted = login.accepted
+        if accepted is None:
+            return
+        known = await self._known()
+        verdict = known.judge(accepted)
+        if verdict == "unknown":
+            await self._append(known, accepted)
+        elif verdict != "trusted":
+            raise refusal(verdict, self.settings.address, known, accepted, self._file)
+
+    async def _append(self, known: KnownHost, key: HostKey) -> None:
+        address = self.settings.address
+        if not self._file:
+            self.tell(f"The host key of {address} ({key.fingerprint}) is trusted, and recorded nowhere.")
+            return
+        try:
+            await asyncio.to_thread(
+                record, self._file, known.name, key, hashed=self.settings.hash_known_hosts
+            )
+        except OSError as error:
+            self.tell(
+                f"The host key of {address} ({key.fingerprint}) is trusted, but could not be recorded in "
+                f"{self._file}: {error.strerror}."
+            )
+        else:
+            self.tell(
+                f"The host key of {address} ({key.type} {key.fingerprint}) was recorded in {self._file}."
+            )
+
+    # --- the connection ---
+
+    async def _attempt(self, login: Login) -> asyncssh.SSHClientConnection:
+        settings = self.settings
+        clock = asyncio.timeout(settings.connect_timeout)
+        sock: socket.socket | None = None
+        proxy: Proxy | None = None
+        stage: ConnectionStage = "address"
+        keys = Keys(settings, self.options, self.secrets, login.ask)
+        try:
+            async with closing(keys), clock:
+                login.begin(clock, keys)
+                if settings.proxy_command is not None and self.through is None:
+                    stage = "connect"
+                    sock, proxy = await Proxy.start(settings.proxy_command)
+                elif self.through is None:
+                    addresses = await find_addresses(settings)
+                    stage = "connect"
+                    sock = await open_socket(settings, addresses)
+                else:
+                    stage = "connect"
+                connection = await asyncssh.connect(**self._arguments(login, sock))
+        except BaseException as error:
+            if login.connection is not None:
+                await _closed(login.connection)
+            if sock is not None:
+                sock.close()
+            if proxy is not None:
+                # What it says of its end is why the connection failed, so it is given a moment to end by itself.
+                if isinstance(error, asyncssh.Error | ConnectionError) and login.shown is None:
+                    await proxy.wait_ended(GRACE_SECONDS)
+                end = proxy.end
+                proxy.close()
+                await asyncio.shield(proxy.wait_closed())
+            else:
+                end = ""
+            if not isinstance(error, Exception) or isinstance(error, AnyshellError):
+                raise  # a cancellation, or ours
+            if isinstance(error, asyncssh.HostKeyNotVerifiable):
+                raise
+            if login.failure is not None:
+                raise login.failure from None  # a function of the caller's raised it
+            raise self._failure(error, login, keys, stage, end) from error
+        connection.set_tunnel(proxy or self.through)
+        return connection
+
+    def _arguments(self, login: Login, sock: socket.socket | None) -> dict[str, Any]:
+        settings = self.settings
+        chosen = settings.algorithms
+        given: dict[str, Any] = {
+            "kex_algs": ("kexalgorithms", get_kex_algs(), get_default_kex_algs()),
+            "encryption_algs": ("ciphers", get_encryption_algs(), get_default_encryption_algs()),
+            "mac_algs": ("macs", get_mac_algs(), get_default_mac_algs()),
+            "signature_algs": (
+                "pubkeyacceptedalgorithms",
+                get_public_key_algs(),
+                get_default_public_key_algs(),
+            ),
+        }
+        lists = {
+            argument: choose_algorithms(chosen[keyword], names(possible), names(default))
+            for argument, (keyword, possible, default) in given.items()
+            if keyword in chosen
+        }
+        if "encryption_algs" not in lists:
+            # One call into the cipher for a packet instead of several: a third more throughput in Python.
+            default = names(get_default_encryption_algs())
+            lists["encryption_algs"] = sorted(default, key=lambda name: "-gcm" not in name)
+        return lists | {
+            "host": settings.host,
+            "port": settings.port,
+            "sock": sock,
+            "tunnel": self.through if sock is None else None,
+            "config": None,
+            "username": settings.user,
+            "client_factory": lambda: login,
+            "known_hosts": login.known_hosts,
+            "host_key_alias": settings.host_key_alias,
+            "server_host_key_algs": login.host_key_algorithms(),
+            "x509_trusted_certs": None,
+            "x509_trusted_cert_paths": [],
+            # Keys come from `Login.public_key_auth_requested`; with None, asyncssh looks for none and asks no agent.
+            "client_keys": None,
+            "preferred_auth": list(settings.methods) or ["none"],
+            "public_key_auth": "publickey" in settings.methods,
+            "kbdint_auth": "keyboard-interactive" in settings.methods,
+            "password_auth": "password" in settings.methods,
+            "host_based_auth": False,
+            "client_host_keysign": False,
+            "gss_host": None,
+            "gss_kex": False,
+            "gss_auth": False,
+            "pkcs11_provider": None,
+            "agent_forwarding": False,
+            "x11_forwarding": False,
+            "command": None,
+            "env": None,
+            "send_env": None,
+            "request_pty": False,
+            "encoding": None,
+            "compression_algs": None,
+            "canonicalize_hostname": False,
+            "proxy_command": None,
+            "local_addr": None,
+            "tcp_keepalive": settings.tcp_keepalive,
+            "keepalive_interval": settings.keepalive_interval,
+            "keepalive_count_max": settings.keepalive_count,
+            # Both clocks are ours, since they stand still while a person is asked.
+            "connect_timeout": None,
+            "login_timeout": 0,
+        }
+
+    # --- what failed ---
+
+    def _failure(
+        self, error: Exception, login: Login, keys: Keys, stage: ConnectionStage, proxy_end: str
+    ) -> ConnectionFailed:
+        settings = self.settings
+        address = settings.address
+        if login.connection is not None:
+            stage = "handshake" if not login.authenticating else "authenticate"
+        if stage == "authenticate":
+            return ConnectionFailed(self._not_let_in(error, login, keys), stage=stage)
+        if isinstance(error, TimeoutError):
+            if stage == "address":
+                message = f"{settings.host!r} was not resolved within {settings.connect_timeout:g} s; check the name"
+            elif stage == "connect":
+                message = (
+                    f"{address} did not answer within {settings.connect_timeout:g} s; check the host, the port and "
+                    "the network, or give more time with connect_timeout="
+                )
+            else:
+                message = (
+                    f"{address} took the connection, but did not finish the SSH handshake within "
+                    f"{self.options.login_timeout:g} s; check that an SSH server listens there"
+                )
+            return ConnectionFailed(message, stage=stage)
+        if isinstance(error, asyncssh.ChannelOpenError):
+            way = "the host before it" if self.through is None else str(self.through.get_extra_info("host"))
+            return ConnectionFailed(
+                f"{way} could not connect to {address}: {one_line(error.reason)}; check that it can reach the host, and "
+                "that it allows forwarding",
+                stage="connect",
+            )
+        if login.connection is None and isinstance(error, ValueError):
+            # asyncssh looks at its arguments before it does anything.
+            return ConnectionFailed(
+                f"what is to be used for {address} cannot be used: {one_line(str(error))}", stage="handshake"
+            )
+        if proxy_end:
+            return ConnectionFailed(f"{address} was not reached: {proxy_end}", stage="connect")
+        if isinstance(error, asyncssh.KeyExchangeFailed):
+            message = (
+                f"{address} and this machine have no algorithm in common: {one_line(str(error))}; see KexAlgorithms, "
+                "Ciphers, MACs and HostKeyAlgorithms in ~/.ssh/config"
+            )
+        elif isinstance(error, asyncssh.ConnectionLost | ConnectionError):
+            message = (
+                f"{address} hung up during the SSH handshake; it may have too many connections, no algorithm in common "
+                "with this machine, or a rule against this address. Its log says which"
+            )
+        else:
+            message = f"what answers at {address} does not speak SSH, or not as it should: {one_line(str(error))}; check the port"
+        return ConnectionFailed(message, stage=stage)
+
+    def _not_let_in(self, error: Exception, login: Login, keys: Keys) -> str:
+        settings = self.settings
+        who = f"{settings.user} was not let in by {settings.address}"
+        parts = []
+        if isinstance(error, TimeoutError):
+            parts.append(f"the login took longer than {self.options.login_timeout:g} s")
+        elif isinstance(error, asyncssh.PermissionDenied):
+            pass  # which says no more than that
+        elif isinstance(error, asyncssh.ConnectionLost | ConnectionError):
+            parts.append("the server hung up" + (" while an answer was awaited" if login.asking else ""))
+        elif isinstance(error, asyncssh.DisconnectError):
+            parts.append(f"the server hung up: {one_line(error.reason)}")
+        else:
+            parts.append(one_line(str(error)))
+        methods = ", ".join(login.methods)
+        parts.append(f"it takes {methods}" if methods else f"it takes none of {', '.join(settings.methods)}")
+        parts.append(
+            "tried: " + (", ".join(login.tried) if login.tried else "nothing, since there was nothing to try")
+        )
+        parts += keys.problems
+        if login.expired:
+            parts.append("the password has expired and must be changed on the host")
+        if login.banner:
+            parts.append(f"it said: {one_line(login.banner)}")
+        check = "the user and the password"
+        if "publickey" in login.methods or not login.methods:
+            check = f"the user, and that one of these keys is in the authorized_keys of {settings.user}"
+        return f"{who}: {'; '.join(parts)}. Check {check}."
+
+
+def _with(known: KnownHost, key: HostKey, file: str) -> KnownHost:
+    """What is known of a host, and one key more."""
+    return replace(known, keys=(*known.keys, KnownKey(key, file, 0)))
+
+
+def _question(settings: Settings, key: HostKey, known: KnownHost) -> str:
+    unreadable = ""
+    if known.unreadable:
+        unreadable = f"A key is known for it that cannot be read ({', '.join(known.unreadable)}).\n"
+    kind = key.type.removeprefix("ssh-").upper()
+    return (
+        f"The authenticity of host {settings.address} cannot be established.\n{unreadable}"
+        f"{kind} key fingerprint is {key.fingerprint}.\n"
+        "Are you sure that you want to continue connecting?"
+    )
+
+
+def _why(error: OSError) -> str:
+    """What the system says of a failure; asyncio writes the address into its own words."""
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+async def _closed(connection: asyncssh.SSHClientConnection) -> None:
+    """Close a connection and all that it goes through, whatever is cancelled meanwhile."""
+    connection.abort()
+    await asyncio.shield(asyncio.ensure_future(connection.wait_closed()))

@@ -1,0 +1,381 @@
+"""What one logs in with: keys of an agent and of files, and answers of people.
+
+A passphrase is asked for when the server has said that it would take the key, and not before, as ssh does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+import re
+import stat
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import asyncssh
+
+from .hostkeys import HostKey
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from .config import Settings
+    from .options import SSHOptions
+
+AGENT_SECONDS = 5.0
+"""How long an agent may take to list its keys."""
+
+LARGEST_KEY_FILE = 1024 * 1024
+"""Bytes of a key file that are read."""
+
+Tell = "Callable[[str], object]"
+
+
+@dataclass
+class Secrets:
+    """What was asked for and was right, so that the next connection of the same backend need not ask again.
+
+    It is held in memory alone.
+    """
+
+    keys: dict[str, asyncssh.SSHKey] = field(default_factory=dict, repr=False)
+    passwords: dict[tuple[str, str, int], str] = field(default_factory=dict, repr=False)
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    """Held while a person is asked, so that he is asked one thing at a time."""
+
+
+@dataclass
+class Offer:
+    """A key that may be offered to a server."""
+
+    pair: asyncssh.SSHKeyPair
+    label: str
+
+
+class Keys:
+    """The keys that may be tried on one host, in order.
+
+    First those that somebody named, whether a file or an agent has them; then the agent's others, unless
+    IdentitiesOnly is set; then the default ones. ssh asks the agent first even for a key that was named, and so uses
+    up a server's patience (six tries) with the wrong ones when the agent has many.
+
+    Args:
+        settings: What holds for the host.
+        options: Where a passphrase comes from.
+        secrets: What is known already.
+        ask: Awaits a question to a person without the clock of the login.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        options: SSHOptions,
+        secrets: Secrets,
+        ask: Callable[[Callable[[], Awaitable[str | None]]], Awaitable[str | None]],
+    ) -> None:
+        self.problems: list[str] = []
+        """Why a key could not be offered, one line each."""
+        self._settings = settings
+        self._options = options
+        self._secrets = secrets
+        self._ask = ask
+        self._agent: asyncssh.SSHAgentClient | None = None
+
+    async def aclose(self) -> None:
+        """Let go of the agent."""
+        if self._agent is not None:
+            agent, self._agent = self._agent, None
+            agent.close()
+            await agent.wait_closed()
+
+    async def offers(self) -> AsyncIterator[Offer]:
+        """Every key, as it is wanted."""
+        from_agent = await self._agent_keys()
+        settings = self._settings
+        certificates = [
+            certificate
+            for path in settings.certificates
+            if (certificate := await asyncio.to_thread(_certificate, path)) is not None
+        ]
+        files = [
+            each
+            for path in settings.keys
+            if (each := await asyncio.to_thread(_KeyFile.read, path, self)) is not None
+        ]
+        named = files if settings.keys_named else []
+        held = {file.path: self._held(file, from_agent) for file in files}
+        for file in named:
+            async for offer in self._of_file(file, held[file.path], certificates):
+                yield offer
+        if not settings.identities_only:
+            used = {id(pair) for file in named for pair in held[file.path]}
+            for pair in from_agent:
+                if id(pair) not in used:
+                    yield Offer(pair, _agent_label(pair))
+        for file in files:
+            if file in named or (held[file.path] and not settings.identities_only):
+                continue
+            async for offer in self._of_file(file, held[file.path], certificates):
+                yield offer
+
+    async def _agent_keys(self) -> list[asyncssh.SSHKeyPair]:
+        if not self._settings.agent:
+            return []
+        try:
+            async with asyncio.timeout(AGENT_SECONDS):
+                self._agent = await asyncssh.connect_agent(self._settings.agent)
+                return list(await self._agent.get_keys())
+        except TimeoutError:
+            self.problems.append(
+                f"the agent at {self._settings.agent} did not answer within {AGENT_SECONDS:g} s"
+            )
+        except (OSError, ValueError, asyncssh.Error) as error:
+            self.problems.append(f"the agent at {self._settings.agent} cannot be asked: {_reason(error)}")
+        return []
+
+    @staticmethod
+    def _held(file: _KeyFile, from_agent: list[asyncssh.SSHKeyPair]) -> list[asyncssh.SSHKeyPair]:
+        """The key pairs of an agent that are those of a file, with a certificate or without."""
+        if file.public is None:
+            return []
+        return [
+            pair
+            for pair in from_agent
+            if file.public.public_data in (pair.key_public_data, _key_of_certificate(pair.public_data))
+        ]
+
+    async def _of_file(
+        self, file: _KeyFile, held: list[asyncssh.SSHKeyPair], certificates: list[asyncssh.SSHCertificate]
+    ) -> AsyncIterator[Offer]:
+        """A named key: what the agent has of it, and otherwise the file itself."""
+        label = _path_label(file.path, file.public)
+        beside = [file.certificate] if file.certificate is not None else []
+        own = [
+            each
+            for each in (*certificates, *beside)
+            if file.public is not None and each.key.public_data == file.public.public_data
+        ]
+        if held:
+            async for offer in self._certified(held[0], own[:1], label):
+                yield offer
+            for pair in held:
+                yield Offer(pair, f"{label}, by the agent")
+            return
+        if file.key is None and not file.encrypted:
+            return  # a public key alone, whose private half no agent has
+        key = file.key or self._secrets.keys.get(file.path)
+        if key is None and self._options.passphrase is None:
+            self.problems.append(
+                f"{file.path} is encrypted, and there is no passphrase: give passphrase=, or use an agent"
+            )
+            return
+        if key is None and file.public is None:
+            # Nothing says which key it is, so that the server cannot be asked whether it would take it.
+            key = await self.open(file)
+            if key is None:
+                return
+        public = key or file.public
+        assert public is not None
+        for cert in (*own, None):
+            suffix = " with its certificate" if cert is not None else ""
+            yield Offer(_FilePair(public, cert, lambda: self.open(file)), label + suffix)
+
+    async def _certified(
+        self, pair: asyncssh.SSHKeyPair, certificates: list[asyncssh.SSHCertificate], label: str
+    ) -> AsyncIterator[Offer]:
+        """A key of the agent with a certificate that only a file has."""
+        if self._agent is None or pair.has_cert:
+            return
+        for certificate in certificates:
+            try:  # a pair has a certificate or has none, so another is needed
+                again = list(await self._agent.get_keys([pair.public_data]))
+            except ValueError:
+                return
+            for other in again[:1]:
+                other.set_certificate(certificate)
+                yield Offer(other, f"{label} with its certificate, by the agent")
+
+    async def open(self, file: _KeyFile) -> asyncssh.SSHKey | None:
+        """Open a key file; a person is asked up to three times. ``None`` when it stays shut."""
+        if file.key is not None:
+            return file.key
+        passphrase = self._options.passphrase
+        if passphrase is None:
+            return None
+        tries = 1 if isinstance(passphrase, str) else self._settings.prompts
+        for _ in range(tries):
+            if (known := self._secrets.keys.get(file.path)) is not None:
+                return known
+            if isinstance(passphrase, str):
+                answer: str | None = passphrase
+            else:
+                answer = await self._ask(lambda: passphrase(file.path))
+            if answer is None:
+                break
+            try:
+                key = await asyncio.to_thread(asyncssh.import_private_key, file.data, answer)
+            except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+                if "bcrypt" in str(error):
+                    self.problems.append(
+                        f"{file.path} is encrypted, and only bcrypt can open it: pip install bcrypt"
+                    )
+                    return None
+                continue
+            self._secrets.keys[file.path] = key
+            return key
+        self.problems.append(f"{file.path} is encrypted, and no passphrase that was given opens it")
+        return None
+
+
+@dataclass
+class _KeyFile:
+    """What a key file has: the key, or what can be known of it before it is opened."""
+
+    path: str
+    data: bytes = field(repr=False)
+    key: asyncssh.SSHKey | None
+    public: asyncssh.SSHKey | None
+    certificate: asyncssh.SSHCertificate | None
+    encrypted: bool
+
+    @classmethod
+    def read(cls, path: str, keys: Keys) -> _KeyFile | None:
+        """Read it; ``None`` when it is of no use. Blocks."""
+        named = keys._settings.keys_named
+        data = b""
+        try:
+            with open(path, "rb") as file:
+                status = os.fstat(file.fileno())
+                data = file.read(LARGEST_KEY_FILE)
+        except OSError as error:
+            if named:
+                keys.problems.append(f"{path} cannot be read: {error.strerror}")
+            # Its public half may be there, and the private one in an agent.
+        else:
+            if _open_to_others(status) and b"PRIVATE KEY" in data:
+                keys.problems.append(
+                    f"{path} can be read by other users, and is not used; run chmod 600 on it"
+                )
+                return None
+        key: asyncssh.SSHKey | None = None
+        encrypted = False
+        if b"PRIVATE KEY" in data:
+            try:
+                key = asyncssh.import_private_key(data)
+            except asyncssh.KeyImportError as error:
+                encrypted = str(error).startswith("Passphrase")
+                if not encrypted:
+                    keys.problems.append(f"{path} cannot be used: {error}")
+                    return None
+        public = key or _public(data) or _public_file(f"{path}.pub")
+        if public is None and not encrypted:
+            return None
+        return cls(path, data, key, public, _certificate(f"{path}-cert.pub"), encrypted)
+
+
+class _FilePair(asyncssh.SSHKeyPair):
+    """A key of a file that is opened when something is to be signed."""
+
+    def __init__(
+        self,
+        public: asyncssh.SSHKey,
+        certificate: asyncssh.SSHCertificate | None,
+        opened: Callable[[], Awaitable[asyncssh.SSHKey | None]],
+    ) -> None:
+        super().__init__(
+            public.algorithm,
+            public.algorithm,
+            public.sig_algorithms,
+            public.sig_algorithms,
+            public.public_data,
+            None,
+            certificate,
+        )
+        self._opened = opened
+
+    async def sign_async(self, data: bytes) -> bytes:
+        """Sign; asyncssh goes on to the next key at a ValueError."""
+        key = await self._opened()
+        if key is None:
+            raise ValueError("the key stays shut")
+        return await asyncio.to_thread(key.sign, data, self.sig_algorithm)
+
+
+@asynccontextmanager
+async def closing(keys: Keys) -> AsyncIterator[Keys]:
+    """Let go of the agent in the end, whatever happens."""
+    try:
+        yield keys
+    finally:
+        await asyncio.shield(keys.aclose())
+
+
+def _open_to_others(status: os.stat_result) -> bool:
+    """Whether ssh would call a private key unprotected: it is ours, and not ours alone."""
+    return (
+        hasattr(os, "getuid") and status.st_uid == os.getuid() and bool(stat.S_IMODE(status.st_mode) & 0o077)
+    )
+
+
+def _public(data: bytes) -> asyncssh.SSHKey | None:
+    """The public key in a file: it may be one, and OpenSSH's private ones have it in clear (PROTOCOL.key)."""
+    found = re.search(rb"-----BEGIN OPENSSH PRIVATE KEY-----(.*?)-----END", data, re.DOTALL)
+    try:
+        if found is None:
+            return asyncssh.import_public_key(data) if data else None
+        rest = base64.b64decode(found[1])[len(b"openssh-key-v1\0") :]
+        for _ in range(3):  # cipher, key derivation, its options
+            rest = rest[4 + int.from_bytes(rest[:4], "big") :]
+        rest = rest[4:]  # how many keys there are: one
+        blob = rest[4 : 4 + int.from_bytes(rest[:4], "big")]
+        kind = blob[4 : 4 + int.from_bytes(blob[:4], "big")]
+        return asyncssh.import_public_key(kind + b" " + base64.b64encode(blob))
+    except (asyncssh.KeyImportError, binascii.Error, UnicodeDecodeError, ValueError):
+        return None
+
+
+def _public_file(path: str) -> asyncssh.SSHKey | None:
+    try:
+        return asyncssh.read_public_key(path)
+    except (OSError, asyncssh.KeyImportError, ValueError):
+        return None
+
+
+def _certificate(path: str) -> asyncssh.SSHCertificate | None:
+    try:
+        return asyncssh.read_certificate(path)
+    except (OSError, asyncssh.KeyImportError, ValueError):
+        return None
+
+
+def _key_of_certificate(data: bytes) -> bytes | None:
+    kind = data[4 : 4 + int.from_bytes(data[:4], "big")]
+    if b"-cert-v01@openssh.com" not in kind:
+        return None
+    try:
+        return asyncssh.import_certificate(kind + b" " + base64.b64encode(data)).key.public_data
+    except asyncssh.KeyImportError:
+        return None
+
+
+def _path_label(path: str, public: asyncssh.SSHKey | None) -> str:
+    if public is None:
+        return path
+    return f"{path} ({HostKey('', public.public_data).fingerprint})"
+
+
+def _agent_label(pair: asyncssh.SSHKeyPair) -> str:
+    comment = pair.get_comment(errors="replace") or "a key"
+    data = _key_of_certificate(pair.public_data) or pair.key_public_data
+    return f"{_printable(comment)} of the agent ({HostKey('', data).fingerprint})"
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "�" for letter in text)[:80]
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,78 @@
+"""What a host says of itself, as `HostInfo`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from ..._types import HostInfo, ShellInfo, ShellKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..._types import OperatingSystem
+
+_SYSTEMS: dict[str, OperatingSystem] = {"Darwin": "macos"}
+
+
+class Facts:
+    """The lines that ``facts`` of `watcher.sh` prints: a word each, and what it stands for."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+        self._programs: dict[str, str] = {}
+        self._tried: list[str] = []
+
+    @classmethod
+    def read(cls, lines: Iterable[str]) -> Facts:
+        """Read them; what else stands among them is passed over."""
+        facts = cls()
+        for line in lines:
+            kind, _, rest = line.partition(" ")
+            if kind != "fact":
+                continue
+            name, _, value = rest.partition(" ")
+            if name == "program":
+                program, _, path = value.partition(" ")
+                facts._programs[program] = path
+            elif name == "tried":
+                facts._tried.append(value)
+            else:
+                facts._values[name] = value
+        return facts
+
+    def get(self, name: str) -> str:
+        """What a word stands for; empty when the host did not say."""
+        return self._values.get(name, "")
+
+    @property
+    def ticks(self) -> float:
+        """Units of a process's start time in a second: clock ticks on Linux, seconds elsewhere."""
+        if not self.get("proc"):
+            return 1.0
+        return float(self.get("ticks")) if self.get("ticks").isdigit() else 100.0
+
+    def host(self, *, notices: tuple[str, ...]) -> HostInfo:
+        """All of it, as the rest of anyshell knows a host."""
+        system = self.get("system")
+        return HostInfo(
+            os=_SYSTEMS.get(system, "linux"),
+            arch=self.get("arch"),
+            name=self.get("name") or system,
+            version=self.get("version") or ("" if self.get("name") else self.get("release")),
+            hostname=self.get("hostname"),
+            user=self.get("user"),
+            home=self.get("home"),
+            directory=self.get("directory") or self.get("home") or "/",
+            container=self.get("container") or None,
+            wsl="microsoft" in self.get("release").lower(),
+            programs=self._programs,
+            shell=self._shell(),
+            shells_tried=tuple(self._tried),
+            notices=notices,
+        )
+
+    def _shell(self) -> ShellInfo | None:
+        for kind in get_args(ShellKind):
+            if self.get("kind") == kind:
+                return ShellInfo(kind=kind, path=self.get("shell"), version=self.get("answer").strip())
+        return None

@@ -1,0 +1,318 @@
+"""What is known of hosts' keys: looking it up, judging a key by it, recording a new one.
+
+The format is that of sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT". Keys are compared as bytes, so that one of a kind
+which nobody here can use is known all the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ..._exceptions import ConnectionFailed, HostKeyUntrusted
+from .config import match_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Verdict = Literal["trusted", "unknown", "changed", "revoked", "unreadable"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostKey:
+    """A host's public key.
+
+    Attributes:
+        type: Its algorithm, such as ``ssh-ed25519``.
+        data: The key in SSH's own encoding.
+    """
+
+    type: str
+    data: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """``SHA256:`` and the digest, as ``ssh-keygen -l`` prints it."""
+        digest = base64.b64encode(hashlib.sha256(self.data).digest())
+        return f"SHA256:{digest.decode().rstrip('=')}"
+
+    def __str__(self) -> str:
+        """What a line of known_hosts has of it."""
+        return f"{self.type} {base64.b64encode(self.data).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """A key that stands in a file for a host."""
+
+    key: HostKey
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHost:
+    """What the files say of one host.
+
+    Attributes:
+        name: How the host is named in them, such as ``web-1`` or ``[web-1]:2222``.
+        keys: The keys that it may have.
+        authorities: The keys that may sign its certificates.
+        revoked: The keys that it must not have.
+        unreadable: Where a line names it whose key cannot be read.
+        otherwise: The keys of the same host at port 22, which are as good when there are no others.
+    """
+
+    name: str
+    keys: tuple[KnownKey, ...] = ()
+    authorities: tuple[KnownKey, ...] = ()
+    revoked: tuple[KnownKey, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    otherwise: tuple[KnownKey, ...] = ()
+
+    def judge(self, key: HostKey) -> Verdict:
+        """Say what a key is that the host shows.
+
+        A host of which some key is known may show no other, of whatever type: which type is used is agreed upon
+        with the types of the known ones first (see `preferred_types`), so a host that still has its key shows it.
+        """
+        if any(known.key.data == key.data for known in self.revoked):
+            return "revoked"
+        if any(known.key == key for known in self.keys):
+            return "trusted"
+        if self.keys:
+            return "changed"
+        if any(known.key == key for known in self.otherwise):
+            return "trusted"
+        return "unreadable" if self.unreadable else "unknown"
+
+    def preferred_types(self) -> tuple[str, ...]:
+        """The types of the keys that are known, each once."""
+        return tuple(dict.fromkeys(known.key.type for known in self.keys or self.otherwise))
+
+
+def host_name(host: str, port: int, alias: str | None = None) -> str:
+    """How known_hosts names a host: in lower case, with its port where that is not 22."""
+    if alias is not None:
+        return alias.lower()
+    return host.lower() if port == 22 else f"[{host.lower()}]:{port}"
+
+
+def look_up(
+    host: str, port: int, alias: str | None, files: Sequence[str], revoked_keys: str | None = None
+) -> KnownHost:
+    """Read what the files say of a host. Blocks. A file that is not there says nothing.
+
+    A line that makes no sense is passed over, but one that names this host is told, so that a key which cannot be
+    read does not count as none at all.
+
+    Raises:
+        ConnectionFailed: A file is there and cannot be read: it may know that the host's key is another.
+    """
+    name = host_name(host, port, alias)
+    plain = None if alias is not None or name == host.lower() else host.lower()
+    keys: list[KnownKey] = []
+    authorities: list[KnownKey] = []
+    revoked: list[KnownKey] = []
+    unreadable: list[str] = []
+    otherwise: list[KnownKey] = []
+    for file in files:
+        for number, line in _lines(file):
+            found = re.match(r"(?:@(\S+)\s+)?(\S+)\s+(.*)", line, re.DOTALL)
+            if found is None or found[1] not in (None, "cert-authority", "revoked"):
+                continue
+            named = _names(name, found[2])
+            named_otherwise = not named and plain is not None and _names(plain, found[2])
+            if not named and not named_otherwise:
+                continue
+            key = read_key(found[3])
+            if key is None:
+                if named and not re.match(r"[0-9]", found[3]):  # a number begins a key of SSH 1
+                    unreadable.append(f"{file}, line {number}")
+                continue
+            known = KnownKey(key, file, number)
+            if found[1] == "revoked":
+                revoked.append(known)
+            elif found[1] == "cert-authority":
+                if named:
+                    authorities.append(known)
+            else:
+                (keys if named else otherwise).append(known)
+    if revoked_keys is not None:
+        revoked += _revoked(revoked_keys)
+    return KnownHost(
+        name, tuple(keys), tuple(authorities), tuple(revoked), tuple(unreadable), tuple(otherwise)
+    )
+
+
+def read_key(text: str) -> HostKey | None:
+    """Read ``ssh-ed25519 AAAA… comment``; ``None`` when it is no key."""
+    words = text.split(maxsplit=2)
+    if len(words) < 2:
+        return None
+    try:
+        data = base64.b64decode(words[1], validate=True)
+        length = int.from_bytes(data[:4], "big")
+        kind = data[4 : 4 + length].decode("ascii")
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return None
+    return HostKey(kind, data) if kind == words[0] and len(data) > 4 + length else None
+
+
+def record(file: str, name: str, key: HostKey, *, hashed: bool = False) -> None:
+    """Append a key to a file, which is made when it is not there, as its directory is. Blocks.
+
+    The line is appended by a single write, so that two who do it at the same time do not mix.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    directory = os.path.dirname(file)
+    if directory and not os.path.isdir(directory):
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        line = known_hosts_line(name, key, hashed=hashed).encode() + b"\n"
+        if os.fstat(descriptor).st_size > 0:
+            os.lseek(descriptor, -1, os.SEEK_END)
+            if os.read(descriptor, 1) != b"\n":  # somebody's editor left the last line without an end
+                line = b"\n" + line
+        os.write(descriptor, line)
+    finally:
+        os.close(descriptor)
+
+
+def known_hosts_line(name: str, key: HostKey, *, hashed: bool = False) -> str:
+    """What is appended to known_hosts in order to trust a key."""
+    if hashed:
+        salt = secrets.token_bytes(hashlib.sha1(usedforsecurity=False).digest_size)
+        parts = (base64.b64encode(part).decode() for part in (salt, _hash(salt, name)))
+        name = "|1|" + "|".join(parts)
+    return f"{name} {key}"
+
+
+def refusal(
+    verdict: Verdict, host: str, known: KnownHost, key: HostKey, file: str, *, asked: bool = False
+) -> HostKeyUntrusted:
+    """Say why a key is not trusted, and exactly how to trust it.
+
+    Args:
+        verdict: What `KnownHost.judge` said.
+        host: The host, as a person knows it.
+        known: What is known of it.
+        key: What it showed.
+        file: Where a key is recorded; empty when nowhere.
+        asked: Whether somebody was asked, and did not agree.
+    """
+    line = known_hosts_line(known.name, key)
+    shown = f"a key of type {key.type} with the fingerprint {key.fingerprint}"
+    on_the_server = f"for f in /etc/ssh/ssh_host_*_key.pub; do ssh-keygen -lf $f; done, run on {host} itself"
+    where = file or "a known_hosts file"
+    if verdict == "changed":
+        message = _changed(host, known, key)
+    elif verdict == "revoked":
+        places = ", ".join(
+            f"{each.file}, line {each.line}" for each in known.revoked if each.key.data == key.data
+        )
+        message = f"{host} shows {shown}, which is revoked ({places}). Nothing was sent to it."
+    elif verdict == "unreadable":
+        message = (
+            f"{host} shows {shown}, and the key that is known for it cannot be read: {', '.join(known.unreadable)}. "
+            f"Repair or delete that line. To compare the fingerprint: {on_the_server}. To trust the key, append "
+            f"this line to {where}: {line}"
+        )
+    else:
+        why = "nobody agreed to trust it" if asked else "its key is not known"
+        message = (
+            f"{host} is not trusted: {why}. It shows {shown}. Compare that with what this prints: {on_the_server}. "
+            f"If it is the same, append this line to {where}: {line}"
+        )
+    return HostKeyUntrusted(
+        message,
+        host=known.name,
+        key_type=key.type,
+        fingerprint=key.fingerprint,
+        line=line,
+        known_hosts=file,
+        changed=verdict == "changed",
+    )
+
+
+def _changed(host: str, known: KnownHost, key: HostKey) -> str:
+    same_type = [each for each in known.keys if each.key.type == key.type]
+    old = "; ".join(
+        f"{each.key.type} {each.key.fingerprint} in {each.file}, line {each.line}"
+        for each in same_type or known.keys
+    )
+    files = dict.fromkeys(each.file for each in known.keys)
+    remove = " and ".join(f'ssh-keygen -f "{file}" -R "{known.name}"' for file in files)
+    return (
+        f"THE HOST KEY OF {host} HAS CHANGED, so nothing was sent to it. Either the server was set up anew, or "
+        f"somebody sits between it and this machine. It shows {key.type} {key.fingerprint}; known is {old}. Ask whoever "
+        f"runs the server. Only if the change is known to be right, remove the old key with {remove}, and then trust "
+        f"the new one by appending this line to the same file: {known_hosts_line(known.name, key)}"
+    )
+
+
+def _names(name: str, patterns: str) -> bool:
+    """Whether the first field of a line is about a host."""
+    if not patterns.startswith("|"):
+        return match_list(name, patterns.lower())
+    parts = patterns.split("|")
+    if len(parts) != 4 or parts[1] != "1":
+        return False
+    try:
+        salt, digest = base64.b64decode(parts[2]), base64.b64decode(parts[3])
+    except binascii.Error:
+        return False
+    return hmac.compare_digest(_hash(salt, name), digest)
+
+
+def _hash(salt: bytes, name: str) -> bytes:
+    return hmac.digest(salt, name.encode(errors="surrogateescape"), "sha1")
+
+
+def _lines(file: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(_read(file).split(b"\n"), 1):
+        text = line.decode("utf-8", "replace").strip()
+        if text and not text.startswith("#"):
+            yield number, text
+
+
+def _read(file: str, *, needed: bool = False) -> bytes:
+    try:
+        with open(file, "rb") as opened:
+            return opened.read()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if not needed:
+            return b""
+        raise _unreadable(file, error) from error
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: str, error: OSError) -> ConnectionFailed:
+    return ConnectionFailed(
+        f"{file} cannot be read ({error.strerror}), so no host key can be checked against it; make it readable, or "
+        "name another file with known_hosts=",
+        stage="handshake",
+    )
+
+
+def _revoked(file: str) -> list[KnownKey]:
+    """The keys of RevokedHostKeys, which has to be readable, as it has for ssh."""
+    if _read(file, needed=True).startswith(b"SSHKRL"):
+        raise ConnectionFailed(
+            f"{file}, which RevokedHostKeys names, is a binary revocation list, which cannot be read here; name a "
+            "file with one public key on each line",
+            stage="handshake",
+        )
+    keys = ((number, read_key(line)) for number, line in _lines(file))
+    return [KnownKey(key, file, number) for number, key in keys if key is not None]

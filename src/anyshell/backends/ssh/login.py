@@ -1,0 +1,285 @@
+"""What asyncssh asks while it connects: the host's key, and what to log in with."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import asyncssh
+from asyncssh.public_key import (
+    get_default_certificate_algs,
+    get_default_public_key_algs,
+    get_public_key_algs,
+)
+
+from ..._exceptions import InvalidCommand
+from .config import match_pattern
+from .hostkeys import HostKey
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from .config import Settings
+    from .credentials import Keys, Offer, Secrets
+    from .hostkeys import KnownHost, KnownKey, Verdict
+    from .options import SSHOptions
+
+BANNER_CHARACTERS = 300
+"""Characters of what a server says that an error repeats."""
+
+_Answer = TypeVar("_Answer")
+
+
+class Login(asyncssh.SSHClient):
+    """What asyncssh asks while it connects. Nothing is answered a second time once it was right."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        options: SSHOptions,
+        known: KnownHost,
+        secrets: Secrets,
+        *,
+        certificates: bool,
+        last: bool = True,
+    ) -> None:
+        self.known = known
+        self.connection: asyncssh.SSHClientConnection | None = None
+        self.shown: HostKey | None = None
+        """The host's plain key, once it was judged."""
+        self.accepted: HostKey | None = None
+        """The same, if it is new and was accepted without asking."""
+        self.authenticating = False
+        self.asking = False
+        self.expired = False
+        self.failure: BaseException | None = None
+        self.methods: list[str] = []
+        self.tried: list[str] = []
+        self.banner = ""
+        self._settings = settings
+        self._options = options
+        self._secrets = secrets
+        self._certificates = certificates
+        self._last = last
+        self._clock: asyncio.Timeout | None = None
+        self._offers: AsyncIterator[Offer] | None = None
+        self._keys: Keys | None = None
+        self._passwords = 0
+        self._given: set[str] = set()
+        self._challenges = 0
+        self._password: str | None = None
+
+    def begin(self, clock: asyncio.Timeout, keys: Keys) -> None:
+        """Start; the clock bounds the connecting, and from then on the login."""
+        self._clock = clock
+        self._keys = keys
+
+    async def ask(self, question: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """Await a person, one question at a time, while the clock of the login stands still."""
+        assert self._clock is not None
+        now = asyncio.get_running_loop().time
+        when = self._clock.when()
+        left = None if when is None else max(0.0, when - now())
+        self._clock.reschedule(None)
+        self.asking = True
+        try:
+            async with self._secrets.asking:
+                answer = await question()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self.failure = error
+            raise
+        self.asking = False
+        with contextlib.suppress(RuntimeError):  # the login is over: it was cancelled meanwhile
+            self._clock.reschedule(None if left is None else now() + left)
+        return answer
+
+    # --- the connection ---
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        """Somebody took the connection; from now on it is the login that is timed."""
+        self.connection = conn
+        if self._clock is not None:
+            self._clock.reschedule(asyncio.get_running_loop().time() + self._options.login_timeout)
+
+    def auth_banner_received(self, msg: str, lang: str) -> None:
+        """Keep the beginning of what the server has to say."""
+        self.banner = (self.banner + msg)[:BANNER_CHARACTERS]
+
+    # --- the host's key ---
+
+    def known_hosts(
+        self, host: str, addr: str, port: int | None
+    ) -> tuple[list[Any], list[asyncssh.SSHKey], list[asyncssh.SSHKey]]:
+        """Give asyncssh what it checks certificates by. Plain keys come to `validate_host_public_key`, all of them."""
+        if not self._certificates:
+            return [], [], []
+        return [], _importable(self.known.authorities), _importable(self.known.revoked)
+
+    def host_key_algorithms(self) -> list[str]:
+        """What to agree on, the types of the known keys first, so that a host with several keys shows a known one."""
+        possible = [*names(get_default_certificate_algs()), *names(get_public_key_algs())]
+        plain = [name for name in names(get_default_public_key_algs()) if name != "ssh-rsa"]  # SHA-1
+        written = self._settings.algorithms.get("hostkeyalgorithms")
+        if written is not None:
+            plain = choose_algorithms(written, possible, plain)
+            plain = [name for name in plain if "-cert-" not in name] or plain
+        if written is None or written[0] in "+-":
+            known = self.known.preferred_types()
+            plain.sort(key=lambda name: _type_of(name) not in known)
+        certificates = names(get_default_certificate_algs()) if self._certificates else []
+        return [*certificates, *plain]
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        """Judge the key that the host really shows."""
+        self.shown = HostKey(key.algorithm.decode("ascii"), key.public_data)
+        verdict: Verdict = self.known.judge(self.shown)
+        if verdict == "unknown" and self._settings.host_key_policy == "accept-new":
+            self.accepted = self.shown
+            return True
+        return verdict == "trusted"
+
+    # --- logging in ---
+
+    def _note_methods(self) -> None:
+        self.authenticating = True
+        assert self.connection is not None
+        for method in self.connection.get_server_auth_methods():
+            if method not in self.methods:
+                self.methods.append(method)
+
+    async def public_key_auth_requested(self) -> list[asyncssh.SSHKeyPair] | None:
+        """Give the next key."""
+        self._note_methods()
+        assert self._keys is not None
+        if self._offers is None:
+            self._offers = self._keys.offers()
+        async for offer in self._offers:
+            self.tried.append(f"the key {offer.label}")
+            return [offer.pair]
+        return None
+
+    async def password_auth_requested(self) -> str | None:
+        """Give the password: one that was given, once; otherwise a person's, three times at most."""
+        self._note_methods()
+        prompt = f"{self._settings.user}@{self._settings.alias}'s password: "
+        return await self._ask_password("password", prompt)
+
+    async def password_change_requested(self, prompt: str, lang: str) -> Any:
+        """Change no password."""
+        self.expired = True
+        return NotImplemented
+
+    async def kbdint_auth_requested(self) -> str | None:
+        """Say whether questions would be answered."""
+        self._note_methods()
+        if self._challenges >= self._settings.prompts:
+            return None
+        answerable = self._options.answer is not None or self._has_password("keyboard-interactive")
+        return "" if answerable else None
+
+    async def kbdint_challenge_received(
+        self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
+    ) -> Sequence[str] | None:
+        """Answer a round of questions; a password also answers a single one that is not shown."""
+        if not prompts:
+            return []
+        self._challenges += 1
+        if self._challenges > self._settings.prompts:
+            return None
+        answer = self._options.answer
+        if answer is not None:
+            text = "\n".join(part for part in (name, instructions) if part)
+            self.tried.append("answers to its questions")
+            replies = await self.ask(lambda: answer(text, tuple(prompts)))
+            if replies is not None and len(replies) != len(prompts):
+                self.failure = InvalidCommand(f"answer must give {len(prompts)} answers, not {len(replies)}")
+                raise self.failure
+            return replies
+        if len(prompts) != 1 or prompts[0][1]:
+            return None
+        where = f"({self._settings.user}@{self._settings.alias}) "
+        reply = await self._ask_password("keyboard-interactive", where + prompts[0][0])
+        return None if reply is None else [reply]
+
+    def auth_completed(self) -> None:
+        """Remember what was right."""
+        if self._password is not None and self.connection is not None:
+            self._secrets.passwords[self._place] = self._password
+
+    @property
+    def _place(self) -> tuple[str, str, int]:
+        return self._settings.user, self._settings.host, self._settings.port
+
+    def _has_password(self, method: str) -> bool:
+        password = self._options.password
+        if isinstance(password, str):
+            return self._last and method not in self._given
+        return password is not None and self._passwords < self._settings.prompts
+
+    async def _ask_password(self, method: str, prompt: str) -> str | None:
+        password = self._options.password
+        if password is None or not self._has_password(method):
+            return None
+        if isinstance(password, str):
+            self._given.add(method)
+            self.tried.append(f"the password ({method})")
+            return password
+        self._passwords += 1
+        known = self._secrets.passwords.get(self._place)
+        if self._passwords == 1 and known is not None:
+            self.tried.append(f"the password ({method})")
+            return known
+        answer = await self.ask(lambda: password(prompt))
+        if answer is not None:
+            self.tried.append(f"a password ({method})")
+        # What is asked for otherwise may be good for one time.
+        self._password = answer if "password" in prompt.lower() else None
+        return answer
+
+
+def choose_algorithms(written: str, possible: Sequence[str], default: Sequence[str]) -> list[str]:
+    """Read a list of algorithms as ssh does, leaving out those that asyncssh does not have.
+
+    ``+`` appends to the default ones, ``-`` removes from them, ``^`` puts before them; ``*`` and ``?`` are patterns.
+    """
+    sign = written[:1] if written[:1] in ("+", "-", "^") else ""
+    patterns = written.removeprefix(sign).split(",")
+    named = [name for pattern in patterns for name in possible if match_pattern(name, pattern.strip())]
+    if sign == "-":
+        chosen = [name for name in default if name not in named]
+    elif sign == "+":
+        chosen = [*default, *named]
+    elif sign == "^":
+        chosen = [*named, *default]
+    else:
+        chosen = named
+    return list(dict.fromkeys(chosen)) or list(default)
+
+
+def names(algorithms: Sequence[bytes]) -> list[str]:
+    """What algorithms are called, as text."""
+    return [each.decode("ascii") for each in algorithms]
+
+
+def _type_of(algorithm: str) -> str:
+    """The type of the keys that an algorithm is for: RSA has several algorithms and one type."""
+    return "ssh-rsa" if algorithm.startswith("rsa-sha2-") else algorithm
+
+
+def _importable(keys: Sequence[KnownKey]) -> list[asyncssh.SSHKey]:
+    found = []
+    for known in keys:
+        with contextlib.suppress(asyncssh.KeyImportError):
+            found.append(asyncssh.import_public_key(str(known.key)))
+    return found
+
+
+def one_line(text: str) -> str:
+    """What a stranger said, as one line of bounded length that is safe to print."""
+    return re.sub(r"\s+", " ", "".join(each if each.isprintable() else " " for each in text)).strip()[
+        :BANNER_CHARACTERS
+    ]

@@ -1,0 +1,269 @@
+"""How to reach a host by SSH, as a value."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote
+
+from ..._exceptions import InvalidCommand
+from ..._types import check_choice, check_seconds, check_text
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+HostKeyPolicy = Literal["ask", "accept-new"]
+
+_SCHEME = "ssh://"
+
+_BAD_IN_HOST = re.compile(r"[\x00-\x20\x7f-\xa0'`\"$\\;&<>|(){}@/,]|\s")
+"""What a host may not hold: it is put into the commands of ProxyCommand and Match, which a shell reads.
+
+The list is that of OpenSSH's own ``valid_hostname``, since CVE-2023-51385, and what would make an address ambiguous.
+"""
+
+_BAD_IN_USER = re.compile(r"[\x00-\x20\x7f-\xa0'`\";&<>|(){}]|\s|\\\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SSHOptions:
+    """A host and how to reach it. What is ``None`` is as ``~/.ssh/config`` says, and then as OpenSSH's default.
+
+    Attributes:
+        host: A name, an address, or an alias of the configuration.
+        user: Who to log in as.
+        port: 1 to 65535.
+        directory: Where commands run: an absolute directory of the host, or one that begins with ``~``, which is
+            the user's home; ``None`` is where a login starts.
+        keys: Private key files that are tried instead of those of the configuration.
+        password: Tried where the server asks for one; or a function that is asked for it, with the words to show,
+            and gives ``None`` when there is none. A string is for the host itself and is never sent to a jump host.
+        passphrase: Opens encrypted key files; or a function that is asked for it, with the file's path, and gives
+            ``None`` when there is none.
+        answer: Is asked for keyboard-interactive authentication: the instructions, and the prompts, each with
+            whether what is typed may be shown. Gives one answer a prompt, or ``None``.
+        agent: Whether the agent of ``SSH_AUTH_SOCK`` is asked for keys.
+        jump: Hosts to go through, as ``ssh -J`` has them; ``none`` is none, whatever the configuration says.
+        config: The configuration file, read instead of ``~/.ssh/config`` and the system-wide one; ``None`` is those
+            two, if they are there; an empty string is none.
+        known_hosts: The file that host keys are checked against and recorded in, beside the system-wide one;
+            ``None`` is the configuration's, and by default ``~/.ssh/known_hosts``.
+        host_key_policy: What becomes of an unknown host key: ``ask`` asks `trust`, and refuses where there is none;
+            ``accept-new`` records it. A key that differs from the known one is refused whatever this says.
+        trust: Is asked whether an unknown host key is to be trusted, with the words to show; what is trusted is
+            recorded.
+        connect_timeout: Seconds for finding the address and connecting; 10 by default.
+        login_timeout: Seconds for handshake and authentication. The time that a function above takes to answer is
+            not counted.
+        keepalive_interval: Seconds of silence after which the server is asked whether it is there; 15 by default,
+            0 is never.
+        keepalive_count: How often in a row it may owe the answer before the connection counts as lost, 1 or more;
+            2 by default.
+        max_connections: How many connections are open at the same time, 1 or more.
+
+    Raises:
+        InvalidCommand: A host or user that is empty, begins with ``-``, or holds spaces, control characters or what
+            a shell would read; a number out of its range; a value of another type.
+    """
+
+    host: str
+    user: str | None = None
+    port: int | None = None
+    directory: str | None = None
+    keys: Sequence[str | PathLike[str]] | None = None
+    password: str | Callable[[str], Awaitable[str | None]] | None = field(default=None, repr=False)
+    passphrase: str | Callable[[str], Awaitable[str | None]] | None = field(default=None, repr=False)
+    answer: Callable[[str, Sequence[tuple[str, bool]]], Awaitable[Sequence[str] | None]] | None = field(
+        default=None, repr=False
+    )
+    agent: bool = True
+    jump: str | None = None
+    config: str | PathLike[str] | None = None
+    known_hosts: str | PathLike[str] | None = None
+    host_key_policy: HostKeyPolicy | None = None
+    trust: Callable[[str], Awaitable[bool]] | None = field(default=None, repr=False)
+    connect_timeout: float | None = None
+    login_timeout: float = 30.0
+    keepalive_interval: float | None = None
+    keepalive_count: int | None = None
+    max_connections: int = 12
+
+    def __post_init__(self) -> None:
+        check_host(self.host)
+        if self.user is not None:
+            check_user(self.user)
+        if self.port is not None:
+            _check_number("port", self.port, 1, 65535)
+        if self.directory is not None:
+            check_text("directory", self.directory)
+            if not self.directory.startswith(("/", "~")):
+                raise InvalidCommand(f"directory must be absolute or begin with ~, not {self.directory!r}")
+        if isinstance(self.keys, str | bytes | PathLike):
+            raise InvalidCommand("keys must be a sequence of paths, not one path: put it into a list")
+        for path in self.keys or ():
+            check_text("a path of keys", fspath(path))
+        for name in ("password", "passphrase"):
+            secret = getattr(self, name)
+            if isinstance(secret, str):
+                check_text(name, secret)
+            elif secret is not None and not callable(secret):
+                raise InvalidCommand(f"{name} must be a string or a function, not {type(secret).__name__}")
+        if self.jump is not None:
+            parse_hops(self.jump)
+        for name in ("config", "known_hosts"):
+            path = getattr(self, name)
+            if path is not None:
+                check_text(name, fspath(path) if isinstance(path, PathLike) else path)
+        if self.host_key_policy is not None:
+            check_choice("host_key_policy", self.host_key_policy, ("ask", "accept-new"))
+        check_seconds("connect_timeout", self.connect_timeout)
+        if self.login_timeout is None:
+            raise InvalidCommand("login_timeout must be a finite number of seconds, not None")
+        check_seconds("login_timeout", self.login_timeout)
+        check_seconds("keepalive_interval", self.keepalive_interval, zero=True)
+        if self.keepalive_count is not None:
+            _check_number("keepalive_count", self.keepalive_count, 1)
+        _check_number("max_connections", self.max_connections, 1)
+
+    @classmethod
+    def parse(cls, text: str) -> SSHOptions:
+        """Read ``ssh://[user@]host[:port][/directory]``, or what one types after ``ssh``: ``[user@]host``.
+
+        In a URL, what stands behind a ``%`` is decoded, an IPv6 address is in brackets, ``/~/src`` is below the
+        user's home, and ``/src`` is not. An alias has neither port nor directory: these are the configuration's.
+
+        Raises:
+            InvalidCommand: There is a password in it, which the message does not repeat; a port that is no number
+                from 1 to 65535; what `SSHOptions` refuses.
+        """
+        check_text("the address", text)
+        if text[: len(_SCHEME)].lower() != _SCHEME:
+            user, host = _split_user(text)
+            if host.startswith("[") and host.endswith("]"):
+                host = host[1:-1]
+            elif "/" in host or (":" in host and not _is_ipv6(host)):
+                raise InvalidCommand("an alias has no port and no directory; write ssh://host:port/directory")
+            return cls(host=host, user=user)
+        authority, slash, path = text[len(_SCHEME) :].partition("/")
+        if "?" in text or "#" in text:
+            raise InvalidCommand("an ssh:// address has no ? and no #; write them as %3F and %23")
+        if ":" in authority and "@" not in authority and "@" in path:
+            raise InvalidCommand(_REFUSED)
+        user, place = _split_user(authority)
+        host, port = _split_port(place)
+        directory = unquote(slash + path) if slash else None
+        if directory is not None and (directory == "/~" or directory.startswith("/~/")):
+            directory = directory[1:]
+        return cls(
+            host=unquote(host),
+            user=None if user is None else unquote(user),
+            port=port,
+            directory=directory,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A host to go through, as ``ssh -J`` and ProxyJump name it."""
+
+    host: str
+    user: str | None = None
+    port: int | None = None
+
+
+def parse_hops(text: str) -> tuple[Hop, ...]:
+    """Read ``[user@]host[:port],…``, also with ``ssh://`` before each; ``none`` is an empty list.
+
+    Raises:
+        InvalidCommand: As for `SSHOptions.parse`.
+    """
+    check_text("jump", text)
+    if text.strip().lower() == "none":
+        return ()
+    hops = []
+    for each in text.split(","):
+        place = each.strip()
+        if place[: len(_SCHEME)].lower() == _SCHEME:
+            place = place[len(_SCHEME) :].rstrip("/")
+        user, place = _split_user(place)
+        host, port = (place, None) if _is_ipv6(place) else _split_port(place)
+        check_host(host)
+        if user is not None:
+            check_user(user)
+        hops.append(Hop(host, user, port))
+    return tuple(hops)
+
+
+def check_host(host: object) -> None:
+    """Refuse what is no host, or would be more than a host in a command line.
+
+    Raises:
+        InvalidCommand: Names it, and what is wrong with it.
+    """
+    _check_name("host", host, _BAD_IN_HOST)
+
+
+def check_user(user: object) -> None:
+    """Refuse what is no user, or would be more than a user in a command line.
+
+    Raises:
+        InvalidCommand: Names it, and what is wrong with it.
+    """
+    _check_name("user", user, _BAD_IN_USER)
+
+
+def _check_name(what: str, name: object, bad: re.Pattern[str]) -> None:
+    check_text(f"the {what}", name)
+    assert isinstance(name, str)
+    if not name:
+        raise InvalidCommand(f"the {what} is empty")
+    if name.startswith("-"):
+        raise InvalidCommand(f"the {what} {name!r} begins with -, so it would be taken for an option")
+    if (found := bad.search(name)) is not None:
+        raise InvalidCommand(f"the {what} {name!r} holds {found[0]!r}, which a name of a {what} cannot")
+
+
+_REFUSED = (
+    "the address holds a password, which logs and other programs can see; take it out and give it as "
+    "SSHOptions(password=...)"
+)
+
+
+def _split_user(text: str) -> tuple[str | None, str]:
+    """Split at the last ``@``, as ssh does: a user may hold one."""
+    user, at, host = text.rpartition("@")
+    if not at:
+        return None, host
+    if ":" in user:
+        raise InvalidCommand(_REFUSED)
+    return user, host
+
+
+def _split_port(place: str) -> tuple[str, int | None]:
+    found = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::([^:]*))?", place)
+    if found is None:
+        raise InvalidCommand("an IPv6 address in an address stands in brackets: [::1], [::1]:2222")
+    host = found[1] if found[2] is None else found[2]
+    if found[3] is None:
+        return host, None
+    # The text is not repeated: where somebody forgot the @, it is a password.
+    if not re.fullmatch(r"[0-9]{1,5}", found[3]) or not 1 <= int(found[3]) <= 65535:
+        raise InvalidCommand("the port of an address must be a number from 1 to 65535")
+    return host, int(found[3])
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_number(name: str, value: object, least: int, most: int | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most and value > most):
+        bounds = f"from {least} to {most}" if most else f"of {least} or more"
+        raise InvalidCommand(f"{name} must be a whole number {bounds}, not {value!r}")

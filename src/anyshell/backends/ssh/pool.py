@@ -1,0 +1,284 @@
+"""Connections to one host, and the sessions that share them.
+
+A server allows so many sessions on a connection (``MaxSessions``, 10 by default) and so many connections that have
+not logged in yet (``MaxStartups``, 10 before it begins to refuse). So commands are spread over several connections,
+a few of which are opened at a time, and what finds no room waits its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ..._exceptions import AnyshellError, ConnectionFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import asyncssh
+
+SESSIONS = 10
+"""Sessions that a server is taken to allow on a connection, until it has refused one."""
+
+HANDSHAKES = 8
+"""Connections that are being opened at the same time, at most."""
+
+CLOSE_SECONDS = 1.0
+"""How long a connection has to say goodbye; it is dropped then."""
+
+SETTLE_SECONDS = 0.004
+"""How long after a session is closed its place counts as taken. OpenSSH frees it one turn of its loop later, after
+requests that arrived together with the end of the old one."""
+
+DOUBT_SECONDS = 0.5
+"""For so long after a session was closed, a refusal says nothing of how many the server allows."""
+
+DOUBTS = 20
+"""Refusals in a row after which it does."""
+
+EXTRA_CONNECTIONS = 1
+"""Connections beyond the bound, for stopping commands when the others are silent."""
+
+
+class Link:
+    """One connection."""
+
+    def __init__(self, connection: asyncssh.SSHClientConnection, most: int) -> None:
+        self.connection = connection
+        self.sessions = 0
+        """Sessions that are open or being opened on it."""
+        self.most = most
+        """Sessions that the server allows on it, as far as is known."""
+        self.has_watcher = False
+        self.retired = False
+        """Whether nothing new may be started on it."""
+        self.closed_one = 0.0
+        """When a session on it was closed last, by the monotonic clock."""
+        self.doubts = 0
+
+    @property
+    def room(self) -> int:
+        """How many more commands it can take. One session stays free for stopping, unless that is there already."""
+        reserved = 0 if self.has_watcher or self.most == 1 else 1
+        return 0 if self.retired else self.most - reserved - self.sessions
+
+
+class Slot:
+    """The right to one session on a connection."""
+
+    def __init__(self, pool: Pool, link: Link) -> None:
+        self._pool = pool
+        self._link = link
+        self._released = False
+
+    @property
+    def connection(self) -> asyncssh.SSHClientConnection:
+        """The connection to open the session on."""
+        return self._link.connection
+
+    def release(self) -> None:
+        """The session was never opened."""
+        if not self._released:
+            self._released = True
+            self._pool._give_back(self._link)
+
+    def closed(self) -> None:
+        """The session is closed."""
+        if not self._released:
+            self._released = True
+            self._link.closed_one = time.monotonic()
+            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._pool._give_back, self._link)
+
+    def refused(self) -> bool:
+        """The server has refused the session: give the right back, and learn how many it allows.
+
+        Returns:
+            Whether it is worth trying again: another connection, or this one later, may have room.
+        """
+        link = self._link
+        others = link.sessions - 1
+        link.doubts += 1
+        doubtful = time.monotonic() - link.closed_one < DOUBT_SECONDS and link.doubts <= DOUBTS
+        if others > 0 and not doubtful:
+            self._pool._learn(link, others)
+        elif not doubtful:
+            link.retired = True
+        if doubtful and not self._released:
+            self._released = True
+            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._pool._give_back, link)
+        self.release()
+        return doubtful or others > 0
+
+    def retire(self) -> None:
+        """Start nothing more on this connection: it does not answer. What runs on it goes on."""
+        self._link.retired = True
+        self.release()
+
+
+class Pool:
+    """The connections of one backend.
+
+    Args:
+        connect: Opens and authenticates one connection; bounded by itself.
+        most: Connections that are open at the same time, at most; one more is opened when the others are silent
+            and something must be stopped.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable[asyncssh.SSHClientConnection]], most: int) -> None:
+        self._connect = connect
+        self._most = most
+        self._links: set[Link] = set()
+        self._sessions = SESSIONS
+        """Sessions that the server allows on a connection, as far as is known."""
+        self._waiting: deque[asyncio.Future[Slot]] = deque()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._watching: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def slot(self) -> Slot:
+        """Wait for the right to a session. Has no bound of its own but those of connecting.
+
+        Raises:
+            ConnectionFailed, HostKeyUntrusted: There is no connection, and none could be made.
+        """
+        if self._closed:
+            raise ConnectionFailed("the connection to this host is closed", stage="session")
+        waiting: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        self._dispatch()
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+                waiting.result().release()
+            raise
+
+    async def reserved_slot(self, *, fresh: bool = False) -> Slot:
+        """The right to a session for stopping, which does not queue behind commands.
+
+        Args:
+            fresh: On a connection of its own, since the others are silent.
+
+        Raises:
+            ConnectionFailed, HostKeyUntrusted: It needed a connection, and none could be made.
+        """
+        if not fresh:
+            for link in self._links:
+                if not link.retired and link.sessions < link.most:
+                    return self._take(link, watcher=True)
+        if len(self._links) >= self._most + EXTRA_CONNECTIONS:
+            raise ConnectionFailed("no connection to this host answers", stage="session")
+        link = self._add(await self._connect())
+        return self._take(link, watcher=True)
+
+    def _learn(self, link: Link, most: int) -> None:
+        link.most = min(link.most, most)
+        self._sessions = min(self._sessions, most)
+
+    def _take(self, link: Link, *, watcher: bool = False) -> Slot:
+        link.sessions += 1
+        link.has_watcher = link.has_watcher or watcher
+        return Slot(self, link)
+
+    def _give_back(self, link: Link) -> None:
+        link.sessions -= 1
+        if link.retired and link.sessions == 0:
+            link.connection.close()
+        self._dispatch()
+
+    def watcher_gone(self, slot: Slot) -> None:
+        """The session for stopping is closed: keep room for another."""
+        slot._link.has_watcher = False
+        slot.closed()
+
+    def _dispatch(self) -> None:
+        """Hand out what room there is, the oldest request first, and open connections for the rest."""
+        while self._waiting:
+            if self._waiting[0].done():  # cancelled meanwhile
+                self._waiting.popleft()
+                continue
+            link = max(self._links, key=lambda link: link.room, default=None)
+            if link is None or link.room <= 0:
+                break
+            self._waiting.popleft().set_result(self._take(link))
+        if not self._waiting or self._closed:
+            return
+        wanted = math.ceil(len(self._waiting) / max(1, self._sessions - 1)) - len(self._opening)
+        allowed = min(HANDSHAKES, self._most - len(self._links)) - len(self._opening)
+        for _ in range(min(wanted, allowed)):
+            task = asyncio.get_running_loop().create_task(self._open())
+            self._opening.add(task)
+            task.add_done_callback(self._opened)
+
+    async def _open(self) -> None:
+        self._add(await self._connect())
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        self._opening.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            if self._links:
+                # There are others, so everybody gets a turn. The server allows no more: do not try at once again.
+                self._most = max(1, min(self._most, len(self._links)))
+            elif not self._opening:
+                self._fail(error)
+                return
+        self._dispatch()
+
+    def _fail(self, error: BaseException) -> None:
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_exception(_copy(error))
+
+    def _add(self, connection: asyncssh.SSHClientConnection) -> Link:
+        link = Link(connection, self._sessions)
+        self._links.add(link)
+        task = asyncio.get_running_loop().create_task(self._watch(link))
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+        return link
+
+    async def _watch(self, link: Link) -> None:
+        try:
+            await link.connection.wait_closed()
+        finally:
+            link.retired = True
+            self._links.discard(link)
+            if not self._closed:
+                self._dispatch()
+
+    async def aclose(self) -> None:
+        """Close every connection. Whoever waits for a session is told."""
+        self._closed = True
+        for task in tuple(self._opening):
+            task.cancel()
+        if self._opening:
+            await asyncio.wait(self._opening)
+        self._fail(ConnectionFailed("the connection to this host is closed", stage="session"))
+        links = tuple(self._links)
+        for link in links:
+            link.connection.close()
+        if self._watching:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await asyncio.wait(self._watching)
+        for link in links:
+            link.connection.abort()
+        if self._watching:
+            await asyncio.wait(self._watching, timeout=CLOSE_SECONDS)
+        for task in tuple(self._watching):
+            task.cancel()
+
+
+def _copy(error: BaseException) -> BaseException:
+    """The same error for each of several who wait: one exception raised twice would collect both tracebacks."""
+    if not isinstance(error, AnyshellError):
+        return error
+    copy = type(error).__new__(type(error), *error.args)
+    copy.__dict__.update(error.__dict__)
+    copy.__cause__ = error.__cause__
+    return copy

@@ -1,0 +1,261 @@
+"""A program on the host, with everything that it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from typing import TYPE_CHECKING
+
+from ..._types import ExitStatus, ProcessInfo
+from .channel import Channel, ChannelReceiveStream, ChannelSendStream
+from .processes import EXIT_SLACK, group_question
+from .watcher import HostAway
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..._types import Signal
+    from .processes import Processes, Tree
+    from .watcher import Answer
+
+QUIET_SECONDS = 0.03
+"""How long nothing must have come after a program's end, or twice the round trip if that is longer, until what it
+printed before is taken to have arrived."""
+
+LONGEST_REST = 1.0
+"""Seconds of reading after which that is not waited for any more: somebody else goes on printing."""
+
+CLOSE_BOUND = 1.0
+"""Seconds that closing a process goes on killing what lives of its tree."""
+
+STOP_ROUNDS = 5
+"""Looks and kills in a row, when a host is back on which something was left running."""
+
+_GONE_SECONDS = 0.05
+"""How long the news of the exit may take when the process was seen to be gone: a silent server never tells."""
+
+_LOOK_AGAIN = (0.005, 0.02, 0.04, 0.08, 0.15)
+"""Seconds between two looks for what is left of a tree; the last one repeats."""
+
+
+class SSHProcess:
+    """A program that runs behind a channel.
+
+    What holds the tree is what `Tree` looks for, and the channel: its output ends only when nobody on the host has
+    it any more, and beside what is read there is a descriptor of the same channel that everything inherits.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        tree: Tree,
+        processes: Processes,
+        *,
+        name: str,
+        has_stdin: bool,
+        split_stderr: bool,
+        on_closed: Callable[[SSHProcess], object],
+        on_released: Callable[[Channel], object],
+        on_away: Callable[[SSHProcess], object],
+    ) -> None:
+        self._channel = channel
+        self._tree = tree
+        self._processes = processes
+        self._name = name
+        self._stdin = ChannelSendStream(channel) if has_stdin else None
+        self._split = split_stderr
+        self.holds_channel = False
+        """Whether the server keeps the channel open until nobody on the host has it any more."""
+        self._on_closed = on_closed
+        self._on_released = on_released
+        self._on_away = on_away
+        self._signalled = False
+        self._gone = False
+        self._waiting: asyncio.Future[None] | None = None
+        self._closed = False
+        self._group: asyncio.Future[Answer] | None = None
+        channel.exit.add_done_callback(self._exited)
+
+    @property
+    def pid(self) -> int | None:
+        """The leader's pid on the host; also its process group and its session."""
+        return self._tree.leader
+
+    @property
+    def stdin(self) -> ChannelSendStream | None:
+        """What the program reads, if it was asked for."""
+        return self._stdin
+
+    @property
+    def stdout(self) -> ChannelReceiveStream:
+        """What the tree prints."""
+        return self._channel.stdout
+
+    @property
+    def stderr(self) -> ChannelReceiveStream | None:
+        """What the tree prints there, if the channels were split."""
+        return self._channel.stderr if self._split else None
+
+    async def wait(self) -> ExitStatus:
+        """Wait until the leader has ended, and what it had printed by then has arrived.
+
+        Without code and signal when the connection is lost, or when the server does not say.
+        """
+        ended = self._channel.exit
+        if not ended.done() and not self._gone:
+            self._waiting = asyncio.get_running_loop().create_future()
+            ended.add_done_callback(self._wake)
+            try:
+                await self._waiting
+            finally:
+                ended.remove_done_callback(self._wake)
+                self._waiting = None
+        if not ended.done():
+            await asyncio.wait([ended], timeout=_GONE_SECONDS)
+            if not ended.done():
+                return ExitStatus()
+        await self._rest()
+        return ended.result()
+
+    def _wake(self, _: object = None) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def _set_gone(self) -> None:
+        self._gone = True
+        self._wake()
+
+    async def _rest(self) -> None:
+        """Let the rest of the output arrive: the news of the end overtakes what waits in the server's pipe."""
+        channel = self._channel
+        loop = asyncio.get_running_loop()
+        quiet = max(QUIET_SECONDS, 2 * self._processes.round_trip)
+        since = loop.time()
+        spent = 0.0
+        while not channel.at_end.is_set() and spent < LONGEST_REST:
+            left = max(since, channel.last_heard) + quiet - loop.time()
+            if left <= 0 and not channel.paused:
+                return
+            began = loop.time()
+            try:
+                async with asyncio.timeout(max(left, 0.005)):
+                    await channel.at_end.wait()
+            except TimeoutError:
+                pass
+            if channel.paused:
+                since = loop.time()  # it is our own reader that is slow
+            else:
+                spent += loop.time() - began
+
+    async def send_signal(self, signal: Signal) -> None:
+        """Signal the whole tree. A host that does not answer is what `survivors` says."""
+        self._signalled = True
+        with contextlib.suppress(HostAway):
+            await self._tree.signal(signal, await self._tree.members())
+
+    async def survivors(self) -> Sequence[ProcessInfo]:
+        """What of the tree is alive.
+
+        After a normal end that leaves nobody with the channel, only the leader's group is asked for. When the
+        host does not answer, what may be running is named by what is known of it.
+        """
+        if self._gone:
+            return ()
+        ended = self._channel.exit.done()
+        nobody_writes = ended and self.holds_channel and self._channel.nobody_writes
+        try:
+            if (
+                nobody_writes
+                and not self._signalled
+                and self.pid is not None
+                and not await self._processes.group_exists(self.pid, self._group)
+            ):
+                self._set_gone()
+                return ()
+            members = await self._tree.members()
+            if not members and self._signalled:
+                members = await self._tree.members()  # who forks all the time can be missed once
+        except HostAway:
+            if nobody_writes and not self._signalled:
+                return ()
+            self._on_away(self)
+            return [ProcessInfo(self.pid or 0, self._name, 0.0)]
+        if not members and (ended or self._signalled):
+            self._set_gone()
+        return members
+
+    async def wait_gone(self) -> None:
+        """Wait until nothing of the tree is alive."""
+        for pause in itertools.chain(_LOOK_AGAIN, itertools.repeat(_LOOK_AGAIN[-1])):
+            if not await self.survivors():
+                return
+            if not self._channel.at_end.is_set():
+                try:
+                    async with asyncio.timeout(pause):
+                        await self._channel.at_end.wait()
+                except TimeoutError:
+                    pass
+            else:
+                await asyncio.sleep(pause)
+
+    async def release(self) -> None:
+        """Let what lives go on; its output is read and thrown away."""
+        if not self._closed:
+            self._channel.discard()
+            self._on_released(self._channel)
+            self._give_back()
+
+    async def aclose(self) -> None:
+        """Kill what is left of the tree, and close the channel."""
+        if self._closed:
+            return
+        if await self.survivors():
+            try:
+                async with asyncio.timeout(CLOSE_BOUND):
+                    while await self.survivors():
+                        await self.send_signal("kill")
+                        await asyncio.sleep(_LOOK_AGAIN[0])
+            except TimeoutError:
+                pass  # not killable now, or the host is away; whoever asks survivors() is told
+        self._channel.abort()
+        self._give_back()
+
+    async def abandon(self) -> None:
+        """Give it up before it was known to have begun: stop it if it has."""
+        if not self._channel.asked:
+            self.forget()
+            return
+        self._signalled = True
+        await self.aclose()
+
+    async def stop_now(self) -> bool:
+        """Kill what lives of the tree, now that the host is back; whether that is known to have worked."""
+        self._signalled = True
+        try:
+            for _ in range(STOP_ROUNDS):
+                members = await self._tree.members()
+                if not members:
+                    self._set_gone()
+                    return True
+                await self._tree.signal("kill", members)
+        except HostAway:
+            pass
+        return False
+
+    def forget(self) -> None:
+        """It never began, and nothing of it is held."""
+        self._set_gone()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self._closed = True
+        self._on_closed(self)
+
+    def _exited(self, ended: asyncio.Future[ExitStatus]) -> None:
+        if self.holds_channel and not self._signalled and self.pid is not None:
+            # Nearly always the next question; the answer comes with the end of the output.
+            self._group = self._processes.ask_now(group_question(self.pid))
+        if ended.result() != ExitStatus():
+            self._tree.ended_at = self._processes.host_time(time.monotonic() + EXIT_SLACK)

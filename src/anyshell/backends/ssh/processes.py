@@ -1,0 +1,268 @@
+"""The processes of the host: what of them belongs to a command, and how to signal it without hitting a stranger.
+
+The means are those of `anyshell.backends.local.tree`: group and session, tag, mark, life pipe, descent. What differs
+is that the leader is not ours to reap: the server does, and from then on its pid and its group's number may come to
+mean somebody else. So a group counts only for who started while its leader was there, and every signal is sent by
+the host's own shell right after it has compared the start of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..._types import ProcessInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..._types import Signal
+    from .watcher import Answer, Watch
+
+GATHER_SECONDS = 0.002
+"""For so long those who want to look at the host's processes wait for each other, and then share one look."""
+
+CLOCK_SLACK = 1.0
+"""Seconds by which a process may seem to have started before the command that started it."""
+
+EXIT_SLACK = 0.05
+"""Seconds after the news of a leader's end for which its group is still taken for its own."""
+
+_SIGNALS: Mapping[Signal, str] = {"interrupt": "INT", "terminate": "TERM", "kill": "KILL"}
+
+UNLIMITED = "unlimited"
+
+
+@dataclass(slots=True)
+class Seen:
+    """One process at one look. `started` is in the host's unit; `began` is the same as the host writes it."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    started: float
+    began: str
+    locks: str
+    name: str
+    marks: list[str] = field(default_factory=list)
+    life: str = ""
+
+    @property
+    def info(self) -> ProcessInfo:
+        """The process as the rest of anyshell knows it."""
+        return ProcessInfo(self.pid, self.name, self.started)
+
+
+class Processes:
+    """What the host's watcher sees.
+
+    Args:
+        watch: Asks the host.
+        life_fd: The descriptor that what a command starts inherits.
+    """
+
+    def __init__(self, watch: Watch, life_fd: int) -> None:
+        self._watch = watch
+        self._life_fd = life_fd
+        self._offset = 0.0
+        self._certainty = float("inf")
+        self._look: asyncio.Task[list[Seen]] | None = None
+        self._since = float("inf")
+        self.ticks = 100.0
+        """Units of a start time in a second."""
+
+    @property
+    def round_trip(self) -> float:
+        """Seconds that a question and its answer took, at best; a tenth when none has been put yet."""
+        return min(self._certainty, 0.1)
+
+    def learn(self, answer: Answer) -> Answer:
+        """Set the host's clock by an answer, if it came faster than those before."""
+        if (took := answer.heard - answer.asked) < self._certainty:
+            self._certainty = took
+            self._offset = answer.clock - (answer.asked + answer.heard) / 2
+        return answer
+
+    def host_time(self, moment: float) -> float:
+        """A moment of our monotonic clock, in the unit of start times."""
+        return (moment + self._offset) * self.ticks
+
+    async def ask(self, question: str) -> Answer:
+        """Put a question.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        return self.learn(await self._watch.ask(question))
+
+    async def look(self, since: float) -> list[Seen]:
+        """Every process that is alive and started at a time or later, shared by all who look at about the same time.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        self._since = min(self._since, since)
+        if self._look is None:
+            self._look = asyncio.get_running_loop().create_task(self._take())
+            self._look.add_done_callback(lambda task: task.cancelled() or task.exception())
+        seen = await asyncio.shield(self._look)
+        return [each for each in seen if each.started >= since]
+
+    async def _take(self) -> list[Seen]:
+        await asyncio.sleep(GATHER_SECONDS)
+        # Whoever asks from now on may have changed what this look will miss.
+        self._look, since = None, self._since
+        self._since = float("inf")
+        answer = await self.ask(f"look {max(0, int(since))} {self._life_fd}")
+        return parse(answer.lines)
+
+    def ask_now(self, question: str) -> asyncio.Future[Answer] | None:
+        """Put a question without waiting for anything; ``None`` when that cannot be done."""
+        return self._watch.ask_now(question)
+
+    async def group_exists(self, group: int, asked: asyncio.Future[Answer] | None = None) -> bool:
+        """Whether anybody is in a group, a zombie perhaps.
+
+        Args:
+            group: Its number.
+            asked: The question, if it was put already.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        if asked is not None and asked.done() and asked.exception() is None:
+            return "some" in asked.result().lines
+        return "some" in (await self._watch.ask(group_question(group), asked)).lines
+
+    async def signal(self, signal: Signal, targets: Iterable[str]) -> None:
+        """Signal processes, each given as ``PID:STARTED``; with a minus before it, its whole group."""
+        if named := " ".join(targets):
+            await self.ask(f"signal {_SIGNALS[signal]} {named}")
+
+    async def chase(self, tag: int) -> None:
+        """Kill what forks and ends faster than a look takes."""
+        await self.ask(f"chase {tag}")
+
+
+def group_question(group: int) -> str:
+    """What asks whether anybody is in a group."""
+    return f"group {group}"
+
+
+def parse(lines: Iterable[str]) -> list[Seen]:
+    """Read what ``look`` of `watcher.sh` prints."""
+    found: dict[str, Seen] = {}
+    for line in lines:
+        kind, _, rest = line.partition(" ")
+        if kind == "process":
+            pid, parent, group, session, began, locks, name = rest.split(" ", 6)
+            started = _started(began)
+            found[pid] = Seen(int(pid), int(parent), int(group), int(session), started, began, locks, name)
+        elif kind in ("mark", "life"):
+            pid, _, value = rest.partition(" ")
+            if (seen := found.get(pid)) is not None:
+                if kind == "mark":
+                    seen.marks.append(value)
+                else:
+                    seen.life = value
+    return list(found.values())
+
+
+def _started(began: str) -> float:
+    if began.isdigit():
+        return float(began)
+    try:  # ps(1) writes "Fri Nov 20 08:06:03 2026", less the day of the week here
+        return time.mktime(time.strptime(began, "%b-%d-%H:%M:%S-%Y"))
+    except ValueError:
+        return 0.0
+
+
+@dataclass(slots=True)
+class Tree:
+    """The processes of one command.
+
+    Args:
+        processes: The host's.
+        mark: The name of the variable that was put into the command's environment.
+        tag: The soft limit on file locks that it was given.
+        since: A time of the host before the command was started.
+        leader: The pid of the process that became the command, as soon as it is known; also its group and session.
+    """
+
+    processes: Processes
+    mark: str
+    tag: int
+    since: float
+    leader: int | None = None
+    ended_at: float | None = None
+    """A time of the host at which the leader was known to have ended."""
+    _life: str = ""
+    _known: dict[int, float] = field(default_factory=dict)
+    _began: dict[tuple[int, float], Seen] = field(default_factory=dict)
+
+    async def members(self) -> Sequence[ProcessInfo]:
+        """Every member that is alive.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        young = {seen.pid: seen for seen in await self.processes.look(self.since)}
+        leader = young.get(self.leader or 0)
+        if leader is not None and self.ended_at is None:
+            self._life = leader.life
+        members = {pid for pid, seen in young.items() if self._is_member(seen)}
+        members |= _descendants(young, members)
+        self._known = {pid: young[pid].started for pid in members}
+        self._began = {(pid, young[pid].started): young[pid] for pid in members}
+        return [young[pid].info for pid in members]
+
+    def _is_member(self, seen: Seen) -> bool:
+        if self._known.get(seen.pid) == seen.started:
+            return True
+        if seen.locks != UNLIMITED and seen.locks.isdigit() and int(seen.locks) >> 31 == self.tag >> 31:
+            return True
+        if self.mark in seen.marks or (self._life and seen.life == self._life):
+            return True
+        if self.leader is None or self.leader not in (seen.pid, seen.group, seen.session):
+            return False
+        return self.ended_at is None or seen.started <= self.ended_at
+
+    async def signal(self, signal: Signal, members: Iterable[ProcessInfo]) -> None:
+        """Signal members that were found, and the whole group of the leader if that is one of them.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        targets = []
+        seen = [found for info in members if (found := self._began.get((info.pid, info.started))) is not None]
+        in_group = any(each.pid == self.leader for each in seen) and self.ended_at is None
+        if in_group:
+            leader = next(each for each in seen if each.pid == self.leader)
+            targets.append(f"-{leader.pid}:{leader.began}")
+        # To end asks each but once: a program that heeds it may do something for each time that it is asked.
+        targets += [
+            f"{each.pid}:{each.began}"
+            for each in seen
+            if signal == "kill" or not (in_group and each.group == self.leader)
+        ]
+        if signal == "kill":
+            await asyncio.gather(self.processes.signal(signal, targets), self.processes.chase(self.tag))
+        else:
+            await self.processes.signal(signal, targets)
+
+
+def _descendants(young: Mapping[int, Seen], members: set[int]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for pid, seen in young.items():
+        children.setdefault(seen.parent, []).append(pid)
+    found: set[int] = set()
+    waiting = list(members)
+    while waiting:
+        for pid in children.get(waiting.pop(), ()):
+            if pid not in members and pid not in found:
+                found.add(pid)
+                waiting.append(pid)
+    return found

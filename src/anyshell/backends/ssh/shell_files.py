@@ -1,0 +1,409 @@
+"""The files of a host that has a POSIX shell and nothing else: `ShellFiles`.
+
+Every text here is a constant; paths travel as arguments and content as stdin, so nothing has to be made safe for a
+shell. The texts keep to what dash, busybox, bash, ksh and the userlands of GNU, busybox and the BSDs have in common.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import posixpath
+import re
+import secrets
+from typing import TYPE_CHECKING, Literal
+
+from ..._types import FileEntry, FileStat
+from ..._waits import to_the_end
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
+
+    from ...abc import Files
+
+    Run = Callable[[Sequence[str], bytes | None], Awaitable[tuple[int | None, bytes, bytes]]]
+
+Kind = Literal["file", "directory", "link", "other"]
+
+_CHUNK = 4 * 1024 * 1024
+_BLOCK = 64 * 1024
+_MAX_LINKS = 40
+
+_DECODE = """LC_ALL=C; export LC_ALL
+for a do shift; a=$(printf '%b.' "$a"); set -- "$@" "${a%.}"; done
+"""
+"""Begins every text. Arguments come as ASCII, for servers that want commands to be UTF-8: names need not be. The dot
+keeps line feeds at the end. Messages are in the words of the system."""
+
+_PRELUDE = "p=$1; case $p in -*) p=./$p;; esac; "
+"""A path that no program takes for an option."""
+
+_STAT = (
+    # GNU and busybox have -c, the BSDs -f; -f is something else to GNU, so it comes second. The mode comes in
+    # hexadecimal from one and in octal from the other, after a word that says so.
+    'if stat -c %f / >/dev/null 2>&1; then exec stat $1 -c "x %f %s %Y" -- "$2"; fi\n'
+    'exec stat $1 -f "o %p %z %m" -- "$2"'
+)
+
+_LIST = (
+    _PRELUDE + '[ -d "$p" ] || { ls -d -- "$p/." >/dev/null; exit 1; }\n'
+    # What may not be read expands to nothing, so it is asked for first.
+    'ls -- "$p/" >/dev/null || exit 1\n'
+    'for f in "$p"/* "$p"/.*; do\n'
+    "  n=${f##*/}; case $n in .|..) continue;; esac\n"
+    '  if [ -h "$f" ]; then k=l; elif [ -d "$f" ]; then k=d; elif [ -f "$f" ]; then k=f\n'
+    '  elif [ -e "$f" ]; then k=o; else case $n in "*"|".*") continue;; esac; k=o; fi\n'
+    '  printf \'%s%s\\000\' "$k" "$n"\n'
+    "done"
+)
+
+_SKIP = 'exec dd if="$1" bs="$2" skip="$3" count="$4" 2>/dev/null'
+_HEAD = '{ [ "$2" = 0 ] || head -c "$2" >/dev/null; exec head -c "$3"; } <"$1"'
+
+_CREATE = _PRELUDE + 'umask "$2"; set -C; : >"$p"'
+_MORE = _PRELUDE + 'exec cat >>"$p"'
+_UMASK = "umask"
+_MKDIR = _PRELUDE + 'exec mkdir -- "$p"'
+_REMOVE = _PRELUDE + 'exec rm -f -- "$p"'
+_REMOVE_TREE = _PRELUDE + 'exec rm -rf -- "$p"'
+_RMDIR = _PRELUDE + 'exec rmdir -- "$p"'
+# mv moves into a directory that has the name; -T, which would not, is GNU's and busybox's alone.
+_MOVE = (
+    _PRELUDE
+    + '[ -d "$2" ] && [ ! -h "$2" ] && { echo "mv: Is a directory" >&2; exit 1; }\n'
+    + (
+        'if [ -h "$2" ] && [ -d "$2" ]; then mv -fT -- "$p" "$2" 2>/dev/null || mv -fh -- "$p" "$2"; '
+        'else exec mv -f -- "$p" "$2"; fi'
+    )
+)
+_MOVE_DIRECTORY = _PRELUDE + (
+    'if [ -d "$2" ]; then rmdir -- "$2" || exit 1; elif [ -e "$2" ] || [ -h "$2" ]; then '
+    'echo "mv: Not a directory" >&2; exit 1; fi; exec mv -- "$p" "$2"'
+)
+# The x keeps a line feed at the end of the target, which the shell would cut off.
+_READLINK = _PRELUDE + (
+    '[ -h "$p" ] || { ls -d -- "$p" >/dev/null || exit 1; echo "readlink: Invalid argument" >&2; exit 1; }\n'
+    't=$(readlink -- "$p"; echo x) || exit 1; t=${t%x}; printf %s "$t"'
+)
+_SYMLINK = (
+    _PRELUDE + '[ -e "$p" ] || [ -h "$p" ] || exec ln -s -- "$2" "$p"; echo "ln: File exists" >&2; exit 1'
+)
+_CHMOD = _PRELUDE + 'exec chmod -- "$2" "$p"'
+_INHERIT = (
+    _PRELUDE + 'chown -- "$2:$3" "$p" 2>/dev/null || chgrp -- "$3" "$p" 2>/dev/null; exec chmod -- "$4" "$p"'
+)
+_OWNER = (
+    'if stat -c %f / >/dev/null 2>&1; then exec stat -L -c "%u %g" -- "$1"; fi\n'
+    'exec stat -L -f "%u %g" -- "$1"'
+)
+_INODE = 'exec ls -di -- "$1"'
+_WRITABLE = '[ -w "$1" ]'
+
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 /._-+:@,=%")
+
+_WORDS = {
+    os.strerror(number).lower(): number
+    for number in (
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ENOTEMPTY,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOSPC,
+        errno.EFBIG,
+        errno.EROFS,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.EINVAL,
+        errno.EXDEV,
+        errno.EBUSY,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENOMEM,
+    )
+} | {
+    "directory nonexistent": errno.ENOENT,  # dash, of a path that it should write
+    "nonexistent directory": errno.ENOENT,
+    "too many levels of symbolic links": errno.ELOOP,
+    "too many symbolic links encountered": errno.ELOOP,
+    "symbolic link loop": errno.ELOOP,
+    "disc quota exceeded": errno.ENOSPC,
+    "disk quota exceeded": errno.ENOSPC,
+    "cannot overwrite existing file": errno.EEXIST,  # bash, under set -C
+}
+
+
+class ShellFiles:
+    """The files of a host, by commands of its ``sh``; for servers without an SFTP service.
+
+    It keeps the contract of `Files`, more slowly: every call is one command or a few, and content travels in pieces
+    of 4 MiB, each a command of its own. Needs ``stat``,
+    ``dd``, ``mv``, ``readlink`` and the like, as GNU, busybox and the BSDs have them.
+
+    Args:
+        run: Runs a program: argv and stdin (``None`` is nothing) give its exit code, stdout and stderr. What it
+            raises goes through. It bounds its own time.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def stat(self, path: str, *, follow: bool = True) -> FileStat:
+        """Describe a file; the link itself when `follow` is false."""
+        base, mode, size, modified = (await self._sh(_STAT, path, "-L" if follow else "", path)).split()[:4]
+        bits = int(mode, 16 if base == b"x" else 8)
+        return FileStat(kind=_kind(bits), size=int(size), mode=bits & 0o7777, modified=float(modified))
+
+    async def list(self, path: str) -> Sequence[FileEntry]:
+        """Name what is in a directory and tell its kinds, in no order, without ``.`` and ``..``."""
+        kinds: dict[str, Kind] = {"f": "file", "d": "directory", "l": "link", "o": "other"}
+        told = (await self._sh(_LIST, path, path)).decode("utf-8", "surrogateescape").split("\0")
+        return [FileEntry(entry[1:], kinds[entry[0]]) for entry in told if entry and entry[0] in kinds]
+
+    async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """Read a file or a range of it, in bytes. Fewer come back where the file ends."""
+        if (
+            await self._regular(path) == 0
+        ):  # empty, or a file of /proc, which is read from its beginning in one go
+            data = await self._sh(_HEAD, path, path, str(offset), str(_most(length)))
+            return data if length is None else data[:length]
+        return await self._piece(path, offset, length) if length != 0 else b""
+
+    async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
+        """Append to a file, or replace it atomically: a reader sees the old or the new, never a half."""
+        await to_the_end(self._append(path, data) if append else self._replace(path, data))
+
+    async def mkdir(self, path: str, *, parents: bool = False, exist_ok: bool = False) -> None:
+        """Make a directory, and those above it if asked."""
+        await to_the_end(self._mkdir(path.rstrip("/") or "/", parents, exist_ok))
+
+    async def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, a link or an empty directory; a whole tree if asked, never following links."""
+        await to_the_end(self._remove(path.rstrip("/") or "/", recursive))
+
+    async def rename(self, source: str, target: str) -> None:
+        """Give a file or a link another name, replacing a file or a link that has it."""
+
+        async def work() -> None:
+            directory = (await self.stat(source, follow=False)).kind == "directory"
+            await self._sure(_MOVE_DIRECTORY if directory else _MOVE, source, source, _argument(target))
+
+        await to_the_end(work())
+
+    async def readlink(self, path: str) -> str:
+        """Tell what a link points to, exactly as the link has it. ``EINVAL`` when it is no link."""
+        told = await self._sh(_READLINK, path, path)
+        return told.removesuffix(b"\n").decode("utf-8", "surrogateescape")
+
+    async def symlink(self, target: str, path: str) -> None:
+        """Make a link at `path` that points to `target`. Never replaces what is there."""
+        await to_the_end(self._sure(_SYMLINK, path, path, target))
+
+    async def chmod(self, path: str, mode: int) -> None:
+        """Give a file or a directory exactly these permission bits."""
+        await to_the_end(self._sure(_CHMOD, path, path, f"{mode:o}"))
+
+    async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Read a whole file, 4 MiB at a time. One that is replaced meanwhile is an error (``ESTALE``)."""
+        size = await self._regular(path)
+        if size == 0:
+            if data := await self.read(path):
+                yield data
+            return
+        number, start = await self._sh(_INODE, path, path), 0
+        while piece := await self._piece(path, start, _CHUNK):
+            yield piece
+            start += len(piece)
+        if await self._sh(_INODE, path, path) != number:
+            raise OSError(errno.ESTALE, "The file was replaced while it was read", path)
+
+    async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
+        """Make a new file of pieces as they come, with exactly these permission bits; whole or not at all."""
+
+        async def work() -> None:
+            await self._create(path, chunks, "077")
+            await self._or_remove(path, self._sure(_CHMOD, path, path, f"{mode:o}"))
+
+        await to_the_end(work())
+
+    async def _answer(
+        self, text: str, *arguments: str, stdin: bytes | None = None
+    ) -> tuple[int | None, bytes, bytes]:
+        return await self._run(("/bin/sh", "-c", _DECODE + text, "sh", *map(_escaped, arguments)), stdin)
+
+    async def _sh(self, text: str, path: str, *arguments: str, stdin: bytes | None = None) -> bytes:
+        """Run a text of ours; a failure is the `OSError` that its message tells."""
+        code, stdout, stderr = await self._answer(text, *arguments, stdin=stdin)
+        if code == 0:
+            return stdout
+        number = _told(stderr)
+        if number is None:
+            number = await self._looked_for(text, path)
+        if number is not None:
+            raise OSError(number, os.strerror(number), path)
+        raise OSError(errno.EIO, "The host's shell could not do it, and does not say why", path)
+
+    async def _sure(self, text: str, path: str, *arguments: str, stdin: bytes | None = None) -> None:
+        """As `_sh`, for what changes something: once it runs on the host it is waited for, also when cancelled."""
+
+        async def work() -> None:
+            await self._sh(text, path, *arguments, stdin=stdin)
+
+        await to_the_end(work(), lambda: None)
+
+    async def _looked_for(self, text: str, path: str) -> int | None:
+        """What is wrong with a path of which a program said nothing that we know."""
+        code, _, stderr = await self._answer(_PRELUDE + 'exec ls -d -- "$p"', path)
+        if code != 0:
+            return _told(stderr)
+        if text is _MKDIR or text is _CREATE or text is _SYMLINK:
+            return errno.EEXIST
+        return errno.ENOTDIR if text is _LIST else None
+
+    async def _regular(self, path: str) -> int:
+        """The size of a regular file; what is none is refused before it is opened."""
+        status = await self.stat(path)
+        if status.kind == "directory":
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if status.kind != "file":
+            raise OSError(errno.EINVAL, "Not a regular file", path)
+        return status.size
+
+    async def _piece(self, path: str, start: int, length: int | None) -> bytes:
+        """A range. dd seeks, in whole blocks; what it reads around the range is cut off here."""
+        before = start % _BLOCK
+        wanted = before + _most(length)
+        count = -(-wanted // _BLOCK)
+        data = await self._sh(_SKIP, path, path, str(_BLOCK), str(start // _BLOCK), str(count))
+        return data[before:wanted]
+
+    async def _append(self, path: str, data: bytes) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            await self._regular(path)
+        for start in range(0, len(data) or 1, _CHUNK):
+            await self._sure(_MORE, path, path, stdin=data[start : start + _CHUNK])
+
+    async def _replace(self, path: str, data: bytes) -> None:
+        try:
+            await self._regular(path)
+            mode: str | None = f"{(await self.stat(path)).mode & 0o777:o}"
+        except FileNotFoundError:
+            mode = None
+        if mode is not None and (await self._answer(_WRITABLE, path))[0] != 0:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        target = await self._resolved(path)
+        temporary = posixpath.join(posixpath.dirname(target), f".anyshell-{secrets.token_hex(8)}.tmp")
+        try:
+            umask = "077" if mode is not None else (await self._sh(_UMASK, path)).decode().strip()
+            await self._create(temporary, _pieces(data), umask)
+            await self._or_remove(temporary, self._put(temporary, path, target, mode))
+        except OSError as error:
+            if error.filename == temporary:
+                raise OSError(error.errno, error.strerror, path) from error
+            raise
+
+    async def _put(self, temporary: str, path: str, target: str, mode: str | None) -> None:
+        if mode is not None:
+            owner, group = (await self._sh(_OWNER, path, path)).decode().split()
+            await self._sure(_INHERIT, temporary, temporary, owner, group, mode)
+        await self._sure(_MOVE, temporary, temporary, target)
+
+    async def _create(self, path: str, chunks: AsyncIterable[bytes], umask: str) -> None:
+        async def fill() -> None:
+            async for chunk in chunks:
+                for start in range(0, len(chunk), _CHUNK):
+                    await self._sure(_MORE, path, path, stdin=chunk[start : start + _CHUNK])
+
+        try:
+            await self._sure(_CREATE, path, path, umask)
+        except OSError:
+            raise  # not made; what has the name is another's
+        except BaseException:
+            await self._quietly_remove(path)  # cancelled, and made
+            raise
+        await self._or_remove(path, fill())
+
+    async def _or_remove(self, path: str, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except BaseException:
+            await self._quietly_remove(path)
+            raise
+
+    async def _quietly_remove(self, path: str) -> None:
+        await self._answer(_REMOVE, path)
+
+    async def _resolved(self, path: str) -> str:
+        for _ in range(_MAX_LINKS):
+            try:
+                path = posixpath.join(posixpath.dirname(path), await self.readlink(path))
+            except OSError as error:
+                if error.errno in (errno.EINVAL, errno.ENOENT):
+                    return path
+                raise
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+    async def _mkdir(self, path: str, parents: bool, exist_ok: bool) -> None:
+        try:
+            await self._sure(_MKDIR, path, path)
+        except FileNotFoundError:
+            above = posixpath.dirname(path)
+            if not parents or above == path:
+                raise
+            await self._mkdir(above, True, True)
+            await self._mkdir(path, False, exist_ok)
+        except FileExistsError:
+            if not exist_ok or not await self._is_directory(path):
+                raise
+
+    async def _is_directory(self, path: str) -> bool:
+        with contextlib.suppress(OSError):  # a link to nowhere
+            return (await self.stat(path)).kind == "directory"
+        return False
+
+    async def _remove(self, path: str, recursive: bool) -> None:
+        if posixpath.basename(path) in (".", ".."):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+        directory = (await self.stat(path, follow=False)).kind == "directory"
+        await self._sure((_REMOVE_TREE if recursive else _RMDIR) if directory else _REMOVE, path, path)
+
+
+if TYPE_CHECKING:
+    _keeps_protocol: type[Files] = ShellFiles
+
+
+def _kind(bits: int) -> Kind:
+    kinds: dict[int, Kind] = {0o100000: "file", 0o040000: "directory", 0o120000: "link"}
+    return kinds.get(bits & 0o170000, "other")
+
+
+def _told(stderr: bytes) -> int | None:
+    """The error that the last message names, after its last colon; busybox and others say it in the same words."""
+    for line in reversed(stderr.decode("utf-8", "replace").strip().splitlines()):
+        words = re.split(r": ", line.strip())[-1].lower()
+        if words in _WORDS:
+            return _WORDS[words]
+    return None
+
+
+def _escaped(argument: str) -> str:
+    """An argument as printf's ``%b`` understands it, in ASCII."""
+    return "".join(
+        chr(byte) if byte in _PLAIN else f"\\0{byte:03o}"
+        for byte in argument.encode("utf-8", "surrogateescape")
+    )
+
+
+def _most(length: int | None) -> int:
+    return 2**31 - 1 if length is None else min(length, 2**31 - 1)
+
+
+def _argument(path: str) -> str:
+    return f"./{path}" if path.startswith("-") else path
+
+
+async def _pieces(data: bytes) -> AsyncGenerator[bytes, None]:
+    yield data

@@ -1,0 +1,276 @@
+"""The shell on the host that is asked about processes and told to signal them.
+
+It is a session of its own, kept open, since a host that must be stopped is one where nothing new can be started:
+the sessions are taken, the processes are used up, or the connection is silent. Then it is asked over another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from .channel import Channel
+
+SILENCE_SECONDS = 0.8
+"""How long nothing may be heard of the host while it owes an answer about processes, a new connection included; it
+is away then. A host that is only slow goes on answering others."""
+
+ANSWER_SECONDS = 3.0
+"""How long it may owe one answer, whatever else it answers meanwhile."""
+
+HEDGE_SECONDS = 0.3
+"""After so long without an answer the question is also put over another connection."""
+
+AWAY_SECONDS = 1.0
+"""For so long after a question went unanswered no other is put: the host is known to be away."""
+
+LONGEST_ANSWER = 16 * 1024 * 1024
+"""Bytes of one answer: a hundred thousand processes."""
+
+
+class HostAway(Exception):  # noqa: N818 - it is no error but a state, and never leaves this package
+    """The host did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the host said.
+
+    Attributes:
+        lines: Without line ends.
+        clock: Seconds of the host's clock that processes' starts are told by, when it answered.
+        asked: Seconds of our monotonic clock when it was asked.
+        heard: The same when the answer was there.
+    """
+
+    lines: tuple[str, ...]
+    clock: float
+    asked: float
+    heard: float
+
+
+@cache
+def program() -> str:
+    """The text that the shell runs."""
+    return resources.files(__package__).joinpath("watcher.sh").read_text("utf-8")
+
+
+def boot(mark: str, token: str, first: str = "") -> str:
+    """What the shell is given: the program, and what to do before it waits for questions.
+
+    Args:
+        mark: What the names of our marks begin with: letters, digits and underlines alone.
+        token: What its answers end with; the same.
+        first: A line of shell text.
+    """
+    return (
+        f"token={token} mark={mark}\n{program()}\nprintf '%s started %s\\n' {token} $$\n"
+        f"{first}\nanswer\nwatch\n"
+    )
+
+
+class Watcher:
+    """The client's end of that shell.
+
+    Args:
+        channel: Whose program has been sent what `boot` returns.
+        token: What every answer ends with.
+        close: Closes the channel and gives its session back.
+    """
+
+    def __init__(self, channel: Channel, token: str, close: Callable[[], object]) -> None:
+        self._channel = channel
+        self._token = f"{token} ".encode()
+        self._close = close
+        self._waiting: deque[tuple[float, asyncio.Future[Answer]]] = deque()
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+        self.alive = True
+        self.last_heard = 0.0
+        """When the last answer came, by our monotonic clock."""
+
+    def ask(self, question: str = "") -> asyncio.Future[Answer]:
+        """Put a question; answers come in the order of the questions.
+
+        Args:
+            question: One line, of `watcher.sh`'s language; empty for the answer to what it was started with.
+        """
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        if not self.alive:
+            future.set_exception(HostAway())
+            return future
+        self._waiting.append((time.monotonic(), future))
+        if question:
+            self._channel.write_now(f"{question}\n".encode())
+        return future
+
+    async def _read(self) -> None:
+        lines: list[str] = []
+        held = b""
+        size = 0
+        try:
+            while True:
+                held += await self._channel.stdout.receive()
+                *whole, held = held.split(b"\n")
+                for line in whole:
+                    if line.startswith(self._token):
+                        self._answer(tuple(lines), line)
+                        lines, size = [], 0
+                        continue
+                    size += len(line)
+                    if size > LONGEST_ANSWER:
+                        return
+                    lines.append(line.decode("utf-8", "replace"))
+        except (anyio.EndOfStream, anyio.ClosedResourceError, ValueError):
+            pass
+        finally:
+            self.close()
+
+    def _answer(self, lines: tuple[str, ...], end: bytes) -> None:
+        if not self._waiting:
+            return
+        clock = float(end[len(self._token) :])
+        asked, future = self._waiting.popleft()
+        self.last_heard = time.monotonic()
+        if not future.done():
+            future.set_result(Answer(lines, clock, asked, self.last_heard))
+
+    def close(self) -> None:
+        """Let the shell end. Never waits."""
+        if not self.alive:
+            return
+        self.alive = False
+        self._reading.cancel()
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_exception(HostAway())
+                future.exception()  # who has stopped waiting need not be told
+        self._waiting.clear()
+        self._close()
+
+
+class Watch:
+    """Asks the host about processes, by whatever connection answers.
+
+    Args:
+        start: Starts a watcher; over a new connection when its argument is true.
+    """
+
+    def __init__(self, start: Callable[[bool], Awaitable[Watcher]]) -> None:
+        self._start = start
+        self._watcher: Watcher | None = None
+        self._starting: dict[bool, asyncio.Task[Watcher]] = {}
+        self._away_until = 0.0
+
+    def adopt(self, watcher: Watcher) -> None:
+        """Take a watcher that was started otherwise."""
+        old, self._watcher = self._watcher, watcher
+        if old is not None:
+            old.close()
+
+    def ask_now(self, question: str) -> asyncio.Future[Answer] | None:
+        """Put a question without waiting for anything; ``None`` when there is nobody to ask."""
+        if self._watcher is None or not self._watcher.alive:
+            return None
+        return self._watcher.ask(question)
+
+    async def ask(self, question: str, asked: asyncio.Future[Answer] | None = None) -> Answer:
+        """Put a question that may be put twice.
+
+        Args:
+            question: Of `watcher.sh`'s language.
+            asked: The same, put already.
+
+        Raises:
+            HostAway: There was no answer within `ANSWER_SECONDS`, or the host could not be reached.
+        """
+        if time.monotonic() < self._away_until:
+            raise HostAway
+        began = time.monotonic()
+        tasks: set[asyncio.Future[Answer]] = set()
+        try:
+            for fresh, until in ((False, HEDGE_SECONDS), (True, None)):
+                asking = None if fresh else asked
+                tasks.add(asking or asyncio.ensure_future(self._ask(question, fresh=fresh)))
+                if (answer := await self._first(tasks, began, until)) is not None:
+                    return answer
+        finally:
+            for task in tasks:
+                task.cancel()
+        self._away_until = time.monotonic() + AWAY_SECONDS
+        raise HostAway
+
+    async def _first(
+        self, tasks: set[asyncio.Future[Answer]], began: float, seconds: float | None
+    ) -> Answer | None:
+        """The first answer; ``None`` when the time is over, the host is silent, or everybody failed."""
+        waiting = set(tasks)
+        while waiting:
+            heard = max(began, self._watcher.last_heard if self._watcher is not None else 0.0)
+            give_up = min(heard + SILENCE_SECONDS, began + ANSWER_SECONDS)
+            if seconds is not None:
+                give_up = heard + seconds
+            left = give_up - time.monotonic()
+            if left <= 0:
+                return None
+            done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if not task.cancelled() and task.exception() is None:
+                    return task.result()
+        return None
+
+    async def _ask(self, question: str, *, fresh: bool) -> Answer:
+        watcher = self._watcher
+        if fresh or watcher is None or not watcher.alive:
+            watcher = await self._started(fresh=fresh)
+        return await watcher.ask(question)
+
+    async def _started(self, *, fresh: bool) -> Watcher:
+        """Start a watcher, once for all who want one."""
+        task = self._starting.get(fresh)
+        if task is None or task.done():
+            task = self._starting[fresh] = asyncio.get_running_loop().create_task(
+                self._start_one(fresh=fresh)
+            )
+            task.add_done_callback(_seen)
+        return await asyncio.shield(task)
+
+    async def _start_one(self, *, fresh: bool) -> Watcher:
+        watcher = await self._start(fresh)
+        old, self._watcher = self._watcher, watcher
+        if old is not None:
+            old.close()
+        return watcher
+
+    def heard(self) -> None:
+        """The host was heard of: it may be asked again."""
+        self._away_until = 0.0
+
+    async def aclose(self) -> None:
+        """Let the shell on the host end."""
+        for task in self._starting.values():
+            task.cancel()
+        if self._starting:
+            await asyncio.wait(self._starting.values())
+        if self._watcher is not None:
+            self._watcher.close()
+
+
+def _seen(task: asyncio.Task[Watcher]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def new_token() -> str:
+    """Something that no output has by accident."""
+    return "anyshell" + secrets.token_hex(16)

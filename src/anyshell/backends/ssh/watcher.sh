@@ -1,0 +1,240 @@
+# A shell on the host that is asked about processes and told to signal them. POSIX sh; run by dash, bash, busybox.
+#
+# It reads one request a line and answers with lines, the last of which is "$token" and the host's clock. Every
+# argument is a number, a name of a signal, or a process as PID:STARTED.
+#
+# Nothing here is a secret, and nothing comes from a command's text. $token and $mark are set before it.
+
+# shellcheck shell=sh disable=SC2086,SC2046,SC2154  # word splitting is how a list of numbers is passed on
+
+LC_ALL=C
+export LC_ALL
+set -f
+
+if [ -r /proc/self/stat ] && [ "${ANYSHELL_NO_PROC-}" != 1 ]; then proc=1; else proc=; fi
+# busybox's grep stops at a NUL byte, and a process's environment is full of them.
+if printf 'a\0b' | grep -q b 2>/dev/null; then grep_sees_all=1; else grep_sees_all=; fi
+
+clock() {
+    if [ "$proc" ]; then read -r now _ </proc/uptime; else now=$(date +%s); fi
+}
+
+# look SINCE FD: each process that started then or later, in clock ticks since boot:
+#   process PID PARENT GROUP SESSION STARTED LOCKS NAME    LOCKS is the soft limit on file locks
+#   mark PID NAME                                          it has a variable of ours, and has another limit
+#   life PID PIPE                                          what it holds at descriptor FD
+look() {
+    [ "$proc" ] || { look_ps; return; }
+    set +f
+    read -r _ _ _ _ newest </proc/loadavg
+    found=$(
+        printf '%s\n' /proc/[0-9]* | awk -v since="$1" -v own="$$" -v newest="${newest:-0}" '
+            function examine(pid,    path, line, stat, name, field, locks, limit) {
+                path = "/proc/" pid
+                stat = ""
+                while ((getline line < (path "/stat")) > 0) stat = stat " " line
+                close(path "/stat")
+                # The name, in parentheses, may hold anything, line feeds and parentheses too.
+                if (!match(stat, /.*\)/)) return
+                name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
+                split(substr(stat, RLENGTH + 2), field, " ")
+                if (field[20] < since + 0 || field[1] == "Z" || field[1] == "X") return
+                if (pid == own || field[2] == own) return
+                locks = "unlimited"
+                while ((getline line < (path "/limits")) > 0)
+                    if (line ~ /^Max file locks/) { split(line, limit, " "); locks = limit[4] }
+                close(path "/limits")
+                print "process", pid, field[2], field[3], field[4], field[20], locks, name
+            }
+            { examine(substr($0, 7)) }
+            # Who forks and ends all the time is gone before it is looked at, and what it forked was not listed. So the
+            # newest are looked at, until there are no newer ones.
+            END {
+                for (turn = 0; turn < 8; turn++) {
+                    getline line < "/proc/loadavg"
+                    close("/proc/loadavg")
+                    split(line, load, " ")
+                    if (load[5] == newest) exit
+                    for (pid = (load[5] - newest > 64 ? load[5] - 64 : newest + 1); pid <= load[5]; pid++) examine(pid)
+                    newest = load[5]
+                }
+            }'
+    )
+    set -f
+    [ "$found" ] || return
+    printf '%s\n' "$found"
+    pids=$(printf '%s\n' "$found" | while read -r _ pid _; do printf '%s ' "$pid"; done)
+    untagged=$(printf '%s\n' "$found" | while read -r _ pid _ _ _ _ locks _; do
+        # A tag is a number of ten digits at least: whoever has one needs no mark to be known by.
+        case $locks in [0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]*) ;; *) printf '%s ' "$pid" ;; esac
+    done)
+    for pid in $(marked $untagged); do
+        tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n "s/^\\(${mark}[0-9a-z_]*\\)=.*/mark $pid \\1/p"
+    done
+    links=
+    for pid in $pids; do links="$links /proc/$pid/fd/$2"; done
+    ls -l $links 2>/dev/null | sed -n 's,^.* /proc/\([0-9]*\)/fd/[0-9]* -> \(pipe:.*\)$,life \1 \2,p'
+}
+
+# marked PID...: those that have a variable of ours, or may have one
+marked() {
+    [ $# -gt 0 ] || return
+    if [ "$grep_sees_all" ]; then
+        for pid; do printf '/proc/%s/environ\n' "$pid"; done | xargs grep -lF -- "$mark" 2>/dev/null | tr -dc '0-9\n'
+        return
+    fi
+    for pid; do
+        tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -q "^$mark" && printf '%s\n' "$pid"
+    done
+}
+
+# The same where there is no /proc: no limits and no variables of others can be read there.
+look_ps() {
+    ps -A -o pid= -o ppid= -o pgid= -o state= -o lstart= -o comm= | awk -v own="$$" '
+        $4 !~ /^Z/ && $1 != own && $2 != own {
+            name = $10; sub(/.*\//, "", name)
+            print "process", $1, $2, $3, 0, $6 "-" $7 "-" $8 "-" $9, "unlimited", name
+        }'
+}
+
+started() {
+    if [ "$proc" ]; then
+        stat=
+        while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
+        [ "$stat" ] || return 1
+        set -- ${stat##*) }
+        began=${20}
+    else
+        set -- $(ps -o lstart= -p "$1")
+        [ $# -eq 5 ] || return 1
+        began=$2-$3-$4-$5
+    fi
+}
+
+# signal NAME [-PID:STARTED] PID:STARTED...: with a minus it is the whole group of that process
+signal() {
+    name=$1
+    shift
+    for each; do
+        pid=${each%%:*}
+        started "${pid#-}" && [ "$began" = "${each#*:}" ] || continue
+        kill -s "$name" -- "$pid" 2>/dev/null
+        # What is stopped acts on no other signal.
+        [ "$name" = KILL ] || kill -s CONT -- "$pid" 2>/dev/null
+    done
+}
+
+# chase TAG: kill what carries it among the newest processes, as soon as they come. A chain of processes that each
+# fork the next and end is too fast to be listed first; it ends when its last link is killed.
+chase() {
+    [ "$proc" ] || return
+    awk -v tag="$1" '
+        BEGIN {
+            for (turn = 0; turn < 300 && quiet < 25; turn++) {
+                getline load < "/proc/loadavg"
+                close("/proc/loadavg")
+                split(load, field, " ")
+                quiet++
+                for (pid = field[5]; pid > field[5] - 16 && pid > 1; pid--) {
+                    hit = 0
+                    while ((getline line < ("/proc/" pid "/limits")) > 0)
+                        if (line ~ /^Max file locks/) { split(line, limit, " "); hit = limit[4] == tag; break }
+                    close("/proc/" pid "/limits")
+                    if (hit) { quiet = 0; print pid; fflush() }
+                }
+            }
+        }' | while read -r pid; do kill -s KILL "$pid" 2>/dev/null; done
+}
+
+# facts DIRECTORY PROGRAM... -- [KIND PATH ARGUMENT... ,]...: what the host is, and the first shell that answers.
+# A word "," ends each shell; no argument is one.
+facts() {
+    fact() { printf 'fact %s %s\n' "$1" "$(printf '%s' "$2" | tr '\n' ' ')"; }
+    fact system "$(uname -s)"
+    fact release "$(uname -r)"
+    fact arch "$(uname -m)"
+    fact hostname "$(uname -n)"
+    fact user "$(id -un 2>/dev/null || id -u)"
+    fact home "${HOME:-/}"
+    entry=$(getent passwd "$(id -un)" 2>/dev/null)
+    [ "$entry" ] && SHELL=${entry##*:}
+    fact login "${SHELL-}"
+    fact group "$(ps -o pgid= -p $$ 2>/dev/null | tr -dc 0-9)"
+    fact pid "$$"
+    fact ticks "$(getconf CLK_TCK 2>/dev/null || echo 100)"
+    fact proc "$proc"
+    if [ -r /etc/os-release ]; then
+        fact name "$(. /etc/os-release; printf %s "${NAME-}")"
+        fact version "$(. /etc/os-release; printf %s "${VERSION_ID-}")"
+    elif [ "$(uname -s)" = Darwin ]; then
+        fact name macOS
+        fact version "$(sw_vers -productVersion 2>/dev/null)"
+    fi
+    if [ -e /.dockerenv ]; then fact container docker
+    elif [ -e /run/.containerenv ]; then fact container podman
+    else fact container "${container-}"; fi
+    case $1 in
+    '') ;;
+    '~'|'~/'*) \cd -- "$HOME/${1#\~}" 2>/dev/null || fact wrong "$1" ;;
+    *) \cd -- "$1" 2>/dev/null || fact wrong "$1" ;;
+    esac
+    fact directory "$PWD"
+    shift
+    while [ "$1" != -- ]; do
+        path=$(command -v -- "$1" 2>/dev/null) && case $path in /*) fact program "$1 $path" ;; esac
+        shift
+    done
+    shift
+    unset BASH_ENV ENV
+    while [ $# -gt 0 ]; do
+        kind=$1 wanted=$2
+        shift 2
+        path=$(command -v -- "$wanted" 2>/dev/null)
+        script=; limit=
+        case $path in /*) ;; *) path= ;; esac
+        command -v timeout >/dev/null 2>&1 && limit='timeout 5'
+        answer=
+        if [ "$path" ]; then answer=$(run_candidate "$@"); status=$?; fi
+        while [ "$1" != , ]; do shift; done
+        shift
+        case $answer in
+        'anyshell '*) fact kind "$kind"; fact shell "$path"; fact answer "${answer#anyshell }"; return ;;
+        esac
+        if [ ! "$path" ]; then fact tried "$wanted: not found"
+        elif [ "$status" = 124 ]; then fact tried "$path: no answer within 5 s"
+        else fact tried "$path: it runs, but does not answer as $kind does"; fi
+    done
+}
+
+run_candidate() {
+    # Everything up to the comma is its own.
+    count=0
+    for word; do [ "$word" = , ] && break; count=$((count + 1)); done
+    case $count in
+    1) $limit "$path" "$1" ;;
+    2) $limit "$path" "$1" "$2" ;;
+    3) $limit "$path" "$1" "$2" "$3" ;;
+    4) $limit "$path" "$1" "$2" "$3" "$4" ;;
+    *) $limit "$path" "$1" "$2" "$3" "$4" "$5" ;;
+    esac </dev/null 2>/dev/null
+}
+
+answer() {
+    clock
+    printf '%s %s\n' "$token" "$now"
+}
+
+watch() {
+    while read -r verb arguments; do
+        set -- $arguments
+        case $verb in
+        # Whether anybody is in a process group.
+        group) if kill -s 0 -- "-$1" 2>/dev/null; then echo some; else echo none; fi ;;
+        look) look "$1" "$2" ;;
+        signal) signal "$@" ;;
+        chase) chase "$1" ;;
+        ping) ;;
+        esac
+        answer
+    done
+}

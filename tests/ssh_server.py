@@ -1,0 +1,248 @@
+"""Real SSH servers on loopback, started and stopped by the tests: Debian's OpenSSH, and asyncssh's own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import asyncssh
+import psutil
+
+from anyshell.backends.ssh.options import SSHOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ.get("PATH", ""))
+
+HOST = "127.0.0.1"
+
+
+@dataclass
+class Server:
+    """A server that runs, and what a client needs for it."""
+
+    directory: Path
+    port: int
+    user: str
+    pid: int = 0
+    address: str = HOST
+    command: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Path:
+        """The client's private key."""
+        return self.directory / "client_key"
+
+    @property
+    def known_hosts(self) -> Path:
+        """A file in which the server's key is known."""
+        return self.directory / "known_hosts"
+
+    @property
+    def host_key(self) -> Path:
+        """The server's private key."""
+        return self.directory / "host_key"
+
+    def restart(self) -> None:
+        """Start it again, at the same port, after it was killed."""
+        (self.directory / "pid").unlink(missing_ok=True)
+        subprocess.run(self.command, check=True, stdin=subprocess.DEVNULL)
+        self.pid = _read_pid(self.directory / "pid")
+
+    @property
+    def log(self) -> str:
+        """What the server wrote."""
+        return (self.directory / "log").read_text(errors="replace")
+
+    def options(self, **more: Any) -> SSHOptions:
+        """What reaches it, and nothing of the machine's own configuration."""
+        given = {
+            "host": self.address,
+            "port": self.port,
+            "user": self.user,
+            "keys": [self.key],
+            "known_hosts": self.known_hosts,
+            "config": "",
+            "agent": False,
+            **more,
+        }
+        return SSHOptions(**given)
+
+    def config(self, alias: str = "testhost", more: str = "") -> Path:
+        """Write a client's configuration in which the server has a name."""
+        path = self.directory / f"config-{alias}"
+        path.write_text(
+            f"Host {alias}\n  HostName {HOST}\n  Port {self.port}\n  User {self.user}\n"
+            f"  IdentityFile {self.key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {self.known_hosts}\n{more}\n"
+        )
+        path.chmod(0o600)
+        return path
+
+
+def is_root() -> bool:
+    """Whether whoever runs the tests may do everything."""
+    return sys.platform != "win32" and os.geteuid() == 0
+
+
+def own_name() -> str:
+    """Who runs the tests."""
+    return psutil.Process().username()
+
+
+def home(user: str) -> Path:
+    """Where somebody is at home; no absolute path when there is nobody of that name."""
+    return Path(f"~{user}").expanduser() if os.path.expanduser(f"~{user}") != f"~{user}" else Path(user)
+
+
+def free_port() -> int:
+    """A port that nobody listens at now."""
+    with socket.socket() as sock:
+        sock.bind((HOST, 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def wait_open(port: int, address: str = HOST) -> None:
+    """Wait until somebody listens at a port."""
+    give_up = time.monotonic() + 20
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection((address, port), 1):
+            return
+        assert time.monotonic() < give_up, "the server never listened"
+        time.sleep(0.02)
+
+
+def _keys(directory: Path, port: int, address: str = HOST) -> None:
+    for name in ("client_key", "host_key"):
+        if not (directory / name).exists():
+            key = asyncssh.generate_private_key("ssh-ed25519")
+            key.write_private_key(directory / name)
+            key.write_public_key(directory / f"{name}.pub")
+            (directory / name).chmod(0o600)
+    public = (directory / "host_key.pub").read_text()
+    (directory / "known_hosts").write_text(f"[{address}]:{port} {public}")
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="anyshell-sshd-"))
+    path.chmod(0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def openssh(
+    user: str,
+    more: str = "",
+    port: int | None = None,
+    *,
+    address: str = HOST,
+    through: tuple[str, ...] = (),
+) -> Iterator[Server]:
+    """OpenSSH's server with its default limits, which one client key may enter.
+
+    It makes itself a daemon, so that what a test counts among its own children is not the server.
+
+    Args:
+        user: Who logs in.
+        more: Lines of sshd_config; the first value of a keyword counts, so they go first.
+        port: Where it listens; a free port otherwise.
+        address: The same.
+        through: A program and its arguments that starts it.
+    """
+    assert SSHD is not None
+    with _place() as directory:
+        port = port or free_port()
+        _keys(directory, port, address)
+        (directory / "authorized_keys").write_text((directory / "client_key.pub").read_text())
+        pid_file = directory / "pid"
+        (directory / "sshd_config").write_text(
+            f"{more}\nPort {port}\nListenAddress {address}\nHostKey {directory}/host_key\nPidFile {pid_file}\n"
+            f"AuthorizedKeysFile {directory}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
+            "KbdInteractiveAuthentication no\nSubsystem sftp internal-sftp\n"
+            # The account's state is the machine's business: a user made for the tests has no password at all.
+            f"UsePAM {'yes' if is_root() else 'no'}\n"
+        )
+        if is_root():
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        command = (*through, SSHD, "-f", str(directory / "sshd_config"), "-E", str(directory / "log"))
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+        try:
+            wait_open(port, address)
+            yield Server(directory, port, user, _read_pid(pid_file), address, command)
+        finally:
+            _end(_read_pid(pid_file))
+
+
+def _read_pid(path: Path) -> int:
+    give_up = time.monotonic() + 20
+    while not (path.exists() and (text := path.read_text())):
+        assert time.monotonic() < give_up, "the server never wrote its pid"
+        time.sleep(0.01)
+    return int(text)
+
+
+def sessions(pid: int) -> list[int]:
+    """The processes of a server's connections."""
+    with contextlib.suppress(psutil.Error):
+        return [child.pid for child in psutil.Process(pid).children(recursive=True) if child.name() == "sshd"]
+    return []
+
+
+def _end(pid: int) -> None:
+    """End a server and its connections, never what runs in them: that is what the tests are about."""
+    for each in (*sessions(pid), pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(each)
+            process.resume()
+            process.terminate() if each == pid else process.kill()
+
+
+@contextlib.contextmanager
+def embedded(*arguments: str) -> Iterator[Server]:
+    """asyncssh's own server in a process of its own; it runs commands as whoever runs the tests."""
+    with _place() as directory:
+        port = free_port()
+        _keys(directory, port)
+        with (directory / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.asyncssh_server", str(directory), str(port), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=Path(__file__).parents[1],
+            )
+        try:
+            wait_open(port)
+            yield Server(directory, port, own_name(), process.pid)
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def account(name: str, shell: str) -> Iterator[str]:
+    """An ordinary user with a login shell, made by root for the tests and removed afterwards."""
+    made = not home(name).is_absolute()
+    if made:
+        subprocess.run(["useradd", "--create-home", "--shell", shell, "--password", "*", name], check=True)
+    try:
+        yield name
+    finally:
+        if made:
+            subprocess.run(["userdel", "--force", "--remove", name], check=False, capture_output=True)

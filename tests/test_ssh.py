@@ -1,0 +1,448 @@
+"""What SSH adds to the contract: login shells, what is sent and what never is, many commands at once, sizes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import secrets
+import shutil
+from typing import TYPE_CHECKING
+
+import anyio
+import psutil
+import pytest
+
+from anyshell import (
+    AnyshellError,
+    BackendUnavailable,
+    ConnectionFailed,
+    Environment,
+    InvalidCommand,
+    SpawnError,
+)
+from anyshell._types import Command
+
+from .conftest import missing
+from .processes import living, open_descriptors, unique_seconds, wait_living
+from .ssh_server import SSHD, Server, account, embedded, home, is_root, openssh, own_name, sessions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+ROOT = is_root()
+
+LOGIN_SHELLS = ["bash", "zsh", "dash", "fish", "tcsh"]
+
+
+@pytest.fixture(scope="module")
+def sshd() -> Iterator[Server]:
+    """OpenSSH with its default limits, which takes every variable that it is offered."""
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    with openssh(own_name(), "AcceptEnv *") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def login(sshd: Server) -> Iterator[Callable[[str], Server]]:
+    """The same server as an ordinary user sees it whose login shell is the one that is named."""
+    with contextlib.ExitStack() as stack:
+        made: dict[str, Server] = {}
+
+        def user_with(shell: str) -> Server:
+            if not ROOT:
+                pytest.skip("only root can make a user with a login shell of its own")
+            path = shutil.which(shell, path="/bin:/usr/bin:/usr/local/bin:/usr/sbin")
+            if path is None:
+                missing(shell, f"install {shell}")
+            if shell not in made:
+                name = stack.enter_context(account(f"anyshell-{shell}", path))
+                made[shell] = dataclasses.replace(sshd, user=name)
+            return made[shell]
+
+        yield user_with
+
+
+@pytest.fixture
+def plain(login: Callable[[str], Server], sshd: Server) -> Server:
+    """Somebody whose startup files can be replaced; whoever runs the tests where that is not root."""
+    return login("bash") if ROOT else sshd
+
+
+@pytest.fixture
+async def env(plain: Server) -> AsyncIterator[Environment]:
+    async with Environment.detect(plain.options()) as environment:
+        yield environment
+
+
+@contextlib.contextmanager
+def startup_file(server: Server, name: str, text: str) -> Iterator[None]:
+    """Put a startup file into a user's home for a while."""
+    path = home(server.user) / name
+    before = path.read_bytes() if path.exists() else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o644)
+    try:
+        yield
+    finally:
+        if before is None:
+            path.unlink()
+        else:
+            path.write_bytes(before)
+
+
+# --- Login shells
+
+
+@pytest.mark.parametrize("shell", LOGIN_SHELLS)
+async def test_a_command_means_the_same_whatever_the_login_shell(
+    login: Callable[[str], Server], shell: str
+) -> None:
+    server = login(shell)
+    value = 'it\'s $HOME `id` "x"\n!! \\ ünï\t*'
+    async with Environment.detect(server.options()) as env:
+        assert (env.shell.kind, env.info.user, env.os) == ("bash", server.user, "linux")
+        assert env.info.home == env.directory == f"/home/{server.user}"
+        printed = await env.run('printf %s "$GIVEN"; pwd; exit 3', env={"GIVEN": value}, cwd="/usr")
+        assert (printed.output.text, printed.exit_code) == (f"{value}/usr\n", 3)
+        literal = await env.run("printf %s 'it'\"'\"'s !! $HOME \\ *'")
+        assert literal.output.text == "it's !! $HOME \\ *"
+        long = await env.run(f": {'x' * 1_000_000}; cat; echo end", stdin="given")
+        assert long.output.text == "givenend\n"
+        apart = await env.run("echo out; echo err >&2", split_stderr=True)
+        assert apart.stderr is not None
+        assert (apart.output.text, apart.stderr.text) == ("out\n", "err\n")
+        with pytest.raises(InvalidCommand, match="/no such 'place!"):
+            await env.run("true", cwd="/no such 'place!")
+        seconds = unique_seconds()
+        stopped = await env.run(f"setsid sleep {seconds} & sleep {seconds}", timeout=0.5, grace=0.3)
+        assert (stopped.status, stopped.left_behind, living(seconds)) == ("timed_out", (), [])
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh", "sh"])
+@pytest.mark.parametrize("size", [10, 4_000_000])
+async def test_every_shell_runs_texts_of_every_size(plain: Server, kind: str, size: int) -> None:
+    if shutil.which(kind) is None:
+        missing(kind, f"install {kind}")
+    async with Environment.detect(plain.options(), shell=kind) as env:
+        outcome = await env.run(f"# {'x' * size}\nprintf '%s\\n' \"$0\"; cat; exit 7", stdin=b"in")
+        assert (env.shell.kind, outcome.output.text, outcome.exit_code) == (kind, f"{kind}\nin", 7)
+        left = await env.run("ls /tmp/tmp.* 2>/dev/null | wc -l; ls /proc/self/fd")
+        assert outcome.left_behind == ()
+        assert "7" not in left.output.text.split()[1:]
+
+
+async def test_an_account_without_a_shell_is_said(login: Callable[[str], Server]) -> None:
+    with pytest.raises(ConnectionFailed, match="not available") as caught:
+        async with Environment.detect(login("nologin").options()):
+            pass
+    assert caught.value.stage == "session"
+
+
+async def test_a_key_that_is_bound_to_a_command_is_said() -> None:
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    with (
+        openssh(own_name(), "ForceCommand echo only backups here") as server,
+        pytest.raises(ConnectionFailed, match="only backups here"),
+    ):
+        async with Environment.detect(server.options()):
+            pass
+
+
+@pytest.mark.parametrize("shell", ["cmd.exe", "PowerShell"])
+async def test_a_windows_host_is_told_from_a_broken_one(shell: str) -> None:
+    """The server answers as these shells do (cmd.exe and PowerShell 7, asked on Windows 11)."""
+    with embedded(shell) as server, pytest.raises(BackendUnavailable, match=shell):
+        async with Environment.detect(server.options()):
+            pass
+
+
+# --- Startup files
+
+
+async def test_what_startup_files_print_reaches_no_output(plain: Server) -> None:
+    noise = "echo noise; echo noise >&2; printf unfinished; printf unfinished >&2\ncd() { echo mine; builtin cd /; }\n"
+    with startup_file(plain, ".bashrc", noise):
+        async with Environment.detect(plain.options()) as env:
+            outcome = await env.run("echo out; echo err >&2; pwd", cwd="/usr")
+            apart = await env.run("echo out; echo err >&2", split_stderr=True)
+    assert outcome.output.text == "out\nerr\n/usr\n"
+    assert apart.stderr is not None
+    assert (apart.output.text, apart.stderr.text) == ("out\n", "err\n")
+
+
+async def test_a_login_shell_that_ends_by_itself_is_said(plain: Server) -> None:
+    async with Environment.detect(plain.options()) as env:
+        with (
+            startup_file(plain, ".bashrc", "echo 'out of order' >&2; exit 4\n"),
+            pytest.raises(SpawnError, match="out of order"),
+        ):
+            await env.run("echo hi")
+        assert (await env.run("echo hi")).output.text == "hi\n"
+
+
+async def test_what_was_given_up_before_it_began_never_runs(plain: Server, tmp_path: Path) -> None:
+    trace = home(plain.user) / f"trace-{secrets.token_hex(4)}"
+    async with Environment.detect(plain.options()) as env:
+        with startup_file(plain, ".bashrc", "sleep 0.7\n"):
+            outcome = await env.run(f"touch {trace}", timeout=0.3)
+            assert (outcome.status, outcome.started) == ("timed_out", False)
+            task = asyncio.ensure_future(env.run(f"touch {trace}"))
+            await asyncio.sleep(0.3)
+            task.cancel()
+            await asyncio.wait([task])
+            await asyncio.sleep(1.2)
+    assert not trace.exists()
+
+
+async def test_a_slow_startup_file_only_delays(plain: Server) -> None:
+    with startup_file(plain, ".bashrc", "sleep 0.5\n"):
+        async with Environment.detect(plain.options()) as env:
+            outcomes = await asyncio.gather(*(env.run(f"echo {n}") for n in range(12)))
+    assert [outcome.output.text for outcome in outcomes] == [f"{n}\n" for n in range(12)]
+
+
+# --- What is sent
+
+
+async def test_nothing_of_the_local_environment_is_sent(
+    plain: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = secrets.token_hex(16)
+    monkeypatch.setenv("LC_PLANTED", secret)
+    monkeypatch.setenv("PLANTED", secret)
+    config = plain.config(more="  SendEnv *\n  SendEnv LC_* PLANTED\n  SetEnv SET_HERE=" + secret)
+    async with Environment.detect(plain.options(host="testhost", config=config)) as env:
+        outcome = await env.run("env; cat /proc/$PPID/environ 2>/dev/null | tr '\\0' '\\n'")
+        assert any("SendEnv" in notice for notice in env.info.notices)
+    assert secret not in outcome.output.text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "plain",
+        'it\'s "q" $HOME `id` \\',
+        "two\nlines\n",
+        "ünïcödé \U0001f40d",
+        "x" * 100_000,
+        "-n",
+        "!! ~ * ?",
+    ],
+    ids=["empty", "plain", "quotes", "lines", "unicode", "100 KB", "dash", "signs"],
+)
+async def test_a_value_arrives_as_it_is(env: Environment, value: str) -> None:
+    outcome = await env.run('printf %s "$GIVEN" | cksum; printf %s "$GIVEN" | wc -c', env={"GIVEN": value})
+    local = await asyncio.create_subprocess_exec(
+        "cksum", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    expected, _ = await local.communicate(value.encode())
+    assert outcome.output.text == f"{expected.decode()}{len(value.encode())}\n"
+
+
+async def test_no_value_is_ever_in_the_process_list(plain: Server) -> None:
+    secret = secrets.token_hex(16)
+    with startup_file(
+        plain, ".bashrc", "sleep 0.3\n"
+    ):  # while it sleeps, everybody can see what sshd was given
+        async with Environment.detect(plain.options()) as env:
+            seconds = unique_seconds()
+            runs = [
+                asyncio.ensure_future(env.run(f'sleep 1; : "$GIVEN" {seconds}', env={"GIVEN": value}))
+                for value in (secret, f"{secret}\n{'x' * 5000}")
+            ]
+            seen: list[str] = []
+            while not all(run.done() for run in runs):
+                seen += await asyncio.to_thread(living, secret)
+                await asyncio.sleep(0.02)
+    assert seen == []
+
+
+async def test_a_value_too_large_for_the_host_is_refused_at_once(env: Environment) -> None:
+    with pytest.raises(SpawnError, match="too large"):
+        await env.run("true", env={"GIVEN": "x" * 200_000})
+
+
+async def test_the_non_interactive_set_is_sent_and_the_hosts_own_kept(env: Environment) -> None:
+    outcome = await env.run("echo $PAGER $GIT_TERMINAL_PROMPT $USER; echo ${SSH_CONNECTION:+there}")
+    assert outcome.output.text == f"cat 0 {env.info.user}\nthere\n"
+
+
+async def test_a_directory_of_the_address_is_where_commands_run(plain: Server) -> None:
+    async with Environment.detect(plain.options(directory="/usr")) as env:
+        assert (env.directory, (await env.run("pwd")).output.text) == ("/usr", "/usr\n")
+    with pytest.raises(InvalidCommand, match="/no/such"):
+        async with Environment.detect(plain.options(directory="/no/such")):
+            pass
+
+
+async def test_a_missing_directory_is_told_from_the_commands_own_failure(env: Environment) -> None:
+    assert (await env.run("cd /no/such/place || exit 1")).exit_code == 1
+    with pytest.raises(InvalidCommand, match="No such file or directory"):
+        await env.run("true", cwd="/no/such/place")
+    with pytest.raises(InvalidCommand, match="not a directory"):
+        await env.run("true", cwd="/etc/hostname")
+    if ROOT:
+        with pytest.raises(InvalidCommand, match="Permission denied"):
+            await env.run("true", cwd="/root")
+
+
+# --- Sizes
+
+
+async def test_a_hundred_megabytes_of_input(env: Environment) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield bytes(range(256)) * 4096
+
+    outcome = await env.run("cksum; wc -c", stdin=pieces())
+    assert outcome.output.text.split()[1] == str(100 * 2**20)
+
+
+async def test_binary_input_and_output(env: Environment) -> None:
+    data = os.urandom(1_000_000)
+    async with env.stream("cat", stdin=data, by="chunks") as events:
+        back = b"".join([event.data async for event in events])
+    assert back == data
+
+
+async def test_a_slow_reader_slows_the_host(env: Environment, plain: Server) -> None:
+    trace = home(plain.user) / f"trace-{secrets.token_hex(4)}"
+    loop = f"for i in $(seq 500); do head -c 1000000 /dev/zero; printf x >>{trace}; done"
+    try:
+        async with env.stream(loop, by="chunks") as events:
+            async for _ in events:
+                break
+            size = -1
+            with anyio.fail_after(20):
+                while not trace.exists() or size != trace.stat().st_size:  # until it is held up
+                    size = trace.stat().st_size if trace.exists() else -1
+                    await asyncio.sleep(0.5)
+            assert size < 20
+    finally:
+        trace.unlink(missing_ok=True)
+
+
+async def test_both_channels_in_true_order(env: Environment) -> None:
+    loop = "for i in $(seq 200); do echo o$i; echo e$i >&2; done"
+    words = (await env.run(loop)).output.text.split()
+    assert words == [word for n in range(1, 201) for word in (f"o{n}", f"e{n}")]
+
+
+async def test_what_was_printed_right_before_the_end_arrives(env: Environment) -> None:
+    for _ in range(20):
+        outcome = await env.run("head -c 300000 /dev/zero | tr '\\0' x; echo; sleep 30 & echo the end")
+        assert outcome.output.text.endswith("the end\n")
+        assert outcome.output.total_bytes == 300_009
+
+
+# --- Many at once
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+async def test_many_commands_at_once_all_succeed(env: Environment, count: int) -> None:
+    outcomes = await asyncio.gather(*(env.run(f"echo {n}") for n in range(count)))
+    assert [outcome.output.text for outcome in outcomes] == [f"{n}\n" for n in range(count)]
+
+
+@pytest.mark.parametrize("limits", ["MaxSessions 1", "MaxSessions 2", "MaxSessions 4", "MaxStartups 2:50:4"])
+async def test_a_server_that_allows_less_is_served_as_well(limits: str) -> None:
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    with openssh(own_name(), limits) as server:
+        async with Environment.detect(server.options()) as env:
+            outcomes = await asyncio.gather(*(env.run(f"sleep 0.2; echo {n}") for n in range(30)))
+            assert [outcome.output.text for outcome in outcomes] == [f"{n}\n" for n in range(30)]
+            seconds = unique_seconds()
+            stopped = await asyncio.gather(
+                *(
+                    env.run(f"setsid sleep {seconds} & sleep {seconds}", timeout=1.5, grace=0.3)
+                    for _ in range(3)
+                )
+            )
+            assert {outcome.status for outcome in stopped} == {"timed_out"}
+            assert living(seconds) == []
+
+
+async def test_a_server_that_allows_no_session_is_said() -> None:
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    with openssh(own_name(), "MaxSessions 0") as server, pytest.raises(ConnectionFailed, match="session"):
+        async with Environment.detect(server.options()):
+            pass
+
+
+async def test_with_every_session_taken_everything_can_still_be_stopped(plain: Server) -> None:
+    seconds = unique_seconds()
+    text = f"trap '' TERM; setsid sleep {seconds} & sleep {seconds}"
+    async with Environment.detect(plain.options(max_connections=1)) as env:
+        tasks = [asyncio.ensure_future(env.run(text, timeout=3, grace=0.3)) for _ in range(9)]
+        await asyncio.to_thread(wait_living, seconds, 18)
+        queued = await env.run("true", timeout=0.3)
+        assert (queued.status, queued.started) == ("timed_out", False)
+        outcomes = await asyncio.gather(*tasks)
+        assert {outcome.status for outcome in outcomes} == {"timed_out"}
+        assert living(seconds) == []
+
+
+async def test_what_is_let_go_keeps_its_session_and_gives_it_back(plain: Server) -> None:
+    seconds = unique_seconds()
+    async with Environment.detect(plain.options(max_connections=1)) as env:
+        for _ in range(9):
+            await env.run(f"sleep {seconds} & true", left_behind="keep")
+        assert (await env.run("true", timeout=0.3)).started is False
+        stop = await asyncio.to_thread(living, seconds)
+        for line in stop:
+            psutil.Process(int(line.split()[0])).kill()
+        assert (await env.run("echo room", timeout=20)).output.text == "room\n"
+
+
+# --- Closing
+
+
+async def test_closing_leaves_nothing(plain: Server) -> None:
+    seconds = unique_seconds()
+    await asyncio.sleep(0)
+    tasks, descriptors = len(asyncio.all_tasks()), open_descriptors()
+    others = set(sessions(plain.pid))
+    async with Environment.detect(plain.options()) as env:
+        runs = [asyncio.ensure_future(env.run(f"trap '' TERM; sleep {seconds}")) for _ in range(12)]
+        await env.files.read_text("/etc/hostname")
+        await asyncio.to_thread(wait_living, seconds, 12)
+    assert {run.result().status for run in runs} == {"cancelled"}
+    assert living(seconds) == []
+    with anyio.fail_after(20):
+        while set(sessions(plain.pid)) - others:
+            await asyncio.sleep(0.02)
+    assert (len(asyncio.all_tasks()), open_descriptors()) == (tasks, descriptors)
+
+
+async def test_an_awaited_environment_is_closed_by_hand(plain: Server) -> None:
+    env = await Environment.detect(plain.options())
+    assert (await env.run("echo hi")).output.text == "hi\n"
+    await env.aclose()
+    await env.aclose()
+    with pytest.raises(AnyshellError, match="closed"):
+        await env.run("true")
+
+
+async def test_a_closed_environment_starts_nothing(plain: Server) -> None:
+    env = Environment.detect(plain.options())
+    async with env as entered:
+        pass
+    with pytest.raises(AnyshellError, match="closed"):
+        await entered.run("true")
+
+
+async def test_an_error_tells_no_secret() -> None:
+    with pytest.raises(InvalidCommand) as caught:
+        Command(text="true", env={"TOKEN": "s3cret\0"})
+    assert "s3cret" not in str(caught.value)
