@@ -41,7 +41,7 @@ def measure_timeout(sizes: Sizes, rounds: int) -> Result:
             command = f"(trap '' TERM; sleep {nap}) & setsid sleep {nap} & sleep {nap}"
             late.append(runner.run(stopped(command)) - sizes.timeout - sizes.grace)
             time.sleep(sizes.linger)
-            survivors = _living(nap)
+            survivors = living(nap)
             alive.append(len(survivors))
             for process in survivors:
                 _kill(process)
@@ -86,7 +86,7 @@ def measure_background(sizes: Sizes, rounds: int) -> Result:
     )
 
 
-def _living(text: str) -> list[psutil.Process]:
+def living(text: str) -> list[psutil.Process]:
     """Processes with a text in their command lines. A zombie is none, though it answers to signal 0."""
     found = []
     for process in psutil.process_iter():

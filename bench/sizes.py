@@ -15,6 +15,7 @@ class Sizes:
         spawns: Commands in a row.
         output: Bytes of one big output.
         at_once: Commands at once.
+        ssh_spawns, ssh_output, ssh_at_once: The same over SSH.
         timeout: Seconds until a command is stopped.
         grace: Seconds between the request to end and the kill.
         linger: Seconds after which survivors are counted.
@@ -25,6 +26,9 @@ class Sizes:
     spawns: int
     output: int
     at_once: int
+    ssh_spawns: int
+    ssh_output: int
+    ssh_at_once: int
     timeout: float
     grace: float
     linger: float
@@ -36,12 +40,37 @@ FULL = Sizes(
     spawns=200,
     output=500_000_000,
     at_once=500,
+    ssh_spawns=100,
+    ssh_output=200_000_000,
+    ssh_at_once=100,
     timeout=1.0,
     grace=0.3,
     linger=1.0,
 )
 QUICK = Sizes(
-    name="quick", rounds=3, spawns=50, output=50_000_000, at_once=100, timeout=0.5, grace=0.3, linger=1.0
+    name="quick",
+    rounds=3,
+    spawns=50,
+    output=50_000_000,
+    at_once=100,
+    ssh_spawns=30,
+    ssh_output=50_000_000,
+    ssh_at_once=100,
+    timeout=0.5,
+    grace=0.3,
+    linger=1.0,
 )
-TINY = Sizes(name="tiny", rounds=1, spawns=2, output=300_000, at_once=3, timeout=0.3, grace=0.1, linger=0.1)
+TINY = Sizes(
+    name="tiny",
+    rounds=1,
+    spawns=2,
+    output=300_000,
+    at_once=3,
+    ssh_spawns=2,
+    ssh_output=300_000,
+    ssh_at_once=3,
+    timeout=0.3,
+    grace=0.1,
+    linger=0.1,
+)
 """Only shows that a benchmark runs."""

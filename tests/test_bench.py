@@ -19,6 +19,7 @@ from bench.sizes import TINY
 from bench.suite import BENCHMARKS
 
 from .conftest import missing
+from .ssh_server import SSHD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,8 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="the floors are POSIX
 def test_every_benchmark_runs_and_gives_numbers(name: str) -> None:
     if name == "timeout" and shutil.which("setsid") is None:
         missing("setsid", "install util-linux")
+    if name.startswith("ssh") and SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
     result = BENCHMARKS[name].measure(TINY, 1)
     assert result.rows
     assert result.notes
