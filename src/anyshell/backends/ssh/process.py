@@ -174,7 +174,9 @@ class SSHProcess:
             ):
                 self._set_gone()
                 return ()
-            members = await self._tree.members()
+            # Where the channel tells nothing, the descriptors of who is alive do.
+            normal = ended and not self.holds_channel and not self._signalled and not self._lost
+            members = await self._tree.members(daemons=not normal)
             if not members and self._signalled:
                 members = await self._tree.members()  # who forks all the time can be missed once
         except HostAway:
@@ -185,6 +187,10 @@ class SSHProcess:
         if not members and (ended or self._signalled):
             self._set_gone()
         return members
+
+    @property
+    def _lost(self) -> bool:
+        return self._channel.exit.done() and self._channel.exit.result() == ExitStatus()
 
     async def wait_gone(self) -> None:
         """Wait until nothing of the tree is alive."""

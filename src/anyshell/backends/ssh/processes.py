@@ -48,7 +48,8 @@ class Seen:
     locks: str
     name: str
     marks: list[str] = field(default_factory=list)
-    life: str = ""
+    holds: dict[int, str] = field(default_factory=dict)
+    """What stands behind some of its descriptors, as far as it is a pipe or a socket."""
 
     @property
     def info(self) -> ProcessInfo:
@@ -66,7 +67,7 @@ class Processes:
 
     def __init__(self, watch: Watch, life_fd: int) -> None:
         self._watch = watch
-        self._life_fd = life_fd
+        self.life_fd = life_fd
         self._offset = 0.0
         self._certainty = float("inf")
         self._look: asyncio.Task[list[Seen]] | None = None
@@ -116,7 +117,7 @@ class Processes:
         # Whoever asks from now on may have changed what this look will miss.
         self._look, since = None, self._since
         self._since = float("inf")
-        answer = await self.ask(f"look {max(0, int(since))} {self._life_fd}")
+        answer = await self.ask(f"look {max(0, int(since))} {self.life_fd}")
         return parse(answer.lines)
 
     def ask_now(self, question: str) -> asyncio.Future[Answer] | None:
@@ -161,13 +162,14 @@ def parse(lines: Iterable[str]) -> list[Seen]:
             pid, parent, group, session, began, locks, name = rest.split(" ", 6)
             started = _started(began)
             found[pid] = Seen(int(pid), int(parent), int(group), int(session), started, began, locks, name)
-        elif kind in ("mark", "life"):
+        elif kind in ("mark", "holds"):
             pid, _, value = rest.partition(" ")
             if (seen := found.get(pid)) is not None:
                 if kind == "mark":
                     seen.marks.append(value)
                 else:
-                    seen.life = value
+                    descriptor, _, what = value.partition(" ")
+                    seen.holds[int(descriptor)] = what
     return list(found.values())
 
 
@@ -203,8 +205,12 @@ class Tree:
     _known: dict[int, float] = field(default_factory=dict)
     _began: dict[tuple[int, float], Seen] = field(default_factory=dict)
 
-    async def members(self) -> Sequence[ProcessInfo]:
+    async def members(self, *, daemons: bool = True) -> Sequence[ProcessInfo]:
         """Every member that is alive.
+
+        Args:
+            daemons: Otherwise nobody is one when all members are in sessions of their own and have none of the
+                leader's output: after a normal end, they are services that the command has started.
 
         Raises:
             HostAway: Nobody answers.
@@ -212,8 +218,10 @@ class Tree:
         young = {seen.pid: seen for seen in await self.processes.look(self.since)}
         leader = young.get(self.leader or 0)
         if leader is not None and self.ended_at is None:
-            self._life = leader.life
+            self._life = leader.holds.get(self.processes.life_fd, "")
         members = {pid for pid, seen in young.items() if self._is_member(seen)}
+        if not daemons and all(self._is_daemon(young[pid]) for pid in members):
+            return ()
         members |= _descendants(young, members)
         self._known = {pid: young[pid].started for pid in members}
         self._began = {(pid, young[pid].started): young[pid] for pid in members}
@@ -224,11 +232,14 @@ class Tree:
             return True
         if seen.locks != UNLIMITED and seen.locks.isdigit() and int(seen.locks) >> 31 == self.tag >> 31:
             return True
-        if self.mark in seen.marks or (self._life and seen.life == self._life):
+        if self.mark in seen.marks or (self._life and seen.holds.get(self.processes.life_fd) == self._life):
             return True
         if self.leader is None or self.leader not in (seen.pid, seen.group, seen.session):
             return False
         return self.ended_at is None or seen.started <= self.ended_at
+
+    def _is_daemon(self, seen: Seen) -> bool:
+        return self.leader not in (seen.group, seen.session) and not seen.holds
 
     async def signal(self, signal: Signal, members: Iterable[ProcessInfo]) -> None:
         """Signal members that were found, and the whole group of the leader if that is one of them.

@@ -97,7 +97,9 @@ class Watcher:
         self._reading = asyncio.get_running_loop().create_task(self._read())
         self.alive = True
         self.last_heard = 0.0
-        """When the last answer came, by our monotonic clock."""
+        """When the host was heard last, by our monotonic clock."""
+        self.busy = False
+        """Whether it has said that it works on an answer."""
 
     def ask(self, question: str = "") -> asyncio.Future[Answer]:
         """Put a question; answers come in the order of the questions.
@@ -124,8 +126,11 @@ class Watcher:
                 *whole, held = held.split(b"\n")
                 for line in whole:
                     if line.startswith(self._token):
-                        self._answer(tuple(lines), line)
-                        lines, size = [], 0
+                        self.last_heard = time.monotonic()
+                        self.busy = line.endswith(b"+")
+                        if not self.busy:
+                            self._answer(tuple(lines), line)
+                            lines, size = [], 0
                         continue
                     size += len(line)
                     if size > LONGEST_ANSWER:
@@ -141,7 +146,6 @@ class Watcher:
             return
         clock = float(end[len(self._token) :])
         asked, future = self._waiting.popleft()
-        self.last_heard = time.monotonic()
         if not future.done():
             future.set_result(Answer(lines, clock, asked, self.last_heard))
 
@@ -216,11 +220,10 @@ class Watch:
         """The first answer; ``None`` when the time is over, the host is silent, or everybody failed."""
         waiting = set(tasks)
         while waiting:
-            heard = max(began, self._watcher.last_heard if self._watcher is not None else 0.0)
-            give_up = min(heard + SILENCE_SECONDS, began + ANSWER_SECONDS)
-            if seconds is not None:
-                give_up = heard + seconds
-            left = give_up - time.monotonic()
+            watcher, now = self._watcher, time.monotonic()
+            heard = began if watcher is None else now if watcher.busy else max(began, watcher.last_heard)
+            give_up = min(heard + (SILENCE_SECONDS if seconds is None else seconds), began + ANSWER_SECONDS)
+            left = give_up - now
             if left <= 0:
                 return None
             done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
 # A shell on the host that is asked about processes and told to signal them. POSIX sh; run by dash, bash, busybox.
 #
-# It reads one request a line and answers with lines, the last of which is "$token" and the host's clock. Every
-# argument is a number, a name of a signal, or a process as PID:STARTED.
+# It reads one request a line, says at once that it has it ("$token +"), and answers with lines, the last of which is
+# "$token" and the host's clock. Every argument is a number, a name of a signal, or a process as PID:STARTED.
 #
 # Nothing here is a secret, and nothing comes from a command's text. $token and $mark are set before it.
 
@@ -22,7 +22,7 @@ clock() {
 # look SINCE FD: each process that started then or later, in clock ticks since boot:
 #   process PID PARENT GROUP SESSION STARTED LOCKS NAME    LOCKS is the soft limit on file locks
 #   mark PID NAME                                          it has a variable of ours, and has another limit
-#   life PID PIPE                                          what it holds at descriptor FD
+#   holds PID DESCRIPTOR WHAT                              what it has at descriptors 1, 2 and FD
 look() {
     [ "$proc" ] || { look_ps; return; }
     set +f
@@ -72,8 +72,8 @@ look() {
         tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n "s/^\\(${mark}[0-9a-z_]*\\)=.*/mark $pid \\1/p"
     done
     links=
-    for pid in $pids; do links="$links /proc/$pid/fd/$2"; done
-    ls -l $links 2>/dev/null | sed -n 's,^.* /proc/\([0-9]*\)/fd/[0-9]* -> \(pipe:.*\)$,life \1 \2,p'
+    for pid in $pids; do links="$links /proc/$pid/fd/1 /proc/$pid/fd/2 /proc/$pid/fd/$2"; done
+    ls -l $links 2>/dev/null | sed -n 's,^.* /proc/\([0-9]*\)/fd/\([0-9]*\) -> \([a-z]*:.*\)$,holds \1 \2 \3,p'
 }
 
 # marked PID...: those that have a variable of ours, or may have one
@@ -226,6 +226,7 @@ answer() {
 
 watch() {
     while read -r verb arguments; do
+        [ "$verb" = group ] || printf '%s +\n' "$token"
         set -- $arguments
         case $verb in
         # Whether anybody is in a process group.
