@@ -15,6 +15,9 @@ if [ -r /proc/self/stat ] && [ "${ANYSHELL_NO_PROC-}" != 1 ]; then proc=1; else 
 # busybox's grep stops at a NUL byte, and a process's environment is full of them.
 if printf 'a\0b' | grep -q b 2>/dev/null; then grep_sees_all=1; else grep_sees_all=; fi
 
+# dash takes a group for an option without "--", and busybox's ash takes "--" for a process.
+if kill -s 0 -- $$ 2>/dev/null; then end=--; else end=; fi
+
 clock() {
     if [ "$proc" ]; then read -r now _ </proc/uptime; else now=$(date +%s); fi
 }
@@ -118,9 +121,9 @@ signal() {
     for each; do
         pid=${each%%:*}
         started "${pid#-}" && [ "$began" = "${each#*:}" ] || continue
-        kill -s "$name" -- "$pid" 2>/dev/null
+        kill -s "$name" $end "$pid" 2>/dev/null
         # What is stopped acts on no other signal.
-        [ "$name" = KILL ] || kill -s CONT -- "$pid" 2>/dev/null
+        [ "$name" = KILL ] || kill -s CONT $end "$pid" 2>/dev/null
     done
 }
 
@@ -230,7 +233,7 @@ watch() {
         set -- $arguments
         case $verb in
         # Whether anybody is in a process group.
-        group) if kill -s 0 -- "-$1" 2>/dev/null; then echo some; else echo none; fi ;;
+        group) if kill -s 0 $end "-$1" 2>/dev/null; then echo some; else echo none; fi ;;
         look) look "$1" "$2" ;;
         signal) signal "$@" ;;
         chase) chase "$1" ;;

@@ -1,0 +1,222 @@
+"""The shell text that looks at a host's processes, run by itself in the shells and with the tools that hosts have."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from anyshell.backends.ssh.facts import Facts
+from anyshell.backends.ssh.processes import Seen, parse
+from anyshell.backends.ssh.watcher import boot
+from anyshell.shells import SHELLS, Login, candidates
+
+from .conftest import missing
+from .processes import unique_seconds, wait_asleep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+if sys.platform == "win32":
+    pytest.skip("these are shells of POSIX", allow_module_level=True)
+
+MARK = "ANYSHELL_REMOTE_0123456789abcdef_"
+TOKEN = "anyshelltoken"
+TAG = 12345 << 31
+
+HOSTS = ["dash", "bash", "busybox", "without /proc"]
+
+
+class Host:
+    """A shell that runs the text."""
+
+    def __init__(self, argv: list[str], env: Mapping[str, str], first: str = "") -> None:
+        self._shell = subprocess.Popen(
+            [*argv, "-c", boot(MARK, TOKEN, first)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=env,
+            text=True,
+        )
+        assert self._shell.stdout is not None
+        assert self._shell.stdout.readline().startswith(f"{TOKEN} started ")
+        self.first = self._answer()
+
+    def ask(self, question: str) -> list[str]:
+        assert self._shell.stdin is not None
+        self._shell.stdin.write(f"{question}\n")
+        self._shell.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> list[str]:
+        assert self._shell.stdout is not None
+        lines = []
+        for line in self._shell.stdout:
+            if line.startswith(f"{TOKEN} ") and line != f"{TOKEN} +\n":
+                assert float(line.split()[1]) > 0
+                return lines
+            if line != f"{TOKEN} +\n":
+                lines.append(line.rstrip("\n"))
+        raise AssertionError("the shell has ended")
+
+    def close(self) -> None:
+        """End of the questions is the end of the shell."""
+        self._shell.communicate(timeout=20)
+        assert self._shell.returncode == 0
+
+
+def surroundings(kind: str, tmp_path: Path) -> tuple[list[str], dict[str, str]]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    if kind == "without /proc":
+        return ["/bin/sh"], {**env, "ANYSHELL_NO_PROC": "1"}
+    program = shutil.which(kind)
+    if program is None:
+        missing(kind, f"install {kind}")
+    if kind != "busybox":
+        return [program], env
+    tools = tmp_path / "tools"  # nothing but what busybox brings
+    tools.mkdir()
+    subprocess.run([program, "--install", "-s", str(tools)], check=True)
+    return [program, "ash"], {**env, "PATH": str(tools)}
+
+
+@pytest.fixture(params=HOSTS)
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
+    made = Host(*surroundings(request.param, tmp_path))
+    yield made
+    made.close()
+
+
+def look(host: Host, since: int = 0) -> dict[int, Seen]:
+    return {seen.pid: seen for seen in parse(host.ask(f"look {since} 9"))}
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A program in a session of its own, marked, which holds a pipe."""
+    seconds = unique_seconds()
+    process = subprocess.Popen(
+        ["sleep", seconds],
+        start_new_session=True,
+        env={f"{MARK}2a": "1"},
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_asleep(seconds)
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_process_is_seen_with_what_it_is_known_by(
+    request: pytest.FixtureRequest, host: Host, sleeper: subprocess.Popen[bytes]
+) -> None:
+    seen = look(host)[sleeper.pid]
+    assert (seen.parent, seen.group, seen.name) == (os.getpid(), sleeper.pid, "sleep")
+    assert seen.started > 0
+    if "without /proc" not in request.node.name:
+        assert (seen.session, seen.locks, seen.marks) == (sleeper.pid, "unlimited", [f"{MARK}2a"])
+        assert list(seen.holds) == [1]
+
+
+def test_what_was_there_before_is_passed_over(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+    started = look(host)[sleeper.pid].started
+    if started < 10**9:  # ticks; ps(1) tells seconds, of which the client makes a number
+        assert sleeper.pid in look(host, int(started))
+        assert sleeper.pid not in look(host, int(started) + 1)
+
+
+def test_a_zombie_is_not_seen(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+    os.kill(sleeper.pid, 9)
+    while psutil.Process(sleeper.pid).status() != psutil.STATUS_ZOMBIE:
+        pass
+    assert sleeper.pid not in look(host)
+
+
+def test_a_name_of_signs_is_one_name(host: Host, tmp_path: Path) -> None:
+    program = tmp_path / "a ) R 1 1\n"
+    program.symlink_to(shutil.which("sleep") or "")
+    process = subprocess.Popen([str(program), "300"])
+    try:
+        seen = look(host)[process.pid]
+        assert (seen.parent, seen.group) == (os.getpid(), os.getpgid(process.pid))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_only_the_same_process_is_signalled(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+    began = look(host)[sleeper.pid].began
+    other = "1" if began.isdigit() else "Jan-1-00:00:00-1999"
+    host.ask(f"signal KILL {sleeper.pid}:{other} -{sleeper.pid}:{other}")
+    assert sleeper.poll() is None
+    host.ask(f"signal TERM -{sleeper.pid}:{began}")
+    assert sleeper.wait(timeout=20) == -15
+
+
+def test_a_stopped_process_is_woken_to_act_on_a_signal(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+    psutil.Process(sleeper.pid).suspend()
+    host.ask(f"signal TERM {sleeper.pid}:{look(host)[sleeper.pid].began}")
+    assert sleeper.wait(timeout=20) == -15
+
+
+def test_a_group_is_there_or_not(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+    assert host.ask(f"group {sleeper.pid}") == ["some"]
+    sleeper.kill()
+    sleeper.wait()
+    assert host.ask(f"group {sleeper.pid}") == ["none"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are tags on Linux alone")
+def test_the_chase_gets_what_carries_the_tag_and_nobody_else(
+    request: pytest.FixtureRequest, host: Host, sleeper: subprocess.Popen[bytes]
+) -> None:
+    if "without /proc" in request.node.name:
+        pytest.skip("there are no tags without /proc")
+    import resource
+
+    ends = []
+    while not ends or (
+        -9 not in ends and len(ends) < 50
+    ):  # it looks at the newest, and others start some too
+        tagged = subprocess.Popen(["sleep", "300"])
+        resource.prlimit(tagged.pid, 10, (TAG, resource.RLIM_INFINITY))
+        host.ask(f"chase {TAG}")
+        ends.append(tagged.poll())
+        if len(ends) == 1:
+            resource.prlimit(sleeper.pid, 10, (TAG + (1 << 31), resource.RLIM_INFINITY))
+            assert look(host)[sleeper.pid].locks == str(TAG + (1 << 31))
+        tagged.terminate()
+        tagged.wait()
+    assert -9 in ends
+    assert sleeper.poll() is None
+
+
+def test_nonsense_is_answered_with_nothing(host: Host) -> None:
+    assert host.ask("nonsense 1 2") == []
+    assert host.ask("") == []
+
+
+@pytest.mark.parametrize("kind", HOSTS)
+def test_a_host_says_what_it_is(kind: str, tmp_path: Path) -> None:
+    words = ["/usr", "ls", "no-such-program", "--"]
+    for shell in (*candidates("/no/such/place/bash"), *candidates("/bin/sh")):
+        words += [shell.kind, shell.path, *shell.arguments, ","]
+    host = Host(*surroundings(kind, tmp_path), "facts " + Login().join(words))
+    host.close()
+    info = Facts.read(host.first).host(notices=())
+    assert (info.os, info.directory, info.home) == ("linux", "/usr", str(tmp_path))
+    assert (info.arch, info.hostname) == (os.uname().machine, os.uname().nodename)
+    assert list(info.programs) == ["ls"]
+    assert info.shell is not None
+    assert (info.shell.kind, info.shell.path) == ("sh", "/bin/sh")
+    assert info.shells_tried == ("/no/such/place/bash: not found",)
+    assert set(SHELLS) >= {info.shell.kind}
