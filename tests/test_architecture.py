@@ -128,7 +128,9 @@ def test_only_the_backends_name_a_backend(path: Path) -> None:
 
 def test_what_only_ssh_needs_is_loaded_for_ssh_alone() -> None:
     """asyncssh takes a quarter of a second to import."""
-    program = "import anyshell.tool, anyshell.cli.program, anyshell._sync, sys; print('asyncssh' in sys.modules)"
+    program = (
+        "import anyshell.tool, anyshell.cli.program, anyshell._sync, sys; print('asyncssh' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout == "False\n"
 

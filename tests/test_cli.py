@@ -164,6 +164,8 @@ def test_completing_without_its_script_is_wrong_usage(shell: str) -> None:
         ("run -- cat fil\t", ["run", "--", "cat", "file_of_ours"]),
         ("artifacts show 2\t", ["artifacts", "show", "ID"]),
         ("dete\t--js\t", ["detect", "--json"]),
+        ("cp we\tsrc fil\t", ["cp", "web:src", "file_of_ours"]),
+        ("run --host we\t-- true", ["run", "--host", "web", "--", "true"]),
     ],
     ids=lambda value: value.replace("\t", "<Tab>") if isinstance(value, str) else "",
 )
@@ -176,6 +178,8 @@ def test_a_real_shell_completes(
     (tmp_path / "bin").mkdir()
     (tmp_path / "work" / "directory").mkdir(parents=True)
     (tmp_path / "work" / "file_of_ours").touch()
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host web\nHost *\n")
     program = tmp_path / "bin" / "anyshell"
     program.write_text(
         f"""#!/bin/sh

@@ -178,6 +178,62 @@ async def test_what_startup_files_print_reaches_no_output(plain: Server) -> None
     assert (apart.output.text, apart.stderr.text) == ("out\n", "err\n")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "set -euo pipefail",
+        "set -C",
+        "set -fkx",
+        "set -v",
+        "IFS=/abcdefghijklmnopqrstuvwxyz0123456789",
+        "trap 'echo DBG; echo DBG >&2' DEBUG; set -T",
+        "trap '' TERM INT HUP PIPE; trap 'echo TRAPPED' EXIT",
+        "ulimit -n 16",
+        "ulimit -x 0",
+        "umask 277",
+        "export TMPDIR=/nonexistent",
+        "exec 3>&1 4>&2 5</dev/null 6>/dev/null 7>/dev/null 8>/dev/null 9>/dev/null 197>/dev/null",
+        "export POSIXLY_CORRECT=1 ENV=/etc/passwd",
+        "export SHELL=/bin/false",
+        "shopt -s expand_aliases; alias printf='echo A' cd='echo A' ulimit='echo A'",
+        "mkdir -p ~/gone; cd ~/gone; rmdir ~/gone",
+        "head -c 3000000 /dev/zero | tr '\\0' n",
+    ],
+)
+async def test_what_startup_files_set_up_changes_nothing(plain: Server, text: str) -> None:
+    with startup_file(plain, ".bashrc", f"{text}\n"):
+        async with Environment.detect(plain.options()) as env:
+            outcome = await env.run(
+                'printf "%s;" "$GIVEN"; pwd; cat; exit 3', env={"GIVEN": "v'\n"}, cwd="/usr", stdin="in"
+            )
+            apart = await env.run("echo out; echo err >&2; exit 4", split_stderr=True)
+            long = await env.run(f"# {'x' * 200_000}\ncat; kill -9 $$", stdin=b"in")
+            left = await env.run("sleep 78 & echo started")
+            stopped = await env.run("setsid sleep 77 & sleep 77", timeout=0.5, grace=0.2)
+    assert (outcome.output.text, outcome.exit_code) == ("v'\n;/usr\nin", 3)
+    assert apart.stderr is not None
+    assert (apart.output.text, apart.exit_code) == ("out\n", 4)
+    assert apart.stderr.text == "err\n"
+    assert (long.output.text, long.signal) == ("in", "SIGKILL")
+    assert (left.output.text, [each.alive for each in left.left_behind]) == ("started\n", [False])
+    assert (stopped.status, stopped.left_behind) == ("timed_out", ())
+
+
+async def test_a_callers_variable_does_not_replace_a_long_text(env: Environment) -> None:
+    outcome = await env.run(f"# {'x' * 200_000}\necho right", env={"ANYSHELL_SCRIPT": "/etc/hostname"})
+    assert outcome.output.text == "right\n"
+
+
+async def test_a_login_shell_that_never_comes_to_its_command_is_ended(plain: Server) -> None:
+    seconds = unique_seconds()
+    async with Environment.detect(plain.options()) as env:
+        with startup_file(plain, ".bashrc", f"sleep {seconds}; :\n"):
+            for kind in ({}, {"GIVEN": "x" * 5000}):
+                outcome = await env.run("true", timeout=0.5, env=kind)
+                assert (outcome.status, outcome.started) == ("timed_out", False)
+    assert living(seconds) == []
+
+
 async def test_a_login_shell_that_ends_by_itself_is_said(plain: Server) -> None:
     async with Environment.detect(plain.options()) as env:
         with (
@@ -269,6 +325,16 @@ async def test_no_value_is_ever_in_the_process_list(plain: Server) -> None:
 async def test_a_value_too_large_for_the_host_is_refused_at_once(env: Environment) -> None:
     with pytest.raises(SpawnError, match="too large"):
         await env.run("true", env={"GIVEN": "x" * 200_000})
+    with pytest.raises(SpawnError, match="too large"):
+        await env.run("true", env={f"GIVEN{n}": "x" * 100_000 for n in range(60)})
+
+
+async def test_the_shell_of_this_machine_is_not_asked_of_another(
+    plain: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_SHELL", "/only/here/zsh")
+    async with Environment.detect(plain.options()) as env:
+        assert env.shell.path == "/bin/bash"
 
 
 async def test_the_non_interactive_set_is_sent_and_the_hosts_own_kept(env: Environment) -> None:
@@ -361,6 +427,7 @@ async def test_a_server_that_allows_less_is_served_as_well(limits: str) -> None:
         async with Environment.detect(server.options()) as env:
             outcomes = await asyncio.gather(*(env.run(f"sleep 0.2; echo {n}") for n in range(30)))
             assert [outcome.output.text for outcome in outcomes] == [f"{n}\n" for n in range(30)]
+            assert await env.files.exists("/etc/hostname")
             seconds = unique_seconds()
             stopped = await asyncio.gather(
                 *(
@@ -405,7 +472,62 @@ async def test_what_is_let_go_keeps_its_session_and_gives_it_back(plain: Server)
         assert (await env.run("echo room", timeout=20)).output.text == "room\n"
 
 
-# --- Closing
+# --- Cancelling and closing
+
+
+async def test_a_storm_of_cancels_leaves_nothing(plain: Server) -> None:
+    """At every moment of a start: queued, connecting, asked for, begun; once, twice, three times."""
+    seconds = unique_seconds()
+    for _ in range(2):
+        async with Environment.detect(plain.options()) as env:
+            tasks = [
+                asyncio.ensure_future(env.run(f"setsid sleep {seconds} & sleep {seconds}", grace=0.1))
+                for _ in range(60)
+            ]
+            for number in range(60):
+                await asyncio.sleep(0.01)
+                tasks[(number * 37) % 60].cancel()
+                tasks[(number * 23) % 60].cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            assert living(seconds) == []
+            for number in range(30):
+                task = asyncio.ensure_future(env.run(f"setsid sleep {seconds} & sleep {seconds}", grace=0.1))
+                await asyncio.sleep(number * 0.0005)
+                for _ in range(number % 3 + 1):
+                    task.cancel()
+                    await asyncio.sleep(0)
+                await asyncio.wait([task])
+                assert living(seconds) == []
+    assert living(seconds) == []
+
+
+def test_a_loop_that_ends_stops_what_its_tasks_run_on_a_host(plain: Server) -> None:
+    seconds = unique_seconds()
+
+    async def one() -> None:
+        async with Environment.detect(plain.options()) as env:
+            await env.run(f"trap '' TERM; setsid sleep {seconds} & sleep {seconds}", grace=0.2)
+
+    async def main(count: int) -> None:
+        background = [asyncio.ensure_future(one()) for _ in range(3)]
+        await asyncio.to_thread(wait_living, seconds, count) if count else await asyncio.sleep(0.1)
+        assert not any(task.done() for task in background)
+
+    for count in (6, 0):
+        asyncio.run(main(count))
+        assert living(seconds) == []
+
+
+async def test_input_that_is_cancelled_at_its_source_does_not_hang(env: Environment) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"so far"
+        raise asyncio.CancelledError
+
+    with anyio.fail_after(20):
+        outcome = await env.run("cat", stdin=pieces())
+    assert (outcome.status, outcome.output.text) == ("cancelled", "so far")
 
 
 async def test_closing_leaves_nothing(plain: Server) -> None:

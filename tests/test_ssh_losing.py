@@ -14,7 +14,7 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import ConnectionFailed, Environment
+from anyshell import ConnectionFailed, Environment, SpawnError
 
 from .conftest import missing
 from .processes import living, unique_seconds, wait_living
@@ -184,6 +184,46 @@ async def test_a_server_that_restarts_is_found_again(user: str, server: Server) 
         server.restart()
         assert (await env.run("echo again")).output.text == "again\n"
         await wait_gone(seconds)
+
+
+async def test_a_start_that_is_never_heard_of_does_not_run_on(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link is silent while the login shell comes to its command: whether it began is found out, and it is ended."""
+    monkeypatch.setattr("anyshell.backends.ssh.backend.START_SECONDS", 1.5)
+    seconds = unique_seconds()
+    file = home(server.user) / ".bashrc"
+    before = file.read_bytes() if file.exists() else b""
+    async with Environment.detect(server.options()) as env:
+        file.write_text("sleep 0.5\n")
+        try:
+            task = asyncio.create_task(env.run(f"sleep {seconds}"))
+            await asyncio.sleep(0.3)
+            freeze(server)
+            with pytest.raises(SpawnError, match="did not begin"):
+                await task
+            await asyncio.to_thread(wait_living, seconds)
+        finally:
+            thaw(server)
+            file.write_bytes(before)
+        await wait_gone(seconds)
+
+
+async def test_what_is_to_be_kept_is_kept_when_the_host_hangs(env: Environment, server: Server) -> None:
+    seconds = unique_seconds()
+    task = asyncio.create_task(env.run(f"sleep {seconds} & sleep 0.5", left_behind="keep"))
+    await asyncio.to_thread(wait_living, seconds)
+    each_session(server, psutil.Process.kill)
+    psutil.Process(server.pid).suspend()
+    outcome = await task
+    psutil.Process(server.pid).resume()
+    assert outcome.status == "lost"
+    assert (await env.run("echo again", timeout=60)).output.text == "again\n"
+    await asyncio.sleep(2)
+    kept = living(seconds)
+    for line in kept:
+        psutil.Process(int(line.split()[0])).kill()
+    assert kept != []
 
 
 async def test_a_silent_link_is_found_without_a_timeout(server: Server) -> None:

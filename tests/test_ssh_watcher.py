@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import psutil
@@ -56,7 +58,7 @@ class Host:
 
     def _answer(self) -> list[str]:
         assert self._shell.stdout is not None
-        lines = []
+        lines: list[str] = []
         for line in self._shell.stdout:
             if line.startswith(f"{TOKEN} ") and line != f"{TOKEN} +\n":
                 assert float(line.split()[1]) > 0
@@ -113,6 +115,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     yield process
     process.kill()
     process.wait()
+    assert process.stdout is not None
     process.stdout.close()
 
 
@@ -183,7 +186,7 @@ def test_the_chase_gets_what_carries_the_tag_and_nobody_else(
         pytest.skip("there are no tags without /proc")
     import resource
 
-    ends = []
+    ends: list[int | None] = []
     while not ends or (
         -9 not in ends and len(ends) < 50
     ):  # it looks at the newest, and others start some too
@@ -198,6 +201,42 @@ def test_the_chase_gets_what_carries_the_tag_and_nobody_else(
         tagged.wait()
     assert -9 in ends
     assert sleeper.poll() is None
+
+
+def test_starts_told_by_ps_mean_the_same_in_every_time_zone(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv, env = surroundings("without /proc", tmp_path)
+    host = Host(argv, {**env, "TZ": "America/Lima"})
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        seen = look(host)[sleeper.pid]
+        assert abs(seen.started - psutil.Process(sleeper.pid).create_time()) < 5
+        host.ask(f"signal TERM {sleeper.pid}:{seen.began}")
+        assert sleeper.wait(timeout=20) == -15
+    finally:
+        host.close()
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_login_shell_is_dropped_by_what_stands_in_its_command_line(
+    host: Host, request: pytest.FixtureRequest
+) -> None:
+    token = f"anyshell{os.urandom(16).hex()}"
+    shells = [
+        subprocess.Popen(["sh", "-c", f"sleep 300; : {word}"], start_new_session=True)
+        for word in (token, token.replace("a", "b"))
+    ]
+    host.ask(f"drop {token}")
+    if "without /proc" not in request.node.name:
+        assert shells[0].wait(timeout=20) == -9
+    assert shells[1].poll() is None
+    for shell in shells:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, 9)
+        shell.wait()
 
 
 def test_nonsense_is_answered_with_nothing(host: Host) -> None:

@@ -220,6 +220,7 @@ class _Reading:
         on_failure: Callable[[], object],
     ) -> None:
         self._on_failure = on_failure
+        self._over = False
         self._pumps = [Pump(process.stdout, output, "stdout", listener)]
         if process.stderr is not None and stderr is not None:
             self._pumps.append(Pump(process.stderr, stderr, "stderr", listener))
@@ -245,7 +246,9 @@ class _Reading:
 
     def _check(self, task: asyncio.Task[None]) -> None:
         """Do not let a command wait for what will never come: whoever gives its input or takes its output failed."""
-        if not task.cancelled() and task.exception() is not None:
+        if self._over:
+            return
+        if task.cancelled() or task.exception() is not None:
             self._on_failure()
 
     def hurry(self) -> None:
@@ -266,6 +269,7 @@ class _Reading:
 
     def cancel(self) -> None:
         """End every task that still runs."""
+        self._over = True
         for task in self._tasks:
             task.cancel()
         if self._feeding is not None:

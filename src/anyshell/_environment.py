@@ -97,8 +97,8 @@ class Environment:
             host_or_backend: ``None`` or ``"local"`` for this machine; ``"ssh://[user@]host[:port][/directory]"``, a
                 name or alias of ``~/.ssh/config``, or `SSHOptions`, for a host that is reached by SSH; or a
                 backend of your own, which stays yours to close.
-            shell: A kind (``bash``, ``zsh``, ``sh``) or a path on the host. Otherwise ``ANYSHELL_SHELL``, then
-                the first of bash and sh that answers.
+            shell: A kind (``bash``, ``zsh``, ``sh``) or a path on the host. Otherwise ``ANYSHELL_SHELL``, on this
+                machine alone, then the first of bash and sh that answers.
             cwd: Where commands run; relative to the host's own directory. Default: the process's at this
                 moment, locally.
             interactive: Leave the host's pager, editor, prompt, colour and progress variables as they are.
@@ -312,8 +312,8 @@ class Environment:
     async def aclose(self) -> None:
         """Start nothing more, stop what runs, and close the connections to the host.
 
-        Leaving ``async with`` does it. What still runs comes back as ``cancelled``, without a grace. Not for an
-        environment over a backend of your own: that stays open. Closing twice does nothing.
+        Leaving ``async with`` does it. What still runs comes back as ``cancelled``, without a grace. A backend
+        of your own stays open. Closing twice does nothing.
         """
         await _outlasted(self._aclose())
 
@@ -432,7 +432,9 @@ class Detection:
             raise
 
     async def _ask(self, backend: Backend) -> Environment:
-        wished = os.environ.get("ANYSHELL_SHELL") or None
+        # It speaks of this machine: a path of it is none of another host.
+        elsewhere = self._owned and self._host_or_backend not in (None, "local")
+        wished = None if elsewhere else os.environ.get("ANYSHELL_SHELL") or None
         request = self._shell or wished
         source = "shell" if self._shell else "ANYSHELL_SHELL"
         query = HostQuery(programs=_descriptions.programs(), shells=shells.candidates(request, source=source))

@@ -32,7 +32,8 @@ class _Completion(_Base):
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
         """Find what the last word can become."""
         if args[:1] == ["run"] and "--" in args:
-            return [CompletionItem(incomplete, type="file")]
+            elsewhere = any(word.partition("=")[0] == "--host" for word in args[: args.index("--")])
+            return [] if elsewhere else [CompletionItem(incomplete, type="file")]
         items = super().get_completions(args, incomplete)
         option, equals, _ = incomplete.partition("=")
         if equals and option.startswith("--"):
@@ -43,7 +44,13 @@ class _Completion(_Base):
 
 
 class BashComplete(_Completion, shell_completion.BashComplete):
-    """Bash, which ends a word at an equals sign, if that is in its COMP_WORDBREAKS."""
+    """Bash, which ends a word at an equals sign and at a colon, if these are in its COMP_WORDBREAKS."""
+
+    source_template = shell_completion.BashComplete.source_template.replace(
+        "COMPREPLY+=($value)",
+        # A path follows the colon of a host.
+        "COMPREPLY+=($value); [[ $value == *: ]] && compopt -o nospace",
+    )
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Put together what bash has taken apart."""
@@ -51,7 +58,9 @@ class BashComplete(_Completion, shell_completion.BashComplete):
         whole: list[str] = []
         for word in [*args, incomplete]:
             before = whole[-1] if whole else ""
-            if before.startswith("--") and before != "--" and (word == "=" or before.endswith("=")):
+            option = before.startswith("--") and before != "--" and (word == "=" or before.endswith("="))
+            path = args[:1] == ["cp"] and before != "cp" and (word == ":" or before.endswith(":"))
+            if option or path:
                 whole[-1] += word
             else:
                 whole.append(word)
@@ -62,7 +71,7 @@ class BashComplete(_Completion, shell_completion.BashComplete):
         """Find what the last word can become: bash completes only what stands after the equals sign."""
         items = super().get_completions(args, incomplete)
         for item in items:
-            if self._taken_apart and item.type == "plain":
+            if self._taken_apart and item.type == "plain" and "=" in item.value:
                 item.value = item.value.partition("=")[2]
         return items
 
@@ -72,6 +81,11 @@ class ZshComplete(_Completion, shell_completion.ZshComplete):
 
     source_template = shell_completion.ZshComplete.source_template.replace(
         "_path_files", "compset -P 1 '--*='; _path_files"
+    ).replace(
+        "compadd -U -V unsorted -a completions",
+        # A path follows the colon of a host.
+        "if [[ $completions[-1] == *: ]]; then compadd -U -S '' -V unsorted -a completions; "
+        "else compadd -U -V unsorted -a completions; fi",
     )
 
 

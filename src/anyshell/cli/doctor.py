@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from .._exceptions import AnyshellError
-from .options import json_option
+from .options import host_option, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from .. import ProcessInfo
+    from .. import ProcessInfo, SSHOptions
     from ..abc import Backend
     from .signals import Interruption
 
-Verdict = Literal["ok", "missing", "problem"]
+Verdict = Literal["ok", "missing", "problem", "skipped"]
 
 _INSTALLERS = {
     "apt-get": "apt-get install",
@@ -43,9 +43,10 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        topic: What it belongs to: ``shell``, ``program``, ``state``, ``path``, ``system``.
+        topic: What it belongs to: ``shell``, ``program``, ``state``, ``path``, ``system``; of another host,
+            ``host`` for the steps to it, and ``way`` for what a person should know of them.
         name: What it is.
-        verdict: ``missing`` is a pity; a ``problem`` should be mended.
+        verdict: ``missing`` is a pity; a ``problem`` should be mended; what is ``skipped`` was not reached.
         detail: What was found.
         advice: What to do; empty when nothing is to be done.
     """
@@ -74,10 +75,14 @@ class Report:
 
 
 @click.command(short_help="Find what is missing, and what was left running.")
+@host_option
 @json_option
 @click.pass_context
-def doctor(ctx: click.Context, /, *, as_json: bool) -> None:
-    """Look at this host: what anyshell found, what is missing and how to get it.
+def doctor(ctx: click.Context, /, *, host: str | None, as_json: bool) -> None:
+    """Look at a host: what anyshell found, what is missing and how to get it.
+
+    With --host, each step to it is tried by itself: its name, its port, its key, the login, the shell, SFTP, and
+    how many sessions it allows. The first that fails is named, and what to do; those after it are not reached.
 
     Also names what still runs of commands whose anyshell has ended: it was killed (SIGKILL) before it could stop
     them, or was asked to keep them. Only on Linux can that be known.
@@ -86,20 +91,26 @@ def doctor(ctx: click.Context, /, *, as_json: bool) -> None:
     Examples:
       anyshell doctor
       anyshell doctor --json | jq '.orphans[].pid'
+      anyshell doctor --host deploy@web-1
     \b
     Exit code:
       0      commands can be run
-      1      there is no usable shell
+      1      there is no usable shell, or the host cannot be reached
       125    anyshell itself failed
       128+n  signal n ended it; nothing was printed
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from . import signals
     from .printing import print_json
+    from .reach import parse
 
     report = Report()
+    options = parse(host)
 
     async def look(_: Interruption) -> int:
-        await _examine(report)
+        if options is None:
+            await _examine(report)
+        else:
+            await _examine_elsewhere(options, report)
         return 0 if report.usable else 1
 
     code = signals.run(look)
@@ -107,7 +118,7 @@ def doctor(ctx: click.Context, /, *, as_json: bool) -> None:
         if as_json:
             print_json(report)
         else:
-            _print(report)
+            _print(report, host=host if options is not None else None)
     ctx.exit(code)
 
 
@@ -120,15 +131,35 @@ async def _examine(report: Report) -> None:
     try:
         wanted = programs()
         info = await backend.info(HostQuery(programs=(*wanted, *_INSTALLERS)))
-        install = next((command for name, command in _INSTALLERS.items() if name in info.programs), "install")
+        install = find_installer(info.programs)
         await _examine_shells(backend, install, report)
-        report.findings += _look_at_programs(wanted, info.programs, install)
+        report.findings += look_at_programs(wanted, info.programs, install)
         report.findings += _look_at_state()
         report.findings += _look_at_path()
         report.findings += _look_at_system()
         report.orphans = await backend.orphans()
     finally:
         await backend.aclose()
+
+
+async def _examine_elsewhere(options: str | SSHOptions, report: Report) -> None:
+    from ..backends import connect
+    from .host_doctor import examine_host
+
+    if isinstance(options, str):
+        connect(options)  # says which addresses there are
+        return
+    await examine_host(options, report)
+
+
+def installers() -> Sequence[str]:
+    """The package managers that are known."""
+    return tuple(_INSTALLERS)
+
+
+def find_installer(programs: Mapping[str, str]) -> str:
+    """How a host that has these programs is told to install another."""
+    return next((command for name, command in _INSTALLERS.items() if name in programs), "install")
 
 
 async def _examine_shells(backend: Backend, install: str, report: Report) -> None:
@@ -155,7 +186,8 @@ async def _examine_shells(backend: Backend, install: str, report: Report) -> Non
         )
 
 
-def _look_at_programs(wanted: Sequence[str], found: Mapping[str, str], install: str) -> Iterator[Finding]:
+def look_at_programs(wanted: Sequence[str], found: Mapping[str, str], install: str) -> Iterator[Finding]:
+    """See which of the programs that a model is told of are there."""
     settled = {_package(name) for name in found}
     for name in wanted:
         package = _package(name)
@@ -242,13 +274,15 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _print(report: Report) -> None:
+def _print(report: Report, host: str | None) -> None:
     from .printing import printable
 
     width = max(len(finding.name) for finding in report.findings)
     for finding in report.findings:
         line = f"{finding.verdict:<8} {finding.name:<{width}}  {printable(finding.detail)}"
         click.echo(line + (f"; {finding.advice}" if finding.advice else ""))
+    if host is not None:
+        return  # what a killed anyshell left there, and whose anyshell it was, cannot be known from here
     if not report.orphans:
         nothing = "nothing still runs of a command whose anyshell has ended"
         if sys.platform != "linux":

@@ -6,34 +6,37 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import cwd_option, json_option, shell_option
+from .options import cwd_option, host_option, json_option, shell_option
 
 if TYPE_CHECKING:
     from .. import Environment
     from .signals import Interruption
 
 
-@click.command(short_help="Show the facts of this host.")
+@click.command(short_help="Show the facts of a host.")
+@host_option
 @shell_option
 @cwd_option
 @json_option
-def detect(*, shell: str | None, cwd: str | None, as_json: bool) -> None:
-    """Show the facts of this host, and the shell that commands would run in.
+def detect(*, host: str | None, shell: str | None, cwd: str | None, as_json: bool) -> None:
+    """Show the facts of a host, and the shell that commands would run in.
 
     \b
     Examples:
       anyshell detect
       anyshell detect --shell zsh
+      anyshell detect --host deploy@web-1
       anyshell detect --json | jq -r .shell.path
     \b
     Exit code:
       0      it was shown
-      125    anyshell itself failed: there is no such shell, or no such directory
+      125    anyshell itself failed: there is no such shell, no such directory, or the host cannot
+             be reached
       128+n  signal n ended it
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from .printing import print_json, print_table
 
-    env = detected(shell, cwd)
+    env = detected(host, shell, cwd)
     info = env.info
     if as_json:
         facts = {name: getattr(info, name) for name in info.__slots__ if name != "shells_tried"}
@@ -54,11 +57,12 @@ def detect(*, shell: str | None, cwd: str | None, as_json: bool) -> None:
     )
 
 
-@click.command(short_help="Print what a model is told of this host.")
+@click.command(short_help="Print what a model is told of a host.")
+@host_option
 @shell_option
 @cwd_option
-def describe(*, shell: str | None, cwd: str | None) -> None:
-    """Print what a model is told of this host's shell.
+def describe(*, host: str | None, shell: str | None, cwd: str | None) -> None:
+    """Print what a model is told of a host's shell.
 
     \b
     Examples:
@@ -67,19 +71,21 @@ def describe(*, shell: str | None, cwd: str | None) -> None:
     \b
     Exit code: as for 'anyshell detect'.
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
-    click.echo(detected(shell, cwd).description)
+    click.echo(detected(host, shell, cwd).description)
 
 
-def detected(shell: str | None, cwd: str | None) -> Environment:
-    """Detect this machine, for the facts alone: the environment is closed."""
+def detected(host: str | None, shell: str | None, cwd: str | None) -> Environment:
+    """Detect a host, for the facts alone: the environment is closed."""
     from . import signals
+    from .reach import Way, mention_notices
 
     found: list[Environment] = []
 
     async def look(_: Interruption) -> int:
         from .. import Environment
 
-        async with Environment.detect(shell=shell, cwd=cwd) as env:
+        async with Environment.detect(Way(host).options, shell=shell, cwd=cwd) as env:
+            mention_notices(env.info)
             found.append(env)
         return 0
 

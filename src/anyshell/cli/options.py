@@ -59,22 +59,50 @@ class Variable(click.ParamType):  # type: ignore[type-arg]  # not generic in the
         return name, text
 
 
+class Host(click.ParamType):  # type: ignore[type-arg]  # as above
+    """The address of a host. No message repeats one that holds a password."""
+
+    name = "host"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what is malformed, before anything is contacted."""
+        from .reach import parse
+
+        try:
+            parse(value)
+        except InvalidCommand as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+def _complete_host(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from .aliases import find_aliases
+
+    user, at, begun = incomplete.rpartition("@")
+    return [CompletionItem(user + at + alias) for alias in find_aliases() if alias.startswith(begun)]
+
+
+def _is_elsewhere(ctx: click.Context) -> bool:
+    """Whether a path would be one of another host, which is not asked for completions."""
+    return ctx.params.get("host") not in (None, "local")
+
+
 def _complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from ..shells import SHELLS
 
     if "/" in incomplete:
-        return [CompletionItem(incomplete, type="file")]
+        return [] if _is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
     programs = [program for shell in SHELLS.values() for program in shell.programs]
     return [CompletionItem(program) for program in programs if program.startswith(incomplete)]
 
 
 def _complete_directory(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type="dir")]
+    return [] if _is_elsewhere(ctx) else [CompletionItem(incomplete, type="dir")]
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Have the shell complete a path."""
-    return [CompletionItem(incomplete, type="file")]
+    return [] if _is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
 
 
 def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
@@ -84,6 +112,19 @@ def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None],
         return value
 
     return check
+
+
+def host_option(command: F) -> F:
+    """Add ``--host``."""
+    return click.option(
+        "--host",
+        type=Host(),
+        metavar="HOST",
+        callback=_filled("a host"),
+        shell_complete=_complete_host,
+        help="The host: user@host, an alias of ~/.ssh/config, or ssh://user@host:port/directory. Default: local, "
+        "this machine.",
+    )(command)
 
 
 def shell_option(command: F) -> F:
@@ -105,7 +146,7 @@ def cwd_option(command: F) -> F:
         metavar="DIR",
         callback=_filled("a directory"),
         shell_complete=_complete_directory,
-        help="Where commands run. Default: the current directory.",
+        help="Where commands run. Default: the current directory; with --host, that of a login there.",
     )(command)
 
 

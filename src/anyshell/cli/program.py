@@ -32,6 +32,7 @@ _COMMANDS = {
     "doctor": "doctor",
     "schema": "tool",
     "call": "tool",
+    "cp": "cp",
     "artifacts": "artifacts",
     "completion": "completion",
 }
@@ -158,6 +159,8 @@ def main() -> None:
     Examples:
       anyshell run --timeout 60 -- make test
       anyshell run -- 'grep -r TODO src | wc -l'
+      anyshell run --host deploy@web-1 -- uptime
+      anyshell cp -r site web-1:/srv/www
       anyshell detect
       anyshell call '{"command": "git status --short"}'
       anyshell doctor
@@ -171,9 +174,11 @@ def main() -> None:
     Exit codes ('run' gives the command's own; the help of each command says more):
       0      all went well
       1      call: the result is an error; doctor: no usable shell;
+             cp: something was not copied;
              artifacts show: nothing is kept under that id
       2      wrong usage
       124    run: the timeout was over
-      125    anyshell itself failed
+      125    anyshell itself failed, or a host cannot be reached
       128+n  signal n ended the command or anyshell (130: Ctrl-C; 141: nobody reads)
+      255    run, cp: the connection to a host was lost
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines

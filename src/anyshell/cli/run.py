@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from . import OWN_FAILURE
-from .options import Seconds, Variable, complete_file, cwd_option, json_option, shell_option
+from .options import Seconds, Variable, complete_file, cwd_option, host_option, json_option, shell_option
+from .printing import printable
 from .program import Failure
+from .reach import LinkLost, Way, notices
 
 if TYPE_CHECKING:
     from .. import Environment, Outcome, ProcessInfo, Stream
@@ -33,6 +35,7 @@ _SIGPIPE = 13
     short_help="Run a command, and exit with its exit code.",
     context_settings={"allow_interspersed_args": False},
 )
+@host_option
 @shell_option
 @cwd_option
 @click.option(
@@ -98,6 +101,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       anyshell run -- 'ls | wc -l'
       anyshell run -- git commit -m 'one argument, with $ and "quotes"'
       anyshell run --timeout 60 --env CI=1 --cwd web -- npm test
+      anyshell run --host deploy@web-1 -- uptime
       tar c src | anyshell run -- 'tar t | sort' | head -3
       anyshell run --json -- make | jq .exit_code   # nothing when anyshell itself fails
 
@@ -106,9 +110,11 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       the command's own
       2      wrong usage
       124    the timeout was over, also when only a reader had not taken the rest in time
-      125    anyshell itself failed, or could not write to stdout or stderr
+      125    anyshell itself failed, could not write to stdout or stderr, or could not
+             reach the host: nothing was started there
       128+n  signal n ended the command, or was sent to this program
              (141: nobody reads stdout, or stderr, any more)
+      255    the connection to the host was lost; the command may still run there
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from . import signals
 
@@ -131,6 +137,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
 class _Request:
     """The options of the command line, by their names."""
 
+    host: str | None
     shell: str | None
     cwd: str | None
     variables: tuple[tuple[str, str], ...]
@@ -148,6 +155,7 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
     from .descriptors import Writer, same_file
 
     async with Environment.detect(
+        Way(request.host).options,
         shell=request.shell,
         cwd=request.cwd,
         interactive=request.interactive,
@@ -158,10 +166,22 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
         stdout = Writer(_STDOUT)
         stderr = stdout if same_file(_STDOUT, _STDERR) else Writer(_STDERR)
         try:
+            await _tell(notices(env.info))
             return await _Run(request, env, interruption, stdout, stderr).perform()
         finally:
             stdout.close()
             stderr.close()
+
+
+async def _tell(text: str) -> None:
+    """Tell people something on stderr. That nobody can be told changes nothing, so the writer is one of its own."""
+    from .descriptors import Writer
+
+    writer = Writer(_STDERR)
+    try:
+        await writer.write(text.encode("utf-8", "backslashreplace"))
+    finally:
+        writer.close()
 
 
 class _Run:
@@ -276,24 +296,37 @@ class _Run:
         self._deserted = self._deserted or isinstance(self._stdout.error, BrokenPipeError)
 
     async def _write_notices(self, outcome: Outcome, stdin: Reader | None) -> None:
-        notices = []
+        said = []
         if outcome.status == "timed_out":
-            notices.append(_timed_out(outcome, self._request.timeout or 0))
+            said.append(_timed_out(outcome, self._request.timeout or 0))
         elif outcome.status == "lost":
-            alive = any(process.alive for process in outcome.left_behind)
-            notices.append(f"lost: {_NOT_STOPPED if alive else _NOT_KNOWN}")
+            said.append(f"lost: {self._lost(outcome)}")
         elif self._late:
-            notices.append(f"timed out after {self._request.timeout:g} s: nobody took the rest of the output")
+            said.append(f"timed out after {self._request.timeout:g} s: nobody took the rest of the output")
         if outcome.left_behind:
-            notices.append(_left_behind(outcome.left_behind))
+            said.append(_left_behind(outcome.left_behind, self._elsewhere))
         if stdin is not None and stdin.error is not None:
-            notices.append(f"cannot read stdin: {stdin.error.strerror}")
-        if not notices:
+            said.append(f"cannot read stdin: {stdin.error.strerror}")
+        if not said:
             return
-        text = "".join(f"anyshell: {notice}\n" for notice in notices)
+        text = "".join(f"anyshell: {notice}\n" for notice in said)
         if self._open_line and self._stdout is self._stderr:
             text = "\n" + text
         await self._stderr.write(text.encode("utf-8", "backslashreplace"))
+
+    def _lost(self, outcome: Outcome) -> str:
+        alive = any(process.alive for process in outcome.left_behind)
+        if self._elsewhere is None:
+            return _NOT_STOPPED if alive else _NOT_KNOWN
+        broke = f"the connection to {self._elsewhere} broke"
+        if outcome.left_behind and not alive:
+            return f"{broke}; what still ran there was stopped"
+        return f"{broke}, or not all of the command could be stopped; it may still run there"
+
+    @property
+    def _elsewhere(self) -> str | None:
+        """The host, if it is not this machine."""
+        return None if self._env.info.is_this_machine else printable(self._env.host)
 
     @property
     def _late(self) -> bool:
@@ -313,6 +346,8 @@ class _Run:
         # A reader that goes away when everything has been said, as head does, harms nobody.
         if self._deserted and (outcome.status != "exited" or self._stdout.error or self._stderr.error):
             return 128 + _SIGPIPE
+        if outcome.status == "lost" and self._elsewhere is not None:
+            return LinkLost.exit_code
         if outcome.status != "exited":
             return OWN_FAILURE
         if outcome.signal is not None:
@@ -326,15 +361,15 @@ def _timed_out(outcome: Outcome, timeout: float) -> str:
     return f"timed out after {timeout:g} s; the command was stopped"
 
 
-def _left_behind(processes: tuple[ProcessInfo, ...]) -> str:
-    from .printing import printable
-
+def _left_behind(processes: tuple[ProcessInfo, ...], host: str | None) -> str:
     named = ", ".join(
         f"{printable(process.name)} (pid {process.pid}, {'still running' if process.alive else 'stopped'})"
         for process in processes
     )
     alive = " ".join(str(process.pid) for process in processes if process.alive)
-    return f"left behind: {named}" + (f"; to stop: kill {alive}" if alive else "")
+    return f"left behind: {named}" + (
+        f"; to stop{'' if host is None else f', on {host}'}: kill {alive}" if alive else ""
+    )
 
 
 def _signal_number(name: str) -> int:

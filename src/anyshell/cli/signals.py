@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -56,6 +58,33 @@ class Interruption:
         return 128 + (self.number or 0)
 
 
+class _Unwaited(ThreadPoolExecutor):
+    """Makes each blocking call in a thread that nobody waits for.
+
+    A name is looked up by a call that can take half a minute and cannot be stopped. The threads that asyncio has
+    by itself are joined when the loop closes, so that Ctrl-C would end the program only then.
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Start a call."""
+        future: Future[Any] = Future()
+        threading.Thread(target=self._call, args=(future, fn, args, kwargs), daemon=True).start()
+        return future
+
+    @staticmethod
+    def _call(
+        future: Future[Any], fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result = fn(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+
 def run(main: Callable[[Interruption], Coroutine[object, object, int]]) -> int:
     """Run a coroutine in an event loop of its own; a signal lets it clean up before this returns.
 
@@ -65,6 +94,7 @@ def run(main: Callable[[Interruption], Coroutine[object, object, int]]) -> int:
     interruption = Interruption()
 
     async def guarded() -> int:
+        asyncio.get_running_loop().set_default_executor(_Unwaited())
         task = asyncio.ensure_future(main(interruption))
         interruption.stop = task.cancel
         listening = _listen(interruption)

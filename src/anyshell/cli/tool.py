@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
-from .options import cwd_option, shell_option
+from .options import cwd_option, host_option, shell_option
 from .program import Failure
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ _IS_ERROR = 1
 
 
 @click.command(short_help="Print the tool's definition for a model.")
+@host_option
 @shell_option
 @cwd_option
 @click.option(
@@ -29,7 +30,13 @@ _IS_ERROR = 1
     show_default=True,
     help="Whose interface it is for: Chat Completions, Messages, or the Model Context Protocol.",
 )
-def schema(*, shell: str | None, cwd: str | None, format_: Literal["openai", "anthropic", "mcp"]) -> None:
+def schema(
+    *,
+    host: str | None,
+    shell: str | None,
+    cwd: str | None,
+    format_: Literal["openai", "anthropic", "mcp"],
+) -> None:
     """Print the tool's definition for a model: its name, description and parameters.
 
     \b
@@ -43,18 +50,26 @@ def schema(*, shell: str | None, cwd: str | None, format_: Literal["openai", "an
     from .host import detected
     from .printing import print_json
 
-    tool = ShellTool(detected(shell, cwd), approver=deny_all)
+    tool = ShellTool(detected(host, shell, cwd), approver=deny_all)
     print_json(tool.definition.as_format(format_))
 
 
 @click.command(short_help="Call the tool as a model would.")
+@host_option
 @shell_option
 @cwd_option
 @click.option("--approve-all", is_flag=True, help="Run it without asking.")
 @click.argument("params", metavar="JSON")
 @click.pass_context
 def call(
-    ctx: click.Context, /, *, shell: str | None, cwd: str | None, approve_all: bool, params: str
+    ctx: click.Context,
+    /,
+    *,
+    host: str | None,
+    shell: str | None,
+    cwd: str | None,
+    approve_all: bool,
+    params: str,
 ) -> None:
     """Call the tool as a model would, and print its result as JSON.
 
@@ -69,17 +84,19 @@ def call(
     Examples:
       anyshell call '{"command": "git status --short"}'
       anyshell call --approve-all '{"command": "make test", "timeout": 600}' | jq -r .text
+      anyshell call --host deploy@web-1 '{"command": "uptime"}'
     \b
     Exit code:
       0      the command exited with 0
       1      the result is an error: another exit code, a timeout, a refusal, wrong parameters
       2      wrong usage: this is no JSON object
-      125    anyshell itself failed
+      125    anyshell itself failed, or the host cannot be reached
       128+n  signal n was sent to this program (141: nobody reads stdout)
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from . import signals
     from .descriptors import watch_reader
     from .printing import print_json
+    from .reach import Way, mention_notices
 
     given = _parse(params)
     results: list[ShellResult] = []
@@ -89,7 +106,8 @@ def call(
         from .. import approve_all as approve
 
         watch_reader(1, interruption.desert)
-        async with Environment.detect(shell=shell, cwd=cwd) as env:
+        async with Environment.detect(Way(host).options, shell=shell, cwd=cwd) as env:
+            mention_notices(env.info)
             tool = ShellTool(env, approver=approve if approve_all else ask_on_terminal)
             results.append(await tool(given))
         return _IS_ERROR if results[0].is_error else 0

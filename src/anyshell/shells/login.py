@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 
     from anyshell._types import Spawn
 
-_POSIX = frozenset({"bash", "zsh", "sh", "dash", "ash", "ksh", "ksh93", "mksh", "yash"})
-"""Login shells that can be given the text itself."""
+_POSIX = frozenset({"bash", "zsh", "sh", "dash", "ash"})
+"""Login shells that can be given the text itself. Others that speak POSIX have a surprise or two (ksh closes the
+descriptors above 2 when it starts a program), and can be given it by way of ``/bin/sh``."""
+
+LONGEST_STATED = LONGEST_ARGUMENT // 4
+"""Characters of the text for a login shell that may be its argument; a character has four bytes at most."""
 
 LONGEST_LINE = 2048
 """Bytes that a shell is made to read by itself, one by one, rather than by a program that must be started first."""
@@ -42,6 +46,12 @@ _READ_LINE = 'IFS= \\read -r ANYSHELL_LINE; eval "$ANYSHELL_LINE"; unset ANYSHEL
 _MENDED = "cd printf read ulimit"
 """What a startup file may have replaced by functions of its own."""
 
+_OPTIONS = "set +C +e +f +u +v +x; trap - EXIT HUP INT QUIT PIPE TERM"
+"""What a startup file may have set that would change what the text means, or what the command inherits."""
+
+_MORE_OPTIONS = {"bash": "set +k; trap - DEBUG ERR", "zsh": "trap - DEBUG ZERR"}
+"""The same, which other shells would refuse."""
+
 
 class Login:
     """Writes for one kind of login shell."""
@@ -50,6 +60,7 @@ class Login:
         """Take the path of the user's login shell; an unknown one is given nothing but words and quotes."""
         name = posixpath.basename(path)
         self._direct = name in _POSIX
+        self._options = "; ".join(filter(None, (_OPTIONS, _MORE_OPTIONS.get(name)))) + " 2>/dev/null"
         self.life_fd = _LIFE_FD_OF_BASH if name == "bash" else _LIFE_FD
         """The descriptor that everything inherits which a command starts."""
 
@@ -60,7 +71,7 @@ class Login:
     def read_and_run(self, text: str) -> Start:
         """Have ``/bin/sh`` run a text that it reads from its stdin, whatever the login shell is."""
         sent = _encode(text)
-        return Start(line=_by_sh(len(sent)), sent=sent)
+        return Start(line=_by_sh(len(sent), "anyshell"), sent=sent)
 
     def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> Start:
         """Have a command started.
@@ -75,19 +86,18 @@ class Login:
         if self._direct and spawn.script is None:
             given = _encode(self._export(spawn.env) + "\n") if spawn.env else b""
             if len(given) <= LONGEST_LINE and given.count(b"\n") <= 1:
-                export = [_READ_LINE] if given else []
-                settings = {name: value for name, value in spawn.settings.items() if name not in spawn.env}
-                line = self._text(
-                    spawn, [*export, self._export({**settings, mark: "1"})], token=token, tag=tag
-                )
-                if len(line) <= LONGEST_ARGUMENT // 4:
+                settings = [pair for pair in spawn.settings.items() if pair[0] not in spawn.env]
+                export = [f"export {' '.join(map(_quoted_setting, settings))} {mark}=1"]
+                line = self._text(spawn, [_READ_LINE, *export] if given else export, token=token, tag=tag)
+                if len(line) <= LONGEST_STATED:
                     return Start(line=line, sent=given)
         export = [self._export({**spawn.settings, **spawn.env, mark: "1"})]
         script = b"" if spawn.script is None else _encode(spawn.script)
         if spawn.script is not None:
-            export = [_receive_script(len(script), token), *export]
+            export = [_receive_script(len(script), token), *export, "export ANYSHELL_SCRIPT=/dev/fd/8"]
         text = _encode(self._text(spawn, export, token=token, tag=tag))
-        line = f'eval "$(head -c {len(text)})"' if self._direct else _by_sh(len(text))
+        # The token is in each line, so that a login shell which never comes to its command can be found by it.
+        line = f'eval "$(head -c {len(text)})"; : {token}' if self._direct else _by_sh(len(text), token)
         return Start(line=line, sent=text + script)
 
     def _export(self, env: Mapping[str, str]) -> str:
@@ -97,6 +107,7 @@ class Login:
         words = self.join
         unset = sorted(spawn.unset - spawn.settings.keys() - spawn.env.keys())
         lines = [
+            self._options,
             rf"\unset -f {_MENDED} 2>/dev/null",
             # No option could be meant: the directory is absolute, and so are the programs below.
             rf"\cd {words([spawn.cwd])} 2>/dev/null || {_why_not(words([spawn.cwd]), token)}",
@@ -110,10 +121,22 @@ class Login:
             # Whoever asked for the command may be gone by now. Then this fails, and nothing is run.
             *([rf"\printf '%s\n' {token} >&2 || exit 1"] if spawn.split_stderr else []),
             rf"""\printf '%s started %s\n' {token} "$$" || exit 1""",
-            f"exec {self.life_fd}>&1" if spawn.split_stderr else f"exec {self.life_fd}>&2 2>&1",
-            "exec " + words(spawn.argv) + ("" if spawn.stdin else " </dev/null"),
+            # Where so high a number is not allowed (ulimit -n), another is better than none.
+            f"{{ exec {self.life_fd}>&1; }} 2>/dev/null || exec {_LIFE_FD}>&1",
+            f"exec {words(spawn.argv)}{self._redirections(spawn)}",
         ]
         return "\n".join(lines)
+
+    def _redirections(self, spawn: Spawn) -> str:
+        given = [] if spawn.stdin else ["</dev/null"]
+        if not spawn.split_stderr:
+            given.append("2>&1")
+        # Where /bin/sh is a ksh, it closes what the program itself is not given.
+        if spawn.script is not None:
+            given.append("8<&8")
+        if self.life_fd == _LIFE_FD:
+            given.append(f"{_LIFE_FD}>&{_LIFE_FD}")
+        return "".join(f" {each}" for each in given)
 
 
 @lru_cache(maxsize=256)
@@ -122,10 +145,10 @@ def _quoted_setting(setting: tuple[str, str]) -> str:
     return SH.quote("=".join(setting))
 
 
-def _by_sh(size: int) -> str:
+def _by_sh(size: int, name: str) -> str:
     # Every shell there is, fish and tcsh too, takes this for a program and its arguments: between the single quotes
     # is nothing that any of them looks at ("!", "\\" and line feeds would be).
-    return f"exec /bin/sh -c 'eval \"$(head -c {size})\"'"
+    return f"exec /bin/sh -c 'eval \"$(head -c {size})\"' {name}"
 
 
 def _encode(text: str) -> bytes:
@@ -138,16 +161,16 @@ def _assignments(env: Mapping[str, str]) -> Iterator[str]:
 
 def _why_not(directory: str, token: str) -> str:
     return (
-        f"{{ if [ -d {directory} ]; then set -- denied; elif [ -e {directory} ]; then set -- file; "
-        f"else set -- missing; fi; \\printf '%s cwd %s\\n' {token} \"$1\"; exit 1; }}"
+        f"{{ if [ -x {directory} ] && [ -d {directory} ]; then set -- refused; elif [ -d {directory} ]; then "
+        f"set -- denied; elif [ -e {directory} ]; then set -- file; else set -- missing; fi; \\printf '%s cwd %s\\n' {token} \"$1\"; exit 1; }}"
     )
 
 
 def _receive_script(size: int, token: str) -> str:
     """Put what follows on stdin into a file that has no name any more when the first byte is written to it."""
     return (
-        'ANYSHELL_SCRIPT=$(umask 077; mktemp) && exec 7>"$ANYSHELL_SCRIPT" 8<"$ANYSHELL_SCRIPT" && '
+        "ANYSHELL_SCRIPT=$(umask 077; mktemp 2>/dev/null || TMPDIR=/tmp mktemp) && "
+        'exec 7>|"$ANYSHELL_SCRIPT" 8<"$ANYSHELL_SCRIPT" && '
         f'rm -f "$ANYSHELL_SCRIPT" && head -c {size} >&7 && exec 7>&- '
-        f"|| {{ \\printf '%s script\\n' {token}; exit 126; }}\n"
-        "export ANYSHELL_SCRIPT=/dev/fd/8"
+        f"|| {{ \\printf '%s script\\n' {token}; rm -f \"$ANYSHELL_SCRIPT\"; exit 126; }}"
     )

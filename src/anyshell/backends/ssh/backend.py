@@ -20,6 +20,7 @@ from ..._exceptions import (
     SpawnError,
 )
 from ..._types import ExitStatus, HostInfo, HostQuery, Spawn
+from ..._waits import to_the_end
 from .channel import Channel
 from .connecting import describe_address, open_connection
 from .credentials import Secrets
@@ -31,7 +32,7 @@ from .processes import CLOCK_SLACK, Processes, Tree
 from .watcher import HostAway, Watch, Watcher, boot, new_token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from anyio.abc import ByteReceiveStream
 
@@ -55,6 +56,10 @@ START_SECONDS = 30.0
 ATTEMPTS = 3
 """How often a session is asked for when connections break before the program was asked for."""
 
+LONGEST_TOTAL = 2_000_000
+"""Bytes of all arguments and variables together: a little less than what Linux allows by default (execve(2), a quarter
+of the stack's limit). A host may allow less; then its shell says so and exits with 126."""
+
 LONGEST_STRING = 128 * 1024 - 1
 """Bytes that one argument or variable may have on Linux, its end not counted (execve(2), MAX_ARG_STRLEN)."""
 
@@ -65,6 +70,12 @@ OWED_SECONDS = 300.0
 
 OWED_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between these attempts; the last one repeats."""
+
+_REASONS = {
+    "missing": "No such file or directory",
+    "denied": "Permission denied",
+    "refused": "the login shell does not change to it (cd failed)",
+}
 
 CLOSE_SECONDS = 2.0
 """How long closing waits for a host that is away, when something may still run there."""
@@ -122,7 +133,7 @@ class SSHBackend:
         words = [self._options.directory or "", *query.programs, "--"]
         for shell in query.shells:
             words += [shell.kind, shell.path, *shell.arguments, ","]
-        watcher, channel = await self._boot_watcher("facts " + self._login.join(words))
+        watcher = await self._boot_watcher("facts " + self._login.join(words))
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 answer = await watcher.ask()
@@ -134,7 +145,7 @@ class SSHBackend:
                 stage="session",
             ) from None
         except HostAway:
-            raise await self._no_shell(channel) from None
+            raise await self._no_shell(watcher.channel) from None
         facts = Facts.read(answer.lines)
         self._watch.adopt(watcher)
         self._login = self._launcher(facts.get("login"))
@@ -168,7 +179,7 @@ class SSHBackend:
         number = next(self._numbers) % (2**31 - 1) + 1
         token, mark, tag = new_token(), f"{self._owner}{number:x}", number << 31
         start = self._login.start(spawn, token=token, mark=mark, tag=tag)
-        tree = Tree(processes, mark, tag, since=processes.host_time(time.monotonic() - CLOCK_SLACK))
+        tree = Tree(processes, token, mark, tag, since=processes.host_time(time.monotonic() - CLOCK_SLACK))
         channel = Channel(token, split_stderr=spawn.split_stderr)
         process = SSHProcess(
             channel,
@@ -185,15 +196,15 @@ class SSHBackend:
         try:
             process.holds_channel = await self._open(channel, start.line)
             tree.leader = await self._begin(channel, start, spawn)
-        except (InvalidCommand, SpawnError):
-            channel.abort()
-            process.forget()
-            raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, AnyshellError) and channel.over:
+                channel.abort()
+                process.forget()  # it is over already, and the host has said why
+                raise
             # Whoever was to have it has gone. Once the channel is closed, a login shell that has not come to the
             # command yet cannot: what it says before fails. What may have begun is sought, and stopped.
             channel.give_up()
-            await self._outlast(process.abandon())
+            await to_the_end(process.abandon(), stop=_nothing)
             raise
         return process
 
@@ -216,8 +227,7 @@ class SSHBackend:
             case ["cwd", "file"]:
                 raise InvalidCommand(f"cwd {spawn.cwd!r} is not a directory")
             case ["cwd", reason]:
-                why = "Permission denied" if reason == "denied" else "No such file or directory"
-                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: {why}")
+                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: {_REASONS.get(reason, reason)}")
             case ["program"]:
                 raise SpawnError(f"cannot start {spawn.argv[0]}: it is not there, or may not be executed")
             case ["script"]:
@@ -263,8 +273,10 @@ class SSHBackend:
 
     # Connections and sessions.
 
-    async def _connect(self) -> asyncssh.SSHClientConnection:
-        connection = await open_connection(self._options, tell=self._tell, secrets=self._secrets)
+    async def _connect(self, on_lost: Callable[[], object]) -> asyncssh.SSHClientConnection:
+        connection = await open_connection(
+            self._options, tell=self._tell, secrets=self._secrets, on_lost=on_lost
+        )
         self._watch.heard()
         self._connected.set()
         return connection
@@ -329,36 +341,34 @@ class SSHBackend:
         if not task.cancelled():
             task.exception()
 
-    async def _outlast(self, work: Coroutine[object, object, None]) -> None:
-        """Do something to its end, though not necessarily here: whoever cancels us again does not wait for it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        with suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
-
     # The watcher.
 
     async def _start_watcher(self, fresh: bool) -> Watcher:
-        watcher, _ = await self._boot_watcher("", fresh=fresh)
-        return watcher
+        return await self._boot_watcher("", fresh=fresh)
 
-    async def _boot_watcher(self, first: str, *, fresh: bool = False) -> tuple[Watcher, Channel]:
+    async def _boot_watcher(self, first: str, *, fresh: bool = False) -> Watcher:
         token = new_token()
         start = self._login.read_and_run(boot(self._owner, token, first))
         slot = await self._pool.reserved_slot(fresh=fresh)
-        channel = Channel(token)
+        watcher = Watcher(token)
+        channel = watcher.channel
+
+        def closed() -> None:
+            watcher.ended()
+            self._pool.watcher_gone(slot)
+
         try:
             await self._open_on(slot, channel, start.line)
-            channel.on_closed = lambda: self._pool.watcher_gone(slot)
-            channel.write_now(start.sent)
         except (TimeoutError, asyncssh.Error, OSError) as error:
             self._pool.watcher_gone(slot)
             raise ConnectionFailed(f"{self.name} opens no session: {error}", stage="session") from error
-        watcher = Watcher(channel, token, channel.abort)
+        channel.on_closed = closed
+        if channel.closed.is_set():
+            closed()
+        channel.write_now(start.sent)
         if not first:
             watcher.ask()
-        return watcher, channel
+        return watcher
 
     async def _no_shell(self, channel: Channel) -> AnyshellError:
         """Say what answers instead of a POSIX shell."""
@@ -416,12 +426,19 @@ class SSHBackend:
     # Files.
 
     async def _sftp(self) -> asyncssh.SFTPClient:
-        slot = await self._pool.slot()
-        try:
-            client = await slot.connection.start_sftp_client(env=None, send_env=None)
-        except BaseException:
-            slot.release()
-            raise
+        while True:
+            slot = await self._pool.slot()
+            try:
+                client = await slot.connection.start_sftp_client(env=None, send_env=None)
+                break
+            except asyncssh.ChannelOpenError as error:
+                # Refused is the session, or the service on it: the first teaches the pool how few there are.
+                if error.code == asyncssh.OPEN_REQUEST_SESSION_FAILED or not slot.refused():
+                    slot.release()
+                    raise
+            except BaseException:
+                slot.release()
+                raise
         task = asyncio.get_running_loop().create_task(_release_after(client, slot))
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -475,13 +492,19 @@ async def _read_all(stream: ByteReceiveStream) -> bytes:
     return bytes(data)
 
 
+def _nothing() -> None:
+    """Who is cancelled meanwhile waits all the same."""
+
+
 def _check_sizes(spawn: Spawn) -> None:
-    for text in itertools.chain(
-        spawn.argv, (f"{name}={value}" for name, value in {**spawn.settings, **spawn.env}.items())
-    ):
-        if len(text) * 4 > LONGEST_STRING and len(text.encode(errors="surrogateescape")) > LONGEST_STRING:
+    variables = {**spawn.settings, **spawn.env}
+    total = 0
+    for text in (*spawn.argv, *(f"{name}={value}" for name, value in variables.items())):
+        size = len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
+        total += size
+        if size > LONGEST_STRING or total > LONGEST_TOTAL:
             raise SpawnError(
-                f"cannot start {spawn.argv[0]}: the arguments and variables are too large for this system together; "
+                f"cannot start {spawn.argv[0]}: the arguments and variables are too large for a host together; "
                 "pass big values by stdin or a file"
             )
 

@@ -128,12 +128,16 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             same line. What comes before is what its startup files print, and no output.
         split_stderr: The token is also printed to stderr, alone on its line. Otherwise nothing of what comes there
             is output.
+        take: Is given the output at once, instead of `stdout`.
     """
 
-    def __init__(self, token: str, *, split_stderr: bool = False) -> None:
+    def __init__(
+        self, token: str, *, split_stderr: bool = False, take: Callable[[bytes], object] | None = None
+    ) -> None:
         loop = asyncio.get_running_loop()
         self._token = token.encode()
         self._split = split_stderr
+        self._take = take
         self.on_closed: Callable[[], object] = _nothing
         """Called once, when the server has closed the channel or the connection is gone."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
@@ -175,7 +179,9 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             data = self._skip_noise(name, data)
         elif datatype is not None and not self._split:
             return
-        if data:
+        if data and self._take is not None:
+            self._take(data)
+        elif data:
             self._held += len(data)
             if self._held > HIGH_WATER and not self._paused and self._channel is not None:
                 self._paused = True
@@ -222,6 +228,11 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     def asked(self) -> bool:
         """Whether the server may have been asked to start the program."""
         return self._channel is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether the program is known to have ended."""
+        return self.exit.done() and self.exit.result() != ExitStatus()
 
     @property
     def paused(self) -> bool:

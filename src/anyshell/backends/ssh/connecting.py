@@ -47,7 +47,11 @@ def describe_address(options: SSHOptions) -> str:
 
 
 async def open_connection(
-    options: SSHOptions, *, tell: Callable[[str], object], secrets: Secrets | None = None
+    options: SSHOptions,
+    *,
+    tell: Callable[[str], object],
+    secrets: Secrets | None = None,
+    on_lost: Callable[[], object] | None = None,
 ) -> asyncssh.SSHClientConnection:
     """Connect to a host and log in.
 
@@ -64,6 +68,7 @@ async def open_connection(
         options: What to connect to, and how.
         tell: Is given each notice, one sentence: settings that are not heeded, and keys that were recorded.
         secrets: What was asked for when another connection was opened for the same options; it is not asked again.
+        on_lost: Called when the connection is gone, whoever closed it; perhaps before this returns.
 
     Raises:
         InvalidCommand: The configuration cannot be used; the file and line are named.
@@ -81,7 +86,8 @@ async def open_connection(
                     told.add(notice)
                     tell(notice)
             last = settings is route[-1]
-            connection = await _Way(settings, options, connection, tell, secrets, last=last).open()
+            way = _Way(settings, options, connection, tell, secrets, last=last)
+            connection = await way.open(on_lost if last else None)
     except BaseException:
         if connection is not None:
             await _closed(connection)
@@ -197,7 +203,7 @@ class _Way:
     last: bool
     """Whether it leads to the host itself, which alone is given a password that is a string."""
 
-    async def open(self) -> asyncssh.SSHClientConnection:
+    async def open(self, on_lost: Callable[[], object] | None = None) -> asyncssh.SSHClientConnection:
         """Connect and log in; once more when a person came to trust the key, or without a useless certificate.
 
         Each time, the key that is really shown is judged, so it cannot be another than the one that was trusted.
@@ -224,6 +230,10 @@ class _Way:
             except BaseException:
                 await _closed(connection)
                 raise
+            if on_lost is not None:
+                login.on_lost = on_lost
+                if login.lost:
+                    on_lost()
             return connection
 
     async def _known(self) -> KnownHost:

@@ -57,6 +57,9 @@ class Login(asyncssh.SSHClient):
         self.failure: BaseException | None = None
         self.methods: list[str] = []
         self.tried: list[str] = []
+        self.lost = False
+        self.on_lost: Callable[[], object] = lambda: None
+        """Called when the connection is gone, whoever closed it."""
         self.banner = ""
         self._settings = settings
         self._options = options
@@ -104,6 +107,11 @@ class Login(asyncssh.SSHClient):
         self.connection = conn
         if self._clock is not None:
             self._clock.reschedule(asyncio.get_running_loop().time() + self._options.login_timeout)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self.lost = True
+        self.on_lost()
 
     def auth_banner_received(self, msg: str, lang: str) -> None:
         """Keep the beginning of what the server has to say."""
@@ -191,19 +199,23 @@ class Login(asyncssh.SSHClient):
         if self._challenges > self._settings.prompts:
             return None
         answer = self._options.answer
+        where = f"({self._settings.user}@{self._settings.alias}) "
+        hidden = len(prompts) == 1 and not prompts[0][1]
+        # A question for the password is answered by that, which is remembered. Another may be for a code that is good
+        # once: a person must see it each time.
+        asks_password = hidden and (answer is None or "password" in prompts[0][0].lower())
+        if asks_password and self._has_password("keyboard-interactive"):
+            reply = await self._ask_password("keyboard-interactive", where + prompts[0][0])
+            return None if reply is None else [reply]
         if answer is not None:
-            text = "\n".join(part for part in (name, instructions) if part)
+            text = "\n".join(part for part in (where.strip(), name, instructions) if part)
             self.tried.append("answers to its questions")
             replies = await self.ask(lambda: answer(text, tuple(prompts)))
             if replies is not None and len(replies) != len(prompts):
                 self.failure = InvalidCommand(f"answer must give {len(prompts)} answers, not {len(replies)}")
                 raise self.failure
             return replies
-        if len(prompts) != 1 or prompts[0][1]:
-            return None
-        where = f"({self._settings.user}@{self._settings.alias}) "
-        reply = await self._ask_password("keyboard-interactive", where + prompts[0][0])
-        return None if reply is None else [reply]
+        return None
 
     def auth_completed(self) -> None:
         """Remember what was right."""

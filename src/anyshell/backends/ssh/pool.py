@@ -12,6 +12,7 @@ import contextlib
 import math
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..._exceptions import AnyshellError, ConnectionFailed
@@ -26,6 +27,9 @@ SESSIONS = 10
 
 HANDSHAKES = 8
 """Connections that are being opened at the same time, at most."""
+
+PAUSE_SECONDS = 1.0
+"""For so long after a connection could not be opened, while others are open, no other is tried."""
 
 CLOSE_SECONDS = 1.0
 """How long a connection has to say goodbye; it is dropped then."""
@@ -47,8 +51,9 @@ EXTRA_CONNECTIONS = 1
 class Link:
     """One connection."""
 
-    def __init__(self, connection: asyncssh.SSHClientConnection, most: int) -> None:
-        self.connection = connection
+    connection: asyncssh.SSHClientConnection
+
+    def __init__(self, most: int) -> None:
         self.sessions = 0
         """Sessions that are open or being opened on it."""
         self.most = most
@@ -123,12 +128,16 @@ class Pool:
     """The connections of one backend.
 
     Args:
-        connect: Opens and authenticates one connection; bounded by itself.
+        connect: Opens and authenticates one connection, bounded by itself; calls its argument when that is gone.
         most: Connections that are open at the same time, at most; one more is opened when the others are silent
             and something must be stopped.
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[asyncssh.SSHClientConnection]], most: int) -> None:
+    def __init__(
+        self,
+        connect: Callable[[Callable[[], object]], Awaitable[asyncssh.SSHClientConnection]],
+        most: int,
+    ) -> None:
         self._connect = connect
         self._most = most
         self._links: set[Link] = set()
@@ -136,7 +145,8 @@ class Pool:
         """Sessions that the server allows on a connection, as far as is known."""
         self._waiting: deque[asyncio.Future[Slot]] = deque()
         self._opening: set[asyncio.Task[None]] = set()
-        self._watching: set[asyncio.Task[None]] = set()
+        self._empty = asyncio.Event()
+        self._not_before = 0.0
         self._closed = False
 
     async def slot(self) -> Slot:
@@ -172,8 +182,7 @@ class Pool:
                     return self._take(link, watcher=True)
         if len(self._links) >= self._most + EXTRA_CONNECTIONS:
             raise ConnectionFailed("no connection to this host answers", stage="session")
-        link = self._add(await self._connect())
-        return self._take(link, watcher=True)
+        return self._take(await self._add(), watcher=True)
 
     def _learn(self, link: Link, most: int) -> None:
         link.most = min(link.most, most)
@@ -205,7 +214,7 @@ class Pool:
             if link is None or link.room <= 0:
                 break
             self._waiting.popleft().set_result(self._take(link))
-        if not self._waiting or self._closed:
+        if not self._waiting or self._closed or time.monotonic() < self._not_before:
             return
         wanted = math.ceil(len(self._waiting) / max(1, self._sessions - 1)) - len(self._opening)
         allowed = min(HANDSHAKES, self._most - len(self._links)) - len(self._opening)
@@ -215,14 +224,19 @@ class Pool:
             task.add_done_callback(self._opened)
 
     async def _open(self) -> None:
-        self._add(await self._connect())
+        await self._add()
 
     def _opened(self, task: asyncio.Task[None]) -> None:
         self._opening.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():  # the loop is being closed
+            error: BaseException | None = ConnectionFailed("connecting was cancelled", stage="connect")
+        else:
+            error = task.exception()
+        if error is not None:
             if self._links:
-                # There are others, so everybody gets a turn. The server allows no more: do not try at once again.
-                self._most = max(1, min(self._most, len(self._links)))
+                # There are others, so everybody gets a turn. Perhaps the server allows no more just now.
+                self._not_before = time.monotonic() + PAUSE_SECONDS
+                asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._dispatch)
             elif not self._opening:
                 self._fail(error)
                 return
@@ -234,22 +248,21 @@ class Pool:
             if not waiting.done():
                 waiting.set_exception(_copy(error))
 
-    def _add(self, connection: asyncssh.SSHClientConnection) -> Link:
-        link = Link(connection, self._sessions)
+    async def _add(self) -> Link:
+        link = Link(self._sessions)
+        link.connection = await self._connect(partial(self._lost, link))
+        if link.retired:
+            raise ConnectionFailed("the server closed the connection at once", stage="session")
         self._links.add(link)
-        task = asyncio.get_running_loop().create_task(self._watch(link))
-        self._watching.add(task)
-        task.add_done_callback(self._watching.discard)
         return link
 
-    async def _watch(self, link: Link) -> None:
-        try:
-            await link.connection.wait_closed()
-        finally:
-            link.retired = True
-            self._links.discard(link)
-            if not self._closed:
-                self._dispatch()
+    def _lost(self, link: Link) -> None:
+        link.retired = True
+        self._links.discard(link)
+        if not self._links:
+            self._empty.set()
+        if not self._closed:
+            self._dispatch()
 
     async def aclose(self) -> None:
         """Close every connection. Whoever waits for a session is told."""
@@ -257,21 +270,25 @@ class Pool:
         for task in tuple(self._opening):
             task.cancel()
         if self._opening:
-            await asyncio.wait(self._opening)
+            await asyncio.wait(tuple(self._opening))
         self._fail(ConnectionFailed("the connection to this host is closed", stage="session"))
         links = tuple(self._links)
         for link in links:
             link.connection.close()
-        if self._watching:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await asyncio.wait(self._watching)
-        for link in links:
-            link.connection.abort()
-        if self._watching:
-            await asyncio.wait(self._watching, timeout=CLOSE_SECONDS)
-        for task in tuple(self._watching):
-            task.cancel()
+        for end in (False, True):
+            if end:
+                for link in tuple(self._links):
+                    link.connection.abort()
+            self._empty.clear()
+            if self._links:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await self._empty.wait()
+        if links:  # the way to a host has its own end: other connections, or a program
+            closing = [asyncio.ensure_future(link.connection.wait_closed()) for link in links]
+            _, late = await asyncio.wait(closing, timeout=CLOSE_SECONDS)
+            for task in late:
+                task.cancel()
 
 
 def _copy(error: BaseException) -> BaseException:

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import itertools
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..._types import ExitStatus, ProcessInfo
 from .channel import Channel, ChannelReceiveStream, ChannelSendStream
 from .processes import EXIT_SLACK, group_question
-from .watcher import HostAway
+from .watcher import SILENCE_SECONDS, HostAway
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -182,7 +183,8 @@ class SSHProcess:
         except HostAway:
             if nobody_writes and not self._signalled:
                 return ()
-            self._on_away(self)
+            if self._signalled:  # otherwise it is not to be stopped, or not yet
+                self._on_away(self)
             return [ProcessInfo(self.pid or 0, self._name, 0.0)]
         if not members and (ended or self._signalled):
             self._set_gone()
@@ -234,17 +236,27 @@ class SSHProcess:
             self.forget()
             return
         self._signalled = True
+        # Its connection need not be the one over which the host is asked: what was sent on it must have arrived, or
+        # there would be nobody yet.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SILENCE_SECONDS):
+                await self._channel.closed.wait()
+        with suppress(HostAway):
+            await self._tree.drop()
+        if not self._channel.closed.is_set():
+            self._on_away(self)
         await self.aclose()
 
     async def stop_now(self) -> bool:
         """Kill what lives of the tree, now that the host is back; whether that is known to have worked."""
         self._signalled = True
         try:
+            await self._tree.drop()
             for _ in range(STOP_ROUNDS):
                 members = await self._tree.members()
                 if not members:
-                    self._set_gone()
-                    return True
+                    # On a silent connection the start may still be on its way.
+                    return self._channel.closed.is_set()
                 await self._tree.signal("kill", members)
         except HostAway:
             pass

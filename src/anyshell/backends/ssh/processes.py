@@ -9,6 +9,7 @@ the host's own shell right after it has compared the start of the process.
 from __future__ import annotations
 
 import asyncio
+import calendar
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -176,8 +177,8 @@ def parse(lines: Iterable[str]) -> list[Seen]:
 def _started(began: str) -> float:
     if began.isdigit():
         return float(began)
-    try:  # ps(1) writes "Fri Nov 20 08:06:03 2026", less the day of the week here
-        return time.mktime(time.strptime(began, "%b-%d-%H:%M:%S-%Y"))
+    try:  # ps(1) writes "Fri Nov 20 08:06:03 2026", less the day of the week here, and in UTC
+        return float(calendar.timegm(time.strptime(began, "%b-%d-%H:%M:%S-%Y")))
     except ValueError:
         return 0.0
 
@@ -188,6 +189,7 @@ class Tree:
 
     Args:
         processes: The host's.
+        token: What stands in the command line of the login shell until it becomes the command.
         mark: The name of the variable that was put into the command's environment.
         tag: The soft limit on file locks that it was given.
         since: A time of the host before the command was started.
@@ -195,6 +197,7 @@ class Tree:
     """
 
     processes: Processes
+    token: str
     mark: str
     tag: int
     since: float
@@ -263,6 +266,14 @@ class Tree:
             await asyncio.gather(self.processes.signal(signal, targets), self.processes.chase(self.tag))
         else:
             await self.processes.signal(signal, targets)
+
+    async def drop(self) -> None:
+        """Kill the login shell, with what its startup files have started, if it has not come to the command yet.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        await self.processes.ask(f"drop {self.token}")
 
 
 def _descendants(young: Mapping[int, Seen], members: set[int]) -> set[int]:

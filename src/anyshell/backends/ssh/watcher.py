@@ -15,12 +15,10 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-import anyio
+from .channel import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from .channel import Channel
 
 SILENCE_SECONDS = 0.8
 """How long nothing may be heard of the host while it owes an answer about processes, a new connection included; it
@@ -81,20 +79,20 @@ def boot(mark: str, token: str, first: str = "") -> str:
 
 
 class Watcher:
-    """The client's end of that shell.
+    """The client's end of that shell. It has no task of its own, which whoever ends the event loop would cancel.
 
     Args:
-        channel: Whose program has been sent what `boot` returns.
         token: What every answer ends with.
-        close: Closes the channel and gives its session back.
     """
 
-    def __init__(self, channel: Channel, token: str, close: Callable[[], object]) -> None:
-        self._channel = channel
+    def __init__(self, token: str) -> None:
+        self.channel = Channel(token, take=self._take)
+        """Its program has to be given what `boot` returns."""
         self._token = f"{token} ".encode()
-        self._close = close
         self._waiting: deque[tuple[float, asyncio.Future[Answer]]] = deque()
-        self._reading = asyncio.get_running_loop().create_task(self._read())
+        self._lines: list[str] = []
+        self._held = b""
+        self._size = 0
         self.alive = True
         self.last_heard = 0.0
         """When the host was heard last, by our monotonic clock."""
@@ -113,54 +111,51 @@ class Watcher:
             return future
         self._waiting.append((time.monotonic(), future))
         if question:
-            self._channel.write_now(f"{question}\n".encode())
+            self.channel.write_now(f"{question}\n".encode())
         return future
 
-    async def _read(self) -> None:
-        lines: list[str] = []
-        held = b""
-        size = 0
-        try:
-            while True:
-                held += await self._channel.stdout.receive()
-                *whole, held = held.split(b"\n")
-                for line in whole:
-                    if line.startswith(self._token):
-                        self.last_heard = time.monotonic()
-                        self.busy = line.endswith(b"+")
-                        if not self.busy:
-                            self._answer(tuple(lines), line)
-                            lines, size = [], 0
-                        continue
-                    size += len(line)
-                    if size > LONGEST_ANSWER:
-                        return
-                    lines.append(line.decode("utf-8", "replace"))
-        except (anyio.EndOfStream, anyio.ClosedResourceError, ValueError):
-            pass
-        finally:
+    def _take(self, data: bytes) -> None:
+        *whole, self._held = (self._held + data).split(b"\n")
+        for line in whole:
+            if line.startswith(self._token):
+                self.last_heard = time.monotonic()
+                self.busy = line.endswith(b"+")
+                if not self.busy:
+                    self._answer(tuple(self._lines), line)
+                    self._lines, self._size = [], 0
+                continue
+            self._size += len(line)
+            if self._size <= LONGEST_ANSWER:
+                self._lines.append(line.decode("utf-8", "replace"))
+        if self._size + len(self._held) > LONGEST_ANSWER:
             self.close()
 
     def _answer(self, lines: tuple[str, ...], end: bytes) -> None:
         if not self._waiting:
             return
-        clock = float(end[len(self._token) :])
+        try:
+            clock = float(end[len(self._token) :])
+        except ValueError:
+            self.close()
+            return
         asked, future = self._waiting.popleft()
         if not future.done():
             future.set_result(Answer(lines, clock, asked, self.last_heard))
 
-    def close(self) -> None:
-        """Let the shell end. Never waits."""
-        if not self.alive:
-            return
+    def ended(self) -> None:
+        """The shell is gone: nobody answers."""
         self.alive = False
-        self._reading.cancel()
-        for _, future in self._waiting:
+        while self._waiting:
+            _, future = self._waiting.popleft()
             if not future.done():
                 future.set_exception(HostAway())
                 future.exception()  # who has stopped waiting need not be told
-        self._waiting.clear()
-        self._close()
+
+    def close(self) -> None:
+        """Let the shell end. Never waits."""
+        if self.alive:
+            self.ended()
+            self.channel.abort()
 
 
 class Watch:

@@ -93,7 +93,7 @@ marked() {
 
 # The same where there is no /proc: no limits and no variables of others can be read there.
 look_ps() {
-    ps -A -o pid= -o ppid= -o pgid= -o state= -o lstart= -o comm= | awk -v own="$$" '
+    TZ=UTC0 ps -A -o pid= -o ppid= -o pgid= -o state= -o lstart= -o comm= | awk -v own="$$" '
         $4 !~ /^Z/ && $1 != own && $2 != own {
             name = $10; sub(/.*\//, "", name)
             print "process", $1, $2, $3, 0, $6 "-" $7 "-" $8 "-" $9, "unlimited", name
@@ -108,7 +108,7 @@ started() {
         set -- ${stat##*) }
         began=${20}
     else
-        set -- $(ps -o lstart= -p "$1")
+        set -- $(TZ=UTC0 ps -o lstart= -p "$1")
         [ $# -eq 5 ] || return 1
         began=$2-$3-$4-$5
     fi
@@ -125,6 +125,19 @@ signal() {
         # What is stopped acts on no other signal.
         [ "$name" = KILL ] || kill -s CONT $end "$pid" 2>/dev/null
     done
+}
+
+# drop TOKEN: kill the groups of processes in whose command lines that stands
+drop() {
+    [ "$proc" ] || return
+    set +f
+    # The brackets keep the pattern from being found in the command line of what looks for it.
+    for file in $(grep -l "[a]${1#a}" /proc/[0-9]*/cmdline 2>/dev/null); do
+        pid=${file#/proc/}
+        pid=${pid%/cmdline}
+        kill -s KILL $end "-$pid" 2>/dev/null || kill -s KILL $end "$pid" 2>/dev/null
+    done
+    set -f
 }
 
 # chase TAG: kill what carries it among the newest processes, as soon as they come. A chain of processes that each
@@ -237,6 +250,7 @@ watch() {
         look) look "$1" "$2" ;;
         signal) signal "$@" ;;
         chase) chase "$1" ;;
+        drop) drop "$1" ;;
         ping) ;;
         esac
         answer

@@ -1,0 +1,385 @@
+"""``anyshell cp``: what is copied where, what is said, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from anyshell import InvalidCommand, SSHOptions
+from anyshell._types import CopyProgress
+from anyshell.cli.cp import read_operand
+from anyshell.cli.progress import _cut
+
+from .cli_program import anyshell, start, wait_until
+from .ssh_server import HOST, Server, embedded
+from .test_cli import completed
+
+if sys.platform == "win32":
+    pytest.skip("the servers of these tests are POSIX ones", allow_module_level=True)
+assert sys.platform != "win32"  # mypy follows what is below otherwise
+
+from .test_cli_ssh import Terminal, home, named, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from anyshell.cli.cp import Operand
+
+__all__ = ["home"]
+
+
+@pytest.fixture
+def server(ssh_host: Callable[[str], Server]) -> Server:
+    """Its files are those of this machine."""
+    return ssh_host("asyncssh")
+
+
+@pytest.fixture
+def web(server: Server, home: Path) -> str:
+    """An alias of it; ``db`` is another."""
+    named(server, home, alias="db")
+    return named(server, home)
+
+
+def copied(*words: object, **how: Any) -> tuple[int, str]:
+    """The exit code of a copy, and what is said. Nothing is on stdout."""
+    done = anyshell("cp", *map(str, words), **how)
+    assert done.stdout == b""
+    return done.returncode, done.stderr.decode()
+
+
+SILENT = (0, "")
+
+
+# --- what an operand is ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "path"),
+    [
+        ("a", None, "a"),
+        ("/a:b", None, "/a:b"),
+        ("./a:b", None, "./a:b"),
+        ("../a:b", None, "../a:b"),
+        ("a/b:c", None, "a/b:c"),
+        (":a", None, ":a"),
+        ("local:a:b", None, "a:b"),
+        ("./ssh://x", None, "./ssh://x"),
+        ("web:", ("web", None, None), "."),
+        ("web:a", ("web", None, None), "a"),
+        ("web:/a:b", ("web", None, None), "/a:b"),
+        ("web:~/a b", ("web", None, None), "~/a b"),
+        ("web:a\nb", ("web", None, None), "a\nb"),
+        ("me@web:a@b", ("web", "me", None), "a@b"),
+        ("me@corp@web:a", ("web", "me@corp", None), "a"),
+        ("[::1]:a", ("::1", None, None), "a"),
+        ("me@[::1]:a", ("::1", "me", None), "a"),
+        ("ssh://web", ("web", None, None), "."),
+        ("ssh://me@web:2222/a%20b", ("web", "me", 2222), "/a b"),
+        ("ssh://web/~/a", ("web", None, None), "~/a"),
+        ("SSH://[::1]:22/a:b", ("::1", None, 22), "/a:b"),
+        ("C:/a", ("C", None, None), "/a"),
+    ],
+)
+def test_an_operand_is_read_as_scp_reads_it(
+    text: str, host: tuple[str, str | None, int | None] | None, path: str
+) -> None:
+    assert place_of(read_operand(text, windows=False)) == (host, path)
+
+
+def place_of(operand: Operand) -> tuple[tuple[str, str | None, int | None] | None, str]:
+    options = operand.host
+    if options is None:
+        return None, operand.path
+    assert isinstance(options, SSHOptions)
+    assert options.directory is None
+    return (options.host, options.user, options.port), operand.path
+
+
+@pytest.mark.parametrize("text", ["C:", "c:a", r"C:\a", "C:/a", r"a\b:c", r".\a:b", r"\\server\share:a"])
+def test_on_windows_a_letter_is_a_drive(text: str) -> None:
+    assert place_of(read_operand(text, windows=True)) == (None, text)
+    assert place_of(read_operand("web:C:/a", windows=True)) == (("web", None, None), "C:/a")
+
+
+@pytest.mark.parametrize("text", ["", "-oX:a", "a b:c", "@web:a", "ssh://", "ssh://me:s3cret@web/a"])
+def test_what_is_no_operand_is_refused(text: str) -> None:
+    with pytest.raises(InvalidCommand) as caught:
+        read_operand(text, windows=False)
+    assert "s3cret" not in str(caught.value)
+
+
+# --- copies ---------------------------------------------------------------------------------------------------
+
+
+def test_a_file_goes_there_and_back(web: str, tmp_path: Path) -> None:
+    data = os.urandom(300_000)
+    (tmp_path / "a").write_bytes(data)
+    (tmp_path / "a").chmod(0o741)
+    assert copied("a", f"{web}:{tmp_path}/b", cwd=tmp_path) == SILENT
+    assert copied(f"{web}:{tmp_path}/b", "c", cwd=tmp_path) == SILENT
+    assert (tmp_path / "c").read_bytes() == data
+    assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == 0o741
+
+
+def test_a_file_goes_from_host_to_host(web: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a\n")
+    assert copied(f"{web}:{tmp_path}/a", f"db:{tmp_path}/b") == SILENT
+    assert copied(f"{web}:{tmp_path}/a", f"{web}:{tmp_path}/c") == SILENT
+    assert (tmp_path / "b").read_text() == (tmp_path / "c").read_text() == "a\n"
+
+
+def test_a_file_is_copied_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "a:b").write_text("a\n")
+    assert copied("./a:b", "c", cwd=tmp_path) == SILENT
+    assert (tmp_path / "c").read_text() == "a\n"
+
+
+def test_an_address_is_a_place_too(server: Server, web: str, home: Path, tmp_path: Path) -> None:
+    (home / ".ssh" / "known_hosts").write_text(server.known_hosts.read_text())
+    (home / ".ssh" / "id_ed25519").write_bytes(server.key.read_bytes())
+    (home / ".ssh" / "id_ed25519").chmod(0o600)
+    (tmp_path / "a b").write_text("a\n")
+    assert copied(f"ssh://{server.user}@{HOST}:{server.port}{tmp_path}/a%20b", tmp_path / "c") == SILENT
+    assert (tmp_path / "c").read_text() == "a\n"
+
+
+def test_a_relative_path_of_a_host_begins_where_a_login_does(web: str, tmp_path: Path) -> None:
+    directory = anyshell("run", "--host", web, "pwd").stdout.decode().strip()
+    relative = os.path.relpath(tmp_path, directory)
+    (tmp_path / "a").write_text("a\n")
+    assert copied(f"{web}:{relative}/a", tmp_path / "b") == SILENT
+    code, said = copied(f"{web}:no such file", tmp_path / "c")
+    assert code == 1
+    assert f"No such file or directory ({directory}/no such file)" in said
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder with all that there is to copy."""
+    path = tmp_path / "tree"
+    (path / "sub" / "empty").mkdir(parents=True)
+    (path / "sub" / "file").write_text("file\n")
+    (path / ".hidden").write_text("hidden\n")
+    (path / "script").write_text("#!/bin/sh\n")
+    (path / "script").chmod(0o755)
+    (path / "link").symlink_to("sub/file")
+    (path / "dangling").symlink_to("nowhere")
+    return path
+
+
+def listed(path: Path) -> dict[str, tuple[int, str]]:
+    """Everything below a folder: what it is, with its mode, and what is in it."""
+    found = {}
+    for each in sorted(path.rglob("*")):
+        mode = each.lstat().st_mode
+        inside = os.readlink(each) if each.is_symlink() else each.read_text() if each.is_file() else ""
+        found[str(each.relative_to(path))] = (mode, inside)
+    return found
+
+
+def test_a_folder_is_copied_with_all_that_is_in_it(web: str, tree: Path, tmp_path: Path) -> None:
+    assert copied("-r", "tree", f"{web}:{tmp_path}/up", cwd=tmp_path) == SILENT
+    assert copied("--recursive", f"{web}:{tmp_path}/up", "down", cwd=tmp_path) == SILENT
+    assert listed(tmp_path / "down") == listed(tree)
+    (tmp_path / "into").mkdir()
+    assert copied("-r", f"{web}:{tmp_path}/up/", "into", cwd=tmp_path) == SILENT
+    assert listed(tmp_path / "into" / "up") == listed(tree)
+
+
+def test_a_folder_needs_to_be_asked_for(web: str, tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "into").mkdir()
+    (tmp_path / "file").write_text("a\n")
+    code, said = copied("tree", "file", f"{web}:{tmp_path}/into", cwd=tmp_path)
+    assert code == 1
+    assert said == f"anyshell: cannot copy tree to {web}:{tmp_path}/into: it is a folder; copy it with -r\n"
+    assert os.listdir(tmp_path / "into") == ["file"]
+
+
+def test_several_sources_go_into_a_directory(web: str, tmp_path: Path) -> None:
+    (tmp_path / "into").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    assert copied("a", f"{web}:{tmp_path}/b", f"db:{tmp_path}/into", cwd=tmp_path) == SILENT
+    assert sorted(os.listdir(tmp_path / "into")) == ["a", "b"]
+    for target in (f"{web}:{tmp_path}/a", f"{web}:{tmp_path}/missing"):
+        code, said = copied("a", "b", target, cwd=tmp_path)
+        assert code == 1
+        assert "several sources go into a directory" in said
+        assert said.count("\n") == 1
+
+
+def test_two_sources_of_one_name_do_not_replace_each_other(tmp_path: Path) -> None:
+    for name in ("one", "two", "into"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text(name)
+    code, said = copied("one/a", "two/a", "into", cwd=tmp_path)
+    assert (code, (tmp_path / "into" / "a").read_text()) == (1, "one")
+    assert "cannot copy two/a to into: an earlier source has the same name" in said
+
+
+def test_what_is_no_file_is_left_out_and_named(web: str, tree: Path, tmp_path: Path) -> None:
+    os.mkfifo(tree / "pipe\x1b[31m")
+    code, said = copied("-r", "tree", f"{web}:{tmp_path}/copy", cwd=tmp_path)
+    assert code == 1
+    assert said == f"anyshell: {tree}/pipe\\x1b[31m was not copied: it is no file, folder or link\n"
+    assert (tmp_path / "copy" / "sub" / "file").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["missing", "{web}:{tmp}/x"], "No such file or directory"),
+        (["{web}:{tmp}/missing", "x"], "No such file or directory"),
+        (["a", "{web}:{tmp}/no/x"], "No such file or directory"),
+        (["a", "{web}:{tmp}/x/"], "No such file or directory"),
+        (["-r", "folder", "{web}:{tmp}/a"], "does not replace"),
+        (["/dev/null", "{web}:{tmp}/x"], "Neither a file nor a folder"),
+    ],
+)
+def test_what_cannot_be_copied_is_said(web: str, tmp_path: Path, words: list[str], said: str) -> None:
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "folder").mkdir()
+    code, text = copied(*(word.format(web=web, tmp=tmp_path) for word in words), cwd=tmp_path)
+    assert code == 1
+    assert text.startswith("anyshell: cannot copy ")
+    assert said in text
+    assert text.count("\n") == 1
+    assert (tmp_path / "a").read_text() == "a"
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("words", [[], ["a"], ["", "b"], ["-oX:a", "b"], ["a", "ssh://me:s3cret@web/a"]])
+def test_wrong_usage_is_said(words: list[str]) -> None:
+    code, said = copied(*words)
+    assert code == 2
+    assert "s3cret" not in said
+    assert "Traceback" not in said
+
+
+def test_a_host_that_cannot_be_reached_is_said(server: Server, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    code, said = copied(tmp_path / "a", f"{unknown(server, home)}:b", start_new_session=True)
+    assert code == 125
+    assert said.startswith("anyshell: ")
+    assert "its key is not known" in said
+    assert copied(tmp_path / "a", "docker://x/b") == (
+        125,
+        "anyshell: no backend knows 'docker' addresses; give 'local', a host's name, or 'ssh://user@host'\n",
+    )
+
+
+def test_notices_are_said_unless_it_is_quiet(server: Server, home: Path, tmp_path: Path) -> None:
+    web = named(server, home, "  SetEnv A=b")
+    (tmp_path / "a").write_text("a")
+    code, said = copied(tmp_path / "a", f"{web}:{tmp_path}/b")
+    assert (code, said.count("anyshell: SetEnv")) == (0, 1)
+    assert copied("-q", tmp_path / "a", f"{web}:{tmp_path}/b") == SILENT
+    assert copied("--quiet", tmp_path / "missing", f"{web}:{tmp_path}/b")[0] == 1
+
+
+# --- how it ends ----------------------------------------------------------------------------------------------
+
+
+def begun(directory: Path) -> bool:
+    """Whether something has been written of a file that is being copied."""
+    return any(each.stat().st_size > 0 for each in directory.glob(".anyshell-*.tmp"))
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A file that takes long enough to copy; nothing of it is on the disk."""
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(8 * 1024**3)
+    (tmp_path / "into").mkdir()
+    return path
+
+
+@pytest.mark.parametrize("way", ["up", "down", "across", "here"])
+def test_a_copy_that_is_interrupted_leaves_nothing(web: str, large: Path, tmp_path: Path, way: str) -> None:
+    source = f"{web}:{large}" if way in ("down", "across") else str(large)
+    target = f"db:{tmp_path}/into" if way in ("up", "across") else f"{tmp_path}/into"
+    with start("cp", source, target, stderr=subprocess.PIPE) as program:
+        wait_until(lambda: begun(tmp_path / "into"), "the copy has begun")
+        program.send_signal(signal.SIGINT)
+        assert program.communicate(timeout=30) == (b"", b"")
+        assert program.returncode == 128 + signal.SIGINT
+    assert os.listdir(tmp_path / "into") == []
+
+
+def test_a_lost_link_has_an_exit_code_of_its_own(home: Path, large: Path, tmp_path: Path) -> None:
+    with embedded() as server:
+        web = named(server, home, "  ConnectTimeout 1")
+        with start("cp", f"{web}:{large}", str(tmp_path / "into"), stderr=subprocess.PIPE) as program:
+            wait_until(lambda: begun(tmp_path / "into"), "the copy has begun")
+            os.kill(server.pid, signal.SIGKILL)
+            _, said = program.communicate(timeout=50)
+            assert program.returncode == 255
+            assert said.startswith(b"anyshell: cannot copy ")
+            assert b"connection to the host was lost" in said
+            assert said.count(b"\n") == 1
+    assert os.listdir(tmp_path / "into") == []
+
+
+# --- progress -------------------------------------------------------------------------------------------------
+
+
+def test_on_a_terminal_it_shows_how_far_it_has_come(web: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(2_000_000))
+    with Terminal("cp", str(tmp_path / "a"), f"{web}:{tmp_path}/b", all_of_it=True) as terminal:
+        terminal.asks(b"\r  0%  0 B of 1.9 MiB")
+        terminal.asks(b"\r100%  1.9 MiB of 1.9 MiB")
+        assert terminal.ends()[0] == 0
+    with Terminal("cp", "-q", str(tmp_path / "a"), f"{web}:{tmp_path}/b", all_of_it=True) as terminal:
+        assert terminal.ends()[0] == 0
+        assert terminal.rest() == b""
+
+
+def test_the_line_fits_the_terminal() -> None:
+    assert _cut("abc", 5) == ("abc", 3)
+    assert _cut("abcdef", 5) == ("abcde", 5)
+    assert _cut("あいう", 5) == ("あい", 4)
+    assert _cut("e\N{COMBINING ACUTE ACCENT}f", 2) == ("e\N{COMBINING ACUTE ACCENT}f", 2)
+
+
+def test_a_shorter_line_leaves_nothing_of_a_longer_one(capsys: pytest.CaptureFixture[str]) -> None:
+    from anyshell.cli.progress import Progress
+
+    progress = Progress("na\x1bme")
+    progress(CopyProgress(path="", bytes_done=1023, bytes_total=1024, files_done=0, files_total=1))
+    progress(CopyProgress(path="", bytes_done=0, bytes_total=0, files_done=1, files_total=1))
+    progress.close()
+    progress.close()
+    first, second = capsys.readouterr().err.removeprefix("\r").removesuffix("\n").split("\r")
+    assert first == " 99%  1023 B of 1.0 KiB  na\\x1bme"
+    assert second.rstrip() == "100%  0 B of 0 B  na\\x1bme"
+    assert len(first) == len(second)
+
+
+# --- completion -----------------------------------------------------------------------------------------------
+
+
+def test_paths_are_completed_and_hosts_where_there_is_none(
+    web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").touch()
+    assert completed("bash", "cp", "we") == ["plain,web:"]
+    assert completed("bash", "cp", "me@d") == ["plain,me@db:"]
+    assert completed("bash", "cp", "da") == ["file,da"]
+    assert completed("bash", "cp", "data", "d") == ["file,d"]
+    assert completed("bash", "cp", "nothing") == ["file,nothing"]
+    assert completed("bash", "cp", f"{tmp_path}/d") == [f"file,{tmp_path}/d"]
+    assert completed("bash", "cp", "web:d") == []
+    assert completed("bash", "cp", "web", ":", "d") == []  # as bash takes it apart
+    assert completed("bash", "cp", "web", ":") == []
+    assert completed("bash", "cp", "web", ":", "a", "da") == ["file,da"]
+    assert completed("zsh", "cp", "we") == ["plain", "web:", "_"]
