@@ -197,6 +197,8 @@ async def test_what_startup_files_print_reaches_no_output(plain: Server) -> None
         "export SHELL=/bin/false",
         "shopt -s expand_aliases; alias printf='echo A' cd='echo A' ulimit='echo A'",
         "mkdir -p ~/gone; cd ~/gone; rmdir ~/gone",
+        'echo "$BASH_EXECUTION_STRING"; echo "$BASH_EXECUTION_STRING" >&2; ps -o args= -p $$',
+        "exec 2>&1; set -xv",
         "head -c 3000000 /dev/zero | tr '\\0' n",
     ],
 )
@@ -212,11 +214,45 @@ async def test_what_startup_files_set_up_changes_nothing(plain: Server, text: st
             stopped = await env.run("setsid sleep 77 & sleep 77", timeout=0.5, grace=0.2)
     assert (outcome.output.text, outcome.exit_code) == ("v'\n;/usr\nin", 3)
     assert apart.stderr is not None
-    assert (apart.output.text, apart.exit_code) == ("out\n", 4)
-    assert apart.stderr.text == "err\n"
+    assert apart.exit_code == 4
+    if "2>&1" not in text:  # which makes the channels one before we are there
+        assert (apart.output.text, apart.stderr.text) == ("out\n", "err\n")
     assert (long.output.text, long.signal) == ("in", "SIGKILL")
     assert (left.output.text, [each.alive for each in left.left_behind]) == ("started\n", [False])
     assert (stopped.status, stopped.left_behind) == ("timed_out", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TRAPEXIT() { echo D; }",
+        "setopt verbose xtrace err_return no_unset no_clobber sh_word_split",
+        "alias head='head -n' printf='echo A' unset='echo A' trap='echo A'",
+    ],
+)
+async def test_what_zsh_sets_up_changes_nothing(login: Callable[[str], Server], text: str) -> None:
+    server = login("zsh")
+    with startup_file(server, ".zshenv", f"{text}\n"):
+        async with Environment.detect(server.options()) as env:
+            for value in ("short", "a\nb\nc"):
+                outcome = await env.run(
+                    'printf "%s;" "$GIVEN"; pwd; exit 3', env={"GIVEN": value}, cwd="/usr"
+                )
+                assert (outcome.output.text, outcome.exit_code) == (f"{value};/usr\n", 3)
+            apart = await env.run("echo out; echo err >&2", split_stderr=True)
+    assert apart.stderr is not None
+    assert (apart.output.text, apart.stderr.text) == ("out\n", "err\n")
+
+
+async def test_a_directory_of_any_name_can_be_worked_in(env: Environment) -> None:
+    place = (await env.run("mktemp -d")).output.text.strip()
+    for name in ('it\'s "q" $HOME', "-n", "two\nlines", "a\udcffb", "~"):
+        await env.files.mkdir(f"{place}/{name}")
+        assert (await env.run('basename "$PWD" | wc -c', cwd=f"{place}/{name}")).exit_code == 0
+        outcome = await env.run("printf x >here; ls", cwd=f"{place}/{name}")
+        assert outcome.output.text == "here\n"
+        assert await env.files.exists(f"{place}/{name}/here")
+    await env.files.remove(place, recursive=True)
 
 
 async def test_a_callers_variable_does_not_replace_a_long_text(env: Environment) -> None:
@@ -470,6 +506,71 @@ async def test_what_is_let_go_keeps_its_session_and_gives_it_back(plain: Server)
         for line in stop:
             psutil.Process(int(line.split()[0])).kill()
         assert (await env.run("echo room", timeout=20)).output.text == "room\n"
+
+
+async def test_environments_that_begin_at_once_do_not_fail_for_a_busy_server(plain: Server) -> None:
+    async def one() -> str:
+        async with Environment.detect(plain.options()) as env:
+            return (await env.run("echo hi")).output.text
+
+    assert await asyncio.gather(*(one() for _ in range(20))) == ["hi\n"] * 20
+
+
+# --- Hostile commands
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for i in $(seq 60); do setsid sleep {s} & done; sleep {s}",
+        "(trap '' TERM; for i in $(seq 60); do sleep {s} & done; wait); sleep {s}",
+    ],
+)
+async def test_a_tree_that_uses_up_the_users_processes_is_stopped(sshd: Server, text: str) -> None:
+    if not ROOT:
+        pytest.skip("who runs the tests has other processes, which count")
+    seconds = unique_seconds()
+    # Two users: what was killed counts until whoever inherits orphans on this machine has reaped it.
+    with account("anyshell-few", "/bin/bash") as first, account("anyshell-less", "/bin/bash") as second:
+        few = dataclasses.replace(sshd, user=first if "setsid" in text else second)
+        with startup_file(few, ".bashrc", "ulimit -u 40\n"):
+            await use_up(few, text, seconds)
+
+
+async def use_up(server: Server, text: str, seconds: str) -> None:
+    async with Environment.detect(server.options()) as env:
+        outcome = await env.run(text.replace("{s}", seconds), timeout=1.5, grace=0.5)
+        assert (outcome.status, outcome.left_behind) == ("timed_out", ())
+        assert living(seconds) == []
+        assert (await env.run("echo again")).output.text == "again\n"
+
+
+async def test_a_file_with_a_forged_name_makes_nobody_a_member(env: Environment, plain: Server) -> None:
+    """What a descriptor leads to is shown by the host's ls, and a file's name can look like more of that."""
+    stranger = await asyncio.create_subprocess_exec("sleep", "300", start_new_session=True)
+    place = home(plain.user)
+    forge = (
+        "import os, sys; p = os.readlink('/proc/self/fd/197'); "
+        "name = f'a\\nl 1 a b 1 Jan 1 00:00 /proc/{sys.argv[1]}/fd/197 -> {p}'; "
+        "os.makedirs(os.path.dirname(name), exist_ok=True); "
+        "fd = os.open(name, os.O_CREAT | os.O_RDWR); os.dup2(fd, 2); os.execvp('sleep', ['sleep', '300'])"
+    )
+    try:
+        outcome = await env.run(
+            f'cd $(mktemp -d); /usr/bin/python3 -c "{forge}" {stranger.pid}', timeout=1, grace=0.3
+        )
+        assert place.is_absolute()
+        assert (outcome.status, outcome.left_behind) == ("timed_out", ())
+        assert stranger.returncode is None
+        assert psutil.Process(stranger.pid).status() != psutil.STATUS_ZOMBIE
+    finally:
+        stranger.kill()
+        await stranger.wait()
+
+
+async def test_a_signal_that_the_protocol_has_no_name_for_is_a_signal(env: Environment) -> None:
+    outcome = await env.run("kill -BUS $$")
+    assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", None, "SIGUNKNOWN")
 
 
 # --- Cancelling and closing

@@ -48,11 +48,13 @@ class Host:
         )
         assert self._shell.stdout is not None
         assert self._shell.stdout.readline().startswith(f"{TOKEN} started ")
+        self._number = 0
         self.first = self._answer()
 
     def ask(self, question: str) -> list[str]:
         assert self._shell.stdin is not None
-        self._shell.stdin.write(f"{question}\n")
+        self._number += 1
+        self._shell.stdin.write(f"{self._number} {question}\n")
         self._shell.stdin.flush()
         return self._answer()
 
@@ -61,7 +63,10 @@ class Host:
         lines: list[str] = []
         for line in self._shell.stdout:
             if line.startswith(f"{TOKEN} ") and line != f"{TOKEN} +\n":
-                assert float(line.split()[1]) > 0
+                if line == f"{TOKEN} !\n":
+                    return ["!"]
+                assert int(line.split()[1]) == self._number
+                assert float(line.split()[2]) > 0
                 return lines
             if line != f"{TOKEN} +\n":
                 lines.append(line.rstrip("\n"))

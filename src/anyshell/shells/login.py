@@ -46,10 +46,10 @@ _READ_LINE = 'IFS= \\read -r ANYSHELL_LINE; eval "$ANYSHELL_LINE"; unset ANYSHEL
 _MENDED = "cd printf read ulimit"
 """What a startup file may have replaced by functions of its own."""
 
-_OPTIONS = "set +C +e +f +u +v +x; trap - EXIT HUP INT QUIT PIPE TERM"
+_OPTIONS = "\\unalias -a 2>/dev/null; set +C +e +f +u +v +x; trap - EXIT HUP INT QUIT PIPE TERM"
 """What a startup file may have set that would change what the text means, or what the command inherits."""
 
-_MORE_OPTIONS = {"bash": "set +k; trap - DEBUG ERR", "zsh": "trap - DEBUG ZERR"}
+_MORE_OPTIONS = {"bash": "set +k; trap - DEBUG ERR", "zsh": "emulate -R zsh; trap - DEBUG ZERR"}
 """The same, which other shells would refuse."""
 
 
@@ -76,6 +76,9 @@ class Login:
     def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> Start:
         """Have a command started.
 
+        The first half of the token stands in each line, so that a login shell which never comes to its command can be
+        found by it; the whole never does, so that who prints the line does not print the token.
+
         Args:
             spawn: The command.
             token: Printed to stdout when the command is about to begin, with ``started`` and the pid behind it, or
@@ -89,15 +92,16 @@ class Login:
                 settings = [pair for pair in spawn.settings.items() if pair[0] not in spawn.env]
                 export = [f"export {' '.join(map(_quoted_setting, settings))} {mark}=1"]
                 line = self._text(spawn, [_READ_LINE, *export] if given else export, token=token, tag=tag)
-                if len(line) <= LONGEST_STATED:
+                if len(line) <= LONGEST_STATED and _is_unicode(line):
                     return Start(line=line, sent=given)
         export = [self._export({**spawn.settings, **spawn.env, mark: "1"})]
         script = b"" if spawn.script is None else _encode(spawn.script)
         if spawn.script is not None:
             export = [_receive_script(len(script), token), *export, "export ANYSHELL_SCRIPT=/dev/fd/8"]
-        text = _encode(self._text(spawn, export, token=token, tag=tag))
-        # The token is in each line, so that a login shell which never comes to its command can be found by it.
-        line = f'eval "$(head -c {len(text)})"; : {token}' if self._direct else _by_sh(len(text), token)
+        # Behind the comment sign may come what a trap of a startup file prints where the text is read.
+        text = _encode(self._text(spawn, export, token=token, tag=tag) + "\n#")
+        name = _halves(token)[0]
+        line = f'\\eval "$(\\head -c {len(text)})"; : {name}' if self._direct else _by_sh(len(text), name)
         return Start(line=line, sent=text + script)
 
     def _export(self, env: Mapping[str, str]) -> str:
@@ -111,7 +115,7 @@ class Login:
             rf"\unset -f {_MENDED} 2>/dev/null",
             # No option could be meant: the directory is absolute, and so are the programs below.
             rf"\cd {words([spawn.cwd])} 2>/dev/null || {_why_not(words([spawn.cwd]), token)}",
-            f"[ -x {words(spawn.argv[:1])} ] || {{ \\printf '%s program\\n' {token}; exit 126; }}",
+            f"[ -x {words(spawn.argv[:1])} ] || {{ {_say(token, 'program')}; exit 126; }}",
             *(["unset " + " ".join(unset)] if unset else []),
             *export,
         ]
@@ -119,8 +123,8 @@ class Login:
             # bash and zsh call it -x, dash -w; busybox has no name for it.
             rf"\ulimit -S -x {tag} 2>/dev/null || \ulimit -S -w {tag} 2>/dev/null",
             # Whoever asked for the command may be gone by now. Then this fails, and nothing is run.
-            *([rf"\printf '%s\n' {token} >&2 || exit 1"] if spawn.split_stderr else []),
-            rf"""\printf '%s started %s\n' {token} "$$" || exit 1""",
+            *([f"{_say(token, '')} >&2 || exit 1"] if spawn.split_stderr else []),
+            f"{_say(token, 'started $$')} || exit 1",
             # Where so high a number is not allowed (ulimit -n), another is better than none.
             f"{{ exec {self.life_fd}>&1; }} 2>/dev/null || exec {_LIFE_FD}>&1",
             f"exec {words(spawn.argv)}{self._redirections(spawn)}",
@@ -151,6 +155,21 @@ def _by_sh(size: int, name: str) -> str:
     return f"exec /bin/sh -c 'eval \"$(head -c {size})\"' {name}"
 
 
+def _halves(token: str) -> tuple[str, str]:
+    middle = len(token) // 2
+    return token[:middle], token[middle:]
+
+
+def _say(token: str, words: str) -> str:
+    """Print the token and words, without having it stand here as a whole."""
+    first, second = _halves(token)
+    return f"\\printf '%s%s %s\\n' {first} {second} \"{words}\""
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def _encode(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
@@ -162,7 +181,7 @@ def _assignments(env: Mapping[str, str]) -> Iterator[str]:
 def _why_not(directory: str, token: str) -> str:
     return (
         f"{{ if [ -x {directory} ] && [ -d {directory} ]; then set -- refused; elif [ -d {directory} ]; then "
-        f"set -- denied; elif [ -e {directory} ]; then set -- file; else set -- missing; fi; \\printf '%s cwd %s\\n' {token} \"$1\"; exit 1; }}"
+        f"set -- denied; elif [ -e {directory} ]; then set -- file; else set -- missing; fi; {_say(token, 'cwd $1')}; exit 1; }}"
     )
 
 
@@ -172,5 +191,5 @@ def _receive_script(size: int, token: str) -> str:
         "ANYSHELL_SCRIPT=$(umask 077; mktemp 2>/dev/null || TMPDIR=/tmp mktemp) && "
         'exec 7>|"$ANYSHELL_SCRIPT" 8<"$ANYSHELL_SCRIPT" && '
         f'rm -f "$ANYSHELL_SCRIPT" && head -c {size} >&7 && exec 7>&- '
-        f"|| {{ \\printf '%s script\\n' {token}; rm -f \"$ANYSHELL_SCRIPT\"; exit 126; }}"
+        f'|| {{ {_say(token, "script")}; rm -f "$ANYSHELL_SCRIPT"; exit 126; }}'
     )

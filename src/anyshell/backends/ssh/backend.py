@@ -19,7 +19,7 @@ from ..._exceptions import (
     InvalidCommand,
     SpawnError,
 )
-from ..._types import ExitStatus, HostInfo, HostQuery, Spawn
+from ..._types import HostInfo, HostQuery, Spawn
 from ..._waits import to_the_end
 from .channel import Channel
 from .connecting import describe_address, open_connection
@@ -52,6 +52,9 @@ WINDOWS_SECONDS = 10.0
 
 START_SECONDS = 30.0
 """How long a login shell may take to begin a command: its startup files run first."""
+
+HANDSHAKE_PAUSES = (0.2, 0.5, 1.0)
+"""Seconds, about, until it is tried again when a server hangs up before anybody has said who he is."""
 
 ATTEMPTS = 3
 """How often a session is asked for when connections break before the program was asked for."""
@@ -232,7 +235,7 @@ class SSHBackend:
                 raise SpawnError(f"cannot start {spawn.argv[0]}: it is not there, or may not be executed")
             case ["script"]:
                 raise SpawnError(f"{self.name} has no room for a temporary file (mktemp failed)")
-        if channel.exit.result() == ExitStatus():
+        if not channel.over:
             return None  # the connection was lost meanwhile; whether it had begun is found out by its mark
         raise SpawnError(
             f"the login shell on {self.name} ended before the command began{_told(channel.noise)}"
@@ -274,9 +277,17 @@ class SSHBackend:
     # Connections and sessions.
 
     async def _connect(self, on_lost: Callable[[], object]) -> asyncssh.SSHClientConnection:
-        connection = await open_connection(
-            self._options, tell=self._tell, secrets=self._secrets, on_lost=on_lost
-        )
+        for pause in (*HANDSHAKE_PAUSES, None):
+            try:
+                connection = await open_connection(
+                    self._options, tell=self._tell, secrets=self._secrets, on_lost=on_lost
+                )
+                break
+            except ConnectionFailed as error:
+                # A server that is busy with other logins hangs up on some, at random (MaxStartups).
+                if error.stage != "handshake" or pause is None or self._closed:
+                    raise
+                await asyncio.sleep(pause * (0.5 + secrets.randbelow(1000) / 1000))
         self._watch.heard()
         self._connected.set()
         return connection

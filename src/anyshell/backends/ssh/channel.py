@@ -199,8 +199,12 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self._ended(ExitStatus(code=status))
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
-        """A signal ended the program. RFC 4254 gives its name without ``SIG``."""
-        self._ended(ExitStatus(signal=f"SIG{signal}"))
+        """A signal ended the program.
+
+        RFC 4254, 6.10, gives its name without ``SIG``, and has names for a dozen. For others OpenSSH sends
+        ``SIG@openssh.com``.
+        """
+        self._ended(ExitStatus(signal="SIGUNKNOWN" if "@" in signal else f"SIG{signal}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The channel is closed, by the server or because the connection is gone."""
@@ -289,17 +293,18 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     def _skip_noise(self, name: str, data: bytes) -> bytes:
         held = self._noise[name]
         held += data
-        at = held.find(self._token)
-        if at >= 0:
+        while (at := held.find(self._token)) >= 0:
             end = held.find(b"\n", at)
             if end < 0:
                 return b""  # the line is cut: all of it is needed
-            if name == "stdout":
-                words = held[at + len(self._token) : end].decode("utf-8", "replace").split()
-                if not self.said.done():
+            words = held[at + len(self._token) : end].decode("utf-8", "replace").split()
+            rest = bytes(held[end + 1 :])
+            if name == "stderr" or words:
+                if name == "stdout" and not self.said.done():
                     self.said.set_result(words)
-            del self._noise[name]
-            return bytes(held[end + 1 :])
+                del self._noise[name]
+                return rest
+            held[:] = rest  # that for stderr, where a startup file has made the two channels one
         if len(held) > LONGEST_NOISE:
             del held[:-LONGEST_NOISE]
         return b""

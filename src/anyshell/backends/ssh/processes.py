@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..._types import ProcessInfo
+from .watcher import NoProcesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -125,6 +126,29 @@ class Processes:
         """Put a question without waiting for anything; ``None`` when that cannot be done."""
         return self._watch.ask_now(question)
 
+    async def sweep(self, name: str, since: float, tag: int, leader: int | None) -> list[Seen]:
+        """Look for a tag and a group, and signal what is found, by nothing but the host's shell itself.
+
+        Args:
+            name: A signal; ``0`` for none.
+            since: Who started earlier is passed over.
+            tag: What is looked for.
+            leader: Whose group and session are; ``None`` for nobody's.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        answer = await self.ask(f"sweep {name} {max(0, int(since))} {tag} {leader or 0}")
+        return parse(answer.lines)
+
+    async def renew(self) -> None:
+        """Be able to look again, where the user had no processes left for that.
+
+        Raises:
+            HostAway: It still cannot be.
+        """
+        await self._watch.renew()
+
     async def group_exists(self, group: int, asked: asyncio.Future[Answer] | None = None) -> bool:
         """Whether anybody is in a group, a zombie perhaps.
 
@@ -189,7 +213,7 @@ class Tree:
 
     Args:
         processes: The host's.
-        token: What stands in the command line of the login shell until it becomes the command.
+        token: Its first half stands in the command line of the login shell until that becomes the command.
         mark: The name of the variable that was put into the command's environment.
         tag: The soft limit on file locks that it was given.
         since: A time of the host before the command was started.
@@ -207,6 +231,8 @@ class Tree:
     _life: str = ""
     _known: dict[int, float] = field(default_factory=dict)
     _began: dict[tuple[int, float], Seen] = field(default_factory=dict)
+    _swept: bool = False
+    _kills: int = 0
 
     async def members(self, *, daemons: bool = True) -> Sequence[ProcessInfo]:
         """Every member that is alive.
@@ -218,7 +244,13 @@ class Tree:
         Raises:
             HostAway: Nobody answers.
         """
-        young = {seen.pid: seen for seen in await self.processes.look(self.since)}
+        try:
+            young = {seen.pid: seen for seen in await self.processes.look(self.since)}
+        except NoProcesses:
+            if swept := await self._sweep("0"):
+                return swept
+            await self.processes.renew()  # they are gone, and with them what kept it from looking
+            young = {seen.pid: seen for seen in await self.processes.look(self.since)}
         leader = young.get(self.leader or 0)
         if leader is not None and self.ended_at is None:
             self._life = leader.holds.get(self.processes.life_fd, "")
@@ -226,6 +258,7 @@ class Tree:
         if not daemons and all(self._is_daemon(young[pid]) for pid in members):
             return ()
         members |= _descendants(young, members)
+        self._swept = False
         self._known = {pid: young[pid].started for pid in members}
         self._began = {(pid, young[pid].started): young[pid] for pid in members}
         return [young[pid].info for pid in members]
@@ -250,6 +283,9 @@ class Tree:
         Raises:
             HostAway: Nobody answers.
         """
+        if self._swept:
+            await self._sweep(_SIGNALS[signal])
+            return
         targets = []
         seen = [found for info in members if (found := self._began.get((info.pid, info.started))) is not None]
         in_group = any(each.pid == self.leader for each in seen) and self.ended_at is None
@@ -262,10 +298,16 @@ class Tree:
             for each in seen
             if signal == "kill" or not (in_group and each.group == self.leader)
         ]
+        await self.processes.signal(signal, targets)
         if signal == "kill":
-            await asyncio.gather(self.processes.signal(signal, targets), self.processes.chase(self.tag))
-        else:
-            await self.processes.signal(signal, targets)
+            self._kills += 1
+            if self._kills > 1:  # one kill did not do: perhaps they are too fast to be listed
+                await self.processes.chase(self.tag)
+
+    async def _sweep(self, name: str) -> Sequence[ProcessInfo]:
+        leader = None if self.ended_at is not None else self.leader
+        self._swept = True
+        return [each.info for each in await self.processes.sweep(name, self.since, self.tag, leader)]
 
     async def drop(self) -> None:
         """Kill the login shell, with what its startup files have started, if it has not come to the command yet.
@@ -273,7 +315,7 @@ class Tree:
         Raises:
             HostAway: Nobody answers.
         """
-        await self.processes.ask(f"drop {self.token}")
+        await self.processes.ask(f"drop {self.token[: len(self.token) // 2]}")
 
 
 def _descendants(young: Mapping[int, Seen], members: set[int]) -> set[int]:

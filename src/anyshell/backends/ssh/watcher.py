@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import deque
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from ..._exceptions import AnyshellError
 from .channel import Channel
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ LONGEST_ANSWER = 16 * 1024 * 1024
 
 class HostAway(Exception):  # noqa: N818 - it is no error but a state, and never leaves this package
     """The host did not answer in time."""
+
+
+class NoProcesses(HostAway):
+    """The host answers, but cannot look: the user has no process left to start a program with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,8 @@ def boot(mark: str, token: str, first: str = "") -> str:
         first: A line of shell text.
     """
     return (
-        f"token={token} mark={mark}\n{program()}\nprintf '%s started %s\\n' {token} $$\n"
-        f"{first}\nanswer\nwatch\n"
+        f"token={token[:10]}; token=${{token}}{token[10:]}; mark={mark}\n{program()}\nprintf '%s started %s\\n' $token $$\n"
+        f"{first}\nanswer\nboth\n"
     )
 
 
@@ -89,7 +93,8 @@ class Watcher:
         self.channel = Channel(token, take=self._take)
         """Its program has to be given what `boot` returns."""
         self._token = f"{token} ".encode()
-        self._waiting: deque[tuple[float, asyncio.Future[Answer]]] = deque()
+        self._waiting: dict[int, tuple[float, asyncio.Future[Answer]]] = {}
+        self._last = 0
         self._lines: list[str] = []
         self._held = b""
         self._size = 0
@@ -98,20 +103,24 @@ class Watcher:
         """When the host was heard last, by our monotonic clock."""
         self.busy = False
         """Whether it has said that it works on an answer."""
+        self.crippled = False
+        """Whether it has said that it can start no program."""
 
     def ask(self, question: str = "") -> asyncio.Future[Answer]:
-        """Put a question; answers come in the order of the questions.
+        """Put a question.
 
         Args:
             question: One line, of `watcher.sh`'s language; empty for the answer to what it was started with.
         """
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if not self.alive:
-            future.set_exception(HostAway())
+            _set_exception(future, HostAway())
             return future
-        self._waiting.append((time.monotonic(), future))
+        number = 0
         if question:
-            self.channel.write_now(f"{question}\n".encode())
+            self._last = number = self._last + 1
+            self.channel.write_now(f"{number} {question}\n".encode())
+        self._waiting[number] = (time.monotonic(), future)
         return future
 
     def _take(self, data: bytes) -> None:
@@ -121,7 +130,11 @@ class Watcher:
                 self.last_heard = time.monotonic()
                 self.busy = line.endswith(b"+")
                 if not self.busy:
-                    self._answer(tuple(self._lines), line)
+                    if line.endswith(b"!"):
+                        self.crippled = True
+                        self._fail(NoProcesses())
+                    else:
+                        self._answer(tuple(self._lines), line)
                     self._lines, self._size = [], 0
                 continue
             self._size += len(line)
@@ -131,25 +144,27 @@ class Watcher:
             self.close()
 
     def _answer(self, lines: tuple[str, ...], end: bytes) -> None:
-        if not self._waiting:
-            return
         try:
-            clock = float(end[len(self._token) :])
-        except ValueError:
-            self.close()
+            number, clock = end[len(self._token) :].split()
+            asked, future = self._waiting.pop(int(number))
+        except (ValueError, KeyError):
+            return  # nobody waits for it any more
+        if future.done():
             return
-        asked, future = self._waiting.popleft()
-        if not future.done():
-            future.set_result(Answer(lines, clock, asked, self.last_heard))
+        if "failed" in lines:
+            _set_exception(future, NoProcesses())
+        else:
+            future.set_result(Answer(lines, float(clock), asked, self.last_heard))
+
+    def _fail(self, error: HostAway) -> None:
+        while self._waiting:
+            _, (_, future) = self._waiting.popitem()
+            _set_exception(future, error)
 
     def ended(self) -> None:
         """The shell is gone: nobody answers."""
         self.alive = False
-        while self._waiting:
-            _, future = self._waiting.popleft()
-            if not future.done():
-                future.set_exception(HostAway())
-                future.exception()  # who has stopped waiting need not be told
+        self._fail(HostAway())
 
     def close(self) -> None:
         """Let the shell end. Never waits."""
@@ -191,6 +206,7 @@ class Watch:
             asked: The same, put already.
 
         Raises:
+            NoProcesses: The host cannot look, and a new connection does not help.
             HostAway: There was no answer within `ANSWER_SECONDS`, or the host could not be reached.
         """
         if time.monotonic() < self._away_until:
@@ -203,6 +219,8 @@ class Watch:
                 tasks.add(asking or asyncio.ensure_future(self._ask(question, fresh=fresh)))
                 if (answer := await self._first(tasks, began, until)) is not None:
                     return answer
+                if any(_is_crippled(task) for task in tasks):
+                    raise NoProcesses
         finally:
             for task in tasks:
                 task.cancel()
@@ -250,6 +268,20 @@ class Watch:
             old.close()
         return watcher
 
+    async def renew(self) -> None:
+        """Start a watcher anew, if this one can look no more.
+
+        Raises:
+            HostAway: That fails.
+        """
+        if self._watcher is not None and self._watcher.crippled:
+            self._watcher.close()
+            try:
+                async with asyncio.timeout(SILENCE_SECONDS):
+                    await self._started(fresh=False)
+            except (TimeoutError, AnyshellError) as error:
+                raise HostAway from error
+
     def heard(self) -> None:
         """The host was heard of: it may be asked again."""
         self._away_until = 0.0
@@ -262,6 +294,16 @@ class Watch:
             await asyncio.wait(self._starting.values())
         if self._watcher is not None:
             self._watcher.close()
+
+
+def _is_crippled(task: asyncio.Future[Answer]) -> bool:
+    return task.done() and not task.cancelled() and isinstance(task.exception(), NoProcesses)
+
+
+def _set_exception(future: asyncio.Future[Answer], error: HostAway) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # who has stopped waiting need not be told
 
 
 def _seen(task: asyncio.Task[Watcher]) -> None:

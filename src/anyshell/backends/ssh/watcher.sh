@@ -1,7 +1,11 @@
 # A shell on the host that is asked about processes and told to signal them. POSIX sh; run by dash, bash, busybox.
 #
-# It reads one request a line, says at once that it has it ("$token +"), and answers with lines, the last of which is
-# "$token" and the host's clock. Every argument is a number, a name of a signal, or a process as PID:STARTED.
+# It reads one request a line, each with a number, says at once that it has it ("$token +"), and answers with lines, the
+# last of which is "$token", the number and the host's clock. Every argument is a number, a name of a signal, or a
+# process as PID:STARTED.
+#
+# Looking takes other programs. When the user has no process left to start one, the shell that looks is ended by that.
+# A second one waits for it, says so ("$token !"), and goes on answering what it can answer by itself.
 #
 # Nothing here is a secret, and nothing comes from a command's text. $token and $mark are set before it.
 
@@ -14,6 +18,9 @@ set -f
 if [ -r /proc/self/stat ] && [ "${ANYSHELL_NO_PROC-}" != 1 ]; then proc=1; else proc=; fi
 # busybox's grep stops at a NUL byte, and a process's environment is full of them.
 if printf 'a\0b' | grep -q b 2>/dev/null; then grep_sees_all=1; else grep_sees_all=; fi
+
+# busybox's ls shows no control characters anyway, and does not know how to be told.
+if ls -q / >/dev/null 2>&1; then list='ls -lnq'; else list='ls -ln'; fi
 
 # dash takes a group for an option without "--", and busybox's ash takes "--" for a process.
 if kill -s 0 -- $$ 2>/dev/null; then end=--; else end=; fi
@@ -76,7 +83,13 @@ look() {
     done
     links=
     for pid in $pids; do links="$links /proc/$pid/fd/1 /proc/$pid/fd/2 /proc/$pid/fd/$2"; done
-    ls -l $links 2>/dev/null | sed -n 's,^.* /proc/\([0-9]*\)/fd/\([0-9]*\) -> \([a-z]*:.*\)$,holds \1 \2 \3,p'
+    # What a descriptor leads to may be a file whose name looks like any line, or part of one, that its owner likes. So
+    # each field must be where it belongs, and a name with spaces is nothing that is sought.
+    $list $links 2>/dev/null | awk '
+        NF == 11 && $10 == "->" && $9 ~ /^\/proc\/[0-9]+\/fd\/[0-9]+$/ && $11 ~ /^[a-z]+:\[/ {
+            split($9, part, "/")
+            print "holds", part[3], part[5], $11
+        }'
 }
 
 # marked PID...: those that have a variable of ours, or may have one
@@ -125,6 +138,34 @@ signal() {
         # What is stopped acts on no other signal.
         [ "$name" = KILL ] || kill -s CONT $end "$pid" 2>/dev/null
     done
+}
+
+# sweep NAME SINCE TAG LEADER: signal what has that tag, or is in that group or session, and say what it is, as look
+# does. NAME may be 0. Nothing but the shell itself is needed for it, and it takes several times as long.
+sweep() {
+    [ "$proc" ] || return
+    name=$1 since=$2 tag=$3 leader=$4
+    set +f
+    for path in /proc/[0-9]*; do
+        set -f
+        pid=${path#/proc/}
+        stat=
+        while read -r line; do stat="$stat $line"; done 2>/dev/null <"$path/stat"
+        set -- ${stat##*) }
+        [ "${20:-0}" -ge "$since" ] || continue
+        case $1 in Z | X) continue ;; esac
+        began=${20} parent=$2 group=$3 session=$4
+        locks=unlimited
+        while read -r line; do
+            case $line in 'Max file locks'*) set -- $line; locks=$4; break ;; esac
+        done 2>/dev/null <"$path/limits"
+        [ "$locks" = "$tag" ] || [ "$group" = "$leader" ] || [ "$session" = "$leader" ] || continue
+        stat=${stat#*(}
+        [ "$name" = 0 ] || kill -s "$name" $end "$pid" 2>/dev/null
+        case $name in 0 | KILL) ;; *) kill -s CONT $end "$pid" 2>/dev/null ;; esac
+        printf 'process %s %s %s %s %s %s %s\n' "$pid" "$parent" "$group" "$session" "$began" "$locks" "${stat%%)*}"
+    done
+    set -f
 }
 
 # drop TOKEN: kill the groups of processes in whose command lines that stands
@@ -237,22 +278,36 @@ run_candidate() {
 
 answer() {
     clock
-    printf '%s %s\n' "$token" "$now"
+    printf '%s %s %s\n' "$token" "${number:-0}" "$now"
 }
 
 watch() {
-    while read -r verb arguments; do
+    while read -r number verb arguments; do
         [ "$verb" = group ] || printf '%s +\n' "$token"
         set -- $arguments
         case $verb in
         # Whether anybody is in a process group.
         group) if kill -s 0 $end "-$1" 2>/dev/null; then echo some; else echo none; fi ;;
-        look) look "$1" "$2" ;;
         signal) signal "$@" ;;
+        sweep) sweep "$@" ;;
+        look) look "$@" ;;
         chase) chase "$1" ;;
         drop) drop "$1" ;;
         ping) ;;
         esac
         answer
     done
+}
+
+# The first of these looks. The second waits for its end, which is that of the requests, if all is well.
+both() {
+    exec 3<&0 4>&1
+    { watch <&3 >&4; echo over; } | {
+        read -r _ && exit
+        printf '%s !\n' "$token" >&4
+        look() { echo failed; }
+        chase() { :; }
+        drop() { :; }
+        watch <&3 >&4
+    }
 }
