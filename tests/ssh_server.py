@@ -174,7 +174,9 @@ def openssh(
             f"{more}\nPort {port}\nListenAddress {address}\nHostKey {directory}/host_key\nPidFile {pid_file}\n"
             f"AuthorizedKeysFile {directory}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
             "KbdInteractiveAuthentication no\nSubsystem sftp internal-sftp\n"
-            # The account's state is the machine's business: a user made for the tests has no password at all.
+            # root's startup files are the machine's business: Debian's bash reads them below sshd at the first level.
+            f"{'SetEnv SHLVL=2' if user == 'root' else ''}\n"
+            # The account's state is, too: a user made for the tests has no password at all.
             f"UsePAM {'yes' if is_root() else 'no'}\n"
         )
         if is_root():

@@ -33,6 +33,7 @@ from .watcher import HostAway, Watch, Watcher, boot, new_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from anyio.abc import ByteReceiveStream
 
@@ -111,7 +112,7 @@ class SSHBackend:
         self._owed: set[SSHProcess] = set()
         self._paying: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._files = SSHFiles(self._sftp, self._run_for_files)
         self._closed = False
 
@@ -206,7 +207,7 @@ class SSHBackend:
                 raise
             # Whoever was to have it has gone. Once the channel is closed, a login shell that has not come to the
             # command yet cannot: what it says before fails. What may have begun is sought, and stopped.
-            channel.give_up()
+            channel.abort()
             await to_the_end(process.abandon(), stop=_nothing)
             raise
         return process
@@ -327,7 +328,20 @@ class SSHBackend:
 
     async def _open_on(self, slot: Slot, channel: Channel, line: str) -> None:
         channel.on_closed = slot.closed
-        task = asyncio.get_running_loop().create_task(self._create(slot, channel, line))
+        wanted = True
+
+        def session() -> Channel:
+            if not wanted:  # the session is open, and nothing was asked of it yet
+                raise ConnectionAbortedError("given up before it was open")
+            return channel
+
+        # In a task of its own, since what is cancelled in the middle would leave a session that nobody closes. No
+        # request for variables may go out: not those of SendEnv or SetEnv either.
+        task = asyncio.get_running_loop().create_task(
+            slot.connection.create_session(
+                session, line, encoding=None, env=None, send_env=None, request_pty=False
+            )
+        )
         self._tasks.add(task)
         task.add_done_callback(self._done)
         try:
@@ -336,18 +350,14 @@ class SSHBackend:
         except asyncssh.ChannelOpenError:
             raise
         except BaseException:
-            channel.give_up()
-            if not channel.asked:
+            wanted = False
+            if channel.asked:
+                channel.abort()
+            else:
                 task.add_done_callback(lambda _: slot.release())
             raise
 
-    async def _create(self, slot: Slot, channel: Channel, line: str) -> None:
-        # No request for variables may go out: not those of SendEnv or SetEnv either.
-        await slot.connection.create_session(
-            lambda: channel, line, encoding=None, env=None, send_env=None, request_pty=False
-        )
-
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()

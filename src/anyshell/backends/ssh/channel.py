@@ -155,7 +155,6 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """How the program ended; without code and signal when nobody can know."""
         self.last_heard = loop.time()
         """When something of the output arrived last, by the loop's clock."""
-        self._given_up = False
         self.at_end = asyncio.Event()
         """No more output will come."""
         self.nobody_writes = False
@@ -167,9 +166,6 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
         """Take the channel. It is open; the program has not been asked for yet."""
         self._channel = chan
-        if self._given_up:
-            chan.abort()
-            raise ConnectionAbortedError("given up before it was started")
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         """Hand output on, once the noise is over."""
@@ -278,11 +274,6 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """From now on throw away whatever comes, so that writing does not fail or block over there."""
         self.stdout.close()
         self.stderr.close()
-
-    def give_up(self) -> None:
-        """Nobody wants the program any more: close, now or as soon as the channel is open."""
-        self._given_up = True
-        self.abort()
 
     def abort(self) -> None:
         """Close at once, whatever is still to be sent or to come."""
