@@ -1364,3 +1364,24 @@ async def test_a_cancellation_at_any_moment_leaves_nothing(
             await connection.wait_closed()
         await nothing_left(before)
     assert cancelled
+
+
+async def test_a_key_is_recorded_once_however_many_connections_find_it(
+    server: Server, tmp_path: Path
+) -> None:
+    file = tmp_path / "known_hosts"
+    options = server.options(known_hosts=file, host_key_policy="accept-new")
+    connections = await asyncio.gather(*(open_connection(options, tell=lambda _: None) for _ in range(8)))
+    for connection in connections:
+        connection.close()
+        await connection.wait_closed()
+    assert len(file.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", ["HostName -x", "User -x", "User x$(touch${IFS}here)", "HostName a;b"])
+async def test_names_of_the_configuration_are_checked_as_well(tmp_path: Path, line: str) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host web\n  ProxyCommand echo %h %r\n  {line}\n")
+    config.chmod(0o600)
+    with pytest.raises(InvalidCommand):
+        await open_connection(SSHOptions(host="web", config=config), tell=lambda _: None)

@@ -54,6 +54,9 @@ WINDOWS_SECONDS = 10.0
 START_SECONDS = 30.0
 """How long a login shell may take to begin a command: its startup files run first."""
 
+HANDSHAKE_HANGUP_SECONDS = 3.0
+"""How soon a server hangs up that is busy with other logins; one that does later has something else."""
+
 HANDSHAKE_PAUSES = (0.2, 0.5, 1.0)
 """Seconds, about, until it is tried again when a server hangs up before anybody has said who he is."""
 
@@ -149,6 +152,10 @@ class SSHBackend:
                 stage="session",
             ) from None
         except HostAway:
+            if not watcher.channel.over:
+                raise ConnectionFailed(
+                    f"the connection to {self.name} was lost while its login shell was asked", stage="session"
+                ) from None
             raise await self._no_shell(watcher.channel) from None
         facts = Facts.read(answer.lines)
         self._watch.adopt(watcher)
@@ -279,6 +286,7 @@ class SSHBackend:
 
     async def _connect(self, on_lost: Callable[[], object]) -> asyncssh.SSHClientConnection:
         for pause in (*HANDSHAKE_PAUSES, None):
+            began = time.monotonic()
             try:
                 connection = await open_connection(
                     self._options, tell=self._tell, secrets=self._secrets, on_lost=on_lost
@@ -286,7 +294,8 @@ class SSHBackend:
                 break
             except ConnectionFailed as error:
                 # A server that is busy with other logins hangs up on some, at random (MaxStartups).
-                if error.stage != "handshake" or pause is None or self._closed:
+                hung_up = error.stage == "handshake" and time.monotonic() - began < HANDSHAKE_HANGUP_SECONDS
+                if not hung_up or pause is None or self._closed:
                     raise
                 await asyncio.sleep(pause * (0.5 + secrets.randbelow(1000) / 1000))
         self._watch.heard()

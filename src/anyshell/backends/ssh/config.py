@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..._exceptions import InvalidCommand
-from .options import Hop, parse_hops
+from .options import Hop, check_host, check_user, parse_hops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -178,7 +178,11 @@ def read_settings(options: SSHOptions, hop: Hop | None = None) -> Settings:
     target = hop or Hop(options.host, options.user, options.port)
     reader = _Reader(target)
     reader.read(options)
-    return _settings(reader, options, is_target=hop is None)
+    settings = _settings(reader, options, is_target=hop is None)
+    # Those of the configuration too: a ProxyCommand hands them to a shell.
+    check_host(settings.host)
+    check_user(settings.user if " -" in settings.user else settings.user.replace(" ", ""))  # as ssh does
+    return settings
 
 
 class _Reader:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from asyncssh.public_key import get_default_public_key_algs, get_public_key_algs
 from ..._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from .config import read_settings
 from .credentials import Keys, Secrets, closing
-from .hostkeys import HostKey, KnownHost, KnownKey, look_up, record, refusal
+from .hostkeys import HostKey, KnownHost, KnownKey, Verdict, look_up, record, refusal
 from .login import Login, choose_algorithms, names, one_line
 from .proxy import GRACE_SECONDS, Proxy
 
@@ -191,6 +192,10 @@ def _close_late(attempt: asyncio.Task[socket.socket]) -> None:
         attempt.result().close()
 
 
+_RECORDING = threading.Lock()
+"""Held from the last look at known_hosts to the new line in it: connections are opened several at a time."""
+
+
 @dataclass
 class _Way:
     """The way from one host to the next, or from here to the first."""
@@ -237,9 +242,11 @@ class _Way:
             return connection
 
     async def _known(self) -> KnownHost:
+        return await asyncio.to_thread(self._look_up)
+
+    def _look_up(self) -> KnownHost:
         settings = self.settings
-        return await asyncio.to_thread(
-            look_up,
+        return look_up(
             settings.host,
             settings.port,
             settings.host_key_alias,
@@ -275,7 +282,7 @@ class _Way:
                     return latest
                 asked = True
                 if await trust(_question(settings, shown, known)) is True:
-                    await self._append(known, shown)
+                    await self._append(shown, over_unreadable=True)
                     return _with(known, shown, self._file)
         raise refusal(verdict, settings.address, known, shown, self._file, asked=asked) from error
 
@@ -284,31 +291,36 @@ class _Way:
         accepted = login.accepted
         if accepted is None:
             return
-        known = await self._known()
-        verdict = known.judge(accepted)
-        if verdict == "unknown":
-            await self._append(known, accepted)
-        elif verdict != "trusted":
-            raise refusal(verdict, self.settings.address, known, accepted, self._file)
+        await self._append(accepted)
 
-    async def _append(self, known: KnownHost, key: HostKey) -> None:
+    async def _append(self, key: HostKey, *, over_unreadable: bool = False) -> None:
         address = self.settings.address
         if not self._file:
             self.tell(f"The host key of {address} ({key.fingerprint}) is trusted, and recorded nowhere.")
             return
         try:
-            await asyncio.to_thread(
-                record, self._file, known.name, key, hashed=self.settings.hash_known_hosts
-            )
+            known, verdict = await asyncio.to_thread(self._append_now, key, over_unreadable)
         except OSError as error:
             self.tell(
                 f"The host key of {address} ({key.fingerprint}) is trusted, but could not be recorded in "
                 f"{self._file}: {error.strerror}."
             )
-        else:
+            return
+        if verdict == "unknown" or (over_unreadable and verdict == "unreadable"):
             self.tell(
                 f"The host key of {address} ({key.type} {key.fingerprint}) was recorded in {self._file}."
             )
+        elif verdict != "trusted":
+            raise refusal(verdict, address, known, key, self._file)
+
+    def _append_now(self, key: HostKey, over_unreadable: bool) -> tuple[KnownHost, Verdict]:
+        """Record a key unless somebody has done so meanwhile. Gives what was known just before."""
+        with _RECORDING:
+            known = self._look_up()
+            verdict = known.judge(key)
+            if verdict == "unknown" or (over_unreadable and verdict == "unreadable"):
+                record(self._file, known.name, key, hashed=self.settings.hash_known_hosts)
+        return known, verdict
 
     # --- the connection ---
 
