@@ -23,7 +23,8 @@ if sys.platform == "win32":
 
 import asyncssh
 
-from anyshell.backends.ssh.files import SFTPFiles, SSHFiles
+from anyshell.backends.ssh.files import SSHFiles
+from anyshell.backends.ssh.sftp import SFTPFiles
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence

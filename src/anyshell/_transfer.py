@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 AT_ONCE = 32
 _FILES_AT_ONCE = 4
+_MAX_DEPTH = 1000
 _MAX_ENTRIES = 1_000_000
 _PROGRESS_SECONDS = 0.1
 _CLEANING_SECONDS = 10.0
@@ -136,6 +137,8 @@ async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
         names, mode = left.pop()
         plan.directories.append((names, mode))
         path = source.below(*names)
+        if len(names) > _MAX_DEPTH:
+            raise OSError(errno.ENAMETOOLONG, f"More than {_MAX_DEPTH} folders are inside each other", path)
         entries = await source.files.list(path)
         seen += len(entries)
         if seen > _MAX_ENTRIES:

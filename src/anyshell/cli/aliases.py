@@ -6,6 +6,9 @@ import glob
 import os
 import re
 
+MOST_FILES = 100
+"""Files of the configuration that are read for completion."""
+
 _WORD = re.compile(r'"([^"]*)"|(\S+)')
 _LINE = re.compile(r'[ \t]*"?(host|include)"?(?:[ \t]*=[ \t]*|[ \t]+)(.*)', re.IGNORECASE)
 
@@ -13,14 +16,15 @@ _LINE = re.compile(r'[ \t]*"?(host|include)"?(?:[ \t]*=[ \t]*|[ \t]+)(.*)', re.I
 def find_aliases() -> list[str]:
     """Every host that the configuration names, without patterns; each once, in the order of the file."""
     found: dict[str, None] = {}
-    _read(os.path.expanduser("~/.ssh/config"), found, depth=4)
+    _read(os.path.expanduser("~/.ssh/config"), found, set())
     return list(found)
 
 
-def _read(path: str, found: dict[str, None], *, depth: int) -> None:
-    """Add what one file names, and those that it includes, up to a depth: they may include each other."""
-    if depth == 0 or not os.path.isfile(path):
+def _read(path: str, found: dict[str, None], seen: set[str]) -> None:
+    """Add what one file names, and those that it includes: each once, since they may include each other."""
+    if path in seen or len(seen) >= MOST_FILES or not os.path.isfile(path):
         return
+    seen.add(path)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read(1 << 20).splitlines()
@@ -35,7 +39,7 @@ def _read(path: str, found: dict[str, None], *, depth: int) -> None:
                     continue
                 pattern = os.path.join(os.path.expanduser("~/.ssh"), os.path.expanduser(word))
                 for each in sorted(glob.glob(pattern)):
-                    _read(each, found, depth=depth - 1)
+                    _read(each, found, seen)
     except (OSError, ValueError, re.error):
         return
 

@@ -25,10 +25,11 @@ from .channel import Channel
 from .connecting import describe_address, open_connection
 from .credentials import Secrets
 from .facts import Facts
-from .files import STALL_SECONDS, SSHFiles
+from .files import SSHFiles
 from .pool import Pool, Slot
 from .process import SSHProcess
 from .processes import CLOCK_SLACK, Processes, Tree
+from .sftp import STALL_SECONDS
 from .watcher import HostAway, Watch, Watcher, boot, new_token
 
 if TYPE_CHECKING:

@@ -31,6 +31,9 @@ KeyPolicy = Literal["refuse", "ask", "accept-new"]
 
 SYSTEM_CONFIG = "/etc/ssh/ssh_config"
 
+SSH_PORT = 22
+"""Where an SSH server listens when nobody says otherwise (RFC 4253, 4.1)."""
+
 MAX_INCLUDES = 16
 """How deep files may include each other, as in OpenSSH."""
 
@@ -155,6 +158,12 @@ class Settings:
     keepalive_count: int
     algorithms: Mapping[str, str]
     notices: tuple[str, ...]
+
+    @property
+    def login(self) -> str:
+        """Who logs in where, for a question to a person. Two that differ are never the same."""
+        port = "" if self.port == SSH_PORT else f":{self.port}"
+        return f"{self.user}@{self.alias}{port}"
 
     @property
     def address(self) -> str:
@@ -346,7 +355,7 @@ class _Reader:
 
     def tokens(self) -> dict[str, str]:
         """What a ``%`` stands for, as far as it is known."""
-        port = self.first["port"].word if "port" in self.first else "22"
+        port = self.first["port"].word if "port" in self.first else str(SSH_PORT)
         node = socket.gethostname()
         alias = self.first["hostkeyalias"].word if "hostkeyalias" in self.first else self.alias
         jump = self.proxy[1].word if self.proxy is not None and self.proxy[0] == "proxyjump" else ""
@@ -404,7 +413,7 @@ def _settings(reader: _Reader, options: SSHOptions, *, is_target: bool) -> Setti
         )
 
     tokens = reader.tokens()
-    port = number("port", 22, 1, 65535)
+    port = number("port", SSH_PORT, 1, 65535)
     user = reader.user
     if not user:
         raise InvalidCommand("nobody knows who to log in as: say user=, or write user@host")

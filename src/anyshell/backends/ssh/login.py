@@ -173,7 +173,7 @@ class Login(asyncssh.SSHClient):
     async def password_auth_requested(self) -> str | None:
         """Give the password: one that was given, once; otherwise a person's, three times at most."""
         self._note_methods()
-        prompt = f"{self._settings.user}@{self._settings.alias}'s password: "
+        prompt = f"{self._settings.login}'s password: "
         return await self._ask_password("password", prompt)
 
     async def password_change_requested(self, prompt: str, lang: str) -> Any:
@@ -199,7 +199,7 @@ class Login(asyncssh.SSHClient):
         if self._challenges > self._settings.prompts:
             return None
         answer = self._options.answer
-        where = f"({self._settings.user}@{self._settings.alias}) "
+        where = f"({self._settings.login}) "
         hidden = len(prompts) == 1 and not prompts[0][1]
         # A question for the password is answered by that, which is remembered. Another may be for a code that is good
         # once: a person must see it each time.
