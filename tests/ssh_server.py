@@ -174,10 +174,10 @@ def openssh(
             f"{more}\nPort {port}\nListenAddress {address}\nHostKey {directory}/host_key\nPidFile {pid_file}\n"
             f"AuthorizedKeysFile {directory}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
             "KbdInteractiveAuthentication no\nSubsystem sftp internal-sftp\n"
-            # root's startup files are the machine's business: Debian's bash reads them below sshd at the first level.
-            f"{'SetEnv SHLVL=2' if user == 'root' else ''}\n"
-            # The account's state is, too: a user made for the tests has no password at all.
+            # The account's state is the machine's business: a user made for the tests has no password at all.
             f"UsePAM {'yes' if is_root() else 'no'}\n"
+            # root's startup files are as well: Debian's bash reads them below sshd, but at the first level alone.
+            "Match User root\n  SetEnv SHLVL=2\n"
         )
         if is_root():
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)

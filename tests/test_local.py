@@ -25,6 +25,7 @@ from .conftest import missing
 from .processes import living, unique_seconds, wait_living
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 if sys.platform == "win32":
@@ -34,6 +35,13 @@ assert sys.platform != "win32"  # mypy follows the imports below otherwise
 from anyshell.backends.local.variables import restore_library_paths
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def env(tmp_path: Path) -> AsyncIterator[Environment]:
+    """This machine alone."""
+    async with Environment.detect(cwd=tmp_path) as environment:
+        yield environment
 
 
 @pytest.mark.parametrize("frozen", [True, False])
@@ -112,9 +120,9 @@ async def test_the_shell_is_taken_from_the_argument_then_the_variable(
     assert (await Environment.detect()).shell.kind == "bash"
 
 
-async def test_another_host_is_refused_with_what_there_is() -> None:
-    with pytest.raises(BackendUnavailable, match="local"):
-        await Environment.detect("ssh://nowhere")
+async def test_an_address_of_another_kind_is_refused_with_what_there_is() -> None:
+    with pytest.raises(BackendUnavailable, match=r"'docker' addresses.*'local'.*ssh://"):
+        await Environment.detect("docker://web")
 
 
 async def test_a_shell_that_vanishes_is_a_spawn_error(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ it needs when it runs: ``anyshell --version`` must not pay for an event loop.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from contextlib import contextmanager, suppress
@@ -77,6 +78,8 @@ class Program(click.Group):
         """Run the program. Without `args` it is this process's own: its signals and descriptors are put right."""
         if args is None:
             prepare()
+            # asyncio warns of each write to a connection that is gone; what that means is said in our own words.
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         if _COMPLETION in os.environ:
             import_module(".completion", __package__)  # so that click knows our way to complete
         if not standalone_mode:

@@ -373,8 +373,12 @@ def _left_behind(processes: tuple[ProcessInfo, ...], host: str | None) -> str:
 
 
 def _signal_number(name: str) -> int:
-    """The number of a signal that an outcome names, such as ``SIGKILL``, ``SIGRTMIN+3`` or ``SIG60``."""
+    """The number of a signal that an outcome names, such as ``SIGKILL``, ``SIGRTMIN+3`` or ``SIG60``.
+
+    0 for one that nobody can name: SSH has names for a dozen.
+    """
     base, _, more = name.partition("+")
     if base in signal.Signals.__members__:
         return signal.Signals[base].value + int(more or 0)
-    return int(name.removeprefix("SIG"))
+    number = name.removeprefix("SIG")
+    return int(number) if number.isdecimal() else 0

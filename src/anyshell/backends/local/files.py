@@ -125,26 +125,33 @@ class LocalFiles:
 
         A file that is replaced meanwhile is read as it was.
         """
-        file = await _to_the_end(lambda _: _open(path))
+        opened: list[FileIO] = []  # filled also when we are cancelled while it is opened
         try:
+            await _to_the_end(lambda _: opened.append(_open(path)))
+            file = opened[0]
             while chunk := await _to_the_end(lambda _: _read_some(path, file)):
                 yield chunk
         finally:
-            file.close()
+            for file in opened:
+                file.close()
 
     async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
         """Make a new file of pieces as they come, with exactly these permission bits; whole or not at all."""
-        file = await _to_the_end(lambda _: _create(path, 0o600))
+        opened: list[FileIO] = []
         try:
             try:
+                await _to_the_end(lambda _: opened.append(_create(path, 0o600)))
+                file = opened[0]
                 async for gathered in _gathered(chunks):
                     await _to_the_end(partial(_write_some, path, file, gathered))
                 await _to_the_end(lambda _: _finish(path, file, mode))
             finally:
-                file.close()
+                for file in opened:
+                    file.close()
         except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(path)  # quick, and nothing may come between
+            if opened:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)  # quick, and nothing may come between
             raise
 
 

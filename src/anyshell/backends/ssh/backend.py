@@ -149,7 +149,7 @@ class SSHBackend:
             watcher.close()
             raise ConnectionFailed(
                 f"{self.name}: the login shell did not answer within {PROBE_SECONDS:g} s; "
-                "do its startup files wait for something?",
+                f"do its startup files wait for something?{_told(watcher.channel.noise)}",
                 stage="session",
             ) from None
         except HostAway:
@@ -420,8 +420,8 @@ class SSHBackend:
                     "this version runs commands on POSIX hosts alone"
                 )
         return ConnectionFailed(
-            f"{self.name} lets us in but runs no commands: its login shell is none (nologin, perhaps), or the key "
-            f"is bound to a command of its own{_told(noise)}",
+            f"{self.name} lets us in but runs no commands: its login shell is none (nologin, perhaps), the key is "
+            f"bound to a command of its own, or a startup file ends the shell{_told(noise)}",
             stage="session",
         )
 

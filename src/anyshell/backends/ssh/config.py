@@ -16,8 +16,11 @@ import re
 import socket
 import stat
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+import psutil
 
 from ..._exceptions import InvalidCommand
 from .options import Hop, check_host, check_user, parse_hops
@@ -608,17 +611,24 @@ def _check_owner(path: str, status: os.stat_result) -> None:
 
 def _succeeds(command: str) -> bool:
     try:
-        done = subprocess.run(
+        program = subprocess.Popen(
             [os.environ.get("SHELL") or "/bin/sh", "-c", command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=MATCH_EXEC_SECONDS,
-            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return False
-    return done.returncode == 0
+    try:
+        return program.wait(MATCH_EXEC_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        with suppress(psutil.Error):
+            for child in psutil.Process(program.pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    child.kill()
+        program.kill()
+        program.wait()
+        return False
 
 
 def split_words(text: str, where: str) -> tuple[str, ...]:

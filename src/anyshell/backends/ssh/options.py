@@ -25,7 +25,7 @@ _BAD_IN_HOST = re.compile(r"[\x00-\x20\x7f-\xa0'`\"$\\;&<>|(){}@/,]|\s")
 The list is that of OpenSSH's own ``valid_hostname``, since CVE-2023-51385, and what would make an address ambiguous.
 """
 
-_BAD_IN_USER = re.compile(r"[\x00-\x20\x7f-\xa0'`\";&<>|(){}]|\s|\\\Z")
+_BAD_IN_USER = re.compile(r"[\x00-\x20\x7f-\xa0'`\";&<>|(){}]|\s|\\\Z|\$(?!\Z)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

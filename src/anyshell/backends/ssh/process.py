@@ -236,6 +236,8 @@ class SSHProcess:
             self.forget()
             return
         self._signalled = True
+        with suppress(HostAway):
+            await self._tree.drop()
         # Its connection need not be the one over which the host is asked: what was sent on it must have arrived, or
         # there would be nobody yet.
         with suppress(TimeoutError):
