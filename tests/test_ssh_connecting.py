@@ -1187,7 +1187,8 @@ async def test_a_proxy_command_is_spoken_through_and_ends(server: Server, tmp_pa
     before = held()
     async with connected(to(server, config=config)) as connection:
         assert await said(connection, "echo through") == "through"
-        assert [child.cmdline()[1] for child in psutil.Process().children()] == [str(tmp_path / "relay.py")]
+        running = [child.cmdline()[1] for child in psutil.Process().children()]
+        assert running.count(str(tmp_path / "relay.py")) == 1  # servers of other tests may be there as well
     await nothing_left(before)
     config.write_text(relay(tmp_path) + " | cat\n")
     async with connected(to(server, config=config)) as connection:
