@@ -109,7 +109,9 @@ async def run_here(shell: str, argv: Sequence[str], stdin: bytes | None) -> tupl
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+            # wait() alone would hang over a pipe that was full when we were cancelled: nobody reads it on,
+            # https://github.com/python/cpython/issues/119710
+            await process.communicate()
     return process.returncode, stdout, stderr
 
 
