@@ -84,7 +84,7 @@ def test_the_interpreter_ends_by_itself_and_stops_what_runs() -> None:
         "while not living(): time.sleep(0.01)\n"
     )
     result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
-    assert result.returncode == 0, result.stderr
+    assert (result.returncode, result.stderr) == (0, "")  # the thread that waited is not woken to fail
     assert living(seconds) == []
 
 

@@ -33,6 +33,7 @@ class Front:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._ending: asyncio.AbstractEventLoop | None = None
         self._environments: dict[tuple[str | None, bool], asyncio.Task[Environment]] = {}
 
     def call(self, make: Callable[[], Coroutine[object, object, T]]) -> T:
@@ -49,7 +50,7 @@ class Front:
         def start() -> None:
             nonlocal task
             task = loop.create_task(make())
-            task.add_done_callback(lambda done: _copy(done, result))
+            task.add_done_callback(lambda done: None if loop is self._ending else _copy(done, result))
             for _ in range(cancels):
                 task.cancel()
 
@@ -89,9 +90,14 @@ class Front:
             raise
 
     def close(self) -> None:
-        """Stop every command that runs, and the thread."""
+        """Stop every command that runs, and the thread, as the interpreter ends.
+
+        Only daemon threads can still wait here by then. They are not woken: one that went on (with a traceback,
+        say) while the interpreter takes its parts away would hold their locks, and abort the process.
+        """
         with self._lock:
             loop, thread = self._loop, self._thread
+            self._ending = loop
             self._loop = self._thread = None
             self._environments = {}
         if loop is not None and thread is not None:
