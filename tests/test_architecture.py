@@ -28,6 +28,7 @@ FLOORS = {
     "_transfer": 1,
     "_engine": 2,
     "_stream": 2,
+    "session": 2,
     "_environment": 2,
     "_sync": 2,
     "testing": 2,
@@ -43,7 +44,8 @@ WITHIN = {
     "abc": {"_types", "_exceptions"},
     "_files": {"_transfer"},
     "_stream": {"_engine"},
-    "_environment": {"_engine", "_stream"},
+    "session": {"_engine"},
+    "_environment": {"_engine", "_stream", "session"},
     "_sync": {"_environment"},
     "__main__": {"cli"},
 }

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ._types import OutputLimits as OutputLimits
     from ._types import ProcessInfo as ProcessInfo
     from ._types import Refused as Refused
+    from ._types import SessionReport as SessionReport
     from ._types import ShellCandidate as ShellCandidate
     from ._types import ShellInfo as ShellInfo
     from ._types import Spawn as Spawn
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .policy import approve_all as approve_all
     from .policy import ask_on_terminal as ask_on_terminal
     from .policy import deny_all as deny_all
+    from .session import Session as Session
     from .tool import ShellResult as ShellResult
     from .tool import ShellTool as ShellTool
     from .tool import ToolLimits as ToolLimits
@@ -81,6 +83,7 @@ _HOMES = {
     "OutputLimits": "._types",
     "ProcessInfo": "._types",
     "Refused": "._types",
+    "SessionReport": "._types",
     "ShellCandidate": "._types",
     "ShellInfo": "._types",
     "Spawn": "._types",
@@ -90,6 +93,7 @@ _HOMES = {
     "approve_all": ".policy",
     "ask_on_terminal": ".policy",
     "deny_all": ".policy",
+    "Session": ".session",
     "ShellResult": ".tool",
     "ShellTool": ".tool",
     "ToolLimits": ".tool",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anyio.abc import ByteSendStream
 
     from ._types import Channel, LeftBehind, ProcessInfo, Spawn, Status
-    from .abc import Backend, Process
+    from .abc import Process, Spawner
     from .output import OutputBuilder
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class Control:
 
 
 async def run(
-    backend: Backend,
+    backend: Spawner,
     spawn: Spawn,
     *,
     output: OutputBuilder,

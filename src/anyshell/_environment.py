@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import anyio
@@ -28,6 +29,7 @@ from ._types import (
 from ._variables import NON_INTERACTIVE, REMOVED
 from .backends import SSHOptions, connect, here
 from .output import ArtifactStore, OutputBuilder
+from .session import Session
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Coroutine, Generator, Mapping, Sequence
@@ -35,10 +37,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ._types import OperatingSystem, ProcessInfo
-    from .abc import Backend
+    from .abc import Backend, Spawner
 
 CLOSE_SECONDS = 5.0
 """How long leaving an environment waits for its commands to be stopped; the backend then ends what is left."""
+
+MAX_NAMED_SESSIONS = 256
+"""Sessions that an environment shares by name at once."""
 
 GRACE = 2.0
 """Seconds that a command has, by default, between the request to end and the kill."""
@@ -74,6 +79,8 @@ class Environment:
         self._closed = False
         self._running: set[_engine.Control] = set()
         self._idle = asyncio.Event()
+        self._sessions: dict[str, Session] = {}
+        self._all_sessions: set[Session] = set()
         self._variables = {**({} if interactive else NON_INTERACTIVE), "SHELL": shell.path}
         self._unset = shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)
         self._files = HostFiles(backend.files, info, directory, here=here())
@@ -269,6 +276,94 @@ class Environment:
 
         return Stream(start, by=by)
 
+    def session(
+        self,
+        name: str | None = None,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Session:
+        """Give a shell that lasts: directory, variables and functions go from one command to the next.
+
+        ``async with env.session() as session:``, then ``await session.run(...)``. Leaving it ends the shell, unless it
+        has a name: then it is shared by that, and lasts until it is closed, unused for long, or the environment ends.
+
+        Args:
+            name: What it is shared by.
+            cwd: Where it begins; relative to `directory`. Counts when the session is made.
+            env: Variables that it begins with. Counts when the session is made.
+
+        Raises:
+            InvalidCommand: Bad input, or too many sessions with names.
+            AnyshellError: The environment was not entered with ``async with``.
+        """
+        self._require_entered("session")
+        if name is not None:
+            check_text("the name of a session", name)
+            if (session := self._sessions.get(name)) is not None:
+                return session
+            if len(self._sessions) >= MAX_NAMED_SESSIONS:
+                raise InvalidCommand(
+                    f"there are {MAX_NAMED_SESSIONS} sessions with names already; close one of them"
+                )
+        request = _request("", cwd, env, None)
+        session = Session(
+            self._backend,
+            self._shell,
+            replace(self._spawn(request, split_stderr=True), script=None),
+            name=name,
+            execute=self._run_in_session,
+            on_closed=self._forget_session,
+        )
+        self._all_sessions.add(session)
+        if name is not None:
+            self._sessions[name] = session
+        return session
+
+    def _forget_session(self, session: Session) -> None:
+        self._all_sessions.discard(session)
+        if session.name is not None:
+            self._sessions.pop(session.name, None)
+
+    async def _run_in_session(
+        self,
+        turn: Spawner,
+        command: str,
+        *,
+        session: Session,
+        cwd: str | PathLike[str] | None,
+        env: Mapping[str, str] | None,
+        stdin: bytes | str | AsyncIterable[bytes] | None,
+        timeout: float | None,
+        grace: float,
+        left_behind: LeftBehind,
+        split_stderr: bool,
+        control: _engine.Control,
+    ) -> Outcome:
+        request = _request(command, cwd, env, stdin)
+        directory = ""
+        if request.cwd is not None:
+            directory = self._info.resolve(request.cwd, session.directory)
+            await _check_directory(self._backend, directory)
+        spawn = Spawn(
+            argv=(),
+            script=request.text,
+            cwd=directory,
+            env=request.env,
+            stdin=request.stdin is not None,
+            split_stderr=split_stderr,
+        )
+        return await self._run(
+            request,
+            spawn=spawn,
+            spawner=turn,
+            timeout=timeout,
+            grace=grace,
+            left_behind=left_behind,
+            split_stderr=split_stderr,
+            control=control,
+        )
+
     async def orphans(self) -> Sequence[ProcessInfo]:
         """Processes on the host whose anyshell was killed before it could stop them."""
         return await self._backend.orphans()
@@ -281,6 +376,8 @@ class Environment:
         grace: float,
         left_behind: LeftBehind,
         split_stderr: bool,
+        spawn: Spawn | None = None,
+        spawner: Spawner | None = None,
         listener: Listener | None = None,
         control: _engine.Control | None = None,
     ) -> Outcome:
@@ -293,8 +390,8 @@ class Environment:
         self._running.add(control)
         try:
             return await _engine.run(
-                self._backend,
-                self._spawn(request, split_stderr=split_stderr),
+                spawner or self._backend,
+                spawn or self._spawn(request, split_stderr=split_stderr),
                 output=self._builder(),
                 stderr=self._builder() if split_stderr else None,
                 stdin=request.stdin,
@@ -326,6 +423,7 @@ class Environment:
             while self._running:
                 self._idle.clear()
                 await self._idle.wait()
+            await asyncio.gather(*(session.aclose() for session in tuple(self._all_sessions)))
         if self._owns_backend:
             await self._backend.aclose()
 

@@ -306,6 +306,26 @@ class OutputEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionReport:
+    """What a command did to the session that it ran in.
+
+    Attributes:
+        state: ``kept``; ``ended`` when the command ended the session's shell, as ``exit`` does; ``lost`` when the shell
+            had to be replaced because of a stop, and with it what it knew. The next command has a fresh shell.
+        directory: Where the session's shell is now; absolute. ``None`` where it is gone.
+        fresh: Why this command began in a fresh shell, and that directory, variables and functions of before are
+            gone; empty when it did not, and for the first command.
+        variables: If they were asked for, the exported variables that the command has set, with their values, or
+            removed, with ``None``; ours are left out. ``None`` when they were not, or could not be told.
+    """
+
+    state: Literal["kept", "ended", "lost"] = "kept"
+    directory: str | None = None
+    fresh: str = ""
+    variables: Mapping[str, str | None] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What became of a command.
 
@@ -320,6 +340,7 @@ class Outcome:
         left_behind: Processes that were still there when the command had ended by itself, or that a stop
             could not end; each says whether it is alive.
         started: Whether the shell was started at all before the time was over.
+        session: What it did to the session that it ran in; ``None`` for a fresh shell.
     """
 
     status: Status
@@ -330,6 +351,7 @@ class Outcome:
     duration: float = 0.0
     left_behind: tuple[ProcessInfo, ...] = ()
     started: bool = True
+    session: SessionReport | None = None
 
     def check(self) -> Outcome:
         """Return this outcome if the command exited with 0.

@@ -69,6 +69,118 @@ class Process(Protocol):
         """Give back everything that is held. Unless released, nothing of the tree is left behind."""
 
 
+class Program(Process, Protocol):
+    """What a backend has started itself."""
+
+    def section(self, pipe: str, fd: int) -> Section:
+        """What the program starts from now on, apart from what it has started before. For a persistent shell.
+
+        Args:
+            pipe: The path of a named pipe that all of it inherits.
+            fd: The descriptor at which it does.
+        """
+
+
+class Section(Protocol):
+    """What a running program starts from one moment on: one command of a persistent shell."""
+
+    @property
+    def mark(self) -> str:
+        """A variable that the program has to export to what it starts."""
+
+    @property
+    def tag(self) -> int | None:
+        """A soft limit on file locks that it has to set for what it starts, where there is one to be had."""
+
+    async def members(self) -> Sequence[ProcessInfo]:
+        """What of it is alive. Never the program itself."""
+
+    async def send_signal(self, signal: Signal) -> None:
+        """Signal all of that. Never fails because it is gone, and never reaches anything else."""
+
+    async def interrupt(self) -> None:
+        """Send SIGVTALRM to the program itself, and wake it if it is stopped."""
+
+    async def kill_program(self) -> None:
+        """Kill the program itself, and nothing that it has started."""
+
+
+class Outlet(Protocol):
+    """What one command of a persistent shell prints, through a named pipe."""
+
+    @property
+    def path(self) -> str:
+        """The pipe, on the host."""
+
+    @property
+    def stream(self) -> ByteReceiveStream:
+        """What is printed. It ends when the command has ended and nobody has the pipe any more."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream's end was reached."""
+
+    def command_ended(self) -> None:
+        """From now on the stream ends with its writers. Until then the pipe is kept open for the shell."""
+
+    def discard(self) -> None:
+        """Read on and throw away, so that writing neither fails nor blocks."""
+
+    def close(self) -> None:
+        """Read no more; a writer then gets SIGPIPE. Never waits."""
+
+
+class Inlet(Protocol):
+    """What one command of a persistent shell reads, through a named pipe."""
+
+    @property
+    def path(self) -> str:
+        """The pipe, on the host."""
+
+    @property
+    def stream(self) -> ByteSendStream:
+        """Takes what the command reads, as soon as it has opened the pipe. Closing it is end-of-file."""
+
+    def close(self) -> None:
+        """Send no more. Never waits."""
+
+
+class Exchange(Protocol):
+    """A private directory on the host, by which somebody here and a persistent shell there pass things."""
+
+    @property
+    def directory(self) -> str:
+        """Where it is: an absolute path."""
+
+    @property
+    def longest_line(self) -> int:
+        """Bytes that reach the shell sooner in what it reads than by `write`."""
+
+    async def write(self, name: str, data: bytes) -> None:
+        """Put a file there, which a reader of the old one must not be reading any more."""
+
+    async def outlet(self) -> Outlet:
+        """Make a pipe that a command prints to."""
+
+    async def inlet(self) -> Inlet:
+        """Make a pipe that a command reads from."""
+
+    async def aclose(self) -> None:
+        """Remove the directory."""
+
+
+class Spawner(Protocol):
+    """Whatever starts programs."""
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start a program.
+
+        Raises:
+            InvalidCommand: The directory does not exist or is none; nothing was started.
+            SpawnError: The program could not be started.
+        """
+
+
 class Files(Protocol):
     """The files of a host, as few operations on bytes. Paths are absolute.
 
@@ -136,12 +248,19 @@ class Backend(Protocol):
     async def info(self, query: HostQuery) -> HostInfo:
         """Ask the host what it is, in as few round trips as it takes."""
 
-    async def spawn(self, spawn: Spawn) -> Process:
+    async def spawn(self, spawn: Spawn) -> Program:
         """Start a program.
 
         Raises:
             InvalidCommand: The directory does not exist or is none; nothing was started.
             SpawnError: The program could not be started.
+        """
+
+    async def exchange(self) -> Exchange:
+        """Make a private directory for a persistent shell.
+
+        Raises:
+            SpawnError: It cannot be made.
         """
 
     async def orphans(self) -> Sequence[ProcessInfo]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
-from ._exceptions import InvalidCommand, SpawnError
+from ._exceptions import BackendUnavailable, InvalidCommand, SpawnError
 from ._types import (
     ExitStatus,
     FileEntry,
@@ -39,7 +39,7 @@ from ._types import (
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 
-    from .abc import Backend, Files, Process
+    from .abc import Backend, Exchange, Files, Program, Section
 
 EVERY_SIGNAL: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill"})
 
@@ -210,6 +210,10 @@ class FakeProcess:
         """Let the children go on."""
         self.released = True
         await self._close()
+
+    def section(self, pipe: str, fd: int) -> Section:
+        """Refuse: a script is no shell."""
+        raise BackendUnavailable("a FakeProcess has no sections")
 
     async def aclose(self) -> None:
         """End what lives, unless it was released."""
@@ -448,7 +452,7 @@ class FakeBackend:
         programs = {name: f"/usr/bin/{name}" for name in query.programs if name in self._programs}
         return replace(self._info, shell=shell, programs=programs)
 
-    async def spawn(self, spawn: Spawn) -> Process:
+    async def spawn(self, spawn: Spawn) -> Program:
         """Start a fake program."""
         try:
             kind = (await self.files.stat(spawn.cwd)).kind
@@ -462,6 +466,10 @@ class FakeBackend:
         process = FakeProcess(next(self._pids), spawn, script)
         self.processes.append(process)
         return process
+
+    async def exchange(self) -> Exchange:
+        """Refuse: a script is one program, and no shell that lasts."""
+        raise BackendUnavailable("a FakeBackend has no sessions: try them on this machine")
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """There are none."""
@@ -480,5 +488,5 @@ def command_text(spawn: Spawn) -> str:
 
 def _keeps_the_protocols(
     backend: FakeBackend, process: FakeProcess, files: FakeFiles
-) -> tuple[Backend, Process, Files]:
+) -> tuple[Backend, Program, Files]:
     return backend, process, files

@@ -15,6 +15,7 @@ import anyio
 from ..._exceptions import SpawnError
 from ..._types import HostInfo, HostQuery, ShellCandidate, ShellInfo, Spawn
 from . import host
+from .exchange import LocalExchange
 from .files import LocalFiles
 from .posix import Spawner
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..._types import ProcessInfo
-    from ...abc import Backend, Files, Process
+    from ...abc import Backend, Exchange, Files, Program
 
 ANSWER_SECONDS = 5.0
 """How long a shell has to answer a probe."""
@@ -121,9 +122,13 @@ class LocalBackend:
         word, space, version = line.partition(" ")
         return version.strip() if end and space and word == "anyshell" else None
 
-    async def spawn(self, spawn: Spawn) -> Process:
+    async def spawn(self, spawn: Spawn) -> Program:
         """Start a program in a session of its own."""
         return self._spawner.spawn(spawn)
+
+    async def exchange(self) -> Exchange:
+        """Make a private directory for a persistent shell."""
+        return LocalExchange(self._spawner.discard)
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """Marked processes whose mark names an anyshell that has ended. Linux alone can tell."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
@@ -33,13 +34,30 @@ class DescendantTree:
 
     def __init__(self, leader: int) -> None:
         self._leader = leader
+        self._since = 0.0
         self._seen: dict[int, float] = {}
-        self._recording = asyncio.get_running_loop().create_task(self._record())
+        self._recording: asyncio.Task[None] | None = asyncio.get_running_loop().create_task(self._record())
+
+    def part(self, *, mark: bytes, number: int, life: int, pipe: str) -> DescendantTree:
+        """The processes of a part: of what the leader starts from now on.
+
+        Neither mark nor tag nor pipe can be read here. Who was started since belongs to it, unless by somebody who was
+        there before.
+        """
+        part = DescendantTree.__new__(DescendantTree)
+        part._leader, part._since, part._seen, part._recording = self._leader, time.time(), {}, None
+        return part
+
+    @property
+    def limit(self) -> int | None:
+        """Nothing: there is no such limit here."""
+        return None
 
     async def members(self) -> Sequence[ProcessInfo]:
         """Every member that is alive, by group, session or descent."""
         parents: dict[int, int] = {}
         processes: list[psutil.Process] = []
+        before: set[int] = set()
         for count, process in enumerate(psutil.process_iter(), 1):
             if count % PROCESSES_PER_TURN == 0:
                 await asyncio.sleep(0)
@@ -48,9 +66,11 @@ class DescendantTree:
             except psutil.Error:
                 continue
             processes.append(process)
+            if self._since and _started(process) < self._since:
+                before.add(process.pid)
         found = []
         for process in processes:
-            if not self._is_member(process.pid, parents):
+            if process.pid in before or not self._is_member(process.pid, parents, before):
                 continue
             try:
                 if process.status() == psutil.STATUS_ZOMBIE:
@@ -75,16 +95,22 @@ class DescendantTree:
 
     def close(self) -> None:
         """Stop writing down."""
-        self._recording.cancel()
+        if self._recording is not None:
+            self._recording.cancel()
 
     async def _record(self) -> None:
         while True:
             await self.members()
             await asyncio.sleep(RECORD_SECONDS)
 
-    def _is_member(self, pid: int, parents: dict[int, int]) -> bool:
+    def _is_member(self, pid: int, parents: dict[int, int], before: set[int]) -> bool:
+        """Whether it belongs to the leader; of a part, the leader is in `before` as is whoever else was there."""
         if pid == os.getpid():
             return False
+        if before:
+            above = parents.get(pid, 0)
+            if above in before and above != self._leader and above > 1:
+                return False
         try:
             if os.getpgid(pid) == self._leader or os.getsid(pid) == self._leader:
                 return True
@@ -101,6 +127,13 @@ class DescendantTree:
             return pid in self._seen and psutil.Process(pid).create_time() == self._seen[pid]
         except psutil.Error:
             return False
+
+
+def _started(process: psutil.Process) -> float:
+    try:
+        return process.create_time()
+    except psutil.Error:
+        return 0.0
 
 
 class Census:

@@ -83,6 +83,12 @@ class Tag:
         """Whether a process with that limit is the command's."""
         return limit > 0 and limit >> self.shift == self.limit >> self.shift
 
+    def part(self, number: int) -> Tag | None:
+        """Make the tag of a part of the command; ``None`` where there is no room for one."""
+        if self.shift == 0:
+            return None
+        return Tag(self.limit | number % (2**TAG_BITS - 1) + 1, 0)
+
 
 @dataclass(slots=True)
 class Stat:
@@ -171,7 +177,7 @@ class LinuxTree:
     """The processes of one command on Linux.
 
     Args:
-        leader: The pid of the process that was started; also its process group and its session.
+        leader: The pid of the process that was started; also its process group and its session. 0 is none.
         since: A time in clock ticks since boot, at or shortly before the leader's start. What started earlier
             is no member, whatever it looks like; it is not even looked at closely.
         mark: The name of the variable that was put into the command's environment.
@@ -179,6 +185,7 @@ class LinuxTree:
         life: The life pipe's descriptor in the command, which whoever inherits it has at the same number.
         pipe: What ``/proc/PID/fd`` shows for the life pipe.
         census: Tells who is alive, and lends descriptors when there are none left: a tree must be found then too.
+        outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. 0 is none.
     """
 
     leader: int
@@ -188,8 +195,14 @@ class LinuxTree:
     life: int
     pipe: str
     census: Census
+    outside: int = 0
     _known: dict[int, int] = field(default_factory=dict)
     _strangers: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def limit(self) -> int | None:
+        """The soft limit on file locks that its processes have."""
+        return None if self.tag is None else self.tag.limit
 
     async def members(self) -> Sequence[ProcessInfo]:
         """Every member that is alive.
@@ -199,7 +212,11 @@ class LinuxTree:
         Raises:
             OSError: The process is out of descriptors, and so is the reserve.
         """
-        young = {stat.pid: stat for stat in await self.census.take() if stat.started >= self.since}
+        young = {
+            stat.pid: stat
+            for stat in await self.census.take()
+            if stat.started >= self.since and stat.pid != self.outside
+        }
         members: set[int] = set()
         for count, stat in enumerate(young.values(), 1):
             if self.census.reserve.spending(partial(self._is_member, stat)):
@@ -213,7 +230,9 @@ class LinuxTree:
         return [young[pid].info for pid in members]
 
     def _is_member(self, stat: Stat) -> bool:
-        if self.leader in (stat.pid, stat.group, stat.session) or self._known.get(stat.pid) == stat.started:
+        if (self.leader and self.leader in (stat.pid, stat.group, stat.session)) or self._known.get(
+            stat.pid
+        ) == stat.started:
             return True
         if self._strangers.get(stat.pid) == stat.started:
             return False
@@ -266,6 +285,27 @@ class LinuxTree:
             with suppress(ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             return True
+
+    def part(self, *, mark: bytes, number: int, life: int, pipe: str) -> LinuxTree:
+        """The processes of a part: of what the leader starts from now on, with a mark and perhaps a tag of its own.
+
+        Args:
+            mark: The name of the variable that the leader exports to them.
+            number: What their tag is made of.
+            life: The descriptor at which they inherit a pipe.
+            pipe: That pipe's path.
+        """
+        tag = None if self.tag is None else self.tag.part(number)
+        return LinuxTree(
+            leader=0,
+            since=now(),
+            mark=mark,
+            tag=tag,
+            life=life,
+            pipe=pipe,
+            census=self.census,
+            outside=self.leader,
+        )
 
     def close(self) -> None:
         """Nothing is held."""
@@ -443,7 +483,7 @@ def _environ(pid: int) -> bytes:
 def _holds(pid: int, fd: int, pipe: str) -> bool:
     """Whether a process has a pipe at a descriptor; unknown, and so no, of another user's."""
     try:
-        return os.readlink(f"/proc/{pid}/fd/{fd}") == pipe
+        return os.readlink(f"/proc/{pid}/fd/{fd}").removesuffix(" (deleted)") == pipe
     except OSError:
         return False
 

@@ -137,8 +137,9 @@ class Spawner:
                     stderr=PipeReceiveStream(stderr) if stderr >= 0 else None,
                     stdin=PipeSendStream(stdin) if stdin >= 0 else None,
                     life=PipeReceiveStream(life),
+                    mark=mark,
                     on_closed=self._running.discard,
-                    on_released=self._discard_output,
+                    on_released=self.discard,
                 )
             except BaseException as error:  # out of descriptors, usually: what nobody can watch may not run
                 os.killpg(popen.pid, signal.SIGKILL)
@@ -150,7 +151,8 @@ class Spawner:
         self._running.add(process)
         return process
 
-    def _discard_output(self, stream: PipeReceiveStream) -> None:
+    def discard(self, stream: PipeReceiveStream) -> None:
+        """Read on and throw away, until this is closed."""
         self._released.add(stream)
         stream.discard(lambda: self._released.discard(stream))
 
@@ -183,11 +185,14 @@ class PosixProcess:
         stderr: PipeReceiveStream | None,
         stdin: PipeSendStream | None,
         life: PipeReceiveStream,
+        mark: bytes,
         on_closed: Callable[[PosixProcess], object],
         on_released: Callable[[PipeReceiveStream], object],
     ) -> None:
         self._popen = popen
         self._tree = tree
+        self._mark = mark
+        self._sections = itertools.count(1)
         self._stdout = stdout
         self._stderr = stderr
         self._stdin = stdin
@@ -293,6 +298,20 @@ class PosixProcess:
                 return
             await asyncio.sleep(pause)
 
+    def section(self, pipe: str, fd: int) -> PosixSection:
+        """What the program starts from now on."""
+        number = next(self._sections)
+        mark = self._mark + b"_%x" % number
+        return PosixSection(
+            self, mark.decode(), self._tree.part(mark=mark, number=number, life=fd, pipe=pipe)
+        )
+
+    def signal_leader(self, number: int) -> None:
+        """Signal the program itself and nothing that it has started. Silent when it is gone."""
+        if not self._reaped:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, number)
+
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""
         for stream in (self._stdout, self._stderr):
@@ -333,6 +352,46 @@ class PosixProcess:
         if not self._reaped and self._exit.poll() is not None:
             self._reaped = True
             self._popen.poll()
+
+
+class PosixSection:
+    """One command of a persistent shell, with everything that it starts."""
+
+    def __init__(self, program: PosixProcess, mark: str, tree: Tree) -> None:
+        self._program = program
+        self._tree = tree
+        self.mark = mark
+        """A variable that the shell has to export."""
+        self.tag = tree.limit
+        """A soft limit on file locks that it has to set."""
+
+    async def members(self) -> Sequence[ProcessInfo]:
+        """What of it is alive.
+
+        Raises:
+            OSError: Out of descriptors, even of reserved ones.
+        """
+        return await self._tree.members()
+
+    async def send_signal(self, signal: Signal) -> None:
+        """Signal all of it, and wake what is stopped."""
+        number = _SIGNALS[signal]
+        with contextlib.suppress(OSError):
+            for member in await self._tree.members():
+                self._tree.signal(member, number)
+                if number != _KILL:
+                    self._tree.signal(member, _CONTINUE)
+            if number == _KILL:
+                self._tree.chase()
+
+    async def interrupt(self) -> None:
+        """Send SIGVTALRM to the shell itself."""
+        self._program.signal_leader(signal.SIGVTALRM)
+        self._program.signal_leader(_CONTINUE)
+
+    async def kill_program(self) -> None:
+        """Kill the shell itself."""
+        self._program.signal_leader(_KILL)
 
 
 _KILL = signal.SIGKILL

@@ -48,6 +48,10 @@ RESERVED_FDS = 2
 class Tree(Protocol):
     """The processes of one command."""
 
+    @property
+    def limit(self) -> int | None:
+        """The soft limit on file locks that its processes have, where there is such a tag."""
+
     async def members(self) -> Sequence[ProcessInfo]:
         """Every member that is alive; a zombie is not."""
 
@@ -56,6 +60,9 @@ class Tree(Protocol):
 
     def chase(self) -> None:
         """Kill who forks and exits faster than `members` can look, where that can be done."""
+
+    def part(self, *, mark: bytes, number: int, life: int, pipe: str) -> Tree:
+        """The processes of a part: of what the leader starts from now on. The leader itself is none of them."""
 
     def close(self) -> None:
         """Give back what is held."""

@@ -24,6 +24,7 @@ from ..._waits import to_the_end
 from .channel import Channel
 from .connecting import describe_address, open_connection
 from .credentials import Secrets
+from .exchange import SSHExchange
 from .facts import Facts
 from .files import SSHFiles
 from .pool import Pool, Slot
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from anyio.abc import ByteReceiveStream
 
     from ..._types import ProcessInfo, Start
-    from ...abc import Files, Launcher, Process
+    from ...abc import Exchange, Files, Launcher, Process, Program
     from .options import SSHOptions
     from .watcher import Answer
 
@@ -173,7 +174,7 @@ class SSHBackend:
         if not answer.cancelled() and answer.exception() is None and self._processes is not None:
             self._processes.learn(answer.result())
 
-    async def spawn(self, spawn: Spawn) -> Process:
+    async def spawn(self, spawn: Spawn) -> Program:
         """Start a program.
 
         Raises:
@@ -249,6 +250,15 @@ class SSHBackend:
         raise SpawnError(
             f"the login shell on {self.name} ended before the command began{_told(channel.noise)}"
         )
+
+    async def exchange(self) -> Exchange:
+        """Make a private directory for a persistent shell.
+
+        Raises:
+            SpawnError: It cannot be made.
+            ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
+        """
+        return await SSHExchange(self.spawn, self._files).open()
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """Nothing: a mark does not tell whose anyshell, on which machine, has ended."""

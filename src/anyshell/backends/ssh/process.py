@@ -76,6 +76,7 @@ class SSHProcess:
         self._gone = False
         self._waiting: asyncio.Future[None] | None = None
         self._closed = False
+        self._sections = itertools.count(1)
         self._group: asyncio.Future[Answer] | None = None
         channel.exit.add_done_callback(self._exited)
 
@@ -208,6 +209,10 @@ class SSHProcess:
             else:
                 await asyncio.sleep(pause)
 
+    def section(self, pipe: str, fd: int) -> SSHSection:
+        """What the program starts from now on."""
+        return SSHSection(self._tree, self._tree.part(next(self._sections)), self._name)
+
     async def release(self) -> None:
         """Let what lives go on; its output is read and thrown away."""
         if not self._closed:
@@ -279,3 +284,38 @@ class SSHProcess:
             self._group = self._processes.ask_now(group_question(self.pid))
         if ended.result() != ExitStatus():
             self._tree.ended_at = self._processes.host_time(time.monotonic() + EXIT_SLACK)
+
+
+class SSHSection:
+    """One command of a persistent shell, with everything that it starts."""
+
+    def __init__(self, shell: Tree, part: Tree, name: str) -> None:
+        self._shell = shell
+        self._part = part
+        self._name = name
+        self.mark = part.mark
+        """A variable that the shell has to export."""
+        self.tag: int | None = part.tag
+        """A soft limit on file locks that it has to set."""
+
+    async def members(self) -> Sequence[ProcessInfo]:
+        """What of it is alive; the shell, when the host does not answer."""
+        try:
+            return await self._part.members()
+        except HostAway:
+            return [ProcessInfo(self._shell.leader or 0, self._name, 0.0)]
+
+    async def send_signal(self, signal: Signal) -> None:
+        """Signal all of it."""
+        with suppress(HostAway):
+            await self._part.signal(signal, await self._part.members())
+
+    async def interrupt(self) -> None:
+        """Send SIGVTALRM to the shell itself."""
+        with suppress(HostAway):
+            await self._shell.signal_leader("VTALRM")
+
+    async def kill_program(self) -> None:
+        """Kill the shell itself."""
+        with suppress(HostAway):
+            await self._shell.signal_leader("KILL")

@@ -165,8 +165,12 @@ class Processes:
 
     async def signal(self, signal: Signal, targets: Iterable[str]) -> None:
         """Signal processes, each given as ``PID:STARTED``; with a minus before it, its whole group."""
+        await self.signal_by_name(_SIGNALS[signal], targets)
+
+    async def signal_by_name(self, name: str, targets: Iterable[str]) -> None:
+        """The same, for a signal by its name in the host's shell."""
         if named := " ".join(targets):
-            await self.ask(f"signal {_SIGNALS[signal]} {named}")
+            await self.ask(f"signal {name} {named}")
 
     async def chase(self, tag: int) -> None:
         """Kill what forks and ends faster than a look takes."""
@@ -218,6 +222,8 @@ class Tree:
         tag: The soft limit on file locks that it was given.
         since: A time of the host before the command was started.
         leader: The pid of the process that became the command, as soon as it is known; also its group and session.
+        outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. It is the
+            only one then that has its tag to the last bit.
     """
 
     processes: Processes
@@ -226,6 +232,7 @@ class Tree:
     tag: int
     since: float
     leader: int | None = None
+    outside: int | None = None
     ended_at: float | None = None
     """A time of the host at which the leader was known to have ended."""
     _life: str = ""
@@ -251,6 +258,7 @@ class Tree:
                 return swept
             await self.processes.renew()  # they are gone, and with them what kept it from looking
             young = {seen.pid: seen for seen in await self.processes.look(self.since)}
+        young.pop(self.outside or 0, None)
         leader = young.get(self.leader or 0)
         if leader is not None and self.ended_at is None:
             self._life = leader.holds.get(self.processes.life_fd, "")
@@ -266,8 +274,10 @@ class Tree:
     def _is_member(self, seen: Seen) -> bool:
         if self._known.get(seen.pid) == seen.started:
             return True
-        if seen.locks != UNLIMITED and seen.locks.isdigit() and int(seen.locks) >> 31 == self.tag >> 31:
-            return True
+        if seen.locks != UNLIMITED and seen.locks.isdigit():
+            shift = 31 if self.outside is None else 0
+            if int(seen.locks) >> shift == self.tag >> shift:
+                return True
         if self.mark in seen.marks or (self._life and seen.holds.get(self.processes.life_fd) == self._life):
             return True
         if self.leader is None or self.leader not in (seen.pid, seen.group, seen.session):
@@ -303,6 +313,31 @@ class Tree:
             self._kills += 1
             if self._kills > 1:  # one kill did not do: perhaps they are too fast to be listed
                 await self.processes.chase(self.tag)
+
+    def part(self, number: int) -> Tree:
+        """The processes of a part: of what the leader starts from now on, with a mark and a tag of its own.
+
+        Args:
+            number: What tells it from other parts.
+        """
+        return Tree(
+            self.processes,
+            self.token,
+            f"{self.mark}_{number:x}",
+            self.tag | (number % (2**31 - 1) + 1),
+            since=self.processes.host_time(time.monotonic() - CLOCK_SLACK),
+            outside=self.leader,
+        )
+
+    async def signal_leader(self, name: str) -> None:
+        """Signal the leader alone.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        for seen in await self.processes.look(self.since):
+            if seen.pid == self.leader and self.ended_at is None:
+                await self.processes.signal_by_name(name, [f"{seen.pid}:{seen.began}"])
 
     async def _sweep(self, name: str) -> Sequence[ProcessInfo]:
         leader = None if self.ended_at is not None else self.leader

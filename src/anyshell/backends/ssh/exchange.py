@@ -1,0 +1,350 @@
+"""The private directory by which a persistent shell on the host is spoken with.
+
+Nobody here can open a named pipe there, so each pipe has a *relay*: a small program that reads it and prints what it
+reads, command after command, and after each how many bytes these were. So the end of one command's output is known
+exactly, without anything in the output that would tell it, and without a round trip.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import re
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import ByteReceiveStream
+
+from ..._exceptions import SpawnError
+from ..._types import Spawn
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+    from typing import Any
+
+    from anyio.abc import ByteSendStream
+
+    from ...abc import Exchange, Files, Inlet, Outlet, Process
+
+READY_SECONDS = 15.0
+"""How long a relay may take to make its pipe once it runs."""
+
+END_SECONDS = 1.0
+"""How long a relay may take to end once its input has."""
+
+LONGEST_LINE = 16 * 1024
+"""Bytes of a text that is sent in what the shell reads; a longer one is written as a file, which takes round trips."""
+
+UNUSED_RELAYS = 2
+"""Relays without a command that are kept: one for each channel."""
+
+_BYTES = re.compile(rb"^(\d+) bytes\b")
+
+_RELAY = r"""umask 077
+d=$1
+[ "$d" ] || d=$(mktemp -d "${TMPDIR:-/tmp}/anyshell-XXXXXXXX" 2>/dev/null || mktemp -d /tmp/anyshell-XXXXXXXX) || exit 1
+p=$d/$2
+mkfifo "$p" || exit 1
+printf 'directory %s\n' "$d" >&2
+exec 3>&1 4>&2
+while :; do
+    n=$(LC_ALL=C dd bs=65536 <"$p" 2>&1 >&3 3>&- 4>&-) || exit 1
+    printf '%s\n' "$n" >&4
+done </dev/null &
+cat >/dev/null
+rm -f "$p"
+rm -f "$d/command" "$d/run" "$d/status"
+rmdir "$d" 2>/dev/null
+kill -s KILL 0
+"""
+"""Given a directory, or nothing to make one, and the name of a pipe. dd says how much it has copied when the last writer
+has closed the pipe: GNU's, busybox's and the BSDs' say it in bytes. It ends with its own input, as when the connection
+is gone, and leaves nothing there: who is the last removes the directory."""
+
+_INLET = 'umask 077; mkfifo "$1" && echo ready && exec 3>"$1" && rm -f "$1" && exec cat >&3'
+
+
+class SSHExchange:
+    """Named pipes in a directory of the user's alone on the host, each with a relay.
+
+    Args:
+        spawn: Starts a program on the host.
+        files: The host's files.
+    """
+
+    longest_line = LONGEST_LINE
+
+    def __init__(self, spawn: Callable[[Spawn], Awaitable[Process]], files: Files) -> None:
+        self._spawn = spawn
+        self._files = files
+        self._numbers = itertools.count(1)
+        self._unused: list[Relay] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self.directory = ""
+
+    async def open(self) -> SSHExchange:
+        """Make the directory.
+
+        Raises:
+            SpawnError: It cannot be made.
+        """
+        relay = await self._relay()
+        self.directory = relay.directory
+        self._unused.append(relay)
+        return self
+
+    async def write(self, name: str, data: bytes) -> None:
+        """Put a file there."""
+        await self._files.write(f"{self.directory}/{name}", data)
+
+    async def outlet(self) -> Outlet:
+        """Make a pipe, or use one again that nobody has any more."""
+        return RelayOutlet(self, self._unused.pop() if self._unused else await self._relay())
+
+    async def inlet(self) -> Inlet:
+        """Make a pipe that a command reads from."""
+        path = f"{self.directory}/in{next(self._numbers)}"
+        process = await self._spawn(
+            Spawn(argv=("/bin/sh", "-c", _INLET, "sh", path), cwd="/", stdin=True, split_stderr=True)
+        )
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await process.stdout.receive()
+        except (TimeoutError, anyio.EndOfStream, anyio.ClosedResourceError) as error:
+            await process.aclose()
+            raise SpawnError(f"no pipe can be made in {self.directory}") from error
+        return RelayInlet(self, path, process)
+
+    async def _relay(self) -> Relay:
+        name = f"pipe{next(self._numbers)}"
+        process = await self._spawn(
+            Spawn(
+                argv=("/bin/sh", "-c", _RELAY, "sh", self.directory, name),
+                cwd="/",
+                stdin=True,
+                split_stderr=True,
+            )
+        )
+        relay = Relay(process, name)
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await relay.begin()
+        except (TimeoutError, anyio.EndOfStream, anyio.ClosedResourceError) as error:
+            await process.aclose()
+            raise SpawnError(
+                "no private directory or pipe can be made on the host (mktemp, mkfifo)"
+            ) from error
+        return relay
+
+    def closed(self, relay: Relay) -> None:
+        """Keep a relay for the next command, or end it where somebody still has its pipe."""
+        if relay.at_end and len(self._unused) < UNUSED_RELAYS and not self._closed:
+            self._unused.append(relay)
+        else:
+            self.later(relay.aclose())
+
+    def later(self, closing: Coroutine[Any, Any, None]) -> None:
+        """Do what need not be waited for now."""
+        task = asyncio.get_running_loop().create_task(closing)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def aclose(self) -> None:
+        """End the relays that nobody uses; the last of all removes the directory."""
+        self._closed = True
+        await self._finish()
+        for relay in self._unused:
+            self.later(relay.aclose())
+        self._unused = []
+        await self._finish()
+
+    async def remove(self, path: str) -> None:
+        """Remove a pipe that nobody has opened."""
+        with contextlib.suppress(OSError):
+            await self._files.remove(path)
+
+    async def _finish(self) -> None:
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+
+class Relay:
+    """A program on the host that prints what is written to a pipe."""
+
+    def __init__(self, process: Process, name: str) -> None:
+        self._process = process
+        self._name = name
+        self._held = b""
+        self._said = b""
+        self._reading: asyncio.Task[bytes] | None = None
+        self._counting: asyncio.Task[int] | None = None
+        self._received = 0
+        self._total: int | None = None
+        self.directory = ""
+
+    @property
+    def path(self) -> str:
+        """The pipe."""
+        return f"{self.directory}/{self._name}"
+
+    @property
+    def at_end(self) -> bool:
+        """Whether a command's output has come to its end, and nobody has the pipe."""
+        return self._total is not None and self._received >= self._total
+
+    async def begin(self) -> None:
+        """Wait until the pipe is there."""
+        self.directory = (await self._line()).removeprefix(b"directory ").decode("utf-8", "surrogateescape")
+
+    def next(self) -> None:
+        """Expect the output of another command."""
+        self._received, self._total = 0, None
+        if self._counting is None:
+            self._counting = asyncio.get_running_loop().create_task(self._count())
+            self._counting.add_done_callback(_seen)
+
+    async def receive(self, max_bytes: int) -> bytes:
+        """Return the next bytes of the command's output.
+
+        Raises:
+            anyio.EndOfStream: There are no more.
+            anyio.ClosedResourceError: The relay is gone.
+        """
+        while not self._held:
+            if self.at_end:
+                raise anyio.EndOfStream
+            loop = asyncio.get_running_loop()
+            if self._reading is None:
+                self._reading = loop.create_task(self._process.stdout.receive())
+                self._reading.add_done_callback(_seen)
+            waiting: set[asyncio.Task[Any]] = {self._reading}
+            if self._total is None and self._counting is not None:
+                waiting.add(self._counting)
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if self._counting is not None and self._counting.done():
+                counting, self._counting = self._counting, None
+                try:
+                    self._total = counting.result()
+                except (anyio.EndOfStream, anyio.ClosedResourceError):
+                    raise anyio.EndOfStream from None  # the relay is gone, and with it the rest
+            if self._reading.done():
+                reading, self._reading = self._reading, None
+                self._held = reading.result()
+                self._received += len(self._held)
+        data, self._held = self._held[:max_bytes], self._held[max_bytes:]
+        return data
+
+    async def _count(self) -> int:
+        while True:
+            if (match := _BYTES.match(await self._line())) is not None:
+                return int(match[1])
+
+    async def _line(self) -> bytes:
+        assert self._process.stderr is not None
+        while b"\n" not in self._said:
+            self._said += await self._process.stderr.receive()
+        line, _, self._said = self._said.partition(b"\n")
+        return line
+
+    def discard(self) -> Process:
+        """Give the program away, to be read and thrown away."""
+        self._stop_reading()
+        return self._process
+
+    def _stop_reading(self) -> None:
+        for task in (self._reading, self._counting):
+            if task is not None:
+                task.cancel()
+
+    async def aclose(self) -> None:
+        """End it."""
+        self._stop_reading()
+        if self._process.stdin is not None:
+            await self._process.stdin.aclose()
+            with anyio.move_on_after(END_SECONDS):
+                await self._process.wait()
+        await self._process.aclose()
+
+
+class RelayOutlet(ByteReceiveStream):
+    """What one command prints, by a relay."""
+
+    def __init__(self, exchange: SSHExchange, relay: Relay) -> None:
+        self._exchange = exchange
+        self._relay = relay
+        self._closed = False
+        self.path = relay.path
+        self.ended = False
+        """Whether nobody has the pipe any more."""
+        relay.next()
+
+    @property
+    def stream(self) -> ByteReceiveStream:
+        """This."""
+        return self
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        """Return the next bytes, at most `max_bytes` of them."""
+        if self._closed:
+            raise anyio.ClosedResourceError
+        try:
+            return await self._relay.receive(max_bytes)
+        except anyio.EndOfStream:
+            self.ended = True
+            raise
+
+    def command_ended(self) -> None:
+        """Nothing: the pipe ends with its writers."""
+
+    def discard(self) -> None:
+        """Read on and throw away, until the backend is closed."""
+        if not self._closed:
+            self._closed = True
+            self._exchange.later(self._relay.discard().release())
+
+    def close(self) -> None:
+        """Read no more."""
+        if not self._closed:
+            self._closed = True
+            self._exchange.closed(self._relay)
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        self.close()
+
+
+class RelayInlet:
+    """What one command reads, by a program that writes it to a pipe."""
+
+    def __init__(self, exchange: SSHExchange, path: str, process: Process) -> None:
+        self._exchange = exchange
+        self._process = process
+        self._closed = False
+        self.path = path
+
+    @property
+    def stream(self) -> ByteSendStream:
+        """Takes what the command reads."""
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    def close(self) -> None:
+        """Send no more."""
+        if not self._closed:
+            self._closed = True
+            self._exchange.later(self._end())
+
+    async def _end(self) -> None:
+        await self._process.aclose()
+        await self._exchange.remove(self.path)
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _keeps_the_protocol(exchange: SSHExchange) -> Exchange:
+    return exchange

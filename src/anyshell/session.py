@@ -1,0 +1,640 @@
+"""A persistent shell: directory, variables, functions, aliases and options last from one command to the next.
+
+A session spawns `Process`es as a backend does, so the engine runs its commands like any other: `_Turn` waits until it is
+the command's turn, has a shell, and gives it the text; what comes back is a `_SessionProcess`, whose output is a pipe of
+its own, whose tree is a `Section` of the shell's, and whose end is what the shell says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from . import _engine, shells
+from ._engine import Control
+from ._exceptions import AnyshellError, InvalidCommand, SpawnError
+from ._types import ExitStatus, ProcessInfo, SessionReport, Spawn
+from ._waits import to_the_end
+from .output import OutputBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+    from os import PathLike
+    from types import TracebackType
+    from typing import Literal
+
+    from anyio.abc import ByteReceiveStream, ByteSendStream
+
+    from ._types import LeftBehind, Outcome, ShellInfo, Signal
+    from .abc import Backend, Exchange, Inlet, Outlet, Process, Program, Section
+
+INTERRUPT_AGAIN = 0.02
+"""Seconds after which a shell that has not come back is interrupted once more."""
+
+REPLACE_SECONDS = 0.1
+"""Seconds after the kill of what a command has started in which its shell must be back; otherwise it is replaced."""
+
+END_SECONDS = 2.0
+"""How long a shell may take to end when its session is closed: traps of its own run first."""
+
+IDLE_SECONDS = 1800.0
+"""How long the shell of a session with a name is kept when nobody wants it."""
+
+LONGEST_RECORD = 16 * 1024 * 1024
+"""Bytes of what a shell says of one command, its variables above all. A shell that says more is replaced."""
+
+_OURS = ("ANYSHELL_", "BASH_FUNC_")
+_CHANGING = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
+
+
+class Session:
+    """A shell that lasts. `Environment.session` makes it; it is started by its first command.
+
+    One command runs at a time: others wait their turn, and their clock runs meanwhile.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        shell: ShellInfo,
+        spawn: Spawn,
+        *,
+        name: str | None,
+        execute: Callable[..., Awaitable[Outcome]],
+        on_closed: Callable[[Session], object],
+    ) -> None:
+        """Take what its shells are started with.
+
+        Args:
+            backend: Where they run.
+            shell: Which shell it is.
+            spawn: Their surroundings; its argv does not count.
+            name: What it is shared by; ``None`` when it is its owner's alone.
+            execute: Runs a command by a spawner, as `Environment.run` does.
+            on_closed: Called when it is closed.
+        """
+        self._backend = backend
+        self._shell_info = shell
+        self._spawn = spawn
+        self._name = name
+        self._execute = execute
+        self._on_closed = on_closed
+        self._shell: _Shell | None = None
+        self._turn = asyncio.Lock()
+        self._fresh = ""
+        self._directory: str | None = None
+        self._running: set[Control] = set()
+        self._idle: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str | None:
+        """What it is shared by; ``None`` when it is its owner's alone."""
+        return self._name
+
+    @property
+    def shell(self) -> ShellInfo:
+        """Which shell it is."""
+        return self._shell_info
+
+    @property
+    def directory(self) -> str:
+        """Where its shell is, as far as is known: after the last command."""
+        return self._directory or self._spawn.cwd
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._name is None:
+            await self.aclose()
+
+    async def run(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        grace: float = 2.0,
+        left_behind: LeftBehind = "stop",
+        split_stderr: bool = False,
+        variables: bool = False,
+    ) -> Outcome:
+        """Run a command in the session's shell and wait for its end.
+
+        Args:
+            command: Text in the shell's own language, of any size.
+            cwd: Where the shell goes first, and stays; relative to where it is. Must be there.
+            env: Variables that are exported first, and stay.
+            stdin: What it reads; by default end-of-file at once.
+            timeout: Seconds from now, the wait for its turn included, until what it has started is stopped.
+            grace: Seconds between the request to end and the kill.
+            left_behind: What becomes of processes that outlive the command, as for `Environment.run`.
+            split_stderr: Two texts.
+            variables: Whether the outcome's session report tells what it did to the exported variables.
+
+        Returns:
+            As `Environment.run` does, with a `SessionReport`. The shell's state is kept when a command is stopped, as
+            far as that is certain; otherwise the report says that it is lost.
+
+        Raises:
+            InvalidCommand: Bad input, before anything of the command ran.
+            SpawnError: The shell could not be started.
+            AnyshellError: The session is closed.
+            asyncio.CancelledError: After everything that it has started is gone.
+        """
+        if self._closed:
+            raise AnyshellError("this session is closed: make another by Environment.session()")
+        turn = _Turn(self, variables=variables)
+        control = Control()
+        self._running.add(control)
+        try:
+            outcome = await self._execute(
+                turn,
+                command,
+                session=self,
+                cwd=cwd,
+                env=env,
+                stdin=stdin,
+                timeout=timeout,
+                grace=grace,
+                left_behind=left_behind,
+                split_stderr=split_stderr,
+                control=control,
+            )
+        finally:
+            self._running.discard(control)
+            self._rest()
+        if turn.problem:
+            raise SpawnError(
+                "the session's shell could not begin the command: its private directory on the host is gone, or there "
+                "is no room left; restart() the session"
+            )
+        return replace(outcome, session=turn.report())
+
+    async def restart(self) -> None:
+        """Stop what runs, end the shell, and begin the next command in a fresh one.
+
+        What earlier commands have left running as jobs goes on.
+        """
+        await self._stop()
+        self._fresh = "the session was restarted"
+
+    async def aclose(self) -> None:
+        """Stop what runs and end the shell. Closing twice does nothing."""
+        self._closed = True
+        self._on_closed(self)
+        await self._stop()
+
+    async def _stop(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        for control in tuple(self._running):
+            control.cancel()
+            control.cancel()
+        await to_the_end(self._end(), stop=lambda: None)
+
+    async def _end(self) -> None:
+        """End the shell as ``exit`` does, so that its own traps run, and leave nothing that those start."""
+        async with self._turn:
+            shell, self._shell = self._shell, None
+        if shell is None:
+            return
+        if not shell.ended:
+            last = _Exit(shell)
+            await _engine.run(
+                last,
+                Spawn(argv=(), script="exit", cwd=""),
+                output=OutputBuilder(head=0, tail=0, max_line=1),
+                timeout=END_SECONDS,
+                grace=0,
+            )
+        await shell.aclose()
+
+    def _rest(self) -> None:
+        """Close the shell when nobody wants it for long."""
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._name is not None and not self._closed:
+            self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self._running and self._shell is not None:
+            self._fresh = f"the session was idle for {IDLE_SECONDS / 60:g} minutes"
+            self._closing = asyncio.get_running_loop().create_task(self._end())
+
+    def say_lost(self, why: str) -> None:
+        """Say with the next command that the shell was lost, and why. For `_Turn` alone."""
+        self._fresh = f"{why} ended the shell of the session"
+
+    async def begin(self, spawn: Spawn, *, variables: bool) -> tuple[_SessionProcess, str]:
+        """Start a command when it is its turn; and why it has a fresh shell, if it has. For `_Turn` alone."""
+        await self._turn.acquire()
+        try:
+            shell, fresh = self._shell, self._fresh
+            if shell is None or shell.ended:
+                if shell is not None:
+                    await shell.aclose()
+                    self._fresh = fresh = fresh or "the shell of the session was gone"
+                    self._directory = None
+                shell = self._shell = await _Shell.start(self._backend, self._shell_info, self._spawn)
+            process = await shell.run(spawn, variables=variables)
+        except BaseException:
+            self._turn.release()
+            raise
+        self._fresh = ""
+        process.ended.add_done_callback(self._over)
+        if spawn.cwd:
+            try:
+                await asyncio.shield(process.begun)
+            except BaseException:
+                await to_the_end(process.aclose(), stop=lambda: None)
+                raise
+            if process.problem:
+                await process.aclose()
+                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: the shell does not change to it")
+        return process, fresh
+
+    def _over(self, ended: asyncio.Future[_End]) -> None:
+        end = ended.result()
+        if end.directory is not None:
+            self._directory = end.directory
+        self._turn.release()
+
+
+class _Turn:
+    """Starts one command of a session when it is its turn."""
+
+    def __init__(self, session: Session, *, variables: bool) -> None:
+        self._session = session
+        self._variables = variables
+        self._process: _SessionProcess | None = None
+        self._fresh = ""
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start the text that is a spawn's `script`; its argv does not count, and an empty `cwd` is where the shell is."""
+        self._process, self._fresh = await self._session.begin(spawn, variables=self._variables)
+        return self._process
+
+    @property
+    def problem(self) -> str:
+        """Why the shell did not begin with it; empty when it did."""
+        return "" if self._process is None else self._process.problem
+
+    def report(self) -> SessionReport | None:
+        """What the command did to the session; ``None`` when it never began."""
+        process = self._process
+        if process is None or not process.ended.done():
+            return None
+        end = process.ended.result()
+        state: Literal["kept", "ended", "lost"] = "kept"
+        if end.shell_ended:
+            state = "lost" if process.stopped else "ended"
+            self._session.say_lost("a stop" if process.stopped else "the command before")
+        return SessionReport(
+            state=state,
+            directory=end.directory,
+            fresh=self._fresh,
+            variables=process.changes() if self._variables else None,
+        )
+
+
+class _Exit:
+    """Starts the last command of a shell."""
+
+    def __init__(self, shell: _Shell) -> None:
+        self._shell = shell
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start it, whoever's turn it is."""
+        return await self._shell.run(spawn, variables=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a command ended, as its shell, or the shell's own end, says."""
+
+    status: ExitStatus
+    shell_ended: bool = False
+    directory: str | None = None
+    problem: str = ""
+
+
+class _SessionProcess:
+    """One command of a persistent shell, with everything that it has started."""
+
+    def __init__(
+        self,
+        shell: _Shell,
+        section: Section,
+        *,
+        stdout: Outlet,
+        stderr: Outlet | None,
+        stdin: Inlet | None,
+    ) -> None:
+        self._shell = shell
+        self._section = section
+        self._outlets = [stdout] if stderr is None else [stdout, stderr]
+        self._stdin = stdin
+        self._signalled = False
+        self._killed_at: float | None = None
+        self._released = False
+        self._closed = False
+        loop = asyncio.get_running_loop()
+        self.begun: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[_End] = loop.create_future()
+
+    @property
+    def pid(self) -> int | None:
+        """The shell's."""
+        return self._shell.process.pid
+
+    @property
+    def stdin(self) -> ByteSendStream | None:
+        """What the command reads, if a pipe was asked for."""
+        return None if self._stdin is None else self._stdin.stream
+
+    @property
+    def stdout(self) -> ByteReceiveStream:
+        """What it prints."""
+        return self._outlets[0].stream
+
+    @property
+    def stderr(self) -> ByteReceiveStream | None:
+        """What it prints there, if the channels were split."""
+        return self._outlets[1].stream if len(self._outlets) > 1 else None
+
+    @property
+    def problem(self) -> str:
+        """Why the shell did not begin with it, in a word of ours; empty when it did."""
+        return self.ended.result().problem if self.ended.done() else ""
+
+    def changes(self) -> Mapping[str, str | None] | None:
+        """What it did to the exported variables; ``None`` when that was not asked or not told."""
+        return self._shell.changes()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was asked to end."""
+        return self._signalled
+
+    def set_ended(self, end: _End) -> None:
+        """Say how it ended. For its shell alone."""
+        if not self.ended.done():
+            for outlet in self._outlets:
+                outlet.command_ended()
+            self.ended.set_result(end)
+        if not self.begun.done():
+            self.begun.set_result(None)
+
+    async def wait(self) -> ExitStatus:
+        """Wait until the shell says that the command has ended, or has ended itself."""
+        return (await asyncio.shield(self.ended)).status
+
+    async def send_signal(self, signal: Signal) -> None:
+        """Have the shell go no further with the text, and signal what the text has started."""
+        self._signalled = True
+        if not self.ended.done():
+            await self._section.interrupt()
+        await self._section.send_signal(signal)
+        if signal == "kill" and not self.ended.done():
+            now = time.monotonic()
+            if self._killed_at is None:
+                self._killed_at = now
+            if now - self._killed_at >= REPLACE_SECONDS:
+                await self._section.kill_program()
+
+    async def survivors(self) -> Sequence[ProcessInfo]:
+        """What lives of what it has started, and the shell as long as that is busy with it."""
+        over = self.ended.done()
+        if over and not self._signalled and all(outlet.ended for outlet in self._outlets):
+            return ()
+        try:
+            members = await self._section.members()
+            if not members and self._signalled:
+                members = await self._section.members()  # who forks all the time can be missed once
+        except OSError:  # out of descriptors: who cannot look must not say that nobody is there
+            return [self._shell.info]
+        return members if self.ended.done() else [*members, self._shell.info]
+
+    async def wait_gone(self) -> None:
+        """Wait until nothing of it is alive and the shell is back; interrupt that again as long as it is not."""
+        while await self.survivors():
+            if self._signalled and not self.ended.done():
+                await self._section.interrupt()
+            with anyio.move_on_after(INTERRUPT_AGAIN):
+                if self.ended.done():
+                    await asyncio.sleep(INTERRUPT_AGAIN)
+                else:
+                    await asyncio.shield(self.ended)
+
+    async def release(self) -> None:
+        """Let what lives go on, and keep its writes from failing."""
+        self._released = True
+        for outlet in self._outlets:
+            outlet.discard()
+
+    async def aclose(self) -> None:
+        """Kill what is left of it, and the shell if that is still busy with it."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._stdin is not None:
+            self._stdin.close()
+        if self._released:
+            return
+        with anyio.move_on_after(REPLACE_SECONDS * 5):
+            while await self.survivors():
+                await self.send_signal("kill")
+                await asyncio.sleep(INTERRUPT_AGAIN)
+        for outlet in self._outlets:
+            outlet.close()
+
+
+class _Shell:
+    """A shell that runs, and what it says."""
+
+    def __init__(self, process: Program, exchange: Exchange, speak: shells.Conversation, name: str) -> None:
+        self.process = process
+        self.info = _info(process, name)
+        self._exchange = exchange
+        self._speak = speak
+        self._numbers = itertools.count(1)
+        self._current: _SessionProcess | None = None
+        self._status = 0
+        self._dumps: list[dict[str, str]] = []
+        self._entries: list[bytes] | None = None
+        self.ended = False
+        self._listening = asyncio.get_running_loop().create_task(self._listen())
+
+    @classmethod
+    async def start(cls, backend: Backend, shell: ShellInfo, spawn: Spawn) -> _Shell:
+        """Start a shell with what `spawn` says but for its argv.
+
+        Raises:
+            SpawnError, InvalidCommand: From the backend: nothing was started.
+        """
+        exchange = await backend.exchange()
+        try:
+            speak = shells.Conversation(shells.SHELLS[shell.kind], exchange.directory)
+            process = await backend.spawn(
+                replace(spawn, argv=speak.argv(shell), stdin=True, split_stderr=True)
+            )
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await exchange.aclose()
+            raise
+        started = cls(process, exchange, speak, shell.kind)
+        await started._tell(speak.begin())
+        return started
+
+    async def run(self, spawn: Spawn, *, variables: bool) -> _SessionProcess:
+        """Have it run a text: the `script` of a spawn, whose argv does not count.
+
+        Raises:
+            SpawnError: No pipe could be made for it.
+        """
+        assert spawn.script is not None
+        stack = contextlib.ExitStack()
+        with stack:
+            try:
+                stdout = await self._exchange.outlet()
+                stack.callback(stdout.close)
+                stderr = await self._exchange.outlet() if spawn.split_stderr else None
+                if stderr is not None:
+                    stack.callback(stderr.close)
+                stdin = await self._exchange.inlet() if spawn.stdin else None
+                section = self.process.section(stdout.path, self._speak.life_fd)
+                frame = shells.Frame(
+                    number=next(self._numbers),
+                    mark=section.mark,
+                    tag=section.tag,
+                    stdout=stdout.path,
+                    stderr=None if stderr is None else stderr.path,
+                    stdin=None if stdin is None else stdin.path,
+                    status=self._status,
+                    cwd=spawn.cwd or None,
+                    env=spawn.env,
+                    variables=variables,
+                )
+                line = await self._written(self._speak.run(frame), spawn.script)
+            except OSError as error:
+                raise SpawnError(f"the session cannot take a command: {error.strerror or error}") from error
+            stack.pop_all()
+        command = _SessionProcess(self, section, stdout=stdout, stderr=stderr, stdin=stdin)
+        self._current = command
+        self._dumps = []
+        if self.ended:
+            command.set_ended(_End(ExitStatus(), shell_ended=True))
+        else:
+            await self._tell(line)
+        return command
+
+    async def _written(self, run: str, command: str) -> str:
+        """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
+        longest = self._exchange.longest_line
+        if len(command) * 4 <= longest:
+            return self._speak.line(run, command)
+        await self._exchange.write("command", command.encode(errors="surrogateescape"))
+        if len(run) * 4 <= longest:
+            return self._speak.line(run)
+        await self._exchange.write("run", run.encode(errors="surrogateescape"))
+        return self._speak.line()
+
+    async def _tell(self, line: str) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(
+            anyio.BrokenResourceError, anyio.ClosedResourceError
+        ):  # its end is noticed elsewhere
+            await self.process.stdin.send(line.encode(errors="surrogateescape"))
+
+    async def _listen(self) -> None:
+        assert self.process.stderr is not None
+        held, size = b"", 0
+        with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            while size <= LONGEST_RECORD:
+                data = await self.process.stderr.receive()
+                size += len(data)
+                *records, held = (held + data).split(b"\0")
+                for record in records:
+                    if self._heard(record):
+                        size = 0
+        if size > LONGEST_RECORD:
+            await self.process.send_signal("kill")
+        status = await self.process.wait()
+        self.ended = True
+        if self._current is not None:
+            self._current.set_ended(_End(status, shell_ended=True))
+        if status == ExitStatus():  # the host is away: what runs there is to be stopped when it is back
+            await self.process.aclose()
+        else:
+            await self.process.release()
+
+    def _heard(self, record: bytes) -> bool:
+        """Take one thing that the shell says; whether a command is over by that."""
+        if self._entries is not None:
+            if record:
+                self._entries.append(record)
+            else:
+                self._dumps.append(_variables(self._entries))
+                self._entries = None
+            return False
+        word, _, rest = record.partition(b" ")
+        _, _, rest = rest.partition(b" ")
+        if word == b"variables":
+            self._entries = []
+        elif word == b"begun" and self._current is not None and not self._current.begun.done():
+            self._current.begun.set_result(None)
+        elif word == b"ended" and self._current is not None:
+            said, _, directory = rest.partition(b"\n")
+            code, _, interrupted = said.partition(b" ")
+            self._status = int(code) if code.isdigit() else 1
+            status = ExitStatus(code=self._status) if not interrupted else ExitStatus()
+            self._current.set_ended(
+                _End(
+                    status,
+                    directory=directory.removesuffix(b"\n").decode("utf-8", "surrogateescape"),
+                    problem="" if code.isdigit() or interrupted else code.decode(),
+                )
+            )
+            return True
+        return False
+
+    def changes(self) -> Mapping[str, str | None] | None:
+        """What the last command did to the exported variables; ``None`` when that was not asked or not told."""
+        if len(self._dumps) != 2 or not all(self._dumps):
+            return None
+        before, after = self._dumps
+        changed: dict[str, str | None] = {
+            name: value for name, value in after.items() if before.get(name) != value
+        }
+        changed.update((name, None) for name in before if name not in after)
+        return changed
+
+    async def aclose(self) -> None:
+        """End it, with nothing of it left."""
+        if not self.ended:
+            await self.process.aclose()
+        self._listening.cancel()
+        await asyncio.wait([self._listening])
+        await self._exchange.aclose()
+
+
+def _info(process: Process, name: str) -> ProcessInfo:
+    return ProcessInfo(process.pid or 0, name, 0.0)
+
+
+def _variables(entries: Sequence[bytes]) -> dict[str, str]:
+    pairs = (entry.decode("utf-8", "surrogateescape").partition("=") for entry in entries)
+    return {name: value for name, _, value in pairs if not name.startswith(_OURS) and name not in _CHANGING}

@@ -1,0 +1,259 @@
+"""What a persistent shell is given, so that it runs one text after another and says how each has ended.
+
+The shell reads its own input line by line. For each command it is told to source ``run``, a text of ours, which sources
+``command``, a file that holds the caller's text and nothing else: so quotes and heredocs that are never closed end with
+the file. What the command prints goes to a named pipe of its own; how it ended goes to the stream that was the shell's
+standard error when it started, and that no command has.
+
+Interrupting: SIGVTALRM, which programs of a shell hardly use, reaches a trap of ours before the next command of a text
+begins. From there on nothing of the text runs any more, and the shell is back at its input, with all that it knew:
+
+* bash: a DEBUG trap under ``extdebug`` makes it return from every function and file (bash(1), ``shopt``, extdebug, 3).
+* zsh: a trap function that returns non-zero aborts what runs (zshmisc(1), Trap Functions), a DEBUG trap of that kind
+  whatever comes after, at every level.
+* sh: the trap returns from its function or file, and has the signal sent once more before that, for the next level.
+
+Where that cannot be sure, such as where a text has a DEBUG trap of its own, the trap kills the shell instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anyshell._types import ShellInfo, ShellKind
+
+    from .posix import Shell
+
+LIFE_FD = {"bash": 197}
+"""The descriptor by which everything that a command starts has the pipe that it prints to."""
+
+_LIFE_FD = 9
+"""The same where a shell knows single digits alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What surrounds one command.
+
+    Attributes:
+        number: Its number; what is said of it begins with that.
+        mark: A variable that what it starts gets.
+        tag: A soft limit on file locks that what it starts gets.
+        stdout: The pipe that it prints to.
+        stderr: The one for its errors, if the channels are split.
+        stdin: The pipe that it reads; ``None`` is end-of-file at once.
+        status: What ``$?`` is when it begins.
+        cwd: A directory that the shell changes to before; ``None`` leaves it where it is.
+        env: Variables that it exports before.
+        variables: Whether to tell the exported variables before and after it.
+    """
+
+    number: int
+    mark: str
+    tag: int | None
+    stdout: str
+    stderr: str | None
+    stdin: str | None
+    status: int
+    cwd: str | None
+    env: Mapping[str, str]
+    variables: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Speaks with one persistent shell.
+
+    Args:
+        shell: Its kind.
+        directory: The private directory on the host.
+    """
+
+    shell: Shell
+    directory: str
+
+    @property
+    def life_fd(self) -> int:
+        """The descriptor by which everything that a command starts has the pipe that it prints to."""
+        return LIFE_FD.get(self.shell.kind, _LIFE_FD)
+
+    def argv(self, info: ShellInfo) -> tuple[str, ...]:
+        """What is started."""
+        return (info.path, *self.shell.options, "-s")
+
+    def begin(self) -> str:
+        """What the shell reads first."""
+        return _BEGIN[self.shell.kind].replace("DIRECTORY", self._path(""))
+
+    def line(self, run: str = "", command: str | None = None) -> str:
+        """The line that has the shell run the next command.
+
+        Args:
+            run: What `run` returned, if it was not written to the file ``run``.
+            command: The text of the command, if it was not written to the file ``command``.
+        """
+        kind = self.shell.kind
+        source = f"{_BUILTIN[kind]} . {self._path('run')}"
+        written = [("run", run)] if run else []
+        if command is not None:
+            written.append(("command", command))
+        if not written:
+            return source + "\n"
+        writes = " && ".join(
+            f"{_BUILTIN[kind]} printf %s {self.shell.quote(text)} 2>/dev/null >|{self._path(name)}"
+            for name, text in written
+        )
+        # What could not be written whole must not run, and the one before not again.
+        return f"if {writes}; then {source}; else {_BUILTIN[kind]} printf 'ended 0 full \\n\\000' >&{_STATUS_FD[kind]}; fi\n"
+
+    def run(self, frame: Frame) -> str:
+        """The text that runs the file ``command`` and says how it ended."""
+        return _RUN[self.shell.kind](self, frame)
+
+    def _path(self, name: str) -> str:
+        return self.shell.quote(f"{self.directory}/{name}")
+
+    def _head(self, frame: Frame, status_fd: int, limit: str) -> str:
+        """Before the command: its mark and its tag, and the variables as they are."""
+        builtin = _BUILTIN[self.shell.kind]
+        lines = [f"{builtin} export {frame.mark}=1"]
+        if frame.tag is not None:
+            lines.append(f"{builtin} ulimit -S -{limit} {frame.tag} 2>/dev/null")
+        if frame.variables:
+            lines.append(self._variables(frame, status_fd))
+        if frame.env:
+            lines.append(f"{builtin} export " + self.shell.join("=".join(pair) for pair in frame.env.items()))
+        if frame.status and self.shell.kind != "sh":
+            # What sets $? to it without a function or a subshell: a file that returns it.
+            lines.append(f"{builtin} printf 'return %s' {frame.status} >|{self._path('status')}")
+        return "\n".join(lines)
+
+    def _guarded(self, frame: Frame, status_fd: int, run: str) -> str:
+        """The command, if the shell can be where it is to run; whoever waits for that is told."""
+        if frame.cwd is None:
+            return run
+        builtin = _BUILTIN[self.shell.kind]
+        return (
+            f"if {builtin} cd -- {self.shell.quote(frame.cwd)} >/dev/null 2>&1; then "
+            f"{builtin} printf 'begun {frame.number}\\000' >&{status_fd}\n{run}\nelse ANYSHELL_STATUS=cwd; fi"
+        )
+
+    def _variables(self, frame: Frame, status_fd: int) -> str:
+        return (
+            f"{{ {_BUILTIN[self.shell.kind]} printf 'variables {frame.number}\\000'; \\command -p env -0; "
+            f"{_BUILTIN[self.shell.kind]} printf '\\000'; }} 2>/dev/null >&{status_fd}"
+        )
+
+    def _redirections(self, frame: Frame) -> str:
+        quote = self.shell.quote
+        stdin = "/dev/null" if frame.stdin is None else quote(frame.stdin)
+        stderr = "2>&1" if frame.stderr is None else f"2>|{quote(frame.stderr)}"
+        return f"<{stdin} >|{quote(frame.stdout)} {stderr} {self.life_fd}>&1"
+
+
+_BUILTIN: dict[ShellKind, str] = {"bash": "\\builtin", "zsh": "\\builtin", "sh": "\\command"}
+
+_STATUS_FD: dict[ShellKind, int] = {"bash": 199, "zsh": 8, "sh": 8}
+"""Where the shell says how a command ended; closed to everything that a command starts."""
+
+_INTERRUPT_BASH = (
+    "if ((${#BASH_SOURCE[@]} > 1)) && [[ ! ${ANYSHELL_SET-} ]]; then "
+    "[[ :$BASHOPTS: == *:extdebug:* || $- == *T* || $(\\builtin trap -p DEBUG) ]] && \\builtin kill -s KILL $$; "
+    "ANYSHELL_SET=x$-; \\builtin set +e; "
+    # A status of 2 is what makes it return (and nothing but a wrong use of a builtin gives that without a function).
+    '\\builtin trap "((\\${#BASH_SOURCE[@]} < 2)) || \\\\builtin test a -eq 1 2>/dev/null" DEBUG; '
+    "\\builtin shopt -s extdebug; fi"
+)
+
+_INTERRUPT_ZSH = """TRAPVTALRM() {
+(( ${#zsh_eval_context} > 3 )) || return 0
+[[ $'\\n'"$(\\builtin trap)" == *$'\\n'"trap -- "*" DEBUG"* ]] && \\builtin kill -s KILL $$
+(( ${+functions[TRAPDEBUG]} && ! ${+ANYSHELL_SET} )) && \\builtin kill -s KILL $$
+ANYSHELL_SET=1
+TRAPDEBUG() { (( ${#zsh_eval_context} > 3 )) && return 130; return 0 }
+return 130
+}
+"""
+
+_INTERRUPT_SH = (
+    # The signal is sent while what "return" returns is worked out: sent before that, it would come before that.
+    'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return $(kill -s VTALRM "$$"; echo 130) ;; esac'
+)
+
+_BEGIN: dict[ShellKind, str] = {
+    "bash": f"exec 199>&2 2>/dev/null >/dev/null; shopt -s expand_aliases; trap '{_INTERRUPT_BASH}' VTALRM\n",
+    "zsh": f"exec 8>&2 2>/dev/null >/dev/null\n{_INTERRUPT_ZSH}",
+    "sh": (
+        f"exec 8>&2 2>/dev/null >/dev/null; set -- anyshell:shell; trap '{_INTERRUPT_SH}' VTALRM\n"
+        "anyshell_run() { \\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; }\n"
+        "anyshell_status() { return $1; }\n"
+        "anyshell_run_on() { ANYSHELL_STATUS=$1; shift; anyshell_status $ANYSHELL_STATUS || "
+        "\\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; }\n"
+    ),
+}
+"""Where the shell's own descriptors go, and the trap. Nothing that it runs has its standard error of before."""
+
+
+def _run_bash(speak: Conversation, frame: Frame) -> str:
+    source = f"\\builtin . {speak._path('command')} 199>&-"
+    # "!" spares the shell an ERR trap and errexit for the file as a whole; inside it they are as ever.
+    source = f"\\builtin . {speak._path('status')} || ! {source}" if frame.status else f"! {source}"
+    tell = (
+        f'\\builtin printf \'ended {frame.number} %s %s\\n\' "${{ANYSHELL_STATUS-x}}" "${{ANYSHELL_SET:+i}}"; \\builtin pwd; '
+        "\\builtin printf '\\000'"
+    )
+    return (
+        f"{speak._head(frame, 199, 'x')}\n"
+        + speak._guarded(
+            frame, 199, f"{{ {source}; ANYSHELL_STATUS=${{PIPESTATUS[0]}}; }} {speak._redirections(frame)}"
+        )
+        + "\n"
+        "{\n\\unset -f builtin command\n"
+        "case ${ANYSHELL_SET-} in '') ;; *) \\builtin trap - DEBUG; \\builtin shopt -u extdebug\n"
+        "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
+        f"\\builtin unset {frame.mark}\n"
+        + (f"{speak._variables(frame, 199)}\n" if frame.variables else "")
+        + f"{{ {tell}; }} >&199\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n"
+    )
+
+
+def _run_zsh(speak: Conversation, frame: Frame) -> str:
+    source = f"\\builtin . {speak._path('command')} 8>&-"
+    if frame.status:
+        source = f"\\builtin . {speak._path('status')} || {source}"
+    return (
+        f"{speak._head(frame, 8, 'x')}\n"
+        + speak._guarded(frame, 8, f"{{ {source}; ANYSHELL_STATUS=$? }} {speak._redirections(frame)}")
+        + "\n"
+        "{\n\\unset -f builtin command || :\n"
+        "(( ! ${+ANYSHELL_SET} )) || \\builtin unset -f TRAPDEBUG\n"
+        f"\\builtin unset {frame.mark}\n"
+        + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
+        + f'{{ \\builtin printf \'ended {frame.number} %s %s\\n\' "${{ANYSHELL_STATUS-x}}" "${{ANYSHELL_SET:+i}}"; '
+        "\\builtin pwd; \\builtin printf '\\000'; } >&8\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n} 2>/dev/null\n"
+    )
+
+
+def _run_sh(speak: Conversation, frame: Frame) -> str:
+    function = f"anyshell_run_on {frame.status}" if frame.status else "anyshell_run"
+    return (
+        f"{speak._head(frame, 8, 'w')}\n"
+        + speak._guarded(frame, 8, f"{function} {speak._redirections(frame)}")
+        + "\n"
+        "{\n\\unset -f command\n"
+        f"\\unset {frame.mark}\n"
+        + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
+        + f'{{ \\command printf \'ended {frame.number} %s %s\\n\' "${{ANYSHELL_STATUS-x}}" "${{ANYSHELL_SET:+i}}"; '
+        "\\command pwd; \\command printf '\\000'; } >&8\n\\unset ANYSHELL_STATUS ANYSHELL_SET\n} 2>/dev/null\n"
+    )
+
+
+_RUN: dict[ShellKind, Callable[[Conversation, Frame], str]] = {
+    "bash": _run_bash,
+    "zsh": _run_zsh,
+    "sh": _run_sh,
+}
