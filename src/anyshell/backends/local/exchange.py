@@ -78,16 +78,28 @@ class LocalExchange:
             raise SpawnError(f"no private directory can be made: {error.strerror}") from error
         self._numbers = itertools.count(1)
         self._unused: list[str] = []
+        self._files: dict[str, int] = {}
 
     async def write(self, name: str, data: bytes) -> None:
-        """Put a file there."""
-        fd = os.open(f"{self.directory}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
-        finally:
-            os.close(fd)
+        """Put a file there.
+
+        It is written in place: making it anew costs a tenth of a millisecond on file systems that then write it out.
+
+        Raises:
+            OSError: There is no room, or somebody has removed the directory.
+        """
+        fd = self._files.get(name, -1)
+        if fd < 0:
+            fd = os.open(f"{self.directory}/{name}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._files[name] = fd
+        state = os.fstat(fd)
+        if not state.st_nlink:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.directory)
+        at = 0
+        while at < len(data):
+            at += os.pwrite(fd, data[at:] if at else data, at)
+        if state.st_size > at:
+            os.ftruncate(fd, at)
 
     async def outlet(self) -> Outlet:
         """Make a pipe, or use one again that nobody has any more."""
@@ -116,6 +128,8 @@ class LocalExchange:
 
     async def aclose(self) -> None:
         """Remove the directory. Pipes that somebody has go on without a name."""
+        while self._files:
+            os.close(self._files.popitem()[1])
         await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 
 
