@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import getpass
 import signal
@@ -127,7 +128,8 @@ async def test_what_a_command_leaves_behind_is_named_and_stopped_or_kept(
     kept = {process.pid for process in outcome.left_behind}
     assert {int(line.split()[0]) for line in alive} <= kept
     for pid in kept:
-        psutil.Process(pid).kill()
+        with contextlib.suppress(psutil.NoSuchProcess):  # one that waited for another ends with it
+            psutil.Process(pid).kill()
 
 
 async def test_what_is_kept_can_go_on_printing(env: Environment, tmp_path: Path) -> None:

@@ -626,8 +626,9 @@ class _Shell:
         """End it, with nothing of it left."""
         if not self.ended:
             await self.process.aclose()
+        with anyio.move_on_after(END_SECONDS):
+            await asyncio.wait([self._listening])
         self._listening.cancel()
-        await asyncio.wait([self._listening])
         await self._exchange.aclose()
 
 

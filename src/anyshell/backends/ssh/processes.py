@@ -263,6 +263,7 @@ class Tree:
         if leader is not None and self.ended_at is None:
             self._life = leader.holds.get(self.processes.life_fd, "")
         members = {pid for pid, seen in young.items() if self._is_member(seen)}
+        members |= {pid for pid, seen in young.items() if self._is_child(seen)}
         if not daemons and all(self._is_daemon(young[pid]) for pid in members):
             return ()
         members |= _descendants(young, members)
@@ -283,6 +284,12 @@ class Tree:
         if self.leader is None or self.leader not in (seen.pid, seen.group, seen.session):
             return False
         return self.ended_at is None or seen.started <= self.ended_at
+
+    def _is_child(self, seen: Seen) -> bool:
+        """Whether the shell of which this is one command has started it, and it has cleared everything since."""
+        if self.outside is None or seen.parent != self.outside:
+            return False
+        return not seen.marks and not (seen.locks.isdigit() and int(seen.locks) >> 31 == self.tag >> 31)
 
     def _is_daemon(self, seen: Seen) -> bool:
         return self.leader not in (seen.group, seen.session) and not seen.holds
