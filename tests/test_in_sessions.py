@@ -21,6 +21,8 @@ from .test_environment import *  # noqa: F403
 # stopped: a trap that the command has set for that is not run.
 del test_a_tag_that_comes_late_is_passed_on  # noqa: F821 - from there
 del test_a_program_that_heeds_the_request_ends_within_its_grace_with_its_last_words  # noqa: F821
+# These take half a minute with a session for each command; tests/test_session.py has its own.
+del test_nothing_piles_up_over_timeouts_and_cancels, test_nothing_piles_up_over_normal_runs  # noqa: F821
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
