@@ -354,6 +354,7 @@ class _SessionProcess:
         loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[_End] = loop.create_future()
+        self._waiting: asyncio.Future[None] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -395,12 +396,20 @@ class _SessionProcess:
             for outlet in self._outlets:
                 outlet.command_ended()
             self.ended.set_result(end)
+            if self._waiting is not None and not self._waiting.done():
+                self._waiting.set_result(None)
         if not self.begun.done():
             self.begun.set_result(None)
 
     async def wait(self) -> ExitStatus:
         """Wait until the shell says that the command has ended, or has ended itself."""
-        return (await asyncio.shield(self.ended)).status
+        if not self.ended.done():
+            self._waiting = asyncio.get_running_loop().create_future()  # who waits may be cancelled
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        return self.ended.result().status
 
     async def send_signal(self, signal: Signal) -> None:
         """Have the shell go no further with the text, and signal what the text has started."""

@@ -66,6 +66,11 @@ class PipeReceiveStream(ByteReceiveStream):
                 await asyncio.sleep(0)
             return data
 
+    def look_again(self) -> None:
+        """Let whoever waits look at once: a writer is known to have closed its end."""
+        if self._readable is not None and not self._readable.done():
+            self._readable.set_result(None)
+
     async def wait_closed_by_writers(self) -> None:
         """Wait for the end of the stream. Only for a pipe that nobody writes to."""
         while not self.at_end():
