@@ -29,6 +29,7 @@ FLOORS = {
     "_engine": 2,
     "_stream": 2,
     "_environment": 2,
+    "detached": 2,
     "_sync": 2,
     "testing": 2,
     "tool": 3,
@@ -45,6 +46,7 @@ WITHIN = {
     "_stream": {"_engine"},
     "_environment": {"_engine", "_stream"},
     "_sync": {"_environment"},
+    "detached": {"_engine", "_environment"},
     "__main__": {"cli"},
 }
 """What may be imported on one's own floor."""
