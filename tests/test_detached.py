@@ -348,6 +348,18 @@ async def test_a_record_of_another_boot_names_nobody(here: DetachedJobs) -> None
     assert await job.refresh() == "running"
 
 
+async def test_a_job_is_found_and_stopped_though_what_was_asked_for_cannot_be_read(
+    here: DetachedJobs,
+) -> None:
+    """As after a disk was full."""
+    job = await here.start(f"exec sleep {unique_seconds()}")
+    (directory_of(job) / "request").write_text('{"command": "ex\n')
+    (found,) = await here.list()
+    assert (found.id, found.command, found.status) == (job.id, "(not readable)", "running")
+    assert await found.stop(grace=0) == []
+    assert found.status == "stopped"
+
+
 async def test_where_setsid_is_missing_perl_does_it(
     here: DetachedJobs, state_directory: Path, tmp_path: Path
 ) -> None:

@@ -231,6 +231,7 @@ class DetachedJob:
         """
         check_seconds("grace", grace, zero=True)
         alive: Sequence[ProcessInfo] = ()
+        gone = False
         if grace > 0:
             with anyio.move_on_after(grace):
                 alive = await self._signal("TERM")
@@ -243,8 +244,11 @@ class DetachedJob:
             for pause in _pauses():
                 # Who forks all the time can be missed once.
                 if not (alive := await self._signal("KILL")) and not await self._signal("KILL"):
+                    gone = True
                     break
                 await asyncio.sleep(pause)
+        if not gone and not alive:
+            raise BackendError(f"{self.host} did not say in time whether job {self.id} has ended")
         # Its supervisor writes the end down a moment later.
         await self.wait(timeout=PAUSES[-1])
         return alive
@@ -447,7 +451,7 @@ def _directory(lines: Sequence[str]) -> str:
 def _read(line: str, directory: str, host: str) -> DetachedRecord:
     """Read what ``list`` of ``look.sh`` prints of a job."""
     id_, state, code, ended, stopped, size, pid, started, asked = line.split(" ", 8)
-    request = json.loads(asked)
+    request = _request(asked)
     exit_code = int(code) if code.isdigit() else None
     status: JobStatus
     if state != "ended":
@@ -469,6 +473,15 @@ def _read(line: str, directory: str, host: str) -> DetachedRecord:
         log=posixpath.join(directory, id_, "log"),
         log_bytes=int(size),
     )
+
+
+def _request(asked: str) -> dict[str, str]:
+    """What was asked for. A record that a full disk has cut names its processes all the same."""
+    try:
+        request = json.loads(asked)
+        return {name: str(request[name]) for name in ("command", "directory")}
+    except (ValueError, LookupError, TypeError):
+        return {"command": "(not readable)", "directory": ""}
 
 
 def _cut(command: str) -> str:

@@ -48,7 +48,7 @@ inspect() {
     pid= began= supervisor= supervisor_began= booted= time= request=
     read -r pid began supervisor supervisor_began booted time 2>/dev/null <"$job/record" || return 1
     IFS= read -r request 2>/dev/null <"$job/request" || return 1
-    case $pid$supervisor in '' | *[!0-9]*) return 1 ;; esac
+    case $pid$supervisor$time in '' | *[!0-9]*) return 1 ;; esac
     code=- ended=- stopped=0
     leads=
     # The exit is written after the end, so it is looked for after who writes it.
@@ -59,6 +59,7 @@ inspect() {
     elif [ -e "$job/exit" ]; then
         state=ended
         read -r code ended <"$job/exit"
+        code=${code:--} ended=${ended:--}
     else
         state=lost
     fi
