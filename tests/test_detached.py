@@ -86,10 +86,9 @@ async def read_until(job: DetachedJob, text: str, since: int = 0) -> str:
 
 async def test_a_job_runs_as_a_command_does_and_is_found_again(jobs: DetachedJobs, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    text = 'echo "$A|$PWD|$(umask)"; echo err >&2; cat; exit 3'
-    job = await jobs.start(
-        text, cwd="sub", env={"A": "x y", "HOME": "/nowhere", "PATH": "/usr/bin:/bin:/mine"}
-    )
+    text = 'echo "$A|$PWD|$PATH|$HOME|$(umask)"; echo err >&2; cat; exit 3'
+    variables = {"A": "x y", "HOME": "/nowhere", "PATH": "/usr/bin:/bin:/mine"}
+    job = await jobs.start(text, cwd="sub", env=variables)
     assert (job.status, job.command) == ("running", text)
     assert await job.wait(timeout=20) == "failed"
     found = await jobs.get(job.id[:5])
@@ -97,9 +96,7 @@ async def test_a_job_runs_as_a_command_does_and_is_found_again(jobs: DetachedJob
     assert (found.exit_code, found.host, found.pid) == (3, jobs._environment.host, job.pid)
     assert found.started <= (found.ended or 0)
     output = await found.output()
-    expected = await jobs._environment.run(
-        'echo "$A|$PWD|$(umask)"; echo err >&2', cwd="sub", env={"A": "x y"}
-    )
+    expected = await jobs._environment.run(text, cwd="sub", env=variables)
     assert output.text == expected.output.text
     assert output.total_bytes == output.offset == len(output.data) == found.record.log_bytes
     assert [each.id for each in await jobs.list()] == [job.id]
@@ -186,6 +183,7 @@ async def test_ended_jobs_are_removed_and_running_ones_are_not(jobs: DetachedJob
     assert await jobs.prune() == [ended.id]
     assert not directory_of(ended).exists()
     assert [job.id for job in await jobs.list()] == [runs.id]
+    assert f"removed {runs.id}" not in await jobs._look("remove", runs.id)  # not if it is named, either
     for lost in (ended.refresh, ended.output, ended.wait):
         with pytest.raises(JobNotFound, match=ended.id):
             await lost()
@@ -328,6 +326,13 @@ async def test_a_record_that_names_a_stranger_is_lost_and_the_stranger_is_not_to
     finally:
         stranger.kill()
         stranger.wait()
+
+
+async def test_a_job_with_a_state_directory_of_its_own_is_found_where_all_are(here: DetachedJobs) -> None:
+    job = await here.start("echo $ANYSHELL_STATE_DIR", env={"ANYSHELL_STATE_DIR": "/nowhere"})
+    assert await job.wait(timeout=20) == "completed"
+    assert (await job.output()).text == "/nowhere\n"
+    assert [each.id for each in await here.list()] == [job.id]
 
 
 async def test_a_record_of_another_boot_names_nobody(here: DetachedJobs) -> None:
