@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -31,6 +32,7 @@ from anyshell.shells import detached
 from .cli_program import is_alive, wait_until
 from .conftest import python_for_all
 from .processes import living, unique_seconds, wait_asleep, wait_living
+from .ssh_server import is_root, sessions
 
 if sys.platform == "win32":
     pytest.skip("there is no local backend on Windows yet", allow_module_level=True)
@@ -123,6 +125,24 @@ async def test_a_job_survives_the_end_of_its_environment(
     assert await found.wait(timeout=20) == "failed"
     assert found.exit_code == 5
     assert (await found.output(since=before.offset)).data == b"after\n"
+
+
+async def test_a_job_survives_a_connection_that_breaks(
+    ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
+) -> None:
+    server = ssh_host("openssh as root" if is_root() else "openssh as a user")
+    seconds = unique_seconds()
+    async with Environment.detect(server.options(), cwd=tmp_path) as environment:
+        jobs = DetachedJobs(environment, directory=str(tmp_path / "jobs"))
+        job = await jobs.start(f"exec sleep {seconds}")
+        wait_asleep(seconds)
+        for pid in sessions(server.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert (await environment.run("true")).status in ("exited", "lost")
+        assert await job.refresh() == "running"
+        assert await job.stop() == []
+        assert living(seconds) == []
 
 
 async def test_a_stop_ends_everything_that_a_job_started(jobs: DetachedJobs) -> None:

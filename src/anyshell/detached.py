@@ -25,7 +25,7 @@ import anyio
 
 from . import _engine
 from ._exceptions import AnyshellError, BackendError, InvalidCommand, JobNotFound, SpawnError
-from ._types import Command, JobOutput, ProcessInfo, Spawn, check_seconds
+from ._types import Command, JobOutput, ProcessInfo, Spawn, check_seconds, check_text
 from .output import clean, unfinished
 from .shells import detached
 
@@ -61,6 +61,9 @@ GRACE = 2.0
 
 KILL_SECONDS = 5.0
 """Seconds in which a kill must be seen to have worked; after that what lives is named."""
+
+STOP_PAUSE = 0.1
+"""Seconds between two looks for what is left of a job that is being stopped."""
 
 PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds between two questions for a job that is waited for; the last one repeats."""
@@ -235,19 +238,16 @@ class DetachedJob:
         if grace > 0:
             with anyio.move_on_after(grace):
                 alive = await self._signal("TERM")
-                for pause in _pauses():
-                    if not alive:
-                        break
-                    await asyncio.sleep(pause)
+                while alive:
+                    await asyncio.sleep(STOP_PAUSE)
                     alive = await self._signal("0")
         with anyio.move_on_after(KILL_SECONDS):
-            for pause in _pauses():
+            while not gone:
                 # Who forks all the time can be missed once.
-                if not (alive := await self._signal("KILL")) and not await self._signal("KILL"):
-                    gone = True
-                    break
-                await asyncio.sleep(pause)
-        if not gone and not alive:
+                alive = await self._signal("KILL") or await self._signal("KILL")
+                gone = not alive
+                await asyncio.sleep(0 if gone else STOP_PAUSE)
+        if not (gone or alive):
             raise BackendError(f"{self.host} did not say in time whether job {self.id} has ended")
         # Its supervisor writes the end down a moment later.
         await self.wait(timeout=PAUSES[-1])
@@ -270,8 +270,10 @@ class DetachedJobs:
     """
 
     def __init__(self, environment: Environment, *, directory: str | None = None) -> None:
-        if directory is not None and not posixpath.isabs(directory):
-            raise InvalidCommand(f"directory {directory!r} must be absolute")
+        if directory is not None:
+            check_text("directory", directory)
+            if not posixpath.isabs(directory) or "\n" in directory:
+                raise InvalidCommand(f"directory {directory!r} must be absolute, and without line feeds")
         self._environment = environment
         self._directory = directory
 
