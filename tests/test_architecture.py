@@ -30,6 +30,7 @@ FLOORS = {
     "_stream": 2,
     "session": 2,
     "_environment": 2,
+    "detached": 2,
     "_sync": 2,
     "testing": 2,
     "tool": 3,
@@ -47,6 +48,7 @@ WITHIN = {
     "session": {"_engine"},
     "_environment": {"_engine", "_stream", "session"},
     "_sync": {"_environment"},
+    "detached": {"_engine", "_environment"},
     "__main__": {"cli"},
 }
 """What may be imported on one's own floor."""

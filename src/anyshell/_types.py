@@ -20,6 +20,7 @@ OperatingSystem = Literal["linux", "macos", "windows"]
 ShellKind = Literal["bash", "zsh", "sh"]
 Channel = Literal["stdout", "stderr"]
 Status = Literal["exited", "timed_out", "cancelled", "lost"]
+JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "lost"]
 LeftBehind = Literal["stop", "keep"]
 Signal = Literal["interrupt", "terminate", "kill"]
 ConnectionStage = Literal["address", "connect", "handshake", "authenticate", "session"]
@@ -370,6 +371,25 @@ class Outcome:
         else:
             how = f"ended with exit code {self.exit_code}"
         raise CommandFailed(f"the command {how}; its output is in .outcome.output", outcome=self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOutput:
+    """A piece of what a job has printed. Reading it takes nothing away.
+
+    Attributes:
+        text: Cleaned of escape sequences.
+        data: The raw bytes of it.
+        offset: Where to read on: the byte after `data`, counted from the start of the job's output.
+        total_bytes: Raw bytes that the job has printed so far.
+        omitted_bytes: Bytes between the offset that was asked for and `data` that are not kept any more.
+    """
+
+    text: str
+    data: bytes
+    offset: int
+    total_bytes: int
+    omitted_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def _complete_host(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [CompletionItem(user + at + alias) for alias in find_aliases() if alias.startswith(begun)]
 
 
-def _is_elsewhere(ctx: click.Context) -> bool:
+def is_elsewhere(ctx: click.Context) -> bool:
     """Whether a path would be one of another host, which is not asked for completions."""
     return ctx.params.get("host") not in (None, "local")
 
@@ -91,18 +91,18 @@ def _complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str)
     from ..shells import SHELLS
 
     if "/" in incomplete:
-        return [] if _is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
+        return [] if is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
     programs = [program for shell in SHELLS.values() for program in shell.programs]
     return [CompletionItem(program) for program in programs if program.startswith(incomplete)]
 
 
 def _complete_directory(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [] if _is_elsewhere(ctx) else [CompletionItem(incomplete, type="dir")]
+    return [] if is_elsewhere(ctx) else [CompletionItem(incomplete, type="dir")]
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Have the shell complete a path."""
-    return [] if _is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
+    return [] if is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
 
 
 def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from click.core import ParameterSource
 
 from . import OWN_FAILURE
 from .options import Seconds, Variable, complete_file, cwd_option, host_option, json_option, shell_option
@@ -72,6 +73,12 @@ _SIGPIPE = 13
     help="What becomes of processes that outlive the command. What is kept and prints is ended by SIGPIPE: "
     "redirect its output to a file.",
 )
+@click.option(
+    "--background",
+    is_flag=True,
+    help="Start the command as a job that outlives anyshell and the connection, print its id, and exit. It reads "
+    "nothing; what it prints is kept. See 'anyshell jobs'.",
+)
 @json_option
 @click.option(
     "--split-stderr",
@@ -103,6 +110,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       anyshell run --timeout 60 --env CI=1 --cwd web -- npm test
       anyshell run --host deploy@web-1 -- uptime
       tar c src | anyshell run -- 'tar t | sort' | head -3
+      anyshell run --background -- npm run dev
       anyshell run --json -- make | jq .exit_code   # nothing when anyshell itself fails
 
     \b
@@ -119,6 +127,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     from . import signals
 
     request = _Request(**options)
+    if request.background:
+        _check_background(ctx)
     if request.split_stderr and not request.as_json:
         raise click.UsageError(
             "--split-stderr goes with --json; live, stderr is apart when it is another file"
@@ -127,10 +137,46 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     if len(request.command) == 1 and request.command[0] and not request.command[0].strip(" \t\n"):
         raise click.BadParameter("there is nothing in it but blanks: give a command", param_hint="COMMAND")
 
+    if request.background:
+        from . import jobs
+
+        jobs.start(
+            request.host,
+            lambda env: _text(request.command, env),
+            shell=request.shell,
+            cwd=request.cwd,
+            variables=dict(request.variables),
+            interactive=request.interactive,
+            as_json=request.as_json,
+        )
+        return
+
     async def perform(interruption: Interruption) -> int:
         return await _perform(request, interruption)
 
     ctx.exit(signals.run(perform))
+
+
+def _check_background(ctx: click.Context) -> None:
+    """Refuse what a job cannot have."""
+    from .descriptors import has_input
+
+    for name in ("timeout", "grace", "left_behind", "split_stderr"):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = name.replace("_", "-")
+            raise click.UsageError(
+                f"--{option} does not go with --background: nobody is there for it; 'anyshell jobs stop' ends a job"
+            )
+    if has_input(_STDIN):
+        raise click.UsageError("with --background nothing is read from stdin: add '< /dev/null'")
+
+
+def _text(command: tuple[str, ...], env: Environment) -> str:
+    if len(command) == 1:
+        return command[0]
+    from ..shells import SHELLS
+
+    return SHELLS[env.shell.kind].join(command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +191,7 @@ class _Request:
     grace: float
     interactive: bool
     left_behind: Literal["stop", "keep"]
+    background: bool
     as_json: bool
     split_stderr: bool
     command: tuple[str, ...]
@@ -239,7 +286,7 @@ class _Run:
     def _start(self, stdin: Reader | None) -> Stream:
         request = self._request
         return self._env.stream(
-            self._text(),
+            _text(request.command, self._env),
             by="chunks",
             env=dict(request.variables),
             stdin=stdin,
@@ -248,13 +295,6 @@ class _Run:
             left_behind=request.left_behind,
             split_stderr=request.split_stderr if request.as_json else self._stdout is not self._stderr,
         )
-
-    def _text(self) -> str:
-        if len(self._request.command) == 1:
-            return self._request.command[0]
-        from ..shells import SHELLS
-
-        return SHELLS[self._env.shell.kind].join(self._request.command)
 
     async def _forward(self, events: Stream) -> Outcome:
         async with events:
