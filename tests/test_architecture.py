@@ -27,6 +27,7 @@ FLOORS = {
     "_files": 1,
     "_transfer": 1,
     "_engine": 2,
+    "_snapshot": 2,
     "_stream": 2,
     "_environment": 2,
     "_sync": 2,
@@ -43,7 +44,8 @@ WITHIN = {
     "abc": {"_types", "_exceptions"},
     "_files": {"_transfer"},
     "_stream": {"_engine"},
-    "_environment": {"_engine", "_stream"},
+    "_snapshot": {"_engine"},
+    "_environment": {"_engine", "_snapshot", "_stream"},
     "_sync": {"_environment"},
     "__main__": {"cli"},
 }
