@@ -78,7 +78,8 @@ glob() { case $1 in (a|b) echo ab;; esac; }
 """
 
 SET_UP = {
-    "bash": "case $- in *i*) ;; *) return;; esac\n" + ALIASES + "shopt -s extglob nullglob\nset -o pipefail\n"
+    "bash": "case $- in *i*) ;; *) return;; esac\nalias ..='echo up'; alias -- -='echo minus'\na.b-c() { :; }\n"
+    + ALIASES + "shopt -s extglob nullglob\nset -o pipefail\n"
     "ext() { case $1 in @(a|b)) echo ab;; esac; }\nshared() { echo shared; }; export -f shared\n" + FUNCTIONS,
     "zsh": ALIASES + "alias -g LOUD='| tr a-z A-Z'\nsetopt extendedglob nullglob pipefail ksharrays rcquotes\n"
     "autoload -Uz zmv is-at-least\n" + FUNCTIONS,
@@ -106,6 +107,7 @@ async def test_functions_are_there_as_they_were(shell: str, home: Path) -> None:
     env = await detected(home, SET_UP[shell], shell)
     assert (await text_of(env, "f 1; glob a")).replace("\n\n", "\n") == '1 "quoted" run\nab\n'
     if shell == "bash":
+        assert await text_of(env, "..; -; a.b-c") == "up\nminus\n"
         assert await text_of(env, "ext b; bash -c shared; echo nothing*here; false | true; echo $?") == (
             "ab\nshared\n\n1\n"
         )
