@@ -267,6 +267,7 @@ NO_BOUND = {
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
+    "shells.snapshot._FD",  # a descriptor
     "tool.limits.MIB",  # a unit
     "tool.signals._FIRST_REAL_TIME",  # numbers of signals
     "tool.signals._LAST_REAL_TIME",

@@ -12,6 +12,7 @@ import anyio
 from . import _descriptions, _engine, shells
 from ._exceptions import AnyshellError, InvalidCommand
 from ._files import HostFiles
+from ._snapshot import SnapshotFile, ensure
 from ._stream import Listener, Stream
 from ._types import (
     Command,
@@ -25,11 +26,13 @@ from ._types import (
     check_choice,
     check_seconds,
     check_text,
+    cut_name,
 )
 from ._variables import NON_INTERACTIVE, REMOVED
 from .backends import SSHOptions, connect, here
 from .output import ArtifactStore, OutputBuilder
 from .session import Session
+from .shells.prefix import Prefix
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Coroutine, Generator, Mapping, Sequence
@@ -66,6 +69,8 @@ class Environment:
         limits: OutputLimits,
         artifacts: ArtifactStore | None,
         owns_backend: bool,
+        prefix: Prefix | None = None,
+        snapshot: SnapshotFile | None = None,
     ) -> None:
         self._owns_backend = owns_backend
         self._backend = backend
@@ -75,14 +80,16 @@ class Environment:
         self._interactive = interactive
         self._limits = limits
         self._artifacts = artifacts
+        self._prefix = prefix
+        self._snapshot = snapshot
         self._entered = False
         self._closed = False
         self._running: set[_engine.Control] = set()
         self._idle = asyncio.Event()
         self._sessions: dict[str, Session] = {}
         self._all_sessions: set[Session] = set()
-        self._variables = {**({} if interactive else NON_INTERACTIVE), "SHELL": shell.path}
-        self._unset = shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)
+        self._variables = _settings(shell, interactive=interactive)
+        self._unset = _unset(shell, interactive=interactive)
         self._files = HostFiles(backend.files, info, directory, here=here())
 
     @staticmethod
@@ -94,6 +101,8 @@ class Environment:
         interactive: bool = False,
         limits: OutputLimits | None = None,
         artifacts: ArtifactStore | Literal["default"] | None = "default",
+        snapshot: bool = False,
+        prefix: str | None = None,
     ) -> Detection:
         """Find out what a host is and which shell it has.
 
@@ -112,10 +121,16 @@ class Environment:
                 Otherwise they are set so that nothing hangs waiting for a person.
             limits: How much of an output becomes text.
             artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
+            snapshot: Start every shell from the user's own set-up: the aliases, functions, options and PATH that the
+                shell's startup file makes. Captured when entered or awaited, within bounds, and kept on the host
+                until the file changes; of its other variables nothing is taken. Never fails: see `snapshot_notices`.
+            prefix: Words that stand before the shell that runs a command, such as ``nice -n 10``: one program and
+                its arguments, as the host's ``/bin/sh`` reads them.
 
         Raises:
             ShellNotFound: When entered or awaited: no usable shell.
-            InvalidCommand: An unknown kind of shell, or a directory that is none.
+            InvalidCommand: An unknown kind of shell, a directory that is none, or a prefix that is no program or
+                names one that the host does not have.
             BackendUnavailable: No backend for that host.
             ConnectionFailed: The host cannot be reached, or does not let us in.
             HostKeyUntrusted: Its key is unknown, or not the one that was known.
@@ -127,6 +142,8 @@ class Environment:
             interactive=interactive,
             limits=limits or OutputLimits(),
             artifacts=ArtifactStore() if artifacts == "default" else artifacts,
+            snapshot=snapshot,
+            prefix=None if prefix is None else Prefix(prefix),
         )
 
     @property
@@ -180,6 +197,24 @@ class Environment:
         return self._artifacts
 
     @property
+    def prefix(self) -> str | None:
+        """The words that stand before the shell that runs a command."""
+        return None if self._prefix is None else self._prefix.text
+
+    @property
+    def snapshot(self) -> str | None:
+        """The file on the host that every shell reads first; ``None`` when there is none, asked for or not."""
+        return None if self._snapshot is None else self._snapshot.path
+
+    @property
+    def snapshot_notices(self) -> tuple[str, ...]:
+        """What a person should know of the set-up that was asked for, one sentence each: what failed, what is left out.
+
+        Not for models.
+        """
+        return () if self._snapshot is None else self._snapshot.notices
+
+    @property
     def files(self) -> HostFiles:
         """The host's files."""
         return self._files
@@ -193,6 +228,7 @@ class Environment:
             directory=self._directory,
             limits=self._limits,
             kept=self._artifacts is not None,
+            snapshot=self.snapshot is not None,
         )
 
     async def run(
@@ -430,9 +466,9 @@ class Environment:
     def _spawn(self, request: Command, *, split_stderr: bool) -> Spawn:
         directory = self._info.resolve(request.cwd, self._directory)
         dialect = shells.SHELLS[self._shell.kind]
-        launch = dialect.launch(self._shell, request.text)
+        launch = dialect.launch(self._shell, request.text, snapshot=self.snapshot)
         return Spawn(
-            argv=launch.argv,
+            argv=launch.argv if self._prefix is None else self._prefix.wrap(launch.argv),
             script=launch.script,
             cwd=directory,
             # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
@@ -491,6 +527,8 @@ class Detection:
         interactive: bool,
         limits: OutputLimits,
         artifacts: ArtifactStore | None,
+        snapshot: bool,
+        prefix: Prefix | None,
     ) -> None:
         self._owned = host_or_backend is None or isinstance(host_or_backend, str | SSHOptions)
         self._host_or_backend = host_or_backend
@@ -499,6 +537,8 @@ class Detection:
         self._interactive = interactive
         self._limits = limits
         self._artifacts = artifacts
+        self._snapshot = snapshot
+        self._prefix = prefix
         self._backend: Backend | None = None
         self._environment: Environment | None = None
 
@@ -535,13 +575,33 @@ class Detection:
         wished = None if elsewhere else os.environ.get("ANYSHELL_SHELL") or None
         request = self._shell or wished
         source = "shell" if self._shell else "ANYSHELL_SHELL"
-        query = HostQuery(programs=_descriptions.programs(), shells=shells.candidates(request, source=source))
+        known = _descriptions.programs()
+        wanted = None if self._prefix is None else self._prefix.program
+        programs = known if wanted is None or wanted in known else (*known, wanted)
+        query = HostQuery(programs=programs, shells=shells.candidates(request, source=source))
         info = await backend.info(query)
+        if wanted is not None and wanted not in info.programs:
+            raise InvalidCommand(
+                f"prefix: {cut_name(wanted)!r} was not found on {backend.name}: install it, or give its absolute path"
+            )
+        if programs is not known:
+            info = replace(
+                info, programs={name: path for name, path in info.programs.items() if name in known}
+            )
         if info.shell is None:
             raise shells.not_found(request, info.shells_tried)
         directory = info.resolve(self._cwd)
         if self._cwd is not None:
             await _check_directory(backend, directory)
+        snapshot = None
+        if self._snapshot:
+            snapshot = await ensure(
+                backend,
+                info,
+                info.shell,
+                settings=_settings(info.shell, interactive=self._interactive),
+                unset=_unset(info.shell, interactive=self._interactive),
+            )
         return Environment(
             backend,
             info,
@@ -551,7 +611,19 @@ class Detection:
             limits=self._limits,
             artifacts=self._artifacts,
             owns_backend=self._owned,
+            prefix=self._prefix,
+            snapshot=snapshot,
         )
+
+
+def _settings(shell: ShellInfo, *, interactive: bool) -> Mapping[str, str]:
+    """The variables of every command."""
+    return {**({} if interactive else NON_INTERACTIVE), "SHELL": shell.path}
+
+
+def _unset(shell: ShellInfo, *, interactive: bool) -> frozenset[str]:
+    """The variables of the host that no command has."""
+    return shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)
 
 
 async def _outlasted(closing: Coroutine[object, object, None]) -> None:

@@ -582,6 +582,8 @@ class ApprovalRequest:
         env: The variables that the request itself adds. A rewritten command has OLDPWD among them.
         stdin: What the command reads; ``None`` is nothing.
         timeout: Seconds after which it is stopped; ``None`` is no bound.
+        prefix: Words that stand before the shell; ``None`` is none.
+        snapshot: The file on the host that the shell reads first: the user's own set-up; ``None`` is none.
         original: The command before it was rewritten; ``None`` when it was not.
         description: The model's own few words for people. Says nothing about what runs.
         display: All of the above, as text that is safe to print: control, bidirectional and invisible
@@ -597,6 +599,8 @@ class ApprovalRequest:
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     stdin: bytes | None = field(default=None, repr=False)
     timeout: float | None = None
+    prefix: str | None = None
+    snapshot: str | None = None
     original: str | None = None
     description: str = field(default="", compare=False)
     display: str = field(default="", compare=False, repr=False)

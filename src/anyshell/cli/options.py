@@ -150,6 +150,36 @@ def cwd_option(command: F) -> F:
     )(command)
 
 
+def _is_prefix(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    from ..shells.prefix import Prefix
+
+    if value is not None:
+        try:
+            Prefix(value)
+        except InvalidCommand as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+    return value
+
+
+def prefix_option(command: F) -> F:
+    """Add ``--prefix``."""
+    return click.option(
+        "--prefix",
+        metavar="WORDS",
+        callback=_is_prefix,
+        help="Words before the shell that runs the command: a program and its arguments, such as 'nice -n 10'.",
+    )(command)
+
+
+def snapshot_option(command: F) -> F:
+    """Add ``--snapshot``."""
+    return click.option(
+        "--snapshot",
+        is_flag=True,
+        help="Start the shell from your own set-up: the aliases, functions, options and PATH of its startup file.",
+    )(command)
+
+
 def json_option(command: F) -> F:
     """Add ``--json``, for one object."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)

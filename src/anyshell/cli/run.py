@@ -10,7 +10,17 @@ import click
 from click.core import ParameterSource
 
 from . import OWN_FAILURE
-from .options import Seconds, Variable, complete_file, cwd_option, host_option, json_option, shell_option
+from .options import (
+    Seconds,
+    Variable,
+    complete_file,
+    cwd_option,
+    host_option,
+    json_option,
+    prefix_option,
+    shell_option,
+    snapshot_option,
+)
 from .printing import printable
 from .program import Failure
 from .reach import LinkLost, Way, notices
@@ -65,6 +75,8 @@ _SIGPIPE = 13
     help="Leave pager, editor, prompt, colour and progress variables as they are. Otherwise they are set so that "
     "nothing waits for a person. It does not give the command a terminal.",
 )
+@snapshot_option
+@prefix_option
 @click.option(
     "--left-behind",
     type=click.Choice(["stop", "keep"]),
@@ -190,6 +202,8 @@ class _Request:
     timeout: float | None
     grace: float
     interactive: bool
+    snapshot: bool
+    prefix: str | None
     left_behind: Literal["stop", "keep"]
     background: bool
     as_json: bool
@@ -206,6 +220,8 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
         shell=request.shell,
         cwd=request.cwd,
         interactive=request.interactive,
+        snapshot=request.snapshot,
+        prefix=request.prefix,
         # What is shown live need not be kept as well.
         limits=OutputLimits() if request.as_json else OutputLimits(head=0, tail=0),
         artifacts="default" if request.as_json else None,
@@ -213,7 +229,7 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
         stdout = Writer(_STDOUT)
         stderr = stdout if same_file(_STDOUT, _STDERR) else Writer(_STDERR)
         try:
-            await _tell(notices(env.info))
+            await _tell(notices((*env.info.notices, *env.snapshot_notices)))
             return await _Run(request, env, interruption, stdout, stderr).perform()
         finally:
             stdout.close()
