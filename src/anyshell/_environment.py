@@ -32,7 +32,6 @@ from ._variables import NON_INTERACTIVE, REMOVED
 from .backends import SSHOptions, connect, here
 from .output import ArtifactStore, OutputBuilder
 from .session import Session
-from .shells.prefix import Prefix
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Coroutine, Generator, Mapping, Sequence
@@ -69,7 +68,7 @@ class Environment:
         limits: OutputLimits,
         artifacts: ArtifactStore | None,
         owns_backend: bool,
-        prefix: Prefix | None = None,
+        prefix: shells.Prefix | None = None,
         snapshot: SnapshotFile | None = None,
     ) -> None:
         self._owns_backend = owns_backend
@@ -143,7 +142,7 @@ class Environment:
             limits=limits or OutputLimits(),
             artifacts=ArtifactStore() if artifacts == "default" else artifacts,
             snapshot=snapshot,
-            prefix=None if prefix is None else Prefix(prefix),
+            prefix=None if prefix is None else shells.Prefix(prefix),
         )
 
     @property
@@ -347,6 +346,8 @@ class Environment:
             self._backend,
             self._shell,
             replace(self._spawn(request, split_stderr=True), script=None),
+            prefix=self._prefix,
+            snapshot=self.snapshot,
             name=name,
             execute=self._run_in_session,
             on_closed=self._forget_session,
@@ -528,7 +529,7 @@ class Detection:
         limits: OutputLimits,
         artifacts: ArtifactStore | None,
         snapshot: bool,
-        prefix: Prefix | None,
+        prefix: shells.Prefix | None,
     ) -> None:
         self._owned = host_or_backend is None or isinstance(host_or_backend, str | SSHOptions)
         self._host_or_backend = host_or_backend

@@ -40,6 +40,9 @@ INTERRUPT_AGAIN = 0.02
 REPLACE_SECONDS = 0.1
 """Seconds after the kill of what a command has started in which its shell must be back; otherwise it is replaced."""
 
+START_SECONDS = 30.0
+"""How long a prefix may take to start the shell."""
+
 END_SECONDS = 2.0
 """How long a shell may take to end when its session is closed: traps of its own run first."""
 
@@ -65,6 +68,8 @@ class Session:
         shell: ShellInfo,
         spawn: Spawn,
         *,
+        prefix: shells.Prefix | None,
+        snapshot: str | None,
         name: str | None,
         execute: Callable[..., Awaitable[Outcome]],
         on_closed: Callable[[Session], object],
@@ -75,6 +80,8 @@ class Session:
             backend: Where they run.
             shell: Which shell it is.
             spawn: Their surroundings; its argv does not count.
+            prefix: What runs them.
+            snapshot: The file on the host with the user's own set-up, which they begin with.
             name: What it is shared by; ``None`` when it is its owner's alone.
             execute: Runs a command by a spawner, as `Environment.run` does.
             on_closed: Called when it is closed.
@@ -82,6 +89,8 @@ class Session:
         self._backend = backend
         self._shell_info = shell
         self._spawn = spawn
+        self._prefix = prefix
+        self._snapshot = snapshot
         self._name = name
         self._execute = execute
         self._on_closed = on_closed
@@ -248,7 +257,9 @@ class Session:
                     await shell.aclose()
                     self._fresh = fresh = fresh or "the shell of the session was gone"
                     self._directory = None
-                shell = self._shell = await _Shell.start(self._backend, self._shell_info, self._spawn)
+                shell = self._shell = await _Shell.start(
+                    self._backend, self._shell_info, self._spawn, prefix=self._prefix, snapshot=self._snapshot
+                )
             process = await shell.run(spawn, variables=variables)
         except BaseException:
             self._turn.release()
@@ -359,7 +370,7 @@ class _SessionProcess:
     @property
     def pid(self) -> int | None:
         """The shell's."""
-        return self._shell.process.pid
+        return self._shell.info.pid
 
     @property
     def stdin(self) -> ByteSendStream | None:
@@ -422,7 +433,7 @@ class _SessionProcess:
             if self._killed_at is None:
                 self._killed_at = now
             if now - self._killed_at >= REPLACE_SECONDS:
-                await self._section.kill_program()
+                await self._section.kill_shell()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What lives of what it has started, and the shell as long as that is busy with it."""
@@ -485,11 +496,27 @@ class _Shell:
         self._dumps: list[dict[str, str]] = []
         self._entries: list[bytes] | None = None
         self.ended = False
+        self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
-    async def start(cls, backend: Backend, shell: ShellInfo, spawn: Spawn) -> _Shell:
+    async def start(
+        cls,
+        backend: Backend,
+        shell: ShellInfo,
+        spawn: Spawn,
+        *,
+        prefix: shells.Prefix | None,
+        snapshot: str | None,
+    ) -> _Shell:
         """Start a shell with what `spawn` says but for its argv.
+
+        Args:
+            backend: Where.
+            shell: Which.
+            spawn: Its surroundings.
+            prefix: What runs the shell.
+            snapshot: The file of the user's own set-up that it begins with.
 
         Raises:
             SpawnError, InvalidCommand: From the backend: nothing was started.
@@ -497,16 +524,40 @@ class _Shell:
         exchange = await backend.exchange()
         try:
             speak = shells.Conversation(shells.SHELLS[shell.kind], exchange.directory)
-            process = await backend.spawn(
-                replace(spawn, argv=speak.argv(shell), stdin=True, split_stderr=True)
-            )
+            argv = speak.argv(shell) if prefix is None else prefix.wrap(speak.argv(shell))
+            process = await backend.spawn(replace(spawn, argv=argv, stdin=True, split_stderr=True))
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await exchange.aclose()
             raise
         started = cls(process, exchange, speak, shell.kind)
-        await started._tell(speak.begin())
+        lines = speak.begin()
+        if snapshot is not None:
+            lines += shells.SHELLS[shell.kind].load(snapshot) + "\n"
+        if prefix is not None:
+            lines += speak.tell_pid()
+        await started._tell(lines)
+        if prefix is not None:
+            await started._told_pid()
         return started
+
+    async def _told_pid(self) -> None:
+        """Learn which process is the shell: a prefix may have started it rather than become it."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.wait([self._pid, self._listening], return_when=asyncio.FIRST_COMPLETED)
+        except BaseException as error:
+            await to_the_end(self.aclose(), stop=lambda: None)
+            if isinstance(error, TimeoutError):
+                raise SpawnError(
+                    f"the prefix has not started the shell within {START_SECONDS:g} s"
+                ) from error
+            raise
+        if not self._pid.done():
+            await self.aclose()
+            raise SpawnError(
+                "the prefix has not started the shell: try it with Environment.run(), which shows what it says"
+            )
 
     async def run(self, spawn: Spawn, *, variables: bool) -> _SessionProcess:
         """Have it run a text: the `script` of a spawn, whose argv does not count.
@@ -524,7 +575,7 @@ class _Shell:
                 if stderr is not None:
                     stack.callback(stderr.close)
                 stdin = await self._exchange.inlet() if spawn.stdin else None
-                section = self.process.section(stdout.path, self._speak.life_fd)
+                section = self.process.section(stdout.path, self._speak.life_fd, shell=self.info.pid)
                 frame = shells.Frame(
                     number=next(self._numbers),
                     mark=section.mark,
@@ -600,6 +651,10 @@ class _Shell:
                 self._entries = None
             return False
         word, _, rest = record.partition(b" ")
+        if word == b"shell":
+            self.info = replace(self.info, pid=int(rest))
+            self._pid.set_result(None)
+            return False
         _, _, rest = rest.partition(b" ")
         if word == b"variables":
             self._entries = []

@@ -211,7 +211,7 @@ class FakeProcess:
         self.released = True
         await self._close()
 
-    def section(self, pipe: str, fd: int) -> Section:
+    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> Section:
         """Refuse: a script is no shell."""
         raise BackendUnavailable("a FakeProcess has no sections")
 

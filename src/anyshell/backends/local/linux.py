@@ -312,11 +312,12 @@ class LinuxTree:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             return True
 
-    def part(self, *, mark: bytes, number: int, life: int, pipe: str) -> LinuxTree:
-        """The processes of a part: of what the leader starts from now on, with a mark and perhaps a tag of its own.
+    def part(self, shell: int, *, mark: bytes, number: int, life: int, pipe: str) -> LinuxTree:
+        """The processes of a part: of what a shell starts from now on, with a mark and perhaps a tag of its own.
 
         Args:
-            mark: The name of the variable that the leader exports to them.
+            shell: The shell's pid.
+            mark: The name of the variable that it exports to them.
             number: What their tag is made of.
             life: The descriptor at which they inherit a pipe.
             pipe: That pipe's path.
@@ -330,7 +331,7 @@ class LinuxTree:
             life=life,
             pipe=pipe,
             census=self.census,
-            outside=self.leader,
+            outside=shell,
             _claims=self._claims,
         )
 

@@ -321,11 +321,12 @@ class Tree:
             if self._kills > 1:  # one kill did not do: perhaps they are too fast to be listed
                 await self.processes.chase(self.tag)
 
-    def part(self, number: int) -> Tree:
-        """The processes of a part: of what the leader starts from now on, with a mark and a tag of its own.
+    def part(self, number: int, shell: int) -> Tree:
+        """The processes of a part: of what a shell starts from now on, with a mark and a tag of its own.
 
         Args:
             number: What tells it from other parts.
+            shell: The shell's pid.
         """
         return Tree(
             self.processes,
@@ -333,17 +334,17 @@ class Tree:
             f"{self.mark}_{number:x}",
             self.tag | (number % (2**31 - 1) + 1),
             since=self.processes.host_time(time.monotonic() - CLOCK_SLACK),
-            outside=self.leader,
+            outside=shell,
         )
 
-    async def signal_leader(self, name: str) -> None:
-        """Signal the leader alone.
+    async def signal_one(self, pid: int | None, name: str) -> None:
+        """Signal one of them alone, by the name of a signal, as long as the leader is there.
 
         Raises:
             HostAway: Nobody answers.
         """
         for seen in await self.processes.look(self.since):
-            if seen.pid == self.leader and self.ended_at is None:
+            if seen.pid == pid and self.ended_at is None:
                 await self.processes.signal_by_name(name, [f"{seen.pid}:{seen.began}"])
 
     async def _sweep(self, name: str) -> Sequence[ProcessInfo]:
