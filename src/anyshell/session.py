@@ -536,9 +536,13 @@ class _Shell:
             lines += shells.SHELLS[shell.kind].load(snapshot) + "\n"
         if prefix is not None:
             lines += speak.tell_pid()
-        await started._tell(lines)
-        if prefix is not None:
-            await started._told_pid()
+        try:
+            await started._tell(lines)
+            if prefix is not None:
+                await started._told_pid()
+        except BaseException:
+            await to_the_end(started.aclose(), stop=lambda: None)
+            raise
         return started
 
     async def _told_pid(self) -> None:
@@ -546,15 +550,9 @@ class _Shell:
         try:
             async with asyncio.timeout(START_SECONDS):
                 await asyncio.wait([self._pid, self._listening], return_when=asyncio.FIRST_COMPLETED)
-        except BaseException as error:
-            await to_the_end(self.aclose(), stop=lambda: None)
-            if isinstance(error, TimeoutError):
-                raise SpawnError(
-                    f"the prefix has not started the shell within {START_SECONDS:g} s"
-                ) from error
-            raise
+        except TimeoutError as error:
+            raise SpawnError(f"the prefix has not started the shell within {START_SECONDS:g} s") from error
         if not self._pid.done():
-            await self.aclose()
             raise SpawnError(
                 "the prefix has not started the shell: try it with Environment.run(), which shows what it says"
             )
@@ -597,8 +595,12 @@ class _Shell:
         self._dumps = []
         if self.ended:
             command.set_ended(_End(ExitStatus(), shell_ended=True))
-        else:
+            return command
+        try:
             await self._tell(line)
+        except BaseException:  # it may have come through
+            await to_the_end(command.aclose(), stop=lambda: None)
+            raise
         return command
 
     async def _written(self, run: str, command: str) -> str:
