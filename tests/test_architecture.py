@@ -29,6 +29,7 @@ FLOORS = {
     "_engine": 2,
     "_stream": 2,
     "_environment": 2,
+    "jobs": 2,
     "_sync": 2,
     "testing": 2,
     "tool": 3,
@@ -43,7 +44,8 @@ WITHIN = {
     "abc": {"_types", "_exceptions"},
     "_files": {"_transfer"},
     "_stream": {"_engine"},
-    "_environment": {"_engine", "_stream"},
+    "_environment": {"_engine", "_stream", "jobs"},
+    "jobs": {"_engine"},
     "_sync": {"_environment"},
     "__main__": {"cli"},
 }

@@ -166,7 +166,7 @@ async def test_the_time_can_be_over_before_anything_starts(environment: Environm
     "text", ["sleep 300 & echo started", "(trap '' TERM; sleep 300) & sleep 0.05; echo started"]
 )
 async def test_what_is_left_behind_is_named_and_stopped(environment: Environment, text: str) -> None:
-    outcome = await environment.run(text)
+    outcome = await environment.run(text, left_behind="stop")
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
     assert outcome.left_behind
     assert not any(process.alive for process in outcome.left_behind)

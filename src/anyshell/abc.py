@@ -122,6 +122,13 @@ class Files(Protocol):
         """
 
 
+class Spawner(Protocol):
+    """Whatever starts a program, which is all that a run needs: a backend, or what stands before one."""
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start a program. Raises what `Backend.spawn` raises."""
+
+
 class Backend(Protocol):
     """A way to reach one host. It is done when the contract in ``tests/test_backends.py`` passes over it."""
 
@@ -142,6 +149,15 @@ class Backend(Protocol):
         Raises:
             InvalidCommand: The directory does not exist or is none; nothing was started.
             SpawnError: The program could not be started.
+        """
+
+    async def connects(self, port: int) -> bool:
+        """Whether something on the host accepts connections at a TCP port of its own; bounded by itself.
+
+        Nothing is sent, and the connection is closed at once.
+
+        Raises:
+            BackendError: It cannot be tried: the host does not let us, or cannot be reached.
         """
 
     async def orphans(self) -> Sequence[ProcessInfo]:

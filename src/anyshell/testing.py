@@ -420,6 +420,7 @@ class FakeBackend:
 
     Attributes:
         processes: Everything that was started, in order.
+        ports: TCP ports at which something accepts connections.
     """
 
     name = "fake"
@@ -438,6 +439,7 @@ class FakeBackend:
         self._pids = itertools.count(1000, 100)
         self.files: Files = files or FakeFiles(directories=[info.directory, info.home])
         self.processes: list[FakeProcess] = []
+        self.ports: set[int] = set()
 
     async def info(self, query: HostQuery) -> HostInfo:
         """Say what the host is; the first shell that is asked for answers."""
@@ -462,6 +464,10 @@ class FakeBackend:
         process = FakeProcess(next(self._pids), spawn, script)
         self.processes.append(process)
         return process
+
+    async def connects(self, port: int) -> bool:
+        """Whether a port is among `ports`."""
+        return port in self.ports
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """There are none."""

@@ -14,6 +14,7 @@ import asyncssh
 
 from ..._exceptions import (
     AnyshellError,
+    BackendError,
     BackendUnavailable,
     ConnectionFailed,
     InvalidCommand,
@@ -70,6 +71,9 @@ of the stack's limit). A host may allow less; then its shell says so and exits w
 
 LONGEST_STRING = 128 * 1024 - 1
 """Bytes that one argument or variable may have on Linux, its end not counted (execve(2), MAX_ARG_STRLEN)."""
+
+CONNECT_SECONDS = 5.0
+"""How long a server may take to try a port of its own."""
 
 SEND_SIZE = 1024 * 1024
 
@@ -249,6 +253,26 @@ class SSHBackend:
         raise SpawnError(
             f"the login shell on {self.name} ended before the command began{_told(channel.noise)}"
         )
+
+    async def connects(self, port: int) -> bool:
+        """Whether something on the host accepts connections at a port, tried by the server itself."""
+        slot = await self._pool.slot()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                _, writer = await slot.connection.open_connection("localhost", port, encoding=None)
+            writer.close()
+        except asyncssh.ChannelOpenError as error:
+            if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+                raise BackendError(
+                    f"{self.name} does not let us try a port (AllowTcpForwarding, PermitOpen); "
+                    "wait for what the program prints instead"
+                ) from error
+            return False
+        except (TimeoutError, asyncssh.Error, OSError):
+            return False  # nobody knows; whoever asks asks again
+        finally:
+            slot.release()
+        return True
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """Nothing: a mark does not tell whose anyshell, on which machine, has ended."""
