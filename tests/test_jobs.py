@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +28,9 @@ from anyshell.jobs import job as job_module
 from anyshell.jobs import registry
 from anyshell.testing import FakeBackend, Script
 
-from .conftest import open_to_all
+from .conftest import missing, open_to_all
 from .processes import living, open_descriptors, unique_seconds, wait_living
+from .ssh_server import SSHD, free_port, openssh, own_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -67,12 +67,6 @@ def listener(tmp_path: Path) -> str:
     file = tmp_path / "listener.py"
     file.write_text(LISTENER)
     return f"exec {sys.executable} {file}"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def ended(job: Job) -> Outcome:
@@ -211,11 +205,14 @@ async def test_a_port_of_the_host_is_waited_for(
         assert "was taken" in again.notice
 
 
-async def test_a_host_that_forbids_to_try_a_port_is_named(ssh_host: Callable[[str], Server]) -> None:
-    async with Environment.detect(ssh_host("asyncssh").options()) as env:
-        job = await env.start("sleep 300", ready=free_port(), ready_timeout=0.2)
-        assert (job.status, job.ready) == ("running", False)
-        assert job.notice
+async def test_a_host_that_forbids_to_try_a_port_says_so() -> None:
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    with openssh(own_name(), "AllowTcpForwarding no") as server:
+        async with Environment.detect(server.options()) as env:
+            job = await env.start("sleep 300", ready=free_port(), ready_timeout=20)
+            assert (job.status, job.ready) == ("running", False)
+            assert "does not let us try a port" in job.notice
 
 
 # --- Starting -------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from .patterns import check_port, expression
 
 if TYPE_CHECKING:
     from .job import Job
+
 Ready = str | re.Pattern[str] | int | tuple[str | re.Pattern[str], int]
 """A regular expression, a TCP port, or both."""
 

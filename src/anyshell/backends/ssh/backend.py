@@ -256,11 +256,18 @@ class SSHBackend:
 
     async def connects(self, port: int) -> bool:
         """Whether something on the host accepts connections at a port, tried by the server itself."""
+        # In a task of its own, since what is cancelled in the middle would leave a channel that nobody closes.
+        task = asyncio.get_running_loop().create_task(self._try_port(port))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        await asyncio.wait([task], timeout=CONNECT_SECONDS)
+        return task.done() and task.result()
+
+    async def _try_port(self, port: int) -> bool:
         slot = await self._pool.slot()
+        slot.release()  # the server counts sessions, and this is none
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                _, writer = await slot.connection.open_connection("localhost", port, encoding=None)
-            writer.close()
+            _, writer = await slot.connection.open_connection("localhost", port, encoding=None)
         except asyncssh.ChannelOpenError as error:
             if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
                 raise BackendError(
@@ -268,10 +275,9 @@ class SSHBackend:
                     "wait for what the program prints instead"
                 ) from error
             return False
-        except (TimeoutError, asyncssh.Error, OSError):
+        except (asyncssh.Error, OSError):
             return False  # nobody knows; whoever asks asks again
-        finally:
-            slot.release()
+        writer.close()
         return True
 
     async def orphans(self) -> Sequence[ProcessInfo]:
