@@ -274,13 +274,15 @@ class Job:
             close: End its input afterwards.
 
         Raises:
-            InvalidCommand: A text that is none.
+            InvalidCommand: No text, and no bytes either.
             AnyshellError: It has ended, its input is closed or was given at its start, or it does not read: nothing
                 of `data` was sent. Or it ended before it had read all of it.
         """
         if isinstance(data, str):
             check_text("what is sent", data)
             data = data.encode(errors="surrogateescape")
+        elif not isinstance(data, bytes):
+            raise InvalidCommand(f"what is sent must be text or bytes, not {type(data).__name__}")
         if self._work.task.done():
             raise AnyshellError(f"job {self.id} has ended ({self.status}): it reads nothing more")
         stdin = self._work.stdin
