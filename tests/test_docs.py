@@ -155,7 +155,16 @@ def test_the_front_page_leads_to_every_page() -> None:
 # --- the library ----------------------------------------------------------------------------------------------
 
 LIBRARY = DOCS / "reference" / "library.md"
-MADE_FOR_CALLERS = {"DetachedJob", "Environment", "Stream", "FakeProcess", "FakeStdin"}
+MADE_FOR_CALLERS = {
+    "DetachedJob",
+    "Environment",
+    "Session",
+    "Stream",
+    "Job",
+    "Jobs",
+    "FakeProcess",
+    "FakeStdin",
+}
 """Classes that callers are given and do not make."""
 
 

@@ -151,7 +151,7 @@ async def test_who_holds_our_output_from_a_session_of_its_own_is_left_behind(env
         "import subprocess, sys; "
         "subprocess.Popen(['sleep', sys.argv[1]], start_new_session=True, stdin=subprocess.DEVNULL)"
     )
-    outcome = await env.run(f'{PYTHON} -c "{program}" {seconds}; echo started')
+    outcome = await env.run(f'{PYTHON} -c "{program}" {seconds}; echo started', left_behind="stop")
     assert (outcome.status, outcome.output.text) == ("exited", "started\n")
     assert [(process.name, process.alive) for process in outcome.left_behind] == [("sleep", False)]
     assert living(seconds) == []

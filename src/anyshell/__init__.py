@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from .detached import DetachedJob as DetachedJob
     from .detached import DetachedJobs as DetachedJobs
     from .detached import DetachedRecord as DetachedRecord
+    from .jobs import Job as Job
+    from .jobs import Jobs as Jobs
     from .output import ArtifactStore as ArtifactStore
     from .output import OutputBuilder as OutputBuilder
     from .policy import approve_all as approve_all
@@ -98,6 +100,8 @@ _HOMES = {
     "DetachedJob": ".detached",
     "DetachedJobs": ".detached",
     "DetachedRecord": ".detached",
+    "Job": ".jobs",
+    "Jobs": ".jobs",
     "ArtifactStore": ".output",
     "OutputBuilder": ".output",
     "approve_all": ".policy",

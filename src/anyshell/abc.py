@@ -170,18 +170,6 @@ class Exchange(Protocol):
         """Remove the directory."""
 
 
-class Spawner(Protocol):
-    """Whatever starts programs."""
-
-    async def spawn(self, spawn: Spawn) -> Process:
-        """Start a program.
-
-        Raises:
-            InvalidCommand: The directory does not exist or is none; nothing was started.
-            SpawnError: The program could not be started.
-        """
-
-
 class Files(Protocol):
     """The files of a host, as few operations on bytes. Paths are absolute.
 
@@ -235,6 +223,13 @@ class Files(Protocol):
         """
 
 
+class Spawner(Protocol):
+    """Whatever starts a program, which is all that a run needs: a backend, or what stands before one."""
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start a program. Raises what `Backend.spawn` raises."""
+
+
 class Backend(Protocol):
     """A way to reach one host. It is done when the contract in ``tests/test_backends.py`` passes over it."""
 
@@ -262,6 +257,15 @@ class Backend(Protocol):
 
         Raises:
             SpawnError: It cannot be made.
+        """
+
+    async def connects(self, port: int) -> bool:
+        """Whether something on the host accepts connections at a TCP port of its own; bounded by itself.
+
+        Nothing is sent, and the connection is closed at once.
+
+        Raises:
+            BackendError: It cannot be tried: the host does not let us, or cannot be reached.
         """
 
     async def orphans(self) -> Sequence[ProcessInfo]:

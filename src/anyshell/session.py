@@ -136,7 +136,7 @@ class Session:
         stdin: bytes | str | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
         grace: float = 2.0,
-        left_behind: LeftBehind = "stop",
+        left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
         variables: bool = False,
     ) -> Outcome:

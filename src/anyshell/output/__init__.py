@@ -7,4 +7,6 @@ from .decode import LineDecoder as LineDecoder
 from .decode import TextDecoder as TextDecoder
 from .decode import clean as clean
 from .decode import unfinished as unfinished
+from .log import OutputLog as OutputLog
 from .pump import Pump as Pump
+from .search import Search as Search

@@ -228,7 +228,7 @@ class ShellTool:
             left_behind=tuple(map(LeftBehindProcess.of, outcome.left_behind)),
             update_error=None if update_error is None else type(update_error).__name__,
         )
-        is_error = outcome.status != "exited" or exit_code != 0
+        is_error = outcome.status != "running" and (outcome.status != "exited" or exit_code != 0)
         return run.result(details, said, output=output, is_error=is_error)
 
 

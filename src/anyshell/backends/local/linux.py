@@ -149,9 +149,11 @@ class Census:
         Raises:
             OSError: This process is out of descriptors, and so is the reserve.
         """
-        if self._waiting is None or self._waiting.get_loop() is not asyncio.get_running_loop():
-            self._waiting = asyncio.ensure_future(self._look())
-        return await asyncio.shield(self._waiting)
+        waiting = self._waiting
+        # One that is done was cancelled before it began, as asyncio.run() cancels everything at its end.
+        if waiting is None or waiting.done() or waiting.get_loop() is not asyncio.get_running_loop():
+            waiting = self._waiting = asyncio.ensure_future(self._look())
+        return await asyncio.shield(waiting)
 
     async def _look(self) -> list[Stat]:
         await asyncio.sleep(GATHER_SECONDS)

@@ -108,7 +108,9 @@ class Processes:
             HostAway: Nobody answers.
         """
         self._since = min(self._since, since)
-        if self._look is None:
+        if (
+            self._look is None or self._look.done()
+        ):  # done by being cancelled, as asyncio.run() does at its end
             self._look = asyncio.get_running_loop().create_task(self._take())
             self._look.add_done_callback(lambda task: task.cancelled() or task.exception())
         seen = await asyncio.shield(self._look)
