@@ -50,9 +50,9 @@ WITHIN = {
     "session": {"_engine"},
     "jobs": {"_engine"},
     "_snapshot": {"_engine"},
-    "_environment": {"_engine", "_snapshot", "_stream", "jobs", "session"},
+    "_environment": {"_engine", "_snapshot", "_stream", "detached", "jobs", "session"},
     "_sync": {"_environment"},
-    "detached": {"_engine", "_environment"},
+    "detached": {"_engine", "_environment"},  # of the environment the types alone
     "__main__": {"cli"},
 }
 """What may be imported on one's own floor."""

@@ -429,6 +429,15 @@ async def test_a_cancelled_start_leaves_nothing_running(here: DetachedJobs) -> N
     assert living(seconds) == []
 
 
+async def test_an_environment_starts_one_when_asked_for_it(here: DetachedJobs) -> None:
+    environment = here._environment
+    job = await environment.start("echo $WORD", env={"WORD": "there"}, detach=True)
+    assert await job.wait(timeout=20) == "completed"
+    assert (await job.output()).text == "there\n"
+    with pytest.raises(InvalidCommand, match="cwd and env alone"):
+        await environment.start("true", detach=True, timeout=3)  # type: ignore[call-overload]  # it is refused
+
+
 async def test_many_jobs_start_at_once(here: DetachedJobs) -> None:
     started = await asyncio.gather(*(here.start(f"exit {number}") for number in range(12)))
     for number, job in enumerate(started):

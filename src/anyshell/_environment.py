@@ -8,7 +8,7 @@ import os
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args, overload
 
 import anyio
 
@@ -34,6 +34,7 @@ from ._types import (
 )
 from ._variables import NON_INTERACTIVE, REMOVED
 from .backends import SSHOptions, connect, here
+from .detached import DetachedJobs
 from .jobs import MAX_JOBS, READY_SECONDS, Adopting, Jobs, Work
 from .output import ArtifactStore, OutputBuilder
 from .session import Session
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from ._types import Channel, OperatingSystem, ProcessInfo
     from .abc import Backend, Spawner
+    from .detached import DetachedJob
     from .jobs import Job, Ready
     from .output import OutputLog
     from .output.builder import Store
@@ -304,6 +306,7 @@ class Environment:
             request, timeout=timeout, grace=grace, left_behind=left_behind, split_stderr=split_stderr
         )
 
+    @overload
     async def start(
         self,
         command: str,
@@ -315,8 +318,36 @@ class Environment:
         grace: float = GRACE,
         ready: Ready | None = None,
         ready_timeout: float | None = READY_SECONDS,
-    ) -> Job:
+        detach: Literal[False] = False,
+    ) -> Job: ...
+
+    @overload
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        detach: Literal[True],
+    ) -> DetachedJob: ...
+
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        grace: float = GRACE,
+        ready: Ready | None = None,
+        ready_timeout: float | None = READY_SECONDS,
+        detach: bool = False,
+    ) -> Job | DetachedJob:
         """Start a command in a fresh shell as a job, which runs until it ends, is stopped, or this scope ends.
+
+        A detached job outlives this scope, this process and the connection, until it ends or is stopped; see
+        `DetachedJobs`, which finds it again.
 
         Args:
             command: Text in the shell's own language, of any size.
@@ -329,6 +360,8 @@ class Environment:
             ready: What it must have done before this returns: a regular expression that its output matches (as for
                 `Job.wait_for`), a TCP port of the host that accepts connections, or a tuple of both.
             ready_timeout: Seconds for that, 0 or more; ``None`` is no bound.
+            detach: Let it outlive everything of ours. It reads nothing, has no deadline, and its output is in a file on
+                the host: of the other arguments it takes `cwd` and `env` alone.
 
         Returns:
             The job, as soon as its program was started, or is ready. One that is not ready in time goes on, and one
@@ -341,6 +374,12 @@ class Environment:
                 with ``async with``.
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
+        if detach:
+            if (stdin, timeout, grace, ready, ready_timeout) != (None, None, GRACE, None, READY_SECONDS):
+                raise InvalidCommand(
+                    "a detached job takes cwd and env alone: nobody of ours is there to feed, watch or stop it"
+                )
+            return await DetachedJobs(self).start(command, cwd=cwd, env=env)
         self._require_entered("start")
         request = _request(command, cwd, env, stdin)
         self._check(timeout, grace)
