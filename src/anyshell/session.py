@@ -311,8 +311,11 @@ class _Turn:
         end = process.ended.result()
         state: Literal["kept", "ended", "lost"] = "kept"
         if end.shell_ended:
-            state = "lost" if process.stopped else "ended"
-            self._session.say_lost("a stop" if process.stopped else "the command before")
+            away = end.status == ExitStatus()
+            state = "lost" if process.stopped or away else "ended"
+            self._session.say_lost(
+                "the loss of its host" if away else "a stop" if process.stopped else "the command before"
+            )
         return SessionReport(
             state=state,
             directory=end.directory,
