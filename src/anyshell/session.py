@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -243,29 +244,19 @@ class Session:
             self._fresh = f"the session was idle for {IDLE_SECONDS / 60:g} minutes"
             self._closing = asyncio.get_running_loop().create_task(self._end())
 
-    def say_lost(self, why: str) -> None:
-        """Say with the next command that the shell was lost, and why. For `_Turn` alone."""
-        self._fresh = f"{why} ended the shell of the session"
-
     async def begin(self, spawn: Spawn, *, variables: bool) -> tuple[_SessionProcess, str]:
         """Start a command when it is its turn; and why it has a fresh shell, if it has. For `_Turn` alone."""
         await self._turn.acquire()
         try:
-            shell, fresh = self._shell, self._fresh
-            if shell is None or shell.ended:
-                if shell is not None:
-                    await shell.aclose()
-                    self._fresh = fresh = fresh or "the shell of the session was gone"
-                    self._directory = None
-                shell = self._shell = await _Shell.start(
-                    self._backend, self._shell_info, self._spawn, prefix=self._prefix, snapshot=self._snapshot
-                )
-            process = await shell.run(spawn, variables=variables)
+            try:
+                process = await (await self._living()).run(spawn, variables=variables)
+            except _ShellGone:  # it was killed since the last command, and this one has not reached it
+                process = await (await self._living()).run(spawn, variables=variables)
         except BaseException:
             self._turn.release()
             raise
-        self._fresh = ""
-        process.ended.add_done_callback(self._over)
+        fresh, self._fresh = self._fresh, ""
+        process.ended.add_done_callback(partial(self._over, process))
         if spawn.cwd:
             try:
                 await asyncio.shield(process.begun)
@@ -277,11 +268,38 @@ class Session:
                 raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: the shell does not change to it")
         return process, fresh
 
-    def _over(self, ended: asyncio.Future[_End]) -> None:
+    async def _living(self) -> _Shell:
+        """The session's shell, or a fresh one."""
+        if self._shell is not None and not self._shell.ended:
+            return self._shell
+        if self._shell is not None:
+            await self._shell.aclose()
+            self._shell, self._directory = None, None
+            self._fresh = self._fresh or "the shell of the session was gone"
+        self._shell = await _Shell.start(
+            self._backend, self._shell_info, self._spawn, prefix=self._prefix, snapshot=self._snapshot
+        )
+        return self._shell
+
+    def _over(self, process: _SessionProcess, ended: asyncio.Future[_End]) -> None:
         end = ended.result()
-        if end.directory is not None:
-            self._directory = end.directory
+        self._directory = end.directory or (None if end.shell_ended else self._directory)
+        if end.shell_ended:
+            self._fresh = (
+                f"{_WHAT_ENDED[process.state, end.status == ExitStatus()]} ended the shell of the session"
+            )
         self._turn.release()
+
+
+_WHAT_ENDED = {
+    ("ended", False): "the command before",
+    ("lost", False): "a stop",
+    ("lost", True): "the loss of its host",
+}
+
+
+class _ShellGone(Exception):  # noqa: N818 - it is no error, and never leaves this module
+    """The shell has ended before a command could be given to it."""
 
 
 class _Turn:
@@ -308,17 +326,9 @@ class _Turn:
         process = self._process
         if process is None or not process.ended.done():
             return None
-        end = process.ended.result()
-        state: Literal["kept", "ended", "lost"] = "kept"
-        if end.shell_ended:
-            away = end.status == ExitStatus()
-            state = "lost" if process.stopped or away else "ended"
-            self._session.say_lost(
-                "the loss of its host" if away else "a stop" if process.stopped else "the command before"
-            )
         return SessionReport(
-            state=state,
-            directory=end.directory,
+            state=process.state,
+            directory=process.ended.result().directory,
             fresh=self._fresh,
             variables=process.changes() if self._variables else None,
         )
@@ -400,9 +410,12 @@ class _SessionProcess:
         return self._shell.changes()
 
     @property
-    def stopped(self) -> bool:
-        """Whether it was asked to end."""
-        return self._signalled
+    def state(self) -> Literal["kept", "ended", "lost"]:
+        """What it did to its shell, once it has ended."""
+        end = self.ended.result()
+        if not end.shell_ended:
+            return "kept"
+        return "lost" if self._signalled or end.status == ExitStatus() else "ended"
 
     def set_ended(self, end: _End) -> None:
         """Say how it ended. For its shell alone."""
@@ -600,10 +613,16 @@ class _Shell:
             command.set_ended(_End(ExitStatus(), shell_ended=True))
             return command
         try:
-            await self._tell(line)
+            told = await self._tell(line)
         except BaseException:  # it may have come through
             await to_the_end(command.aclose(), stop=lambda: None)
             raise
+        if not told:
+            self._current = None
+            command.set_ended(_End(ExitStatus(), shell_ended=True))
+            await command.aclose()
+            await self._gone()
+            raise _ShellGone
         return command
 
     async def _written(self, run: str, command: str) -> str:
@@ -617,12 +636,21 @@ class _Shell:
         await self._exchange.write("run", run.encode(errors="surrogateescape"))
         return self._speak.line()
 
-    async def _tell(self, line: str) -> None:
+    async def _tell(self, line: str) -> bool:
+        """Write to it; whether it may have heard that."""
         assert self.process.stdin is not None
-        with contextlib.suppress(
-            anyio.BrokenResourceError, anyio.ClosedResourceError
-        ):  # its end is noticed elsewhere
+        try:
             await self.process.stdin.send(line.encode(errors="surrogateescape"))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return False
+        return True
+
+    async def _gone(self) -> None:
+        """Nobody reads what it is told: it has ended, or ends now."""
+        await self.process.send_signal("kill")
+        with anyio.move_on_after(END_SECONDS):
+            await asyncio.wait([self._listening])
+        self.ended = True
 
     async def _listen(self) -> None:
         assert self.process.stderr is not None
