@@ -15,7 +15,9 @@ from . import floors
 from .subject import argv, subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+
+    from anyshell import Outcome
 
 _TINY = "echo ready"
 
@@ -43,14 +45,16 @@ def main(variant: str, command: str) -> None:
     """Take the output of a command, after that of a tiny one, and print bytes, seconds and growth."""
     with subject() as (runner, environment):
 
-        async def ours(command: str) -> tuple[int, float]:
+        async def ours(run: Callable[[str], Awaitable[Outcome]], command: str) -> tuple[int, float]:
             began = time.perf_counter()
-            outcome = await environment.run(command)
+            outcome = await run(command)
             seconds = time.perf_counter() - began
             error = outcome.check().output.artifact_error
             if error is not None:
                 raise RuntimeError(f"the artifact was not kept, so less was done than is claimed: {error}")
             return outcome.output.total_bytes, seconds
+
+        session = environment.session()
 
         def floor(command: str) -> tuple[int, float]:
             program = argv(environment, command)
@@ -59,7 +63,8 @@ def main(variant: str, command: str) -> None:
             return total, time.perf_counter() - began
 
         variants: dict[str, Callable[[str], tuple[int, float]]] = {
-            "ours": lambda command: runner.run(ours(command)),
+            "ours": lambda command: runner.run(ours(environment.run, command)),
+            "session": lambda command: runner.run(ours(session.run, command)),
             "floor": floor,
         }
         take = variants[variant]

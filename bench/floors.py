@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 READ_SIZE = 64 * 1024
 """Bytes asked for at once; a Linux pipe holds as many."""
+
+_END = b"-- the end --\n"
 
 
 def run(argv: tuple[str, ...]) -> int:
@@ -70,3 +74,29 @@ async def run_asyncio(argv: Sequence[str]) -> bytes:
     if process.returncode != 0:
         raise RuntimeError(f"{argv} ended with {process.returncode}")
     return output
+
+
+@contextmanager
+def persistent(shell: str) -> Iterator[Callable[[str], bytes]]:
+    """A shell that lasts, between two pipes, and what runs a command in it: the end is a line of its output.
+
+    It knows no exit code, has no time limit, and a command that prints that line, or reads stdin, deceives it.
+    """
+    with subprocess.Popen([shell], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        write, read = process.stdin.fileno(), process.stdout.fileno()
+
+        def take(command: str) -> bytes:
+            text = f"{command}\necho '{_END.decode().rstrip()}'\n".encode()
+            while text:
+                text = text[os.write(write, text) :]
+            output = b""
+            while not output.endswith(_END):
+                data = os.read(read, READ_SIZE)
+                if not data:
+                    raise RuntimeError(f"{shell} ended before its command did")
+                output += data
+            return output.removesuffix(_END)
+
+        yield take

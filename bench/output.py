@@ -27,7 +27,7 @@ _MEMORY = "/dev/shm"
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class Taken:
     """What a consumer tells."""
 
     bytes: int
@@ -39,16 +39,16 @@ def measure(sizes: Sizes, rounds: int) -> Result:
     """Compare the throughput to the floor's and say how much memory grew, for each kind of output."""
     size = sizes.output
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as directory:
-        lines = _repeated(Path(directory, "lines"), _lines(), size)
-        long = _repeated(Path(directory, "long"), _lines().replace(b"\n", b" "), size)
+    with tempfile.TemporaryDirectory(dir=in_memory()) as directory:
+        lines = printing(Path(directory, "lines"), log(), size)
+        long = printing(Path(directory, "long"), log().replace(b"\n", b" "), size)
         for what, command, reach in (
             ("of lines", lines, Reach(">=", 0.85)),
             ("without a newline", long, Reach(">=", 0.85)),
             ("of NUL bytes (beside)", f"head -c {size} /dev/zero", None),
         ):
             found = interleave(
-                {name: partial(_take, name, command, size) for name in ("floor", "ours")}, rounds
+                {name: partial(take, name, command, size) for name in ("floor", "ours")}, rounds
             )
             ours, floor = found["ours"], found["floor"]
             rows += [
@@ -81,7 +81,12 @@ def measure(sizes: Sizes, rounds: int) -> Result:
     )
 
 
-def _lines() -> bytes:
+def in_memory() -> str | None:
+    """A directory that no disk slows down; ``None`` for the usual one where there is none."""
+    return _MEMORY if os.path.isdir(_MEMORY) else None
+
+
+def log() -> bytes:
     """A piece of a plain log, in lines of about a hundred characters."""
     line = "2025-01-01 12:{:02}:{:02} INFO worker-{} built target {:07} and {}\n"
     pieces, size, number = [], 0, 0
@@ -94,7 +99,7 @@ def _lines() -> bytes:
     return b"".join(pieces)[:_PIECE]
 
 
-def _repeated(path: Path, content: bytes, size: int) -> str:
+def printing(path: Path, content: bytes, size: int) -> str:
     """The command that prints a content again and again, so many bytes in all; `path` is written for it."""
     path.write_bytes(content)
     whole, rest = divmod(size, len(content))
@@ -106,7 +111,8 @@ def _repeated(path: Path, content: bytes, size: int) -> str:
     return f"cat {shlex.join(files)}"
 
 
-def _take(variant: str, command: str, size: int) -> _Taken:
+def take(variant: str, command: str, size: int) -> Taken:
+    """Have a fresh process take the output of a command in one of the ways of `bench.consumer`."""
     with tempfile.TemporaryDirectory() as state:
         done = subprocess.run(
             [sys.executable, "-m", "bench.consumer", variant, command],
@@ -118,7 +124,7 @@ def _take(variant: str, command: str, size: int) -> _Taken:
         )
     if done.returncode != 0:
         raise RuntimeError(f"the consumer ({variant}) ended with {done.returncode}: {done.stderr[-2000:]}")
-    taken = _Taken(**json.loads(done.stdout))
+    taken = Taken(**json.loads(done.stdout))
     if taken.bytes != size:
         raise RuntimeError(f"{variant} took {taken.bytes} bytes of {size}")
     return taken

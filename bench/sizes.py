@@ -15,7 +15,11 @@ class Sizes:
         spawns: Commands in a row.
         output: Bytes of one big output.
         at_once: Commands at once.
+        in_session: Commands in a row in a session.
+        in_slow_session: The same where each takes long: in a session of somebody else, or far away.
+        sessions: Sessions, and jobs, one after the other.
         ssh_spawns, ssh_output, ssh_at_once: The same over SSH.
+        ssh_delay: Seconds that everything needs in each direction where the host is far away.
         timeout: Seconds until a command is stopped.
         grace: Seconds between the request to end and the kill.
         linger: Seconds after which survivors are counted.
@@ -26,9 +30,13 @@ class Sizes:
     spawns: int
     output: int
     at_once: int
+    in_session: int
+    in_slow_session: int
+    sessions: int
     ssh_spawns: int
     ssh_output: int
     ssh_at_once: int
+    ssh_delay: float
     timeout: float
     grace: float
     linger: float
@@ -40,9 +48,13 @@ FULL = Sizes(
     spawns=200,
     output=500_000_000,
     at_once=500,
+    in_session=1_000,
+    in_slow_session=20,
+    sessions=50,
     ssh_spawns=100,
     ssh_output=200_000_000,
     ssh_at_once=100,
+    ssh_delay=0.025,
     timeout=1.0,
     grace=0.3,
     linger=1.0,
@@ -53,9 +65,13 @@ QUICK = Sizes(
     spawns=50,
     output=50_000_000,
     at_once=100,
+    in_session=200,
+    in_slow_session=5,
+    sessions=10,
     ssh_spawns=30,
     ssh_output=50_000_000,
     ssh_at_once=100,
+    ssh_delay=0.025,
     timeout=0.5,
     grace=0.3,
     linger=1.0,
@@ -66,9 +82,13 @@ TINY = Sizes(
     spawns=2,
     output=300_000,
     at_once=3,
+    in_session=2,
+    in_slow_session=1,
+    sessions=2,
     ssh_spawns=2,
     ssh_output=300_000,
     ssh_at_once=3,
+    ssh_delay=0.005,
     timeout=0.3,
     grace=0.1,
     linger=0.1,

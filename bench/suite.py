@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import concurrency, endings, jobs, output, spawning, ssh, startup
+from . import concurrency, endings, jobs, output, sessions, spawning, ssh, startup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +34,10 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "timeout": Benchmark(endings.measure_timeout, endings.TIMEOUT_ROUNDS),
     "background": Benchmark(endings.measure_background, endings.BACKGROUND_ROUNDS),
     "jobs": Benchmark(jobs.measure, jobs.ROUNDS),
+    "session-latency": Benchmark(sessions.measure_latency, sessions.LATENCY_ROUNDS),
+    "session-create": Benchmark(sessions.measure_creation, sessions.CREATION_ROUNDS),
+    "session-output": Benchmark(sessions.measure_output, sessions.OUTPUT_ROUNDS),
+    "session-ssh": Benchmark(sessions.measure_ssh, sessions.SSH_ROUNDS),
     "ssh-spawn": Benchmark(ssh.measure_spawn, ssh.SPAWN_ROUNDS),
     "ssh-output": Benchmark(ssh.measure_output, ssh.OUTPUT_ROUNDS),
     "ssh-concurrency": Benchmark(ssh.measure_concurrency, ssh.CONCURRENCY_ROUNDS),

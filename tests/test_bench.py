@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import shutil
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from bench import floors
 from bench.__main__ import main, measure
+from bench.distance import HOST, distant, echo
 from bench.report import Reach, Report, Result, Row
 from bench.rounds import Spread, interleave, ratios
 from bench.sizes import TINY
@@ -22,6 +26,7 @@ from .conftest import missing
 from .ssh_server import SSHD
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the floors are POSIX system calls")
@@ -32,7 +37,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="the floors are POSIX
 def test_every_benchmark_runs_and_gives_numbers(name: str) -> None:
     if name == "timeout" and shutil.which("setsid") is None:
         missing("setsid", "install util-linux")
-    if name.startswith("ssh") and SSHD is None:
+    if "ssh" in name and SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     result = BENCHMARKS[name].measure(TINY, 1)
     assert result.rows
@@ -41,6 +46,74 @@ def test_every_benchmark_runs_and_gives_numbers(name: str) -> None:
         assert len(row.ours) == 1
         assert all(map(math.isfinite, (*row.ours, *row.floor, *row.ratios)))
         assert len(row.ratios) in (0, 1)
+
+
+@posix
+def test_peers_that_are_missing_or_broken_are_told_and_the_others_still_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[bool] = []
+
+    @contextmanager
+    def missing_peer() -> Iterator[Callable[[str], str]]:
+        raise ModuleNotFoundError("No module named 'peer'")
+        yield str
+
+    @contextmanager
+    def wrong() -> Iterator[Callable[[str], str]]:
+        yield lambda command: command
+
+    @contextmanager
+    def fine() -> Iterator[Callable[[str], str]]:
+        yield lambda _: "hi\r\n"
+        closed.append(True)
+
+    monkeypatch.setattr("bench.sessions.PEERS", {"missing": missing_peer, "wrong": wrong, "fine": fine})
+    result = BENCHMARKS["session-latency"].measure(TINY, 1)
+    assert [row.what for row in result.rows if "beside" in row.what] == ["the same, fine (beside)"]
+    assert closed
+    notes = "\n".join(result.notes)
+    assert "missing was not measured, since it is not installed (No module named 'peer')." in notes
+    assert "wrong was not measured, since it failed (RuntimeError: the output of `echo hi` is wrong" in notes
+
+
+@posix
+def test_the_bare_persistent_shell_keeps_its_state_and_its_end_is_told() -> None:
+    with floors.persistent("/bin/sh") as run:
+        assert run("X=1") == b""
+        assert run("printf '%s without a newline' $X") == b"1 without a newline"
+        with pytest.raises(RuntimeError, match="ended before its command did"):
+            run("exit")
+
+
+def test_a_distant_port_brings_everything_in_order_and_then_the_end() -> None:
+    sent = bytes(range(256)) * 4096
+
+    async def there_and_back() -> bytes:
+        async with echo() as port, distant(port, 0.01) as far:
+            reader, writer = await asyncio.open_connection(HOST, far)
+            writer.write(sent)
+            received = await reader.readexactly(len(sent))
+            writer.write_eof()
+            received += await reader.read()
+            writer.close()
+            return received
+
+    assert asyncio.run(there_and_back()) == sent
+
+
+def test_nothing_arrives_from_a_distant_port_before_its_time() -> None:
+    async def round_trip() -> float:
+        loop = asyncio.get_running_loop()
+        async with echo() as port, distant(port, 0.05) as far:
+            reader, writer = await asyncio.open_connection(HOST, far)
+            began = loop.time()
+            writer.write(b"?")
+            await reader.readexactly(1)
+            writer.close()
+            return loop.time() - began
+
+    assert asyncio.run(round_trip()) > 0.09  # a bound that no busy machine breaks: it only comes later
 
 
 @posix
