@@ -94,7 +94,8 @@ def measure_latency(sizes: Sizes, rounds: int) -> Result:
             (
                 f"per command. Bare pipes are a persistent {SHELL} fed by os.write and os.read, with a line of its "
                 "output as the end of a command, and the floor of the peers, too. A fresh spawn is "
-                f"`Environment.run({_COMMAND!r})`. Each peer runs {slow} in a row."
+                f"`Environment.run({_COMMAND!r})`. Each peer runs {slow} in a row, as it comes: "
+                "with the pauses that it makes, such as pexpect's of 50 ms before it sends."
             ),
             *absent,
         ],
