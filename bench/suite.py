@@ -34,6 +34,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "timeout": Benchmark(endings.measure_timeout, endings.TIMEOUT_ROUNDS),
     "background": Benchmark(endings.measure_background, endings.BACKGROUND_ROUNDS),
     "jobs": Benchmark(jobs.measure, jobs.ROUNDS),
+    "job-start": Benchmark(jobs.measure_start, jobs.START_ROUNDS),
     "session-latency": Benchmark(sessions.measure_latency, sessions.LATENCY_ROUNDS),
     "session-create": Benchmark(sessions.measure_creation, sessions.CREATION_ROUNDS),
     "session-output": Benchmark(sessions.measure_output, sessions.OUTPUT_ROUNDS),
