@@ -406,7 +406,7 @@ class _SessionProcess:
         """Have the shell go no further with the text, and signal what the text has started."""
         self._signalled = True
         if not self.ended.done():
-            await self._section.interrupt()
+            await self._interrupt()
         await self._section.send_signal(signal)
         if signal == "kill" and not self.ended.done():
             now = time.monotonic()
@@ -432,12 +432,18 @@ class _SessionProcess:
         """Wait until nothing of it is alive and the shell is back; interrupt that again as long as it is not."""
         while await self.survivors():
             if self._signalled and not self.ended.done():
-                await self._section.interrupt()
+                await self._interrupt()
             with anyio.move_on_after(INTERRUPT_AGAIN):
                 if self.ended.done():
                     await asyncio.sleep(INTERRUPT_AGAIN)
                 else:
                     await asyncio.shield(self.ended)
+
+    async def _interrupt(self) -> None:
+        if self._shell.interruptible:
+            await self._section.interrupt()
+        else:
+            await self._section.kill_program()
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""
@@ -476,6 +482,8 @@ class _Shell:
         self._dumps: list[dict[str, str]] = []
         self._entries: list[bytes] | None = None
         self.ended = False
+        self.interruptible = True
+        """Whether an interrupt is sure to keep it from running what is left of a text."""
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
@@ -535,6 +543,7 @@ class _Shell:
         command = _SessionProcess(self, section, stdout=stdout, stderr=stderr, stdin=stdin)
         self._current = command
         self._dumps = []
+        self.interruptible = self.interruptible and self._speak.stays_interruptible(spawn.script)
         if self.ended:
             command.set_ended(_End(ExitStatus(), shell_ended=True))
         else:

@@ -21,6 +21,7 @@ the text took from it what it says that with, it kills itself: so nobody waits f
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,13 @@ class Conversation:
     def run(self, frame: Frame) -> str:
         """The text that runs the file ``command`` and says how it ended."""
         return _RUN[self.shell.kind](self, frame)
+
+    def stays_interruptible(self, text: str) -> bool:
+        """Whether a shell can be interrupted still that has run a text, as far as the text shows that.
+
+        What it sources, and what it puts together, is not seen.
+        """
+        return _UNINTERRUPTIBLE[self.shell.kind].search(text) is None
 
     def _path(self, name: str) -> str:
         return self.shell.quote(f"{self.directory}/{name}")
@@ -221,6 +229,17 @@ _INTERRUPT_SH = (
     # The signal is sent while what "return" returns is worked out: sent before that, it would come before that.
     'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return $(kill -s VTALRM "$$"; echo 130) ;; esac'
 )
+
+_OURS = r"VTALRM|ANYSHELL_|\btrap\b.*\b26\b|\bbuiltin\s*\(|\bfunction\s+builtin\b"
+
+_UNINTERRUPTIBLE: dict[ShellKind, re.Pattern[str]] = {
+    # A function does not see such a trap, and it is there again after that.
+    "bash": re.compile(_OURS + r"|\btrap\b.*\b(DEBUG|RETURN)\b"),
+    "zsh": re.compile(_OURS),
+    # bash and busybox as sh run an ERR trap before ours.
+    "sh": re.compile(_OURS + r"|\btrap\b.*\b(DEBUG|RETURN|ERR)\b"),
+}
+"""What takes the trap away, or makes it do something else."""
 
 _BEGIN: dict[ShellKind, str] = {
     "bash": f"exec 199>&2 2>/dev/null >/dev/null; shopt -s expand_aliases; trap '{_INTERRUPT_BASH}' VTALRM\n",
