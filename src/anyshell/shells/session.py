@@ -15,8 +15,10 @@ begins. From there on nothing of the text runs any more, and the shell is back a
 
 Where that cannot be sure, such as where a text has a DEBUG trap of its own, the trap kills the shell instead.
 
-The shell reads a second line with each command. If it comes to that without having said how the command ended, since
-the text took from it what it says that with, it kills itself: so nobody waits for it in vain.
+The shell reads a second line with each command, and what it says of the first is complete by that: so a shell that
+does not come back to its input, as after ``set -t``, has not ended a command but itself. If it comes to that line
+without having said how the command ended, since the text took from it what it says that with, it kills itself: nobody
+waits for it in vain.
 """
 
 from __future__ import annotations
@@ -102,20 +104,20 @@ class Conversation:
         """
         kind = self.shell.kind
         source = f"{_BUILTIN[kind]} . {self._path('run')}"
-        unless_told = _UNLESS_TOLD[kind]
+        back = _BACK[kind]
         written = [("run", run)] if run else []
         if command is not None:
             written.append(("command", command))
         if not written:
-            return f"{source}\n{unless_told}"
+            return f"{source}\n{back}"
         writes = " && ".join(
             f"{_BUILTIN[kind]} printf %s {self.shell.quote(text)} 2>/dev/null >|{self._path(name)}"
             for name, text in written
         )
         # What could not be written whole must not run, and the one before not again.
         return (
-            f"if {writes}; then {source}; else {_BUILTIN[kind]} printf 'ended 0 full \\n\\000' >&{_STATUS_FD[kind]}; "
-            f"ANYSHELL_TOLD=1; fi\n{unless_told}"
+            f"if {writes}; then {source}; else {_BUILTIN[kind]} printf 'ended 0 full \\n' >&{_STATUS_FD[kind]}; "
+            f"ANYSHELL_TOLD=1; fi\n{back}"
         )
 
     def run(self, frame: Frame) -> str:
@@ -180,9 +182,9 @@ class Conversation:
         builtin, fd = _BUILTIN[self.shell.kind], _STATUS_FD[self.shell.kind]
         return (
             f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in '') {builtin} test -p {self.shell.quote(frame.stdout)} && "
-            f"{builtin} kill -s KILL $$;; esac\n"
+            f'{builtin} kill -s KILL "$$";; esac\n'
             f"{builtin} printf '\\000ended {frame.number} %s %s\\n' \"${{ANYSHELL_STATUS:-x}}\" "
-            f"\"${{ANYSHELL_SET:+i}}\" >&{fd} && {builtin} pwd >&{fd} && {builtin} printf '\\000' >&{fd} && "
+            f'"${{ANYSHELL_SET:+i}}" >&{fd} && {builtin} pwd >&{fd} && '
             f"{_TOLD[self.shell.kind]}"
         )
 
@@ -199,16 +201,16 @@ _TOLD: dict[ShellKind, str] = {
     "sh": "ANYSHELL_TOLD=1",
 }
 
-_UNLESS_TOLD: dict[ShellKind, str] = {
-    "bash": "[[ ${ANYSHELL_TOLD-} ]]||kill -9 $$;ANYSHELL_TOLD=\n",
-    "zsh": "[[ ${ANYSHELL_TOLD-} ]]||kill -9 $$;ANYSHELL_TOLD=\n",
-    "sh": "[ ${ANYSHELL_TOLD:+1} ]||kill -9 $$;ANYSHELL_TOLD=\n",
+_BACK: dict[ShellKind, str] = {
+    "bash": "[[ ${ANYSHELL_TOLD-} ]]&&\\builtin printf '\\0'>&199||kill -9 \"$$\";ANYSHELL_TOLD=\n",
+    "zsh": "[[ ${ANYSHELL_TOLD-} ]]&&\\builtin printf '\\0'>&8||kill -9 \"$$\";ANYSHELL_TOLD=\n",
+    "sh": '[ "${ANYSHELL_TOLD-}" ]&&\\command printf \'\\0\'>&8||kill -9 "$$";ANYSHELL_TOLD=\n',
 }
 """Short, since a shell reads its input byte by byte."""
 
 _INTERRUPT_BASH = (
     "if ((${#BASH_SOURCE[@]} > 1)) && [[ ! ${ANYSHELL_SET-} ]]; then "
-    "[[ :$BASHOPTS: == *:extdebug:* || $- == *T* || $(\\builtin trap -p DEBUG) ]] && \\builtin kill -s KILL $$; "
+    '[[ :$BASHOPTS: == *:extdebug:* || $- == *T* || $(\\builtin trap -p DEBUG) ]] && \\builtin kill -s KILL "$$"; '
     "ANYSHELL_SET=x$-; \\builtin set +e; "
     # A status of 2 is what makes it return (and nothing but a wrong use of a builtin gives that without a function).
     '\\builtin trap "((\\${#BASH_SOURCE[@]} < 2)) || \\\\builtin test a -eq 1 2>/dev/null" DEBUG; '
@@ -217,8 +219,8 @@ _INTERRUPT_BASH = (
 
 _INTERRUPT_ZSH = """TRAPVTALRM() {
 (( ${#zsh_eval_context} > 3 )) || return 0
-[[ $'\\n'"$(\\builtin trap)" == *$'\\n'"trap -- "*" DEBUG"* ]] && \\builtin kill -s KILL $$
-(( ${+functions[TRAPDEBUG]} && ! ${+ANYSHELL_SET} )) && \\builtin kill -s KILL $$
+[[ $'\\n'"$(\\builtin trap)" == *$'\\n'"trap -- "*" DEBUG"* ]] && \\builtin kill -s KILL \"$$\"
+(( ${+functions[TRAPDEBUG]} && ! ${+ANYSHELL_SET} )) && \\builtin kill -s KILL \"$$\"
 ANYSHELL_SET=1
 TRAPDEBUG() { (( ${#zsh_eval_context} > 3 )) && return 130; return 0 }
 return 130
@@ -227,7 +229,7 @@ return 130
 
 _INTERRUPT_SH = (
     # The signal is sent while what "return" returns is worked out: sent before that, it would come before that.
-    'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return $(kill -s VTALRM "$$"; echo 130) ;; esac'
+    'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$"; echo 130)" ;; esac'
 )
 
 _OURS = r"VTALRM|ANYSHELL_|\btrap\b.*\b26\b|\bbuiltin\s*\(|\bfunction\s+builtin\b"
@@ -247,8 +249,8 @@ _BEGIN: dict[ShellKind, str] = {
     "sh": (
         f"exec 8>&2 2>/dev/null >/dev/null; set -- anyshell:shell; trap '{_INTERRUPT_SH}' VTALRM\n"
         "anyshell_run() { \\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; }\n"
-        "anyshell_status() { return $1; }\n"
-        "anyshell_run_on() { ANYSHELL_STATUS=$1; shift; anyshell_status $ANYSHELL_STATUS || "
+        'anyshell_status() { return "$1"; }\n'
+        'anyshell_run_on() { ANYSHELL_STATUS=$1; shift; anyshell_status "$ANYSHELL_STATUS" || '
         "\\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; }\n"
     ),
 }
