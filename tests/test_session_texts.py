@@ -61,10 +61,36 @@ def every(fate: str, *texts: str) -> Line:
     return Line(texts, fate, fate, fate)
 
 
-WORDS = (
-    "echo printf cd pwd eval source builtin command unset export trap return test kill read exec ulimit shopt set exit"
-    " unalias alias local env true shift wait type"
-).split()
+WORDS = [
+    "echo",
+    "printf",
+    "cd",
+    "pwd",
+    "eval",
+    "source",
+    "builtin",
+    "command",
+    "unset",
+    "export",
+    "trap",
+    "return",
+    "test",
+    "kill",
+    "read",
+    "exec",
+    "ulimit",
+    "shopt",
+    "set",
+    "exit",
+    "unalias",
+    "alias",
+    "local",
+    "env",
+    "true",
+    "shift",
+    "wait",
+    "type",
+]
 
 LINES = {
     "prints bytes of any kind, ours among them": line(

@@ -46,6 +46,9 @@ END_SECONDS = 2.0
 IDLE_SECONDS = 1800.0
 """How long the shell of a session with a name is kept when nobody wants it."""
 
+LAST_WORDS_SECONDS = 0.1
+"""How long a shell that has ended is listened to, while something that it started goes on holding its stream."""
+
 LONGEST_RECORD = 16 * 1024 * 1024
 """Bytes of what a shell says of one command, its variables above all. A shell that says more is replaced."""
 
@@ -236,7 +239,7 @@ class Session:
 
     def say_lost(self, why: str) -> None:
         """Say with the next command that the shell was lost, and why. For `_Turn` alone."""
-        self._fresh = f"{why} ended the shell of the session"
+        self._fresh = self._fresh or f"{why} ended the shell of the session"
 
     async def begin(self, spawn: Spawn, *, variables: bool) -> tuple[_SessionProcess, str]:
         """Start a command when it is its turn; and why it has a fresh shell, if it has. For `_Turn` alone."""
@@ -538,7 +541,10 @@ class _Shell:
                 )
                 line = await self._written(self._speak.run(frame), spawn.script)
             except OSError as error:
-                raise SpawnError(f"the session cannot take a command: {error.strerror or error}") from error
+                raise SpawnError(
+                    f"the session cannot take a command: {error.strerror or error}; if its private directory "
+                    f"{self._exchange.directory} is gone or full, restart() the session"
+                ) from error
             stack.pop_all()
         command = _SessionProcess(self, section, stdout=stdout, stderr=stderr, stdin=stdin)
         self._current = command
@@ -569,6 +575,26 @@ class _Shell:
             await self.process.stdin.send(line.encode(errors="surrogateescape"))
 
     async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        reading = loop.create_task(self._read())
+        exiting = loop.create_task(self.process.wait())
+        try:
+            await asyncio.wait((reading, exiting), return_when=asyncio.FIRST_COMPLETED)
+            # What an EXIT trap has started may have the stream, and keep it as long as it lives.
+            await asyncio.wait((reading,), timeout=LAST_WORDS_SECONDS)
+            status = await exiting
+        finally:
+            reading.cancel()
+            exiting.cancel()
+        self.ended = True
+        if self._current is not None:
+            self._current.set_ended(_End(status, shell_ended=True))
+        if status == ExitStatus():  # the host is away: what runs there is to be stopped when it is back
+            await self.process.aclose()
+        else:
+            await self.process.release()
+
+    async def _read(self) -> None:
         assert self.process.stderr is not None
         held, size = b"", 0
         with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -581,14 +607,6 @@ class _Shell:
                         size = 0
         if size > LONGEST_RECORD:
             await self.process.send_signal("kill")
-        status = await self.process.wait()
-        self.ended = True
-        if self._current is not None:
-            self._current.set_ended(_End(status, shell_ended=True))
-        if status == ExitStatus():  # the host is away: what runs there is to be stopped when it is back
-            await self.process.aclose()
-        else:
-            await self.process.release()
 
     def _heard(self, record: bytes) -> bool:
         """Take one thing that the shell says; whether a command is over by that."""
