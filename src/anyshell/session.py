@@ -215,14 +215,16 @@ class Session:
         if shell is None:
             return
         if not shell.ended:
-            last = _Exit(shell)
-            await _engine.run(
-                last,
-                Spawn(argv=(), script="exit", cwd=""),
-                output=OutputBuilder(head=0, tail=0, max_line=1),
-                timeout=END_SECONDS,
-                grace=0,
-            )
+            with contextlib.suppress(
+                SpawnError
+            ):  # its private directory is gone: it is ended without its traps
+                await _engine.run(
+                    _Exit(shell),
+                    Spawn(argv=(), script="exit", cwd=""),
+                    output=OutputBuilder(head=0, tail=0, max_line=1),
+                    timeout=END_SECONDS,
+                    grace=0,
+                )
         await shell.aclose()
 
     def _rest(self) -> None:
@@ -237,11 +239,11 @@ class Session:
             self._fresh = f"the session was idle for {IDLE_SECONDS / 60:g} minutes"
             self._closing = asyncio.get_running_loop().create_task(self._end())
 
-    def say_lost(self, why: str) -> None:
+    def _say_lost(self, why: str) -> None:
         """Say with the next command that the shell was lost, and why. For `_Turn` alone."""
         self._fresh = self._fresh or f"{why} ended the shell of the session"
 
-    async def begin(self, spawn: Spawn, *, variables: bool) -> tuple[_SessionProcess, str]:
+    async def _begin(self, spawn: Spawn, *, variables: bool) -> tuple[_SessionProcess, str]:
         """Start a command when it is its turn; and why it has a fresh shell, if it has. For `_Turn` alone."""
         await self._turn.acquire()
         try:
@@ -287,7 +289,7 @@ class _Turn:
 
     async def spawn(self, spawn: Spawn) -> Process:
         """Start the text that is a spawn's `script`; its argv does not count, and an empty `cwd` is where the shell is."""
-        self._process, self._fresh = await self._session.begin(spawn, variables=self._variables)
+        self._process, self._fresh = await self._session._begin(spawn, variables=self._variables)
         return self._process
 
     @property
@@ -304,7 +306,7 @@ class _Turn:
         state: Literal["kept", "ended", "lost"] = "kept"
         if end.shell_ended:
             state = "lost" if process.stopped else "ended"
-            self._session.say_lost("a stop" if process.stopped else "the command before")
+            self._session._say_lost("a stop" if process.stopped else "the command before")
         return SessionReport(
             state=state,
             directory=end.directory,
