@@ -286,7 +286,7 @@ def _run_bash(speak: Conversation, frame: Frame) -> str:
 
 
 _HIDE_EXEC = (
-    "{ ! \\builtin declare -F exec >/dev/null || "
+    "{ ! \\builtin declare -F exec || "
     "{ ANYSHELL_EXEC=$(\\builtin declare -f exec); \\builtin unset -f exec; }; }"
 )
 """``builtin`` cannot call bash's exec so that redirections last: a function of that name is put away for a moment."""
