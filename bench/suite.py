@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import concurrency, endings, output, spawning, ssh, startup
+from . import concurrency, endings, jobs, output, spawning, ssh, startup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +33,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "concurrency": Benchmark(concurrency.measure, concurrency.ROUNDS),
     "timeout": Benchmark(endings.measure_timeout, endings.TIMEOUT_ROUNDS),
     "background": Benchmark(endings.measure_background, endings.BACKGROUND_ROUNDS),
+    "jobs": Benchmark(jobs.measure, jobs.ROUNDS),
     "ssh-spawn": Benchmark(ssh.measure_spawn, ssh.SPAWN_ROUNDS),
     "ssh-output": Benchmark(ssh.measure_output, ssh.OUTPUT_ROUNDS),
     "ssh-concurrency": Benchmark(ssh.measure_concurrency, ssh.CONCURRENCY_ROUNDS),

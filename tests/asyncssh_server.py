@@ -51,7 +51,8 @@ async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
     account = pwd.getpwuid(os.geteuid())
     names = ("LANG", "PATH", "ANYSHELL_TEST_SHELL")
     env = {name: os.environ[name] for name in names if name in os.environ}
-    env |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
+    home = os.environ.get("ANYSHELL_TEST_HOME", account.pw_dir)
+    env |= {"HOME": home, "USER": account.pw_name, "LOGNAME": account.pw_name}
     env["SHELL"] = os.environ.get("ANYSHELL_TEST_SHELL", account.pw_shell)
     child = await asyncio.create_subprocess_exec(
         env["SHELL"],

@@ -27,9 +27,12 @@ FLOORS = {
     "_files": 1,
     "_transfer": 1,
     "_engine": 2,
+    "_snapshot": 2,
     "_stream": 2,
     "session": 2,
     "_environment": 2,
+    "detached": 2,
+    "jobs": 2,
     "_sync": 2,
     "testing": 2,
     "tool": 3,
@@ -45,8 +48,11 @@ WITHIN = {
     "_files": {"_transfer"},
     "_stream": {"_engine"},
     "session": {"_engine"},
-    "_environment": {"_engine", "_stream", "session"},
+    "jobs": {"_engine"},
+    "_snapshot": {"_engine"},
+    "_environment": {"_engine", "_snapshot", "_stream", "detached", "jobs", "session"},
     "_sync": {"_environment"},
+    "detached": {"_engine", "_environment"},  # of the environment the types alone
     "__main__": {"cli"},
 }
 """What may be imported on one's own floor."""

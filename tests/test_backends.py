@@ -7,6 +7,7 @@ Each case is a command and, for the fake, the script that does the same. What ne
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING
 
 import anyio
@@ -166,10 +167,22 @@ async def test_the_time_can_be_over_before_anything_starts(environment: Environm
     "text", ["sleep 300 & echo started", "(trap '' TERM; sleep 300) & sleep 0.05; echo started"]
 )
 async def test_what_is_left_behind_is_named_and_stopped(environment: Environment, text: str) -> None:
-    outcome = await environment.run(text)
+    outcome = await environment.run(text, left_behind="stop")
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
     assert outcome.left_behind
     assert not any(process.alive for process in outcome.left_behind)
+
+
+async def test_a_port_is_tried_by_the_host(backend: Backend, request: pytest.FixtureRequest) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        assert not await backend.connects(port)
+        server.listen()
+        if isinstance(backend, FakeBackend):
+            backend.ports.add(port)
+        # That server lets nobody through, and says so by the word for a port at which nobody is.
+        assert await backend.connects(port) == ("asyncssh" not in request.node.name)
 
 
 async def test_cancelling_raises(environment: Environment) -> None:

@@ -155,7 +155,16 @@ def test_the_front_page_leads_to_every_page() -> None:
 # --- the library ----------------------------------------------------------------------------------------------
 
 LIBRARY = DOCS / "reference" / "library.md"
-MADE_FOR_CALLERS = {"Environment", "Session", "Stream", "FakeProcess", "FakeStdin"}
+MADE_FOR_CALLERS = {
+    "DetachedJob",
+    "Environment",
+    "Session",
+    "Stream",
+    "Job",
+    "Jobs",
+    "FakeProcess",
+    "FakeStdin",
+}
 """Classes that callers are given and do not make."""
 
 
@@ -268,6 +277,7 @@ NO_BOUND = {
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
     "shells.session._LIFE_FD",  # a descriptor
+    "shells.snapshot._FD",  # a descriptor
     "tool.limits.MIB",  # a unit
     "tool.signals._FIRST_REAL_TIME",  # numbers of signals
     "tool.signals._LAST_REAL_TIME",

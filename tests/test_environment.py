@@ -148,7 +148,7 @@ async def test_a_stdin_of_another_type_is_refused(env: Environment, bad: Any) ->
         await env.run("cat", stdin=bad)
 
 
-@pytest.mark.parametrize(("name", "value"), [("left_behind", "adopt"), ("left_behind", None), ("cwd", 3)])
+@pytest.mark.parametrize(("name", "value"), [("left_behind", "leave"), ("left_behind", 3), ("cwd", 3)])
 async def test_a_wrong_argument_is_refused(env: Environment, name: str, value: Any) -> None:
     with pytest.raises(InvalidCommand, match=name):
         await env.run("true", **{name: value})

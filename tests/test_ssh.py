@@ -210,7 +210,7 @@ async def test_what_startup_files_set_up_changes_nothing(plain: Server, text: st
             )
             apart = await env.run("echo out; echo err >&2; exit 4", split_stderr=True)
             long = await env.run(f"# {'x' * 200_000}\ncat; kill -9 $$", stdin=b"in")
-            left = await env.run("sleep 78 & echo started")
+            left = await env.run("sleep 78 & echo started", left_behind="stop")
             stopped = await env.run("setsid sleep 77 & sleep 77", timeout=0.5, grace=0.2)
     assert (outcome.output.text, outcome.exit_code) == ("v'\n;/usr\nin", 3)
     assert apart.stderr is not None
@@ -440,8 +440,9 @@ async def test_both_channels_in_true_order(env: Environment) -> None:
 
 
 async def test_what_was_printed_right_before_the_end_arrives(env: Environment) -> None:
+    text = "head -c 300000 /dev/zero | tr '\\0' x; echo; sleep 30 & echo the end"
     for _ in range(20):
-        outcome = await env.run("head -c 300000 /dev/zero | tr '\\0' x; echo; sleep 30 & echo the end")
+        outcome = await env.run(text, left_behind="stop")
         assert outcome.output.text.endswith("the end\n")
         assert outcome.output.total_bytes == 300_009
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._exceptions import ConnectionFailed as ConnectionFailed
     from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
     from ._exceptions import InvalidCommand as InvalidCommand
+    from ._exceptions import JobNotFound as JobNotFound
     from ._exceptions import ShellNotFound as ShellNotFound
     from ._exceptions import SpawnError as SpawnError
     from ._stream import Stream as Stream
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ._types import FileStat as FileStat
     from ._types import HostInfo as HostInfo
     from ._types import HostQuery as HostQuery
+    from ._types import JobOutput as JobOutput
     from ._types import Outcome as Outcome
     from ._types import Output as Output
     from ._types import OutputEvent as OutputEvent
@@ -43,6 +45,11 @@ if TYPE_CHECKING:
     from ._types import ShellInfo as ShellInfo
     from ._types import Spawn as Spawn
     from .backends import SSHOptions as SSHOptions
+    from .detached import DetachedJob as DetachedJob
+    from .detached import DetachedJobs as DetachedJobs
+    from .detached import DetachedRecord as DetachedRecord
+    from .jobs import Job as Job
+    from .jobs import Jobs as Jobs
     from .output import ArtifactStore as ArtifactStore
     from .output import OutputBuilder as OutputBuilder
     from .policy import approve_all as approve_all
@@ -63,6 +70,7 @@ _HOMES = {
     "ConnectionFailed": "._exceptions",
     "HostKeyUntrusted": "._exceptions",
     "InvalidCommand": "._exceptions",
+    "JobNotFound": "._exceptions",
     "ShellNotFound": "._exceptions",
     "SpawnError": "._exceptions",
     "Stream": "._stream",
@@ -77,6 +85,7 @@ _HOMES = {
     "FileStat": "._types",
     "HostInfo": "._types",
     "HostQuery": "._types",
+    "JobOutput": "._types",
     "Outcome": "._types",
     "Output": "._types",
     "OutputEvent": "._types",
@@ -88,6 +97,11 @@ _HOMES = {
     "ShellInfo": "._types",
     "Spawn": "._types",
     "SSHOptions": ".backends",
+    "DetachedJob": ".detached",
+    "DetachedJobs": ".detached",
+    "DetachedRecord": ".detached",
+    "Job": ".jobs",
+    "Jobs": ".jobs",
     "ArtifactStore": ".output",
     "OutputBuilder": ".output",
     "approve_all": ".policy",

@@ -38,6 +38,10 @@ _NAMES = ("bash", "sh", "powershell")
 
 _CONDITION = re.compile(r"\$\{IF ([^}\n]+)\}[ ]?")
 _PLACEHOLDER = re.compile(r"\$\{([^}\n]*)\}?")
+_NO_FILES = "It reads none of the user's startup files."
+_SET_UP = (
+    "It starts with the user's own aliases, functions, options and PATH; `type NAME` shows what a name means."
+)
 _SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
 
 
@@ -50,6 +54,7 @@ def describe(
     timeout: float = TIMEOUT,
     max_timeout: float = LONGEST_TIMEOUT,
     kept: bool = True,
+    snapshot: bool = False,
 ) -> str:
     """Say to a model what a host's shell is, and how to use it well.
 
@@ -61,6 +66,7 @@ def describe(
         timeout: Seconds that a command has by default.
         max_timeout: Seconds that it can ask for.
         kept: Whether the whole of an output is kept when it is not shown whole.
+        snapshot: Whether every shell starts from the user's own set-up.
     """
     facts = values(
         shell=shell,
@@ -70,6 +76,7 @@ def describe(
         timeout=timeout,
         max_timeout=max_timeout,
         kept=kept,
+        snapshot=snapshot,
     )
     return fill(load(_TEMPLATES[shell.kind]), facts, info.programs)
 
@@ -131,12 +138,14 @@ def values(
     timeout: float,
     max_timeout: float,
     kept: bool,
+    snapshot: bool = False,
 ) -> dict[str, str]:
     """Name every value that a template can use; the arguments are those of `describe`."""
     return {
         "KIND": shell.kind,
         "SHELL": one_line(f"{shell.name} ({shell.path})"),
         "DIRECTORY": one_line(directory).replace("`", r"\x60"),  # it stands between backticks
+        "STARTUP": _SET_UP if snapshot else _NO_FILES,
         "SYSTEM": info.os,
         "OS": one_line(_system(info)),
         "WHOLE": ("here" if info.is_this_machine else "elsewhere") if kept else "lost",

@@ -81,7 +81,7 @@ class Control:
 
 
 async def run(
-    backend: Spawner,
+    spawner: Spawner,
     spawn: Spawn,
     *,
     output: OutputBuilder,
@@ -96,14 +96,15 @@ async def run(
     """Run one program to its end, whatever that end is, and leave nothing of it behind unsaid.
 
     Args:
-        backend: Where it runs.
+        spawner: What starts it, usually a backend.
         spawn: What is started.
         output: Takes stdout, or both channels.
         stderr: Takes stderr, if `spawn` splits the channels.
         stdin: Written to the program, if `spawn` asks for a pipe; end-of-file follows.
         timeout: Seconds for everything: starting, running, draining. ``None`` is no bound.
         grace: Seconds between the request to end and the kill.
-        left_behind: What becomes of processes that outlive the program.
+        left_behind: What becomes of processes that outlive the program. Unless it is ``stop``, the process is
+            released; that they become a job then is the doing of whoever stands before the backend.
         listener: Hears every piece of output and is awaited.
         control: Ends the run early.
 
@@ -123,7 +124,7 @@ async def run(
             async with clock:
                 control.hold(clock)
                 try:
-                    process = await backend.spawn(spawn)
+                    process = await spawner.spawn(spawn)
                     reading = _Reading(process, output, stderr, listener, stdin, on_failure=control.cancel)
                     ended = await process.wait()
                     survivors = await _settle(process, reading)
@@ -140,7 +141,9 @@ async def run(
             if survivors is None:  # the time was over before it was known
                 survivors = await process.survivors()
             alive = survivors
-            if survivors and left_behind == "stop":
+            # What is left of a command whose own end was missed is nothing that it left on purpose.
+            unwanted = left_behind == "stop" or (left_behind == "adopt" and ended == ExitStatus())
+            if survivors and unwanted:
                 alive = await _to_the_end(_Stop(process, LEFT_BEHIND_GRACE, control.hurry))
         if clock.expired():
             reading.hurry()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Literal, get_args, overload
 
 import anyio
 
 from . import _descriptions, _engine, shells
 from ._exceptions import AnyshellError, InvalidCommand
 from ._files import HostFiles
+from ._snapshot import SnapshotFile, ensure
 from ._stream import Listener, Stream
 from ._types import (
     Command,
@@ -23,21 +27,29 @@ from ._types import (
     ShellInfo,
     Spawn,
     check_choice,
+    check_count,
     check_seconds,
     check_text,
+    cut_name,
 )
 from ._variables import NON_INTERACTIVE, REMOVED
 from .backends import SSHOptions, connect, here
+from .detached import DetachedJobs
+from .jobs import MAX_JOBS, READY_SECONDS, Adopting, Jobs, Work
 from .output import ArtifactStore, OutputBuilder
 from .session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Awaitable, Coroutine, Generator, Mapping, Sequence
+    from collections.abc import AsyncIterable, Awaitable, Coroutine, Generator, Iterator, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
 
-    from ._types import OperatingSystem, ProcessInfo
+    from ._types import Channel, OperatingSystem, ProcessInfo
     from .abc import Backend, Spawner
+    from .detached import DetachedJob
+    from .jobs import Job, Ready
+    from .output import OutputLog
+    from .output.builder import Store
 
 CLOSE_SECONDS = 5.0
 """How long leaving an environment waits for its commands to be stopped; the backend then ends what is left."""
@@ -66,6 +78,10 @@ class Environment:
         limits: OutputLimits,
         artifacts: ArtifactStore | None,
         owns_backend: bool,
+        prefix: shells.Prefix | None = None,
+        snapshot: SnapshotFile | None = None,
+        max_jobs: int,
+        background_after: float | None,
     ) -> None:
         self._owns_backend = owns_backend
         self._backend = backend
@@ -75,15 +91,24 @@ class Environment:
         self._interactive = interactive
         self._limits = limits
         self._artifacts = artifacts
+        self._prefix = prefix
+        self._snapshot = snapshot
         self._entered = False
         self._closed = False
         self._running: set[_engine.Control] = set()
         self._idle = asyncio.Event()
         self._sessions: dict[str, Session] = {}
         self._all_sessions: set[Session] = set()
-        self._variables = {**({} if interactive else NON_INTERACTIVE), "SHELL": shell.path}
-        self._unset = shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)
+        self._variables = _settings(shell, interactive=interactive)
+        self._unset = _unset(shell, interactive=interactive)
         self._files = HostFiles(backend.files, info, directory, here=here())
+        self._background_after = background_after
+        self._jobs = Jobs(
+            builder=lambda log: self._builder(self._whole(log)),
+            connects=lambda port: backend.connects(port),
+            store=artifacts,
+            max_jobs=max_jobs,
+        )
 
     @staticmethod
     def detect(
@@ -94,6 +119,10 @@ class Environment:
         interactive: bool = False,
         limits: OutputLimits | None = None,
         artifacts: ArtifactStore | Literal["default"] | None = "default",
+        snapshot: bool = False,
+        prefix: str | None = None,
+        max_jobs: int = MAX_JOBS,
+        background_after: float | None = None,
     ) -> Detection:
         """Find out what a host is and which shell it has.
 
@@ -112,14 +141,25 @@ class Environment:
                 Otherwise they are set so that nothing hangs waiting for a person.
             limits: How much of an output becomes text.
             artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
+            snapshot: Start every shell from the user's own set-up: the aliases, functions, options and PATH that the
+                shell's startup file makes. Captured when entered or awaited, within bounds, and kept on the host
+                until the file changes; of its other variables nothing is taken. Never fails: see `snapshot_notices`.
+            prefix: Words that stand before the shell that runs a command, such as ``nice -n 10``: one program and
+                its arguments, as the host's ``/bin/sh`` reads them.
+            max_jobs: Jobs that run at once, 1 or more; those that take over what a command left behind do not count.
+            background_after: Seconds after which a command that `run` waits for goes on as a job, with its own
+                deadline; `run` then returns what there is. ``None`` is never. Needs ``async with``.
 
         Raises:
             ShellNotFound: When entered or awaited: no usable shell.
-            InvalidCommand: An unknown kind of shell, or a directory that is none.
+            InvalidCommand: An unknown kind of shell, a directory that is none, or a prefix that is no program or
+                names one that the host does not have. Of a number out of range, at once.
             BackendUnavailable: No backend for that host.
             ConnectionFailed: The host cannot be reached, or does not let us in.
             HostKeyUntrusted: Its key is unknown, or not the one that was known.
         """
+        check_count("max_jobs", max_jobs)
+        check_seconds("background_after", background_after)
         return Detection(
             host_or_backend,
             shell=shell,
@@ -127,6 +167,10 @@ class Environment:
             interactive=interactive,
             limits=limits or OutputLimits(),
             artifacts=ArtifactStore() if artifacts == "default" else artifacts,
+            snapshot=snapshot,
+            prefix=None if prefix is None else shells.Prefix(prefix),
+            max_jobs=max_jobs,
+            background_after=background_after,
         )
 
     @property
@@ -180,9 +224,32 @@ class Environment:
         return self._artifacts
 
     @property
+    def prefix(self) -> str | None:
+        """The words that stand before the shell that runs a command."""
+        return None if self._prefix is None else self._prefix.text
+
+    @property
+    def snapshot(self) -> str | None:
+        """The file on the host that every shell reads first; ``None`` when there is none, asked for or not."""
+        return None if self._snapshot is None else self._snapshot.path
+
+    @property
+    def snapshot_notices(self) -> tuple[str, ...]:
+        """What a person should know of the set-up that was asked for, one sentence each: what failed, what is left out.
+
+        Not for models.
+        """
+        return () if self._snapshot is None else self._snapshot.notices
+
+    @property
     def files(self) -> HostFiles:
         """The host's files."""
         return self._files
+
+    @property
+    def jobs(self) -> Jobs:
+        """What runs in the background here, and what ended lately."""
+        return self._jobs
 
     @property
     def description(self) -> str:
@@ -193,6 +260,7 @@ class Environment:
             directory=self._directory,
             limits=self._limits,
             kept=self._artifacts is not None,
+            snapshot=self.snapshot is not None,
         )
 
     async def run(
@@ -204,7 +272,7 @@ class Environment:
         stdin: bytes | str | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
         grace: float = GRACE,
-        left_behind: LeftBehind = "stop",
+        left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
     ) -> Outcome:
         """Run a command in a fresh shell and wait for its end.
@@ -216,21 +284,125 @@ class Environment:
             stdin: What it reads, whole or as it comes; by default end-of-file at once.
             timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
             grace: Seconds between the request to end and the kill; it ends when the tree does.
-            left_behind: What becomes of processes that outlive the command: ``stop`` ends them; ``keep`` lets
-                them go on, their output thrown away from then on. They are named in the outcome either way.
+            left_behind: What becomes of processes that outlive the command: ``adopt`` makes a job of them, which
+                the outcome names; ``stop`` ends them; ``keep`` lets them go on, their output thrown away from then
+                on. They are named in the outcome in any case. Default: ``adopt`` inside ``async with``, ``stop``
+                elsewhere.
             split_stderr: Two texts. Otherwise one, in which both channels are in true order.
 
         Returns:
-            What became of it. A non-zero exit, a timeout and a truncation are values here.
+            What became of it. A non-zero exit, a timeout and a truncation are values here. With `background_after`,
+            ``running`` is one as well.
 
         Raises:
             InvalidCommand: Bad input, before anything was started; the message names the culprit.
             SpawnError: The shell could not be started.
+            AnyshellError: ``adopt`` where the environment was not entered with ``async with``.
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
         request = _request(command, cwd, env, stdin)
-        return await self._run(
+        run = self._run if self._background_after is None or not self._entered else self._run_for_a_while
+        return await run(
             request, timeout=timeout, grace=grace, left_behind=left_behind, split_stderr=split_stderr
+        )
+
+    @overload
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        grace: float = GRACE,
+        ready: Ready | None = None,
+        ready_timeout: float | None = READY_SECONDS,
+        detach: Literal[False] = False,
+    ) -> Job: ...
+
+    @overload
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        detach: Literal[True],
+    ) -> DetachedJob: ...
+
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        grace: float = GRACE,
+        ready: Ready | None = None,
+        ready_timeout: float | None = READY_SECONDS,
+        detach: bool = False,
+    ) -> Job | DetachedJob:
+        """Start a command in a fresh shell as a job, which runs until it ends, is stopped, or this scope ends.
+
+        A detached job outlives this scope, this process and the connection, until it ends or is stopped; see
+        `DetachedJobs`, which finds it again.
+
+        Args:
+            command: Text in the shell's own language, of any size.
+            cwd: Where it runs; relative to `directory`. Must be there.
+            env: Variables set over everything else.
+            stdin: What it reads, whole or as it comes, and then end-of-file. By default a pipe that stays open for
+                `Job.send`; ``b""`` is end-of-file at once.
+            timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
+            grace: Seconds between the request to end and the kill, also at the end of the scope.
+            ready: What it must have done before this returns: a regular expression that its output matches (as for
+                `Job.wait_for`), a TCP port of the host that accepts connections, or a tuple of both.
+            ready_timeout: Seconds for that, 0 or more; ``None`` is no bound.
+            detach: Let it outlive everything of ours. It reads nothing, has no deadline, and its output is in a file on
+                the host: of the other arguments it takes `cwd` and `env` alone.
+
+        Returns:
+            The job, as soon as its program was started, or is ready. One that is not ready in time goes on, and one
+            that ends before is no error here: `Job.ready` and `Job.notice` say so.
+
+        Raises:
+            InvalidCommand: Bad input, before anything was started; the message names the culprit.
+            SpawnError: The shell could not be started.
+            AnyshellError: As many jobs as may run do so already; the environment is closed, or was not entered
+                with ``async with``.
+            asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
+        """
+        if detach:
+            if (stdin, timeout, grace, ready, ready_timeout) != (None, None, GRACE, None, READY_SECONDS):
+                raise InvalidCommand(
+                    "a detached job takes cwd and env alone: nobody of ours is there to feed, watch or stop it"
+                )
+            return await DetachedJobs(self).start(command, cwd=cwd, env=env)
+        self._require_entered("start")
+        request = _request(command, cwd, env, stdin)
+        self._check(timeout, grace)
+        spawn = self._spawn(request, split_stderr=False)
+        if stdin is None:
+            spawn = replace(spawn, stdin=True)
+
+        def run(work: Work) -> Coroutine[object, object, Outcome]:
+            return self._perform(
+                request,
+                timeout=timeout,
+                grace=grace,
+                left_behind="adopt",
+                split_stderr=False,
+                listener=work.hear,
+                control=work.control,
+                spawner=work.watch(self._backend),
+                spawn=spawn,
+                store=self._whole(work.log),
+            )
+
+        return await self._jobs.start(
+            command, run, sends=stdin is None, grace=grace, ready=ready, ready_timeout=ready_timeout
         )
 
     def stream(
@@ -243,7 +415,7 @@ class Environment:
         stdin: bytes | str | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
         grace: float = GRACE,
-        left_behind: LeftBehind = "stop",
+        left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
     ) -> Stream:
         """Run a command and see its output as it comes.
@@ -311,6 +483,8 @@ class Environment:
             self._backend,
             self._shell,
             replace(self._spawn(request, split_stderr=True), script=None),
+            prefix=self._prefix,
+            snapshot=self.snapshot,
             name=name,
             execute=self._run_in_session,
             on_closed=self._forget_session,
@@ -336,7 +510,7 @@ class Environment:
         stdin: bytes | str | AsyncIterable[bytes] | None,
         timeout: float | None,
         grace: float,
-        left_behind: LeftBehind,
+        left_behind: LeftBehind | None,
         split_stderr: bool,
         control: _engine.Control,
     ) -> Outcome:
@@ -374,33 +548,161 @@ class Environment:
         *,
         timeout: float | None,
         grace: float,
-        left_behind: LeftBehind,
+        left_behind: LeftBehind | None,
         split_stderr: bool,
-        spawn: Spawn | None = None,
-        spawner: Spawner | None = None,
         listener: Listener | None = None,
         control: _engine.Control | None = None,
+        spawner: Spawner | None = None,
+        spawn: Spawn | None = None,
     ) -> Outcome:
+        """Run a command that somebody waits for.
+
+        Args:
+            request: What is asked for.
+            timeout: As for `run`, and so are the next three.
+            grace: See above.
+            left_behind: See above.
+            split_stderr: See above.
+            listener: Hears every piece of output.
+            control: Ends the run early.
+            spawner: What starts the program instead of the backend.
+            spawn: What it starts instead of a fresh shell with the text of `request`.
+        """
+        left_behind = self._choose(left_behind)
+        self._check(timeout, grace)
+        control = control or _engine.Control()
+        with self._awaited(control):
+            return await self._perform(
+                request,
+                timeout=timeout,
+                grace=grace,
+                left_behind=left_behind,
+                split_stderr=split_stderr,
+                listener=listener,
+                control=control,
+                spawner=spawner or self._backend,
+                spawn=spawn or self._spawn(request, split_stderr=split_stderr),
+                store=self._artifacts,
+            )
+
+    async def _run_for_a_while(
+        self,
+        request: Command,
+        *,
+        timeout: float | None,
+        grace: float,
+        left_behind: LeftBehind | None,
+        split_stderr: bool,
+    ) -> Outcome:
+        """Run a command that somebody waits for, and make a job of it when that takes too long."""
+        left_behind = self._choose(left_behind)
+        self._check(timeout, grace)
+        began = time.monotonic()
+        work = Work(self._artifacts)
+        channels: tuple[Channel, ...] = ("stdout", "stderr") if split_stderr else ("stdout",)
+        so_far = {channel: self._builder(None) for channel in channels}
+
+        async def hear(channel: Channel, data: bytes) -> None:
+            if so_far:
+                so_far[channel].feed(data)
+            await work.hear(channel, data)
+
+        work.begin(
+            self._perform(
+                request,
+                timeout=timeout,
+                grace=grace,
+                left_behind=left_behind,
+                split_stderr=split_stderr,
+                listener=hear,
+                control=work.control,
+                spawner=work.watch(self._backend),
+                spawn=self._spawn(request, split_stderr=split_stderr),
+                store=self._artifacts if split_stderr else self._whole(work.log),
+            )
+        )
+        with self._awaited(work.control):
+            try:
+                while not work.task.done():
+                    await asyncio.wait([work.task], timeout=self._background_after)
+                    if self._jobs.has_room and not self._closed:
+                        break  # otherwise it is waited for: nothing that is asked for is dropped
+            except asyncio.CancelledError:
+                work.task.cancel()
+                await _engine.outlast(work.task, work.task.cancel)
+                work.log.discard()
+                raise
+        if work.task.done():
+            work.log.discard()
+            return work.task.result()
+        job = self._jobs.take(request.text, work, grace)
+        outputs = {channel: builder.finish() for channel, builder in so_far.items()}
+        so_far.clear()
+        return Outcome(
+            status="running",
+            output=outputs["stdout"],
+            stderr=outputs.get("stderr"),
+            duration=time.monotonic() - began,
+            started=work.begun.done(),
+            job=job.id,
+        )
+
+    async def _perform(
+        self,
+        request: Command,
+        *,
+        timeout: float | None,
+        grace: float,
+        left_behind: LeftBehind,
+        split_stderr: bool,
+        listener: Listener | None,
+        control: _engine.Control,
+        spawner: Spawner,
+        spawn: Spawn,
+        store: Store | None,
+    ) -> Outcome:
+        adopting = None
+        if left_behind == "adopt":
+            spawner = adopting = Adopting(spawner, partial(self._jobs.adopt, command=request.text))
+        outcome = await _engine.run(
+            spawner,
+            spawn,
+            output=self._builder(store),
+            stderr=self._builder(self._artifacts) if split_stderr else None,
+            stdin=request.stdin,
+            timeout=timeout,
+            grace=grace,
+            left_behind=left_behind,
+            listener=listener,
+            control=control,
+        )
+        if adopting is not None and adopting.job is not None:
+            outcome = replace(outcome, job=adopting.job.id)
+        return outcome
+
+    def _choose(self, left_behind: LeftBehind | None) -> LeftBehind:
+        if left_behind is None:
+            return "adopt" if self._entered else "stop"
         check_choice("left_behind", left_behind, get_args(LeftBehind))
+        if left_behind == "adopt" and not self._entered:
+            raise AnyshellError(
+                "left_behind='adopt' makes a job, which somebody must stop: "
+                "use 'async with Environment.detect() as env'"
+            )
+        return left_behind
+
+    def _check(self, timeout: float | None, grace: float) -> None:
         check_seconds("timeout", timeout)
         check_seconds("grace", grace, zero=True)
         if self._closed:
             raise AnyshellError("this environment is closed: it starts nothing more")
-        control = control or _engine.Control()
+
+    @contextlib.contextmanager
+    def _awaited(self, control: _engine.Control) -> Iterator[None]:
+        """Have a run ended at once when the environment is closed: somebody waits for it."""
         self._running.add(control)
         try:
-            return await _engine.run(
-                spawner or self._backend,
-                spawn or self._spawn(request, split_stderr=split_stderr),
-                output=self._builder(),
-                stderr=self._builder() if split_stderr else None,
-                stdin=request.stdin,
-                timeout=timeout,
-                grace=grace,
-                left_behind=left_behind,
-                listener=listener,
-                control=control,
-            )
+            yield
         finally:
             self._running.discard(control)
             if self._closed:
@@ -409,8 +711,8 @@ class Environment:
     async def aclose(self) -> None:
         """Start nothing more, stop what runs, and close the connections to the host.
 
-        Leaving ``async with`` does it. What still runs comes back as ``cancelled``, without a grace. A backend
-        of your own stays open. Closing twice does nothing.
+        Leaving ``async with`` does it. What is waited for comes back as ``cancelled``, without a grace; a job is
+        stopped with its own. A backend of your own stays open. Closing twice does nothing.
         """
         await _outlasted(self._aclose())
 
@@ -423,16 +725,17 @@ class Environment:
             while self._running:
                 self._idle.clear()
                 await self._idle.wait()
-            await asyncio.gather(*(session.aclose() for session in tuple(self._all_sessions)))
+        await self._jobs.aclose()
+        await asyncio.gather(*(session.aclose() for session in tuple(self._all_sessions)))
         if self._owns_backend:
             await self._backend.aclose()
 
     def _spawn(self, request: Command, *, split_stderr: bool) -> Spawn:
         directory = self._info.resolve(request.cwd, self._directory)
         dialect = shells.SHELLS[self._shell.kind]
-        launch = dialect.launch(self._shell, request.text)
+        launch = dialect.launch(self._shell, request.text, snapshot=self.snapshot)
         return Spawn(
-            argv=launch.argv,
+            argv=launch.argv if self._prefix is None else self._prefix.wrap(launch.argv),
             script=launch.script,
             cwd=directory,
             # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
@@ -443,13 +746,17 @@ class Environment:
             split_stderr=split_stderr,
         )
 
-    def _builder(self) -> OutputBuilder:
+    def _whole(self, log: OutputLog) -> Store | None:
+        """What has the whole of a job's output: its log has it anyway. Where nothing is to be kept, nothing has."""
+        return None if self._artifacts is None else log
+
+    def _builder(self, store: Store | None) -> OutputBuilder:
         limits = self._limits
         return OutputBuilder(
             head=limits.head,
             tail=limits.tail,
             max_line=limits.max_line,
-            artifacts=self._artifacts,
+            artifacts=store,
             name_path=self._info.is_this_machine,
         )
 
@@ -491,6 +798,10 @@ class Detection:
         interactive: bool,
         limits: OutputLimits,
         artifacts: ArtifactStore | None,
+        snapshot: bool,
+        prefix: shells.Prefix | None,
+        max_jobs: int,
+        background_after: float | None,
     ) -> None:
         self._owned = host_or_backend is None or isinstance(host_or_backend, str | SSHOptions)
         self._host_or_backend = host_or_backend
@@ -499,6 +810,10 @@ class Detection:
         self._interactive = interactive
         self._limits = limits
         self._artifacts = artifacts
+        self._snapshot = snapshot
+        self._prefix = prefix
+        self._max_jobs = max_jobs
+        self._background_after = background_after
         self._backend: Backend | None = None
         self._environment: Environment | None = None
 
@@ -535,13 +850,33 @@ class Detection:
         wished = None if elsewhere else os.environ.get("ANYSHELL_SHELL") or None
         request = self._shell or wished
         source = "shell" if self._shell else "ANYSHELL_SHELL"
-        query = HostQuery(programs=_descriptions.programs(), shells=shells.candidates(request, source=source))
+        known = _descriptions.programs()
+        wanted = None if self._prefix is None else self._prefix.program
+        programs = known if wanted is None or wanted in known else (*known, wanted)
+        query = HostQuery(programs=programs, shells=shells.candidates(request, source=source))
         info = await backend.info(query)
+        if wanted is not None and wanted not in info.programs:
+            raise InvalidCommand(
+                f"prefix: {cut_name(wanted)!r} was not found on {backend.name}: install it, or give its absolute path"
+            )
+        if programs is not known:
+            info = replace(
+                info, programs={name: path for name, path in info.programs.items() if name in known}
+            )
         if info.shell is None:
             raise shells.not_found(request, info.shells_tried)
         directory = info.resolve(self._cwd)
         if self._cwd is not None:
             await _check_directory(backend, directory)
+        snapshot = None
+        if self._snapshot:
+            snapshot = await ensure(
+                backend,
+                info,
+                info.shell,
+                settings=_settings(info.shell, interactive=self._interactive),
+                unset=_unset(info.shell, interactive=self._interactive),
+            )
         return Environment(
             backend,
             info,
@@ -551,7 +886,21 @@ class Detection:
             limits=self._limits,
             artifacts=self._artifacts,
             owns_backend=self._owned,
+            prefix=self._prefix,
+            snapshot=snapshot,
+            max_jobs=self._max_jobs,
+            background_after=self._background_after,
         )
+
+
+def _settings(shell: ShellInfo, *, interactive: bool) -> Mapping[str, str]:
+    """The variables of every command."""
+    return {**({} if interactive else NON_INTERACTIVE), "SHELL": shell.path}
+
+
+def _unset(shell: ShellInfo, *, interactive: bool) -> frozenset[str]:
+    """The variables of the host that no command has."""
+    return shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)
 
 
 async def _outlasted(closing: Coroutine[object, object, None]) -> None:

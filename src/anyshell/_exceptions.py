@@ -11,6 +11,7 @@
     │  └─ SpawnError                   the program could not be started
     ├─ ShellNotFound                   every path tried, and what to install
     ├─ ArtifactNotFound (LookupError)  no kept output has that id
+    ├─ JobNotFound (LookupError)       no job has that id
     └─ CommandFailed                   only from Outcome.check(); carries the Outcome
 
 A non-zero exit, a timeout, a refusal and a truncation are values, not exceptions: whoever asked needs the
@@ -119,6 +120,10 @@ class ShellNotFound(AnyshellError):  # noqa: N818 - a public name
 
 class ArtifactNotFound(AnyshellError, LookupError):  # noqa: N818 - a public name
     """No kept output has that id: it never existed, or it was pruned."""
+
+
+class JobNotFound(AnyshellError, LookupError):  # noqa: N818 - a public name
+    """No job has that id: there never was one, or it ended long ago. The message names those that there are."""
 
 
 class CommandFailed(AnyshellError):  # noqa: N818 - a public name

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 OperatingSystem = Literal["linux", "macos", "windows"]
 ShellKind = Literal["bash", "zsh", "sh"]
 Channel = Literal["stdout", "stderr"]
-Status = Literal["exited", "timed_out", "cancelled", "lost"]
-LeftBehind = Literal["stop", "keep"]
+Status = Literal["exited", "timed_out", "cancelled", "lost", "running"]
+JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "lost"]
+LeftBehind = Literal["stop", "adopt", "keep"]
 Signal = Literal["interrupt", "terminate", "kill"]
 ConnectionStage = Literal["address", "connect", "handshake", "authenticate", "session"]
 
@@ -139,6 +140,16 @@ def check_seconds(name: str, value: object, *, zero: bool = False) -> None:
         raise InvalidCommand(
             f"{name} must be {'zero or more' if zero else 'more than 0'} seconds, not {value!r}"
         )
+
+
+def check_count(name: str, value: object) -> None:
+    """Refuse what is no number of things.
+
+    Raises:
+        InvalidCommand: Not a whole number, or less than 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidCommand(f"{name} must be a whole number, 1 or more, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,16 +342,17 @@ class Outcome:
 
     Attributes:
         status: ``exited``; ``timed_out`` and ``cancelled``, both with the whole tree stopped; ``lost`` when
-            how it ended, or that it ended, could not be learnt.
+            how it ended, or that it ended, could not be learnt; ``running`` when it goes on as a job.
         exit_code: The shell's exit code; ``None`` when a signal ended it or it never started.
         signal: The name of the signal that ended it, such as ``SIGKILL``.
-        output: What it printed; stdout alone when the channels were asked for apart.
+        output: What it printed; stdout alone when the channels were asked for apart. So far, if it is running.
         stderr: What it printed there, when the channels were asked for apart.
         duration: Seconds from the start of the clock to the end.
         left_behind: Processes that were still there when the command had ended by itself, or that a stop
             could not end; each says whether it is alive.
         started: Whether the shell was started at all before the time was over.
         session: What it did to the session that it ran in; ``None`` for a fresh shell.
+        job: The id of the job that the command goes on as, or that has what it left behind; ``None`` otherwise.
     """
 
     status: Status
@@ -352,6 +364,7 @@ class Outcome:
     left_behind: tuple[ProcessInfo, ...] = ()
     started: bool = True
     session: SessionReport | None = None
+    job: str | None = None
 
     def check(self) -> Outcome:
         """Return this outcome if the command exited with 0.
@@ -363,6 +376,8 @@ class Outcome:
             return self
         if self.status == "timed_out":
             how = f"timed out after {self.duration:.1f} s"
+        elif self.status == "running":
+            how = f"still runs, as job {self.job}: wait for that"
         elif self.status != "exited":
             how = f"was {self.status}"
         elif self.signal is not None:
@@ -370,6 +385,25 @@ class Outcome:
         else:
             how = f"ended with exit code {self.exit_code}"
         raise CommandFailed(f"the command {how}; its output is in .outcome.output", outcome=self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOutput:
+    """A piece of what a job has printed. Reading it takes nothing away.
+
+    Attributes:
+        text: Cleaned of escape sequences.
+        data: The raw bytes of it.
+        offset: Where to read on: the byte after `data`, counted from the start of the job's output.
+        total_bytes: Raw bytes that the job has printed so far.
+        omitted_bytes: Bytes between the offset that was asked for and `data` that are not kept any more.
+    """
+
+    text: str
+    data: bytes
+    offset: int
+    total_bytes: int
+    omitted_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -562,6 +596,8 @@ class ApprovalRequest:
         env: The variables that the request itself adds. A rewritten command has OLDPWD among them.
         stdin: What the command reads; ``None`` is nothing.
         timeout: Seconds after which it is stopped; ``None`` is no bound.
+        prefix: Words that stand before the shell; ``None`` is none.
+        snapshot: The file on the host that the shell reads first: the user's own set-up; ``None`` is none.
         original: The command before it was rewritten; ``None`` when it was not.
         description: The model's own few words for people. Says nothing about what runs.
         display: All of the above, as text that is safe to print: control, bidirectional and invisible
@@ -577,6 +613,8 @@ class ApprovalRequest:
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     stdin: bytes | None = field(default=None, repr=False)
     timeout: float | None = None
+    prefix: str | None = None
+    snapshot: str | None = None
     original: str | None = None
     description: str = field(default="", compare=False)
     display: str = field(default="", compare=False, repr=False)

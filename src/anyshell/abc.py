@@ -72,37 +72,38 @@ class Process(Protocol):
 class Program(Process, Protocol):
     """What a backend has started itself."""
 
-    def section(self, pipe: str, fd: int) -> Section:
-        """What the program starts from now on, apart from what it has started before. For a persistent shell.
+    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> Section:
+        """What a persistent shell starts from now on, apart from what it has started before.
 
         Args:
             pipe: The path of a named pipe that all of it inherits.
             fd: The descriptor at which it does.
+            shell: The shell's pid, if the program is not the shell itself but what runs it.
         """
 
 
 class Section(Protocol):
-    """What a running program starts from one moment on: one command of a persistent shell."""
+    """One command of a persistent shell: what the shell starts from one moment on."""
 
     @property
     def mark(self) -> str:
-        """A variable that the program has to export to what it starts."""
+        """A variable that the shell has to export to what it starts."""
 
     @property
     def tag(self) -> int | None:
         """A soft limit on file locks that it has to set for what it starts, where there is one to be had."""
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """What of it is alive. Never the program itself."""
+        """What of it is alive. Never the shell itself."""
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal all of that. Never fails because it is gone, and never reaches anything else."""
 
     async def interrupt(self) -> None:
-        """Send SIGVTALRM to the program itself, and wake it if it is stopped."""
+        """Send SIGVTALRM to the shell itself, and wake it if it is stopped."""
 
-    async def kill_program(self) -> None:
-        """Kill the program itself, and nothing that it has started."""
+    async def kill_shell(self) -> None:
+        """Kill the shell itself, and nothing that it has started."""
 
 
 class Outlet(Protocol):
@@ -169,18 +170,6 @@ class Exchange(Protocol):
         """Remove the directory."""
 
 
-class Spawner(Protocol):
-    """Whatever starts programs."""
-
-    async def spawn(self, spawn: Spawn) -> Process:
-        """Start a program.
-
-        Raises:
-            InvalidCommand: The directory does not exist or is none; nothing was started.
-            SpawnError: The program could not be started.
-        """
-
-
 class Files(Protocol):
     """The files of a host, as few operations on bytes. Paths are absolute.
 
@@ -234,6 +223,13 @@ class Files(Protocol):
         """
 
 
+class Spawner(Protocol):
+    """Whatever starts a program, which is all that a run needs: a backend, or what stands before one."""
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start a program. Raises what `Backend.spawn` raises."""
+
+
 class Backend(Protocol):
     """A way to reach one host. It is done when the contract in ``tests/test_backends.py`` passes over it."""
 
@@ -261,6 +257,15 @@ class Backend(Protocol):
 
         Raises:
             SpawnError: It cannot be made.
+        """
+
+    async def connects(self, port: int) -> bool:
+        """Whether something on the host accepts connections at a TCP port of its own; bounded by itself.
+
+        Nothing is sent, and the connection is closed at once.
+
+        Raises:
+            BackendError: It cannot be tried: the host does not let us, or cannot be reached.
         """
 
     async def orphans(self) -> Sequence[ProcessInfo]:

@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -39,6 +40,9 @@ INTERRUPT_AGAIN = 0.02
 
 REPLACE_SECONDS = 0.1
 """Seconds after the kill of what a command has started in which its shell must be back; otherwise it is replaced."""
+
+START_SECONDS = 30.0
+"""How long a prefix may take to start the shell."""
 
 END_SECONDS = 2.0
 """How long a shell may take to end when its session is closed: traps of its own run first."""
@@ -68,6 +72,8 @@ class Session:
         shell: ShellInfo,
         spawn: Spawn,
         *,
+        prefix: shells.Prefix | None,
+        snapshot: str | None,
         name: str | None,
         execute: Callable[..., Awaitable[Outcome]],
         on_closed: Callable[[Session], object],
@@ -78,6 +84,8 @@ class Session:
             backend: Where they run.
             shell: Which shell it is.
             spawn: Their surroundings; its argv does not count.
+            prefix: What runs them.
+            snapshot: The file on the host with the user's own set-up, which they begin with.
             name: What it is shared by; ``None`` when it is its owner's alone.
             execute: Runs a command by a spawner, as `Environment.run` does.
             on_closed: Called when it is closed.
@@ -85,6 +93,8 @@ class Session:
         self._backend = backend
         self._shell_info = shell
         self._spawn = spawn
+        self._prefix = prefix
+        self._snapshot = snapshot
         self._name = name
         self._execute = execute
         self._on_closed = on_closed
@@ -130,7 +140,7 @@ class Session:
         stdin: bytes | str | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
         grace: float = 2.0,
-        left_behind: LeftBehind = "stop",
+        left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
         variables: bool = False,
     ) -> Outcome:
@@ -239,27 +249,19 @@ class Session:
             self._fresh = f"the session was idle for {IDLE_SECONDS / 60:g} minutes"
             self._closing = asyncio.get_running_loop().create_task(self._end())
 
-    def _say_lost(self, why: str) -> None:
-        """Say with the next command that the shell was lost, and why. For `_Turn` alone."""
-        self._fresh = self._fresh or f"{why} ended the shell of the session"
-
     async def _begin(self, spawn: Spawn, *, variables: bool) -> tuple[_SessionProcess, str]:
         """Start a command when it is its turn; and why it has a fresh shell, if it has. For `_Turn` alone."""
         await self._turn.acquire()
         try:
-            shell, fresh = self._shell, self._fresh
-            if shell is None or shell.ended:
-                if shell is not None:
-                    await shell.aclose()
-                    self._fresh = fresh = fresh or "the shell of the session was gone"
-                    self._directory = None
-                shell = self._shell = await _Shell.start(self._backend, self._shell_info, self._spawn)
-            process = await shell.run(spawn, variables=variables)
+            try:
+                process = await (await self._living()).run(spawn, variables=variables)
+            except _ShellGone:  # it was killed since the last command, and this one has not reached it
+                process = await (await self._living()).run(spawn, variables=variables)
         except BaseException:
             self._turn.release()
             raise
-        self._fresh = ""
-        process.ended.add_done_callback(self._over)
+        fresh, self._fresh = self._fresh, ""
+        process.ended.add_done_callback(partial(self._over, process))
         if spawn.cwd:
             try:
                 await asyncio.shield(process.begun)
@@ -271,11 +273,38 @@ class Session:
                 raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: the shell does not change to it")
         return process, fresh
 
-    def _over(self, ended: asyncio.Future[_End]) -> None:
+    async def _living(self) -> _Shell:
+        """The session's shell, or a fresh one."""
+        if self._shell is not None and not self._shell.ended:
+            return self._shell
+        if self._shell is not None:
+            await self._shell.aclose()
+            self._shell, self._directory = None, None
+            self._fresh = self._fresh or "the shell of the session was gone"
+        self._shell = await _Shell.start(
+            self._backend, self._shell_info, self._spawn, prefix=self._prefix, snapshot=self._snapshot
+        )
+        return self._shell
+
+    def _over(self, process: _SessionProcess, ended: asyncio.Future[_End]) -> None:
         end = ended.result()
-        if end.directory is not None:
-            self._directory = end.directory
+        self._directory = end.directory or (None if end.shell_ended else self._directory)
+        if end.shell_ended:
+            self._fresh = (
+                f"{_WHAT_ENDED[process.state, end.status == ExitStatus()]} ended the shell of the session"
+            )
         self._turn.release()
+
+
+_WHAT_ENDED = {
+    ("ended", False): "the command before",
+    ("lost", False): "a stop",
+    ("lost", True): "the loss of its host",
+}
+
+
+class _ShellGone(Exception):  # noqa: N818 - it is no error, and never leaves this module
+    """The shell has ended before a command could be given to it."""
 
 
 class _Turn:
@@ -302,14 +331,9 @@ class _Turn:
         process = self._process
         if process is None or not process.ended.done():
             return None
-        end = process.ended.result()
-        state: Literal["kept", "ended", "lost"] = "kept"
-        if end.shell_ended:
-            state = "lost" if process.stopped else "ended"
-            self._session._say_lost("a stop" if process.stopped else "the command before")
         return SessionReport(
-            state=state,
-            directory=end.directory,
+            state=process.state,
+            directory=process.ended.result().directory,
             fresh=self._fresh,
             variables=process.changes() if self._variables else None,
         )
@@ -359,11 +383,12 @@ class _SessionProcess:
         loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[_End] = loop.create_future()
+        self._waiting: asyncio.Future[None] | None = None
 
     @property
     def pid(self) -> int | None:
         """The shell's."""
-        return self._shell.process.pid
+        return self._shell.info.pid
 
     @property
     def stdin(self) -> ByteSendStream | None:
@@ -390,9 +415,12 @@ class _SessionProcess:
         return self._shell.changes()
 
     @property
-    def stopped(self) -> bool:
-        """Whether it was asked to end."""
-        return self._signalled
+    def state(self) -> Literal["kept", "ended", "lost"]:
+        """What it did to its shell, once it has ended."""
+        end = self.ended.result()
+        if not end.shell_ended:
+            return "kept"
+        return "lost" if self._signalled or end.status == ExitStatus() else "ended"
 
     def set_ended(self, end: _End) -> None:
         """Say how it ended. For its shell alone."""
@@ -400,12 +428,20 @@ class _SessionProcess:
             for outlet in self._outlets:
                 outlet.command_ended()
             self.ended.set_result(end)
+            if self._waiting is not None and not self._waiting.done():
+                self._waiting.set_result(None)
         if not self.begun.done():
             self.begun.set_result(None)
 
     async def wait(self) -> ExitStatus:
         """Wait until the shell says that the command has ended, or has ended itself."""
-        return (await asyncio.shield(self.ended)).status
+        if not self.ended.done():
+            self._waiting = asyncio.get_running_loop().create_future()  # who waits may be cancelled
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        return self.ended.result().status
 
     async def send_signal(self, signal: Signal) -> None:
         """Have the shell go no further with the text, and signal what the text has started."""
@@ -418,7 +454,7 @@ class _SessionProcess:
             if self._killed_at is None:
                 self._killed_at = now
             if now - self._killed_at >= REPLACE_SECONDS:
-                await self._section.kill_program()
+                await self._section.kill_shell()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What lives of what it has started, and the shell as long as that is busy with it."""
@@ -448,7 +484,7 @@ class _SessionProcess:
         if self._shell.interruptible:
             await self._section.interrupt()
         else:
-            await self._section.kill_program()
+            await self._section.kill_shell()
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""
@@ -489,11 +525,27 @@ class _Shell:
         self.ended = False
         self.interruptible = True
         """Whether an interrupt is sure to keep it from running what is left of a text."""
+        self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
-    async def start(cls, backend: Backend, shell: ShellInfo, spawn: Spawn) -> _Shell:
+    async def start(
+        cls,
+        backend: Backend,
+        shell: ShellInfo,
+        spawn: Spawn,
+        *,
+        prefix: shells.Prefix | None,
+        snapshot: str | None,
+    ) -> _Shell:
         """Start a shell with what `spawn` says but for its argv.
+
+        Args:
+            backend: Where.
+            shell: Which.
+            spawn: Its surroundings.
+            prefix: What runs the shell.
+            snapshot: The file of the user's own set-up that it begins with.
 
         Raises:
             SpawnError, InvalidCommand: From the backend: nothing was started.
@@ -501,16 +553,38 @@ class _Shell:
         exchange = await backend.exchange()
         try:
             speak = shells.Conversation(shells.SHELLS[shell.kind], exchange.directory)
-            process = await backend.spawn(
-                replace(spawn, argv=speak.argv(shell), stdin=True, split_stderr=True)
-            )
+            argv = speak.argv(shell) if prefix is None else prefix.wrap(speak.argv(shell))
+            process = await backend.spawn(replace(spawn, argv=argv, stdin=True, split_stderr=True))
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await exchange.aclose()
             raise
         started = cls(process, exchange, speak, shell.kind)
-        await started._tell(speak.begin())
+        lines = speak.begin()
+        if snapshot is not None:
+            lines += shells.SHELLS[shell.kind].load(snapshot) + "\n"
+        if prefix is not None:
+            lines += speak.tell_pid()
+        try:
+            await started._tell(lines)
+            if prefix is not None:
+                await started._told_pid()
+        except BaseException:
+            await to_the_end(started.aclose(), stop=lambda: None)
+            raise
         return started
+
+    async def _told_pid(self) -> None:
+        """Learn which process is the shell: a prefix may have started it rather than become it."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.wait([self._pid, self._listening], return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError as error:
+            raise SpawnError(f"the prefix has not started the shell within {START_SECONDS:g} s") from error
+        if not self._pid.done():
+            raise SpawnError(
+                "the prefix has not started the shell: try it with Environment.run(), which shows what it says"
+            )
 
     async def run(self, spawn: Spawn, *, variables: bool) -> _SessionProcess:
         """Have it run a text: the `script` of a spawn, whose argv does not count.
@@ -528,7 +602,7 @@ class _Shell:
                 if stderr is not None:
                     stack.callback(stderr.close)
                 stdin = await self._exchange.inlet() if spawn.stdin else None
-                section = self.process.section(stdout.path, self._speak.life_fd)
+                section = self.process.section(stdout.path, self._speak.life_fd, shell=self.info.pid)
                 frame = shells.Frame(
                     number=next(self._numbers),
                     mark=section.mark,
@@ -554,8 +628,18 @@ class _Shell:
         self.interruptible = self.interruptible and self._speak.stays_interruptible(spawn.script)
         if self.ended:
             command.set_ended(_End(ExitStatus(), shell_ended=True))
-        else:
-            await self._tell(line)
+            return command
+        try:
+            told = await self._tell(line)
+        except BaseException:  # it may have come through
+            await to_the_end(command.aclose(), stop=lambda: None)
+            raise
+        if not told:
+            self._current = None
+            command.set_ended(_End(ExitStatus(), shell_ended=True))
+            await command.aclose()
+            await self._gone()
+            raise _ShellGone
         return command
 
     async def _written(self, run: str, command: str) -> str:
@@ -569,12 +653,21 @@ class _Shell:
         await self._exchange.write("run", run.encode(errors="surrogateescape"))
         return self._speak.line()
 
-    async def _tell(self, line: str) -> None:
+    async def _tell(self, line: str) -> bool:
+        """Write to it; whether it may have heard that."""
         assert self.process.stdin is not None
-        with contextlib.suppress(
-            anyio.BrokenResourceError, anyio.ClosedResourceError
-        ):  # its end is noticed elsewhere
+        try:
             await self.process.stdin.send(line.encode(errors="surrogateescape"))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return False
+        return True
+
+    async def _gone(self) -> None:
+        """Nobody reads what it is told: it has ended, or ends now."""
+        await self.process.send_signal("kill")
+        with anyio.move_on_after(END_SECONDS):
+            await asyncio.wait([self._listening])
+        self.ended = True
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -620,6 +713,10 @@ class _Shell:
                 self._entries = None
             return False
         word, _, rest = record.partition(b" ")
+        if word == b"shell":
+            self.info = replace(self.info, pid=int(rest))
+            self._pid.set_result(None)
+            return False
         _, _, rest = rest.partition(b" ")
         if word == b"variables":
             self._entries = []
@@ -655,8 +752,9 @@ class _Shell:
         """End it, with nothing of it left."""
         if not self.ended:
             await self.process.aclose()
+        with anyio.move_on_after(END_SECONDS):
+            await asyncio.wait([self._listening])
         self._listening.cancel()
-        await asyncio.wait([self._listening])
         await self._exchange.aclose()
 
 

@@ -211,7 +211,7 @@ class FakeProcess:
         self.released = True
         await self._close()
 
-    def section(self, pipe: str, fd: int) -> Section:
+    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> Section:
         """Refuse: a script is no shell."""
         raise BackendUnavailable("a FakeProcess has no sections")
 
@@ -424,6 +424,7 @@ class FakeBackend:
 
     Attributes:
         processes: Everything that was started, in order.
+        ports: TCP ports at which something accepts connections.
     """
 
     name = "fake"
@@ -442,6 +443,7 @@ class FakeBackend:
         self._pids = itertools.count(1000, 100)
         self.files: Files = files or FakeFiles(directories=[info.directory, info.home])
         self.processes: list[FakeProcess] = []
+        self.ports: set[int] = set()
 
     async def info(self, query: HostQuery) -> HostInfo:
         """Say what the host is; the first shell that is asked for answers."""
@@ -470,6 +472,10 @@ class FakeBackend:
     async def exchange(self) -> Exchange:
         """Refuse: a script is one program, and no shell that lasts."""
         raise BackendUnavailable("a FakeBackend has no sessions: try them on this machine")
+
+    async def connects(self, port: int) -> bool:
+        """Whether a port is among `ports`."""
+        return port in self.ports
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """There are none."""

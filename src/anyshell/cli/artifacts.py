@@ -75,7 +75,7 @@ def list_(*, as_json: bool) -> None:
         return
     now = time.time()
     for entry in entries:
-        click.echo(f"{entry.id}  {size(entry.size):>10}  {_ago(now - entry.modified)}")
+        click.echo(f"{entry.id}  {size(entry.size):>10}  {ago(now - entry.modified)}")
     total = size(sum(entry.size for entry in entries))
     mention(f"{len(entries)} kept, {total}, in {store.directory}")
 
@@ -85,7 +85,7 @@ def _complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
     now = time.time()
     return [
-        CompletionItem(entry.id, help=f"{size(entry.size)}, {_ago(now - entry.modified)}")
+        CompletionItem(entry.id, help=f"{size(entry.size)}, {ago(now - entry.modified)}")
         for entry in _store().list()
         if entry.id.startswith(incomplete)
     ]
@@ -201,7 +201,8 @@ def _start_of_last_lines(store: ArtifactStore, id_: str, count: int) -> int:
     return 0
 
 
-def _ago(seconds: float) -> str:
+def ago(seconds: float) -> str:
+    """A time that has passed, as a person writes it."""
     for unit, length in (("d", 24 * 3600), ("h", 3600), ("m", 60)):
         if seconds >= length:
             return f"{seconds // length:.0f}{unit} ago"

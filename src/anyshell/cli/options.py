@@ -82,7 +82,7 @@ def _complete_host(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [CompletionItem(user + at + alias) for alias in find_aliases() if alias.startswith(begun)]
 
 
-def _is_elsewhere(ctx: click.Context) -> bool:
+def is_elsewhere(ctx: click.Context) -> bool:
     """Whether a path would be one of another host, which is not asked for completions."""
     return ctx.params.get("host") not in (None, "local")
 
@@ -91,18 +91,18 @@ def _complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str)
     from ..shells import SHELLS
 
     if "/" in incomplete:
-        return [] if _is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
+        return [] if is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
     programs = [program for shell in SHELLS.values() for program in shell.programs]
     return [CompletionItem(program) for program in programs if program.startswith(incomplete)]
 
 
 def _complete_directory(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [] if _is_elsewhere(ctx) else [CompletionItem(incomplete, type="dir")]
+    return [] if is_elsewhere(ctx) else [CompletionItem(incomplete, type="dir")]
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Have the shell complete a path."""
-    return [] if _is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
+    return [] if is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
 
 
 def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
@@ -147,6 +147,36 @@ def cwd_option(command: F) -> F:
         callback=_filled("a directory"),
         shell_complete=_complete_directory,
         help="Where commands run. Default: the current directory; with --host, that of a login there.",
+    )(command)
+
+
+def _is_prefix(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    from ..shells.prefix import Prefix
+
+    if value is not None:
+        try:
+            Prefix(value)
+        except InvalidCommand as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+    return value
+
+
+def prefix_option(command: F) -> F:
+    """Add ``--prefix``."""
+    return click.option(
+        "--prefix",
+        metavar="WORDS",
+        callback=_is_prefix,
+        help="Words before the shell that runs the command: a program and its arguments, such as 'nice -n 10'.",
+    )(command)
+
+
+def snapshot_option(command: F) -> F:
+    """Add ``--snapshot``."""
+    return click.option(
+        "--snapshot",
+        is_flag=True,
+        help="Start the shell from your own set-up: the aliases, functions, options and PATH of its startup file.",
     )(command)
 
 

@@ -34,6 +34,7 @@ _COMMANDS = {
     "schema": "tool",
     "call": "tool",
     "cp": "cp",
+    "jobs": "jobs",
     "artifacts": "artifacts",
     "completion": "completion",
 }
@@ -163,6 +164,7 @@ def main() -> None:
       anyshell run --timeout 60 -- make test
       anyshell run -- 'grep -r TODO src | wc -l'
       anyshell run --host deploy@web-1 -- uptime
+      anyshell run --background -- npm run dev
       anyshell cp -r site web-1:/srv/www
       anyshell detect
       anyshell call '{"command": "git status --short"}'
@@ -178,7 +180,8 @@ def main() -> None:
       0      all went well
       1      call: the result is an error; doctor: no usable shell;
              cp: something was not copied;
-             artifacts show: nothing is kept under that id
+             artifacts show: nothing is kept under that id;
+             jobs: there is no such job, or it could not be stopped
       2      wrong usage
       124    run: the timeout was over
       125    anyshell itself failed, or a host cannot be reached

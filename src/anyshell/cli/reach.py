@@ -10,6 +10,8 @@ from .printing import mention, printable
 from .program import Failure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .. import HostInfo, SSHOptions
     from .person import Person
 
@@ -78,9 +80,9 @@ class Way:
 def mention_notices(info: HostInfo) -> None:
     """Tell what a person should know of the way to a host."""
     if info.notices:
-        mention(notices(info).rstrip("\n"))
+        mention(notices(info.notices).rstrip("\n"))
 
 
-def notices(info: HostInfo) -> str:
-    """What a person should know of the way to a host, as lines for stderr."""
-    return "".join(f"anyshell: {printable(notice)}\n" for notice in info.notices)
+def notices(said: Iterable[str]) -> str:
+    """What a person should know, such as of the way to a host, as lines for stderr."""
+    return "".join(f"anyshell: {printable(notice)}\n" for notice in said)

@@ -7,9 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from click.core import ParameterSource
 
 from . import OWN_FAILURE
-from .options import Seconds, Variable, complete_file, cwd_option, host_option, json_option, shell_option
+from .options import (
+    Seconds,
+    Variable,
+    complete_file,
+    cwd_option,
+    host_option,
+    json_option,
+    prefix_option,
+    shell_option,
+    snapshot_option,
+)
 from .printing import printable
 from .program import Failure
 from .reach import LinkLost, Way, notices
@@ -64,6 +75,8 @@ _SIGPIPE = 13
     help="Leave pager, editor, prompt, colour and progress variables as they are. Otherwise they are set so that "
     "nothing waits for a person. It does not give the command a terminal.",
 )
+@snapshot_option
+@prefix_option
 @click.option(
     "--left-behind",
     type=click.Choice(["stop", "keep"]),
@@ -71,6 +84,12 @@ _SIGPIPE = 13
     show_default=True,
     help="What becomes of processes that outlive the command. What is kept and prints is ended by SIGPIPE: "
     "redirect its output to a file.",
+)
+@click.option(
+    "--background",
+    is_flag=True,
+    help="Start the command as a job that outlives anyshell and the connection, print its id, and exit. It reads "
+    "nothing; what it prints is kept. See 'anyshell jobs'.",
 )
 @json_option
 @click.option(
@@ -103,6 +122,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       anyshell run --timeout 60 --env CI=1 --cwd web -- npm test
       anyshell run --host deploy@web-1 -- uptime
       tar c src | anyshell run -- 'tar t | sort' | head -3
+      anyshell run --background -- npm run dev
       anyshell run --json -- make | jq .exit_code   # nothing when anyshell itself fails
 
     \b
@@ -119,6 +139,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     from . import signals
 
     request = _Request(**options)
+    if request.background:
+        _check_background(ctx)
     if request.split_stderr and not request.as_json:
         raise click.UsageError(
             "--split-stderr goes with --json; live, stderr is apart when it is another file"
@@ -127,10 +149,46 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     if len(request.command) == 1 and request.command[0] and not request.command[0].strip(" \t\n"):
         raise click.BadParameter("there is nothing in it but blanks: give a command", param_hint="COMMAND")
 
+    if request.background:
+        from . import jobs
+
+        jobs.start(
+            request.host,
+            lambda env: _text(request.command, env),
+            shell=request.shell,
+            cwd=request.cwd,
+            variables=dict(request.variables),
+            interactive=request.interactive,
+            as_json=request.as_json,
+        )
+        return
+
     async def perform(interruption: Interruption) -> int:
         return await _perform(request, interruption)
 
     ctx.exit(signals.run(perform))
+
+
+def _check_background(ctx: click.Context) -> None:
+    """Refuse what a job cannot have."""
+    from .descriptors import has_input
+
+    for name in ("timeout", "grace", "left_behind", "split_stderr"):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = name.replace("_", "-")
+            raise click.UsageError(
+                f"--{option} does not go with --background: nobody is there for it; 'anyshell jobs stop' ends a job"
+            )
+    if has_input(_STDIN):
+        raise click.UsageError("with --background nothing is read from stdin: add '< /dev/null'")
+
+
+def _text(command: tuple[str, ...], env: Environment) -> str:
+    if len(command) == 1:
+        return command[0]
+    from ..shells import SHELLS
+
+    return SHELLS[env.shell.kind].join(command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +202,10 @@ class _Request:
     timeout: float | None
     grace: float
     interactive: bool
+    snapshot: bool
+    prefix: str | None
     left_behind: Literal["stop", "keep"]
+    background: bool
     as_json: bool
     split_stderr: bool
     command: tuple[str, ...]
@@ -159,6 +220,8 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
         shell=request.shell,
         cwd=request.cwd,
         interactive=request.interactive,
+        snapshot=request.snapshot,
+        prefix=request.prefix,
         # What is shown live need not be kept as well.
         limits=OutputLimits() if request.as_json else OutputLimits(head=0, tail=0),
         artifacts="default" if request.as_json else None,
@@ -166,7 +229,7 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
         stdout = Writer(_STDOUT)
         stderr = stdout if same_file(_STDOUT, _STDERR) else Writer(_STDERR)
         try:
-            await _tell(notices(env.info))
+            await _tell(notices((*env.info.notices, *env.snapshot_notices)))
             return await _Run(request, env, interruption, stdout, stderr).perform()
         finally:
             stdout.close()
@@ -239,7 +302,7 @@ class _Run:
     def _start(self, stdin: Reader | None) -> Stream:
         request = self._request
         return self._env.stream(
-            self._text(),
+            _text(request.command, self._env),
             by="chunks",
             env=dict(request.variables),
             stdin=stdin,
@@ -248,13 +311,6 @@ class _Run:
             left_behind=request.left_behind,
             split_stderr=request.split_stderr if request.as_json else self._stdout is not self._stderr,
         )
-
-    def _text(self) -> str:
-        if len(self._request.command) == 1:
-            return self._request.command[0]
-        from ..shells import SHELLS
-
-        return SHELLS[self._env.shell.kind].join(self._request.command)
 
     async def _forward(self, events: Stream) -> Outcome:
         async with events:

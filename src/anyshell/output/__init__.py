@@ -5,4 +5,8 @@ from .builder import OutputBuilder as OutputBuilder
 from .decode import Line as Line
 from .decode import LineDecoder as LineDecoder
 from .decode import TextDecoder as TextDecoder
+from .decode import clean as clean
+from .decode import unfinished as unfinished
+from .log import OutputLog as OutputLog
 from .pump import Pump as Pump
+from .search import Search as Search

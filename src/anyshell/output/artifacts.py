@@ -279,6 +279,7 @@ class ArtifactWriter:
         self._small = bytearray()  # and after these, small chunks in one piece
         self._held = 0  # bytes in _chunks
         self._omitted = 0
+        self._tail_at = 0  # where the tail begins in the finished file
         self._artifact: Artifact | None = None
 
     def write(self, data: bytes) -> None:
@@ -327,6 +328,39 @@ class ArtifactWriter:
         self._artifact = Artifact(self.id, path, self._size, self._omitted)
         return self._artifact
 
+    def read(self, offset: int, length: int) -> tuple[int, bytes]:
+        """Read some of what is kept, finished or not.
+
+        Args:
+            offset: Bytes of the output to skip; 0 or more.
+            length: Bytes to read at most; fewer come back where the head or the tail ends.
+
+        Returns:
+            The offset of what was read, which is a later one where the middle was left out, and the bytes.
+
+        Raises:
+            OSError: The file cannot be read; it may have been pruned.
+            ValueError: The writer was discarded, or failed.
+        """
+        if self._fd < 0 and self._artifact is None:
+            raise ValueError("the artifact is closed: it was discarded, or failed")
+        head = self._max_size - self._tail - self._room
+        if offset < head:
+            return offset, self._read_file(offset, min(length, head - offset))
+        tail = head + self._omitted
+        start = max(offset, tail)
+        if self._artifact is not None:
+            return start, self._read_file(self._tail_at + start - tail, length)
+        found = bytearray()
+        skip = start - tail
+        chunks: tuple[bytes | bytearray, ...] = (*self._chunks, self._small)
+        for chunk in chunks:
+            if len(found) >= length:
+                break
+            found += memoryview(chunk)[skip : skip + length - len(found)]
+            skip = max(0, skip - len(chunk))
+        return start, bytes(found)
+
     def discard(self) -> None:
         """Close and remove the file. Does nothing to one that is finished or discarded; never raises."""
         if self._artifact is not None:
@@ -337,6 +371,12 @@ class ArtifactWriter:
                 os.close(fd)
         self._drop_tail()
         _remove(self._part)
+
+    def _read_file(self, at: int, length: int) -> bytes:
+        path = self._part if self._artifact is None else self._artifact.path
+        with open(os.open(path, _READ_FLAGS), "rb") as file:
+            file.seek(at)
+            return file.read(length)
 
     def _fill_head(self, data: bytes) -> bytes:
         """Write as much as the head takes; return the rest."""
@@ -379,6 +419,7 @@ class ArtifactWriter:
                 f"\n[anyshell: {self._omitted} bytes were left out here,"
                 f" as an artifact keeps at most {self._max_size}]\n".encode()
             )
+        self._tail_at = self._size
         for chunk in self._chunks:
             self._write_all(chunk)
         self._drop_tail()

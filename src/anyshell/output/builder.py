@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from .._types import Artifact, Output
 from .bounded import BoundedText
@@ -14,7 +14,6 @@ from .tail import Tail
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .artifacts import ArtifactStore, ArtifactWriter
 
 COALESCE = 16 * 1024
 """Chunks smaller than this are gathered up to it: a byte at a time costs no more than a byte should."""
@@ -23,6 +22,26 @@ _SHORT_OF_FULL = 3
 """Bytes by which a head may miss its limit, because the next character did not fit; the tail may have them."""
 
 _NOTHING = Output()
+
+
+class Writer(Protocol):
+    """Takes the raw whole of one output. An `ArtifactWriter` does."""
+
+    def write(self, data: bytes, /) -> None:
+        """Add to it. Raises `OSError`."""
+
+    def finish(self) -> Artifact:
+        """It is whole. Raises `OSError`."""
+
+    def discard(self) -> None:
+        """It is not needed."""
+
+
+class Store(Protocol):
+    """Where the raw whole of an output is kept. An `ArtifactStore` is one."""
+
+    def create(self) -> Writer:
+        """Begin with one. Raises `OSError`."""
 
 
 class OutputBuilder:
@@ -47,7 +66,7 @@ class OutputBuilder:
         head: int = 20 * 1024,
         tail: int = 30 * 1024,
         max_line: int = 2_000,
-        artifacts: ArtifactStore | None = None,
+        artifacts: Store | None = None,
         name_path: bool = True,
     ) -> None:
         self._head_limit = head
@@ -189,12 +208,12 @@ class _Keeper:
         limit: Bytes that are held in memory.
     """
 
-    def __init__(self, store: ArtifactStore, limit: int) -> None:
+    def __init__(self, store: Store, limit: int) -> None:
         self._store = store
         self._limit = limit
         self._held: list[bytes] = []
         self._size = 0
-        self._writer: ArtifactWriter | None = None
+        self._writer: Writer | None = None
         self._error: str | None = None
 
     def write(self, data: bytes) -> None:

@@ -136,6 +136,10 @@ def _lines(request: ApprovalRequest) -> Iterator[str]:
         yield _block(request.original)
     yield f"Directory: {_line(request.directory)}"
     yield f"Shell: {_line(request.shell.name)} ({_line(request.shell.path)})"
+    if request.prefix is not None:
+        yield f"Run by: {_line(request.prefix)}"
+    if request.snapshot is not None:
+        yield f"Starts from the user's own set-up: {_line(request.snapshot)}"
     yield f"Host: {_line(request.host)}"
     if request.timeout is not None:
         yield f"Timeout: {exact(request.timeout)} s"

@@ -12,6 +12,7 @@ from anyshell._exceptions import InvalidCommand, ShellNotFound
 
 from .login import Login
 from .posix import BASH, SH, ZSH, Launch, Shell
+from .prefix import Prefix
 from .session import Conversation, Frame
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from anyshell._types import ShellCandidate, ShellKind
 
-__all__ = ["SHELLS", "Conversation", "Frame", "Launch", "Login", "Shell", "candidates", "not_found"]
+__all__ = ["SHELLS", "Conversation", "Frame", "Launch", "Login", "Prefix", "Shell", "candidates", "not_found"]
 
 SHELLS: Mapping[ShellKind, Shell] = MappingProxyType({shell.kind: shell for shell in (BASH, ZSH, SH)})
 """Every shell there is, by its kind."""

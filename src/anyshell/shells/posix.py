@@ -96,20 +96,38 @@ class Shell:
         """Make a command line of a program and its arguments, none of which the shell will interpret."""
         return " ".join(map(self.quote, arguments))
 
-    def launch(self, info: ShellInfo, text: str) -> Launch:
+    def launch(self, info: ShellInfo, text: str, *, snapshot: str | None = None) -> Launch:
         """Say what to start so that a shell runs a text as its ``-c`` would.
 
         Args:
             info: The shell; its path is used as it is.
             text: Without a NUL byte; of any size. An empty text is a command that succeeds.
+            snapshot: The path of a file that is read before any of the text, so that its aliases count in all of
+                it. A shell that cannot read it says so, and goes on.
 
         Returns:
             A script when the text is longer than `LONGEST_ARGUMENT`. Its file is read once, from its start, before
             anything of the text runs. A shell that cannot read it says so and exits with 126.
         """
-        if _size(text) <= LONGEST_ARGUMENT:
-            return Launch((info.path, *self.options, "-c", "--", text, self.kind))
-        return Launch((info.path, *self.options, "-c", "--", self._reader(), self.kind), text + _END)
+        start = (info.path, *self.options, "-c", "--")
+        if _size(text) > LONGEST_ARGUMENT:
+            return Launch((*start, self._reader(snapshot), self.kind), text + _END)
+        if snapshot is None:
+            return Launch((*start, text, self.kind))
+        return Launch((*start, self._loader(snapshot), self.kind, text))
+
+    def load(self, snapshot: str) -> str:
+        """Write one line that reads a snapshot of the user's set-up, whose own words are heard by nobody."""
+        path = self.quote(snapshot)
+        message = self.quote(f"anyshell: your own set-up could not be read from {snapshot}")
+        return f"if [ -r {path} ]; then . {path} >/dev/null 2>&1; else printf '%s\\n' {message} >&2; fi"
+
+    def builtin(self, name: str) -> str:
+        """Name a builtin so that it is no alias, and no function unless that is called ``builtin``.
+
+        In sh, a special builtin cannot be a function.
+        """
+        return f"\\{name}" if self.kind == "sh" else f"\\builtin \\{name}"
 
     def starts_as_if_by_cd(self, info: ShellInfo) -> bool:
         """Whether the shell, given PWD and OLDPWD, is as it would be after a ``cd`` from the one to the other."""
@@ -122,15 +140,21 @@ class Shell:
         """Make the probe for one path."""
         return ShellCandidate(self.kind, path, (*self.options, "-c", self.probe))
 
-    def _reader(self) -> str:
+    def _loader(self, snapshot: str) -> str:
+        # The text is an argument, since it must not be parsed before the aliases are known. On one line, as below.
+        return f'{self.load(snapshot)}; {self.builtin("eval")} "{self.builtin("shift")}; $1"'
+
+    def _reader(self, snapshot: str | None) -> str:
+        load = "" if snapshot is None else f"{self.load(snapshot)}; "
+        evaluate, unset = ("eval", "unset") if snapshot is None else map(self.builtin, ("eval", "unset"))
         # Everything stands on one line, before the first line of the text, so that line numbers stay right.
         # The descriptor is closed and the variables are gone before the text begins, so that it finds what a
         # plain -c would find. ANYSHELL_TEXT is never exported: no program is started while it is set.
         return (
             f'ANYSHELL_TEXT={self.read} || ANYSHELL_TEXT=; case $ANYSHELL_TEXT in "") '
             'printf "%s\\n" "anyshell: the command could not be read from $ANYSHELL_SCRIPT" >&2; exit 126;; esac; '
-            f"{self.close}"
-            f'eval "unset ANYSHELL_SCRIPT ANYSHELL_TEXT; ${{ANYSHELL_TEXT%{_END}}}"'
+            f"{self.close}{load}"
+            f'{evaluate} "{unset} ANYSHELL_SCRIPT ANYSHELL_TEXT; ${{ANYSHELL_TEXT%{_END}}}"'
         )
 
 

@@ -95,6 +95,11 @@ class Conversation:
         """What the shell reads first."""
         return _BEGIN[self.shell.kind].replace("DIRECTORY", self._path(""))
 
+    def tell_pid(self) -> str:
+        """The line that has the shell say its pid."""
+        kind = self.shell.kind
+        return f"{_BUILTIN[kind]} printf 'shell %s\\000' $$ >&{_STATUS_FD[kind]}\n"
+
     def line(self, run: str = "", command: str | None = None) -> str:
         """The line that has the shell run the next command.
 

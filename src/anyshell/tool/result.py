@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .._types import Artifact, Output, ProcessInfo
 
-CallStatus = Literal["exited", "timed_out", "cancelled", "lost", "refused", "invalid", "failed"]
+CallStatus = Literal["exited", "timed_out", "cancelled", "lost", "running", "refused", "invalid", "failed"]
 
 
 class _Frozen(BaseModel):
@@ -110,8 +110,8 @@ class ShellDetails(_Frozen):
     """The facts of a call.
 
     Attributes:
-        status: How it went. ``exited``, ``timed_out``, ``cancelled`` and ``lost`` are those of an outcome;
-            nothing ran if it is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed``
+        status: How it went. ``exited``, ``timed_out``, ``cancelled``, ``lost`` and ``running`` are those of an
+            outcome; nothing ran if it is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed``
             (it could not be started).
         exit_code: Its exit code; 128 and the signal's number when a signal ended it; ``None`` when there is none.
         signal: The name of the signal that ended it, such as ``SIGKILL``.

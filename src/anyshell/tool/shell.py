@@ -77,6 +77,7 @@ class ShellTool:
                 timeout=self._limits.default_timeout,
                 max_timeout=self._limits.max_timeout,
                 kept=env.artifacts is not None,
+                snapshot=env.snapshot is not None,
             ),
             parameters=schema(self._limits, directory=env.directory, guarded=not env.interactive),
         )
@@ -129,6 +130,8 @@ class ShellTool:
             env=tuple(sorted(command.env.items())),
             stdin=call.stdin,
             timeout=call.timeout,
+            prefix=env.prefix,
+            snapshot=env.snapshot,
             original=None if command is original else original.text,
             description=call.label,
         )
@@ -141,6 +144,8 @@ class ShellTool:
 
     async def _rewritten(self, command: Command) -> Command:
         env = self._env
+        if env.snapshot is not None:
+            return command  # the user's own cd may be another
         if not shells.SHELLS[env.shell.kind].starts_as_if_by_cd(env.shell):
             return command
         return await policy.leading_cd_into_cwd(
@@ -223,7 +228,7 @@ class ShellTool:
             left_behind=tuple(map(LeftBehindProcess.of, outcome.left_behind)),
             update_error=None if update_error is None else type(update_error).__name__,
         )
-        is_error = outcome.status != "exited" or exit_code != 0
+        is_error = outcome.status != "running" and (outcome.status != "exited" or exit_code != 0)
         return run.result(details, said, output=output, is_error=is_error)
 
 
@@ -319,7 +324,8 @@ def _key(request: ApprovalRequest) -> bytes:
     digest = hashlib.sha256()
     for part in (
         *(shell.kind, shell.path, shell.version, request.host, request.directory),
-        *(None if timeout is None else repr(timeout), request.original, request.text, request.stdin),
+        *(None if timeout is None else repr(timeout), request.prefix, request.snapshot),
+        *(request.original, request.text, request.stdin),
         *(text for variable in request.env for text in variable),
     ):
         data = part.encode(errors="surrogatepass") if isinstance(part, str) else part

@@ -56,6 +56,8 @@ def ending(
             return _timed_out(outcome, timeout, limits)
         case "cancelled":
             return "Stopped before its end, because somebody asked for that; its output so far is kept. Do not run it again unless asked to."
+        case "running":
+            return f"Still running after {exact(round(outcome.duration, 1))} s, and goes on in the background as job {outcome.job}; its output so far is kept. It will be stopped after {exact(timeout)} s. Do something else meanwhile, and do not run it again."
         case "lost":
             return "How it ended is not known: the host went away, or its end could not be confirmed. Look whether it still runs before running it again."
 

@@ -35,6 +35,9 @@ ANSWER_SECONDS = 5.0
 
 ANSWER_BYTES = 4096
 
+CONNECT_SECONDS = 1.0
+"""How long an address of this machine has to accept a connection."""
+
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
 """Why a program cannot be started now that may well be started later."""
 
@@ -129,6 +132,22 @@ class LocalBackend:
     async def exchange(self) -> Exchange:
         """Make a private directory for a persistent shell."""
         return LocalExchange(self._spawner.discard)
+
+    async def connects(self, port: int) -> bool:
+        """Whether something on this machine accepts connections at a port, by IPv4 or IPv6."""
+        for address in ("127.0.0.1", "::1"):
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    _, writer = await asyncio.open_connection(address, port)
+            except OSError:
+                continue
+            # Where nobody listens, a port that the system gives out itself may be given to us, and we are whom we
+            # reach: then both ends have one address (tcp(7), simultaneous open).
+            ourselves = writer.get_extra_info("sockname") == writer.get_extra_info("peername")
+            writer.close()
+            if not ourselves:
+                return True
+        return False
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """Marked processes whose mark names an anyshell that has ended. Linux alone can tell."""

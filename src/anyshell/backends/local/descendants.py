@@ -34,18 +34,20 @@ class DescendantTree:
 
     def __init__(self, leader: int) -> None:
         self._leader = leader
+        self._shell = leader
         self._since = 0.0
         self._seen: dict[int, float] = {}
         self._recording: asyncio.Task[None] | None = asyncio.get_running_loop().create_task(self._record())
 
-    def part(self, *, mark: bytes, number: int, life: int, pipe: str) -> DescendantTree:
-        """The processes of a part: of what the leader starts from now on.
+    def part(self, shell: int, *, mark: bytes, number: int, life: int, pipe: str) -> DescendantTree:
+        """The processes of a part: of what the shell, the leader or a child of it, starts from now on.
 
         Neither mark nor tag nor pipe can be read here. Who was started since belongs to it, unless by somebody who was
         there before.
         """
         part = DescendantTree.__new__(DescendantTree)
-        part._leader, part._since, part._seen, part._recording = self._leader, time.time(), {}, None
+        part._leader, part._shell, part._since = self._leader, shell, time.time()
+        part._seen, part._recording = {}, None
         return part
 
     @property
@@ -109,7 +111,7 @@ class DescendantTree:
             return False
         if before:
             above = parents.get(pid, 0)
-            if above in before and above != self._leader and above > 1:
+            if above in before and above not in (self._leader, self._shell) and above > 1:
                 return False
         try:
             if os.getpgid(pid) == self._leader or os.getsid(pid) == self._leader:

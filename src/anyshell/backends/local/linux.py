@@ -20,7 +20,7 @@ from ..._types import ProcessInfo
 from .tree import MARK_PREFIX, PROCESSES_PER_TURN, Reserve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 RLIMIT_LOCKS = 10
 """``asm-generic/resource.h``. Python does not name it."""
@@ -42,6 +42,9 @@ CHASE_SECONDS = 0.01
 CHASE_MISSES = 3
 """Looks at the newest processes in a row without a hit, after which a chase is over."""
 
+
+MOST_CLAIMS = 4096
+"""Processes of which it is remembered to which command of a persistent shell they belong."""
 
 TAG_BITS = 31
 """Bits of a tag. The limit holds two: that of a command, and that of a command of an anyshell inside it."""
@@ -146,9 +149,11 @@ class Census:
         Raises:
             OSError: This process is out of descriptors, and so is the reserve.
         """
-        if self._waiting is None or self._waiting.get_loop() is not asyncio.get_running_loop():
-            self._waiting = asyncio.ensure_future(self._look())
-        return await asyncio.shield(self._waiting)
+        waiting = self._waiting
+        # One that is done was cancelled before it began, as asyncio.run() cancels everything at its end.
+        if waiting is None or waiting.done() or waiting.get_loop() is not asyncio.get_running_loop():
+            waiting = self._waiting = asyncio.ensure_future(self._look())
+        return await asyncio.shield(waiting)
 
     async def _look(self) -> list[Stat]:
         await asyncio.sleep(GATHER_SECONDS)
@@ -196,6 +201,8 @@ class LinuxTree:
     pipe: str
     census: Census
     outside: int = 0
+    _claims: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    """Who was found to belong to which part: a pid's start and the part's mark. All parts share it."""
     _known: dict[int, int] = field(default_factory=dict)
     _strangers: dict[int, int] = field(default_factory=dict)
 
@@ -223,7 +230,10 @@ class LinuxTree:
                 members.add(stat.pid)
             if count % PROCESSES_PER_TURN == 0:
                 await asyncio.sleep(0)
+        members |= {stat.pid for stat in young.values() if self.outside and self._is_child(stat)}
         members |= _descendants(young, members)
+        if self.outside:
+            self._claim(young, members)
         self._known = {pid: young[pid].started for pid in members}
         # A stranger stays one: tag, mark and life pipe come by inheritance alone. So it is looked at closely once.
         self._strangers = {pid: stat.started for pid, stat in young.items() if pid not in members}
@@ -239,6 +249,24 @@ class LinuxTree:
         if self.tag is not None and stat.has_tag(self.tag):
             return True
         return stat.has_mark(self.mark) or _holds(stat.pid, self.life, self.pipe)
+
+    def _is_child(self, stat: Stat) -> bool:
+        """Whether the shell has started it, for this command as far as anybody knows, if it has cleared everything."""
+        if stat.parent != self.outside:
+            return False
+        started, mark = self._claims.get(stat.pid, (0, b""))
+        if started == stat.started and mark != self.mark:
+            return False
+        return self.tag is None or not stat.has_tag(Tag(self.tag.limit, TAG_BITS))
+
+    def _claim(self, young: Mapping[int, Stat], members: Collection[int]) -> None:
+        for pid, (started, _) in tuple(self._claims.items()):
+            if pid in young and young[pid].started != started:
+                del self._claims[pid]
+        for pid in members:
+            self._claims[pid] = (young[pid].started, self.mark)
+        while len(self._claims) > MOST_CLAIMS:
+            del self._claims[next(iter(self._claims))]
 
     def signal(self, member: ProcessInfo, number: int) -> None:
         """Signal one member through a pidfd, which cannot come to mean another process."""
@@ -286,11 +314,12 @@ class LinuxTree:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             return True
 
-    def part(self, *, mark: bytes, number: int, life: int, pipe: str) -> LinuxTree:
-        """The processes of a part: of what the leader starts from now on, with a mark and perhaps a tag of its own.
+    def part(self, shell: int, *, mark: bytes, number: int, life: int, pipe: str) -> LinuxTree:
+        """The processes of a part: of what a shell starts from now on, with a mark and perhaps a tag of its own.
 
         Args:
-            mark: The name of the variable that the leader exports to them.
+            shell: The shell's pid.
+            mark: The name of the variable that it exports to them.
             number: What their tag is made of.
             life: The descriptor at which they inherit a pipe.
             pipe: That pipe's path.
@@ -304,7 +333,8 @@ class LinuxTree:
             life=life,
             pipe=pipe,
             census=self.census,
-            outside=self.leader,
+            outside=shell,
+            _claims=self._claims,
         )
 
     def close(self) -> None:

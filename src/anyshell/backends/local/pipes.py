@@ -47,6 +47,9 @@ class PipeReceiveStream(ByteReceiveStream):
             anyio.ClosedResourceError: This end is closed.
         """
         while True:
+            if self._reads >= READS_PER_TURN:
+                self._reads = 0
+                await asyncio.sleep(0)  # with nothing in hand: to be cancelled here must lose no output
             if self._fd < 0:
                 raise anyio.ClosedResourceError
             try:
@@ -61,10 +64,12 @@ class PipeReceiveStream(ByteReceiveStream):
                 self._unwatch()
                 raise anyio.EndOfStream
             self._reads += 1
-            if self._reads >= READS_PER_TURN:
-                self._reads = 0
-                await asyncio.sleep(0)
             return data
+
+    def look_again(self) -> None:
+        """Let whoever waits look at once: a writer is known to have closed its end."""
+        if self._readable is not None and not self._readable.done():
+            self._readable.set_result(None)
 
     async def wait_closed_by_writers(self) -> None:
         """Wait for the end of the stream. Only for a pipe that nobody writes to."""

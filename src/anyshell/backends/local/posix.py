@@ -298,19 +298,19 @@ class PosixProcess:
                 return
             await asyncio.sleep(pause)
 
-    def section(self, pipe: str, fd: int) -> PosixSection:
-        """What the program starts from now on."""
+    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> PosixSection:
+        """What a persistent shell starts from now on."""
+        shell = shell or self.pid
         number = next(self._sections)
         mark = self._mark + b"_%x" % number
-        return PosixSection(
-            self, mark.decode(), self._tree.part(mark=mark, number=number, life=fd, pipe=pipe)
-        )
+        part = self._tree.part(shell, mark=mark, number=number, life=fd, pipe=pipe)
+        return PosixSection(self, shell, mark.decode(), part)
 
-    def signal_leader(self, number: int) -> None:
-        """Signal the program itself and nothing that it has started. Silent when it is gone."""
+    def signal_shell(self, pid: int, number: int) -> None:
+        """Signal the shell that the program is, or runs, and nothing else. Silent when it is gone."""
         if not self._reaped:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(self.pid, number)
+                os.kill(pid, number)
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""
@@ -357,8 +357,9 @@ class PosixProcess:
 class PosixSection:
     """One command of a persistent shell, with everything that it starts."""
 
-    def __init__(self, program: PosixProcess, mark: str, tree: Tree) -> None:
+    def __init__(self, program: PosixProcess, shell: int, mark: str, tree: Tree) -> None:
         self._program = program
+        self._shell = shell
         self._tree = tree
         self.mark = mark
         """A variable that the shell has to export."""
@@ -387,12 +388,12 @@ class PosixSection:
 
     async def interrupt(self) -> None:
         """Send SIGVTALRM to the shell itself."""
-        self._program.signal_leader(signal.SIGVTALRM)
-        self._program.signal_leader(_CONTINUE)
+        self._program.signal_shell(self._shell, signal.SIGVTALRM)
+        self._program.signal_shell(self._shell, _CONTINUE)
 
-    async def kill_program(self) -> None:
+    async def kill_shell(self) -> None:
         """Kill the shell itself."""
-        self._program.signal_leader(_KILL)
+        self._program.signal_shell(self._shell, _KILL)
 
 
 _KILL = signal.SIGKILL

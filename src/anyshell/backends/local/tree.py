@@ -61,8 +61,8 @@ class Tree(Protocol):
     def chase(self) -> None:
         """Kill who forks and exits faster than `members` can look, where that can be done."""
 
-    def part(self, *, mark: bytes, number: int, life: int, pipe: str) -> Tree:
-        """The processes of a part: of what the leader starts from now on. The leader itself is none of them."""
+    def part(self, shell: int, *, mark: bytes, number: int, life: int, pipe: str) -> Tree:
+        """The processes of a part: of what a shell among them starts from now on. The shell itself is none of them."""
 
     def close(self) -> None:
         """Give back what is held."""

@@ -14,6 +14,7 @@ import asyncssh
 
 from ..._exceptions import (
     AnyshellError,
+    BackendError,
     BackendUnavailable,
     ConnectionFailed,
     InvalidCommand,
@@ -71,6 +72,9 @@ of the stack's limit). A host may allow less; then its shell says so and exits w
 
 LONGEST_STRING = 128 * 1024 - 1
 """Bytes that one argument or variable may have on Linux, its end not counted (execve(2), MAX_ARG_STRLEN)."""
+
+CONNECT_SECONDS = 5.0
+"""How long a server may take to try a port of its own."""
 
 SEND_SIZE = 1024 * 1024
 
@@ -259,6 +263,32 @@ class SSHBackend:
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
         return await SSHExchange(self.spawn, self._files).open()
+
+    async def connects(self, port: int) -> bool:
+        """Whether something on the host accepts connections at a port, tried by the server itself."""
+        # In a task of its own, since what is cancelled in the middle would leave a channel that nobody closes.
+        task = asyncio.get_running_loop().create_task(self._try_port(port))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        await asyncio.wait([task], timeout=CONNECT_SECONDS)
+        return task.done() and task.result()
+
+    async def _try_port(self, port: int) -> bool:
+        slot = await self._pool.slot()
+        slot.release()  # the server counts sessions, and this is none
+        try:
+            _, writer = await slot.connection.open_connection("localhost", port, encoding=None)
+        except asyncssh.ChannelOpenError as error:
+            if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+                raise BackendError(
+                    f"{self.name} does not let us try a port (AllowTcpForwarding, PermitOpen); "
+                    "wait for what the program prints instead"
+                ) from error
+            return False
+        except (asyncssh.Error, OSError):
+            return False  # nobody knows; whoever asks asks again
+        writer.close()
+        return True
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """Nothing: a mark does not tell whose anyshell, on which machine, has ended."""

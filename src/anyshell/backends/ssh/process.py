@@ -209,9 +209,10 @@ class SSHProcess:
             else:
                 await asyncio.sleep(pause)
 
-    def section(self, pipe: str, fd: int) -> SSHSection:
-        """What the program starts from now on."""
-        return SSHSection(self._tree, self._tree.part(next(self._sections)), self._name)
+    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> SSHSection:
+        """What a persistent shell starts from now on."""
+        part = self._tree.part(next(self._sections), shell or self.pid or 0)
+        return SSHSection(self._tree, part, self._name)
 
     async def release(self) -> None:
         """Let what lives go on; its output is read and thrown away."""
@@ -303,7 +304,7 @@ class SSHSection:
         try:
             return await self._part.members()
         except HostAway:
-            return [ProcessInfo(self._shell.leader or 0, self._name, 0.0)]
+            return [ProcessInfo(self._part.outside or 0, self._name, 0.0)]
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal all of it."""
@@ -315,9 +316,9 @@ class SSHSection:
     async def interrupt(self) -> None:
         """Send SIGVTALRM to the shell itself."""
         with suppress(HostAway):
-            await self._shell.signal_leader("VTALRM")
+            await self._shell.signal_one(self._part.outside, "VTALRM")
 
-    async def kill_program(self) -> None:
+    async def kill_shell(self) -> None:
         """Kill the shell itself."""
         with suppress(HostAway):
-            await self._shell.signal_leader("KILL")
+            await self._shell.signal_one(self._part.outside, "KILL")

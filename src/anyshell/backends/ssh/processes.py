@@ -108,7 +108,9 @@ class Processes:
             HostAway: Nobody answers.
         """
         self._since = min(self._since, since)
-        if self._look is None:
+        if (
+            self._look is None or self._look.done()
+        ):  # done by being cancelled, as asyncio.run() does at its end
             self._look = asyncio.get_running_loop().create_task(self._take())
             self._look.add_done_callback(lambda task: task.cancelled() or task.exception())
         seen = await asyncio.shield(self._look)
@@ -263,6 +265,7 @@ class Tree:
         if leader is not None and self.ended_at is None:
             self._life = leader.holds.get(self.processes.life_fd, "")
         members = {pid for pid, seen in young.items() if self._is_member(seen)}
+        members |= {pid for pid, seen in young.items() if self._is_child(seen)}
         if not daemons and all(self._is_daemon(young[pid]) for pid in members):
             return ()
         members |= _descendants(young, members)
@@ -283,6 +286,12 @@ class Tree:
         if self.leader is None or self.leader not in (seen.pid, seen.group, seen.session):
             return False
         return self.ended_at is None or seen.started <= self.ended_at
+
+    def _is_child(self, seen: Seen) -> bool:
+        """Whether the shell of which this is one command has started it, and it has cleared everything since."""
+        if self.outside is None or seen.parent != self.outside:
+            return False
+        return not seen.marks and not (seen.locks.isdigit() and int(seen.locks) >> 31 == self.tag >> 31)
 
     def _is_daemon(self, seen: Seen) -> bool:
         return self.leader not in (seen.group, seen.session) and not seen.holds
@@ -314,11 +323,12 @@ class Tree:
             if self._kills > 1:  # one kill did not do: perhaps they are too fast to be listed
                 await self.processes.chase(self.tag)
 
-    def part(self, number: int) -> Tree:
-        """The processes of a part: of what the leader starts from now on, with a mark and a tag of its own.
+    def part(self, number: int, shell: int) -> Tree:
+        """The processes of a part: of what a shell starts from now on, with a mark and a tag of its own.
 
         Args:
             number: What tells it from other parts.
+            shell: The shell's pid.
         """
         return Tree(
             self.processes,
@@ -326,17 +336,17 @@ class Tree:
             f"{self.mark}_{number:x}",
             self.tag | (number % (2**31 - 1) + 1),
             since=self.processes.host_time(time.monotonic() - CLOCK_SLACK),
-            outside=self.leader,
+            outside=shell,
         )
 
-    async def signal_leader(self, name: str) -> None:
-        """Signal the leader alone.
+    async def signal_one(self, pid: int | None, name: str) -> None:
+        """Signal one of them alone, by the name of a signal, as long as the leader is there.
 
         Raises:
             HostAway: Nobody answers.
         """
         for seen in await self.processes.look(self.since):
-            if seen.pid == self.leader and self.ended_at is None:
+            if seen.pid == pid and self.ended_at is None:
                 await self.processes.signal_by_name(name, [f"{seen.pid}:{seen.began}"])
 
     async def _sweep(self, name: str) -> Sequence[ProcessInfo]:

@@ -1,0 +1,498 @@
+"""Jobs that outlive whoever started them.
+
+A detached job has a session of its own, a log file and a record on its host. It holds nothing of ours, and nothing of
+ours runs for it but a small ``/bin/sh`` there, its parent, which writes down how it ended. So it survives the
+environment, the connection and the process that started it, and any later process finds it again.
+
+A process is known by its pid, its start and the boot together, never by a pid alone: whose pid has come to mean another
+process is not signalled, and its job is ``lost``. What a job starts is known by a variable in the environment that
+everything inherits, ``ANYSHELL_JOB_<id>``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import posixpath
+import re
+import secrets
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from . import _engine
+from ._exceptions import AnyshellError, BackendError, InvalidCommand, JobNotFound, SpawnError
+from ._types import Command, JobOutput, ProcessInfo, Spawn, check_seconds, check_text
+from .output import clean, unfinished
+from .shells import detached
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Iterator, Mapping, Sequence
+    from os import PathLike
+
+    from ._environment import Environment
+    from ._types import JobStatus
+    from .abc import Process
+
+MOST_JOBS = 1000
+"""Jobs that are recorded on a host for one user; one more is not started until some are removed."""
+
+LONGEST_COMMAND = 1000
+"""Characters of a command that its record keeps; the job itself is given all of it."""
+
+START_SECONDS = 10.0
+"""How long a host has to say that a job was started."""
+
+ANSWER_SECONDS = 20.0
+"""How long a host has to say how its jobs are."""
+
+LONGEST_ANSWER = 16 * 1024 * 1024
+"""Bytes of what it says: the records of a thousand jobs many times over."""
+
+LONGEST_READ = 1024 * 1024
+"""Bytes of a log that are read at once, unless more are asked for."""
+
+GRACE = 2.0
+"""Seconds that a job has, by default, between the request to end and the kill."""
+
+KILL_SECONDS = 5.0
+"""Seconds in which a kill must be seen to have worked; after that what lives is named."""
+
+STOP_PAUSE = 0.1
+"""Seconds between two looks for what is left of a job that is being stopped."""
+
+PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds between two questions for a job that is waited for; the last one repeats."""
+
+_PREFIX = re.compile(r"[0-9a-f]{1,12}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetachedRecord:
+    """What a host says of a job.
+
+    Attributes:
+        id: Twelve hexadecimal digits.
+        command: What was asked for; its first thousand characters.
+        host: What a person calls the host.
+        directory: Where it was started; absolute.
+        status: ``running``; ``completed`` with exit code 0; ``failed`` with another; ``stopped`` when it ended after
+            `DetachedJob.stop`; ``lost`` when it is gone and nobody could write down how: it was killed together with
+            its supervisor, or the host went down.
+        exit_code: As its supervisor, a shell, has it: 128 + n when signal n ended it. ``None`` while that is not known.
+        pid: The number of its first process, which leads a session of its own.
+        started: When it was started, in seconds since the epoch, by the host's clock.
+        ended: When it ended, likewise; ``None`` while it runs, and when it is lost.
+        log: The file with all that it printed, both channels in true order; absolute, on the host.
+        log_bytes: How long that is.
+    """
+
+    id: str
+    command: str
+    host: str
+    directory: str
+    status: JobStatus
+    exit_code: int | None
+    pid: int
+    started: float
+    ended: float | None
+    log: str
+    log_bytes: int
+
+
+class DetachedJob:
+    """A job on a host. What it says of itself is what was known at the last look; `refresh` looks again."""
+
+    def __init__(self, jobs: DetachedJobs, record: DetachedRecord) -> None:
+        self._jobs = jobs
+        self._record = record
+
+    @property
+    def record(self) -> DetachedRecord:
+        """All that was known at the last look."""
+        return self._record
+
+    @property
+    def id(self) -> str:
+        """What `DetachedJobs.get` takes."""
+        return self._record.id
+
+    @property
+    def command(self) -> str:
+        """What was asked for; its first thousand characters."""
+        return self._record.command
+
+    @property
+    def host(self) -> str:
+        """What a person calls its host."""
+        return self._record.host
+
+    @property
+    def status(self) -> JobStatus:
+        """``running``, ``completed``, ``failed``, ``stopped`` or ``lost``: see `DetachedRecord`."""
+        return self._record.status
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; ``None`` while that is not known."""
+        return self._record.exit_code
+
+    @property
+    def pid(self) -> int:
+        """The number of its first process."""
+        return self._record.pid
+
+    @property
+    def started(self) -> float:
+        """When it was started, in seconds since the epoch, by the host's clock."""
+        return self._record.started
+
+    @property
+    def ended(self) -> float | None:
+        """When it ended, likewise; ``None`` while that is not known."""
+        return self._record.ended
+
+    async def refresh(self) -> JobStatus:
+        """Ask the host how the job is.
+
+        Raises:
+            JobNotFound: Its record was removed.
+            BackendError: The host does not answer.
+        """
+        self._record = await self._jobs._find(self.id)
+        return self._record.status
+
+    async def output(self, *, since: int = 0, limit: int = LONGEST_READ) -> JobOutput:
+        """Read some of what it has printed, from a byte of its log on.
+
+        Reading on at the `offset` of the answer loses nothing and repeats nothing. A character or an escape sequence
+        that is cut by the end of what is there is left for the next time, unless nothing can follow it.
+
+        Args:
+            since: Bytes to pass over; 0 or more. Past the end there is nothing to read.
+            limit: Bytes to read at most; 1 or more.
+
+        Raises:
+            InvalidCommand: A number is out of its range.
+            JobNotFound: Its record was removed.
+            OSError: The log cannot be read.
+        """
+        if since < 0 or limit < 1:
+            raise InvalidCommand(f"since must be 0 or more and limit 1 or more, not {since} and {limit}")
+        files = self._jobs._environment.files
+        over = await self.refresh() != "running"  # first: what it prints after that may be missed otherwise
+        try:
+            data = await files.read(self._record.log, offset=since, length=limit)
+        except FileNotFoundError as error:
+            raise JobNotFound(f"the log of job {self.id} is gone: {self._record.log}") from error
+        total = max(self._record.log_bytes, since + len(data)) if data else self._record.log_bytes
+        if len(data) == limit or not over:
+            held = data[: len(data) - unfinished(data)]
+            # What is longer than all that was asked for would otherwise never be had.
+            data = held if held or len(data) < limit else data
+        return JobOutput(text=clean(data), data=data, offset=since + len(data), total_bytes=total)
+
+    async def wait(self, *, timeout: float | None = None) -> JobStatus:
+        """Wait for its end, at most so many seconds; ``None`` is no bound.
+
+        Returns:
+            Its status; ``running`` when the time was over. Neither that nor being cancelled does anything to the job.
+
+        Raises:
+            JobNotFound: Its record was removed.
+            BackendError: The host does not answer.
+        """
+        check_seconds("timeout", timeout, zero=True)
+        await self.refresh()
+        with anyio.move_on_after(timeout):
+            for pause in _pauses():
+                if self.status != "running":
+                    break
+                await asyncio.sleep(pause)
+                await self.refresh()
+        return self.status
+
+    async def stop(self, *, grace: float = GRACE) -> Sequence[ProcessInfo]:
+        """Ask everything of it to end, kill after the grace, and look whether that was true.
+
+        Everything is its session, what carries its mark, and what descends from these. Each is compared with its
+        start right before it is signalled, on the host.
+
+        Args:
+            grace: Seconds between the request to end and the kill; 0 or more. Over as soon as everything is gone.
+
+        Returns:
+            What could not be ended, such as another user's; usually nothing.
+
+        Raises:
+            JobNotFound: Its record was removed.
+            BackendError: The host does not answer; what was asked for may have been done.
+        """
+        check_seconds("grace", grace, zero=True)
+        alive: Sequence[ProcessInfo] = ()
+        gone = False
+        if grace > 0:
+            with anyio.move_on_after(grace):
+                alive = await self._signal("TERM")
+                while alive:
+                    await asyncio.sleep(STOP_PAUSE)
+                    alive = await self._signal("0")
+        with anyio.move_on_after(KILL_SECONDS):
+            while not gone:
+                # Who forks all the time can be missed once.
+                alive = await self._signal("KILL") or await self._signal("KILL")
+                gone = not alive
+                await asyncio.sleep(0 if gone else STOP_PAUSE)
+        if not (gone or alive):
+            raise BackendError(f"{self.host} did not say in time whether job {self.id} has ended")
+        # Its supervisor writes the end down a moment later.
+        await self.wait(timeout=PAUSES[-1])
+        return alive
+
+    async def _signal(self, name: str) -> Sequence[ProcessInfo]:
+        return await self._jobs._signal(self.id, name)
+
+
+class DetachedJobs:
+    """The detached jobs of one user on one host.
+
+    They are in ``~/.local/state/anyshell/jobs`` on the host, or below its ``$ANYSHELL_STATE_DIR`` or
+    ``$XDG_STATE_HOME``: a directory for each, which only the user can enter. A directory that is a link or another
+    user's is refused.
+
+    Args:
+        environment: The host, the shell and the directory that jobs are started with. It may be closed before they end.
+        directory: Where the jobs are instead; absolute, on the host.
+    """
+
+    def __init__(self, environment: Environment, *, directory: str | None = None) -> None:
+        if directory is not None:
+            check_text("directory", directory)
+            if not posixpath.isabs(directory) or "\n" in directory:
+                raise InvalidCommand(f"directory {directory!r} must be absolute, and without line feeds")
+        self._environment = environment
+        self._directory = directory
+
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> DetachedJob:
+        """Start a job that nobody here has to stay for. It reads end-of-file; what it prints goes to its log.
+
+        Args:
+            command: Text in the shell's own language, of any size.
+            cwd: Where it runs; relative to the environment's directory. Must be there.
+            env: Variables set over everything else. They are in no record and no command line.
+
+        Raises:
+            InvalidCommand: Bad input; nothing was started.
+            SpawnError: It could not be started; the message says why.
+            BackendError: The host did not say in time whether it was; `list` does when it can be asked again.
+            asyncio.CancelledError: When the calling task is cancelled, after the job has been stopped.
+        """
+        request = Command(
+            text=command,
+            cwd=None if cwd is None else os.fspath(cwd),
+            env={} if env is None else dict(env),
+        )
+        work = asyncio.ensure_future(self._start(request))
+        cancelled = await _engine.outlast(work, lambda: None)
+        if cancelled is not None:
+            if work.exception() is None:
+                stopping = asyncio.ensure_future(work.result().stop(grace=0))
+                await _engine.outlast(stopping, lambda: None)
+                stopping.exception()  # looked at; its record says what became of it
+            raise cancelled
+        return work.result()
+
+    async def list(self) -> builtins.list[DetachedJob]:
+        """Every job that is recorded, the newest first; at most `MOST_JOBS`.
+
+        Raises:
+            BackendError: The host does not answer, or the directory of jobs cannot be used.
+        """
+        return [DetachedJob(self, record) for record in await self._list()]
+
+    async def get(self, id_: str) -> DetachedJob:
+        """Find a job by its id, or by as much of its beginning as no other has.
+
+        Raises:
+            JobNotFound: There is none, or more than one; the message says which.
+            BackendError: The host does not answer.
+        """
+        return DetachedJob(self, await self._find(id_))
+
+    async def prune(self, *, older_than: float = 0.0) -> builtins.list[str]:
+        """Remove the records and logs of jobs that have ended or are lost. Never of one that runs.
+
+        Args:
+            older_than: Seconds since the end, or since the start of a lost one, that are needed; 0 or more.
+
+        Returns:
+            The ids of those that were removed.
+
+        Raises:
+            BackendError: The host does not answer.
+        """
+        check_seconds("older_than", older_than, zero=True)
+        lines = await self._look("list")
+        now = float(lines[-1].partition(" ")[2])
+        old = [
+            record.id
+            for record in self._records(lines)
+            if record.status != "running" and now - (record.ended or record.started) >= older_than
+        ]
+        # A start that was killed leaves no record. The host removes what is so for a day.
+        bare = [line.removeprefix("bare ") for line in lines if line.startswith("bare ")]
+        answer = await self._look("remove", *old, *bare) if old or bare else []
+        return [line.removeprefix("removed ") for line in answer if line.startswith("removed ")]
+
+    async def _start(self, request: Command) -> DetachedJob:
+        environment = self._environment
+        directory = self._directory
+        if directory is None and not detached.PLACES.isdisjoint(request.env):
+            directory = _directory(await self._look("list", "0" * 12))
+        spawn = environment._spawn(request, split_stderr=False)
+        id_ = secrets.token_hex(6)
+        asked = json.dumps({"command": _cut(request.text), "directory": spawn.cwd})
+        argv = detached.start(spawn.argv, directory=directory, id_=id_, most=MOST_JOBS, request=asked)
+        lines = await self._ask(replace(spawn, argv=argv), START_SECONDS, starts=id_)
+        word, _, rest = "".join(lines[:1]).partition(" ")
+        if word == "error":
+            raise SpawnError(f"the job could not be started on {environment.host}: {rest}")
+        if word != "started":
+            raise BackendError(_unknown(id_, environment.host))
+        pid, started, place = rest.split(" ", 2)
+        told = f"{id_} running - - 0 0 {pid} {started} {asked}"
+        return DetachedJob(self, _read(told, posixpath.dirname(place), environment.host))
+
+    async def _find(self, id_: str) -> DetachedRecord:
+        if not _PREFIX.match(id_):
+            raise JobNotFound(f"{id_!r} is no id of a job: give hexadecimal digits, as 'list' shows them")
+        found = await self._list(id_)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise JobNotFound(f"{id_} is the beginning of {len(found)} jobs: give more of it")
+        raise JobNotFound(f"there is no job {id_} on {self._environment.host}")
+
+    async def _list(self, *prefix: str) -> builtins.list[DetachedRecord]:
+        return self._records(await self._look("list", *prefix))
+
+    def _records(self, lines: Sequence[str]) -> builtins.list[DetachedRecord]:
+        directory = _directory(lines)
+        found = [
+            _read(line.removeprefix("job "), directory, self._environment.host)
+            for line in lines
+            if line.startswith("job ")
+        ]
+        return sorted(found, key=lambda record: (record.started, record.id), reverse=True)
+
+    async def _signal(self, id_: str, name: str) -> builtins.list[ProcessInfo]:
+        lines = await self._look("signal", name, id_)
+        named = [line.split(" ", 3)[1:] for line in lines if line.startswith("process ")]
+        return [
+            ProcessInfo(int(pid), name, float(began) if began.isdigit() else 0.0)
+            for pid, began, name in named
+        ]
+
+    async def _look(self, verb: detached.Verb, *arguments: str) -> builtins.list[str]:
+        argv = detached.look(verb, *arguments, directory=self._directory)
+        lines = await self._ask(Spawn(argv=argv, cwd="/"), ANSWER_SECONDS)
+        if not lines or not lines[-1].startswith("over "):
+            wrong = next((line.partition(" ")[2] for line in lines if line.startswith("error ")), None)
+            raise BackendError(
+                f"the jobs of {self._environment.host} cannot be had: {wrong or 'it did not answer to the end'}"
+            )
+        return lines
+
+    async def _ask(self, spawn: Spawn, seconds: float, *, starts: str | None = None) -> builtins.list[str]:
+        """Run one of our own programs on the host and return the lines that it prints."""
+        environment = self._environment
+        if environment._closed:
+            raise AnyshellError("this environment is closed: it starts nothing more")
+        process = await environment._backend.spawn(spawn)
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await _read_all(process)
+                await process.wait()
+            if starts is not None:
+                # Where none of its shells could close the life pipe, the job has it still; it is not ours to stop.
+                await process.release()
+        except TimeoutError as error:
+            if starts is not None:
+                raise BackendError(_unknown(starts, environment.host)) from error
+            raise BackendError(f"{environment.host} did not answer within {seconds:g} s") from error
+        finally:
+            with anyio.CancelScope(shield=True):
+                await process.aclose()
+        return answer.decode("utf-8", "surrogateescape").split("\n")[:-1]
+
+
+async def _read_all(process: Process) -> bytearray:
+    answer = bytearray()
+    try:
+        while len(answer) <= LONGEST_ANSWER:
+            answer += await process.stdout.receive()
+    except anyio.EndOfStream:
+        return answer
+    raise BackendError(f"the answer of the host is longer than {LONGEST_ANSWER} bytes; remove jobs: prune")
+
+
+def _directory(lines: Sequence[str]) -> str:
+    return next(line.removeprefix("directory ") for line in lines if line.startswith("directory "))
+
+
+def _read(line: str, directory: str, host: str) -> DetachedRecord:
+    """Read what ``list`` of ``look.sh`` prints of a job."""
+    id_, state, code, ended, stopped, size, pid, started, asked = line.split(" ", 8)
+    request = _request(asked)
+    exit_code = int(code) if code.isdigit() else None
+    status: JobStatus
+    if state != "ended":
+        status = "running" if state == "running" else "lost"
+    elif stopped == "1":
+        status = "stopped"
+    else:
+        status = "completed" if exit_code == 0 else "failed"
+    return DetachedRecord(
+        id=id_,
+        command=request["command"],
+        host=host,
+        directory=request["directory"],
+        status=status,
+        exit_code=exit_code,
+        pid=int(pid),
+        started=float(started),
+        ended=float(ended) if ended.isdigit() else None,
+        log=posixpath.join(directory, id_, "log"),
+        log_bytes=int(size),
+    )
+
+
+def _request(asked: str) -> dict[str, str]:
+    """What was asked for. A record that a full disk has cut names its processes all the same."""
+    try:
+        request = json.loads(asked)
+        return {name: str(request[name]) for name in ("command", "directory")}
+    except (ValueError, LookupError, TypeError):
+        return {"command": "(not readable)", "directory": ""}
+
+
+def _cut(command: str) -> str:
+    return command if len(command) <= LONGEST_COMMAND else f"{command[:LONGEST_COMMAND]}…"
+
+
+def _unknown(id_: str, host: str) -> str:
+    return f"{host} did not say whether job {id_} was started; 'anyshell jobs show {id_}' tells, when it can be asked"
+
+
+def _pauses() -> Iterator[float]:
+    return itertools.chain(PAUSES, itertools.repeat(PAUSES[-1]))

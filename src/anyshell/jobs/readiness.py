@@ -1,0 +1,83 @@
+"""When a job counts as ready."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .._exceptions import AnyshellError, InvalidCommand
+from .._types import check_seconds
+from .patterns import check_port, expression
+
+if TYPE_CHECKING:
+    from .job import Job
+
+Ready = str | re.Pattern[str] | int | tuple[str | re.Pattern[str], int]
+"""A regular expression, a TCP port, or both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What a job must have done to be ready.
+
+    Attributes:
+        pattern: What its output matches.
+        port: What accepts connections.
+        seconds: For all of it; ``None`` is no bound.
+    """
+
+    pattern: re.Pattern[str] | None
+    port: int | None
+    seconds: float | None
+
+    @classmethod
+    def of(cls, ready: object, seconds: float | None) -> Readiness:
+        """Read what a caller gave.
+
+        Raises:
+            InvalidCommand: It is none, or a number is out of its range.
+        """
+        check_seconds("ready_timeout", seconds, zero=True)
+        pattern, port = None, None
+        for part in ready if isinstance(ready, tuple) else (ready,):
+            if isinstance(part, int):
+                check_port(part)
+                port = part
+            elif part is not None:
+                pattern = expression(part)
+        if isinstance(ready, tuple) and (len(ready) != 2 or pattern is None or port is None):
+            raise InvalidCommand("ready must be a pattern, a port, or a tuple of one of each")
+        return cls(pattern, port, seconds)
+
+    async def wait(self, job: Job, *, taken: bool) -> None:
+        """Wait until a job is ready, and note on it whether it is. Nothing that goes wrong here harms it.
+
+        Args:
+            job: The job.
+            taken: Whether something accepted connections at the port before the job began.
+        """
+        pattern, port, seconds = self.pattern, self.port, self.seconds
+        if pattern is None and port is None:
+            return
+        if taken:
+            job.ready = False
+            job.notice = f"port {port} was taken before it began, so that does not tell whether it is ready"
+            return
+        began = time.monotonic()
+        missing = ""
+        try:
+            if pattern is not None and await job.wait_for(pattern, timeout=seconds) is None:
+                missing = "it did not print what was waited for"
+            elif port is not None:
+                left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
+                if not await job.wait_for(port=port, timeout=left):
+                    missing = f"nothing accepted connections at port {port}"
+        except AnyshellError as error:
+            missing = str(error)
+        job.ready = not missing
+        if missing and job.status == "running":
+            job.notice = f"not ready after {time.monotonic() - began:.1f} s: {missing}; it goes on"
+        elif missing:
+            job.notice = f"it ended before it was ready ({job.status}): {missing}"

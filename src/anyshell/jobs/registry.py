@@ -1,0 +1,285 @@
+"""The jobs of one environment."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .. import _engine
+from .._exceptions import AnyshellError, JobNotFound
+from .._types import LONGEST_NAME, Outcome
+from ..output import OutputLog, clean
+from .job import Job
+from .processes import Given, Outlived
+from .readiness import Readiness
+from .work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Coroutine, Sequence
+    from typing import Any
+
+    from .._types import ProcessInfo, Spawn
+    from ..abc import Process
+    from ..output import ArtifactStore, OutputBuilder
+    from .readiness import Ready
+
+Observer = Callable[[Job, str], object]
+"""Is given a job and the end of what it has printed so far, cleaned."""
+
+MAX_JOBS = 16
+"""Jobs that run at once, those left out that took over what a command had left behind."""
+
+KEEP_FINISHED = 64
+"""Jobs that are remembered when they have ended; then the one that ended first is forgotten."""
+
+KEEP_FINISHED_SECONDS = 3600.0
+"""Seconds for which a job is remembered when it has ended."""
+
+NEWS_SECONDS = 0.05
+"""Seconds between two times that observers hear of one job's progress, at least."""
+
+NEWS_BYTES = 4096
+"""Bytes of the end of a job's output that observers are given."""
+
+ADOPTED_GRACE = 2.0
+"""Seconds that an adopted job has between the request to end and the kill."""
+
+CLOSE_SECONDS = 5.0
+"""Seconds, beside the longest grace, in which the end of the scope has jobs stopped."""
+
+
+class Jobs:
+    """The jobs of one environment, which makes it.
+
+    Args:
+        builder: Makes what takes the output of a job, and has the log as its whole.
+        connects: Whether a port of the host accepts connections.
+        store: Where the whole of an output is kept.
+        max_jobs: Jobs that run at once, those left out that are adopted.
+    """
+
+    def __init__(
+        self,
+        *,
+        builder: Callable[[OutputLog], OutputBuilder],
+        connects: Callable[[int], Awaitable[bool]],
+        store: ArtifactStore | None,
+        max_jobs: int,
+    ) -> None:
+        self._builder = builder
+        self._connects = connects
+        self._store = store
+        self._max_jobs = max_jobs
+        self._numbers = itertools.count(1)
+        self._jobs: dict[str, Job] = {}
+        self._ended: dict[str, float] = {}  # by the monotonic clock; the first is the oldest
+        self._news: dict[str, _News] = {}
+        self._observers: dict[object, Observer] = {}
+        self._closed = False
+
+    def list(self) -> Sequence[Job]:
+        """Those that run, and those that ended lately, in the order of their start."""
+        self._forget()
+        return tuple(self._jobs.values())
+
+    def get(self, job_id: str) -> Job:
+        """Find one.
+
+        Raises:
+            JobNotFound: There is none of that id; it may have ended long ago.
+        """
+        self._forget()
+        job = self._jobs.get(job_id)
+        if job is None:
+            there = ", ".join(self._jobs) or "none"
+            raise JobNotFound(f"no job has the id {str(job_id)[:LONGEST_NAME]!r}; there are: {there}")
+        return job
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Have somebody hear of every job's progress and end, until the function that is returned is called.
+
+        Args:
+            observer: Is given the job and the end of its output so far, cleaned and bounded: at intervals while it
+                prints, and once when it has ended, as `Job.status` says; then never again of that job. Called in the
+                event loop, never by the job's own run. One that raises is told to the loop's exception
+                handler, and not called again; the job goes on.
+        """
+        key = object()  # the same function may be given twice
+        self._observers[key] = observer
+
+        def forget() -> None:
+            self._observers.pop(key, None)
+
+        return forget
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may be started."""
+        return len(self._running()) < self._max_jobs
+
+    async def start(
+        self,
+        command: str,
+        run: Callable[[Work], Coroutine[Any, Any, Outcome]],
+        *,
+        sends: bool,
+        grace: float,
+        ready: Ready | None,
+        ready_timeout: float | None,
+    ) -> Job:
+        """Start a job; `Environment.start` says how."""
+        readiness = Readiness.of(ready, ready_timeout)
+        taken = readiness.port is not None and await self._answers(readiness.port)
+        if self._closed:
+            raise AnyshellError("this environment is closed: it starts nothing more")
+        if not self.has_room:
+            there = ", ".join(job.id for job in self._running())
+            raise AnyshellError(
+                f"{self._max_jobs} jobs run already, as many as may ({there}): wait for one, or stop one"
+            )
+        work = Work(self._store, sends=sends)
+        work.begin(run(work))
+        job = self._add(command, work, grace, announced=False)
+        try:
+            begun_or_over: list[asyncio.Future[Any]] = [work.begun, work.task]
+            await asyncio.wait(begun_or_over, return_when=asyncio.FIRST_COMPLETED)
+            if not work.begun.done() and work.task.done():
+                work.task.result()  # it could not be started: raises why
+            await readiness.wait(job, taken=taken)
+        except asyncio.CancelledError:  # nobody has the job yet
+            work.task.cancel()
+            await _engine.outlast(work.task, work.task.cancel)
+            raise
+        return job
+
+    def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> Job:
+        """Make a job of what a command left behind. It is awaited by the engine, like every process."""
+        work = Work(self._store)
+        outlived = Outlived(process, survivors[0].pid if survivors else process.pid)
+        work.pid = outlived.pid
+        work.begin(self._outlive(work, outlived, spawn))
+        job = self._add(command, work, ADOPTED_GRACE, adopted=True)
+        if self._closed:
+            work.control.cancel()
+        return job
+
+    def take(self, command: str, work: Work, grace: float) -> Job:
+        """Make a job of a run that somebody waited for."""
+        return self._add(command, work, grace)
+
+    async def aclose(self) -> None:
+        """Stop every job and wait until that is verified, each with its own grace, all at once."""
+        self._closed = True
+        running = [job for job in self._jobs.values() if job.status == "running"]
+        for job in running:
+            job._work.control.cancel()
+        give_up = time.monotonic() + max((job._grace for job in running), default=0) + CLOSE_SECONDS
+        while tasks := [job._work.task for job in self._jobs.values() if job.status == "running"]:
+            left = give_up - time.monotonic()
+            if left <= 0:
+                break
+            await asyncio.wait(tasks, timeout=left)
+
+    async def _answers(self, port: int) -> bool:
+        """Whether a port is somebody else's already. Where that cannot be tried, waiting for it will say so."""
+        try:
+            return await self._connects(port)
+        except AnyshellError:
+            return False
+
+    def _running(self) -> Sequence[Job]:
+        return [job for job in self._jobs.values() if job.status == "running" and not job.adopted]
+
+    def _add(
+        self, command: str, work: Work, grace: float, *, adopted: bool = False, announced: bool = True
+    ) -> Job:
+        job_id = f"j{next(self._numbers)}"
+        job = Job(job_id, command, work, grace=grace, connects=self._connects, adopted=adopted)
+        self._jobs[job_id] = job
+        news = self._news[job_id] = _News(job, self._tell)
+        work.on_output = news.progress
+        work.task.add_done_callback(lambda _: self._end(job, announced=announced))
+        return job
+
+    async def _outlive(self, work: Work, process: Process, spawn: Spawn) -> Outcome:
+        outcome = await _engine.run(
+            work.watch(Given(process)),
+            spawn,
+            output=self._builder(work.log),
+            stderr=self._builder(work.log) if process.stderr is not None else None,
+            grace=ADOPTED_GRACE,
+            listener=work.hear,
+            control=work.control,
+        )
+        return replace(outcome, exit_code=None)
+
+    def _end(self, job: Job, *, announced: bool) -> None:
+        job._work.log.finish()
+        error = job._error
+        if error is not None and not announced and not job._work.begun.done():
+            self._drop(job.id)  # it could not be started, and who wanted to is told so
+            return
+        if isinstance(error, AnyshellError):
+            job.notice = str(error)
+        elif error is not None:
+            job.notice = f"how it ended is not known: {type(error).__name__} was raised while it ran"
+        self._ended[job.id] = time.monotonic()
+        self._news.pop(job.id).end()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what ended too long ago, or before too many others."""
+        oldest = time.monotonic() - KEEP_FINISHED_SECONDS
+        for job_id, ended in tuple(self._ended.items()):
+            if ended > oldest and len(self._ended) <= KEEP_FINISHED:
+                break
+            self._drop(job_id)
+
+    def _drop(self, job_id: str) -> None:
+        self._jobs.pop(job_id, None)
+        self._ended.pop(job_id, None)
+        self._news.pop(job_id, None)
+
+    def _tell(self, job: Job) -> None:
+        if not self._observers:
+            return
+        text = clean(job._work.log.tail(NEWS_BYTES))
+        for key, observer in tuple(self._observers.items()):
+            try:
+                observer(job, text)
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong there, the job goes on
+                self._observers.pop(key, None)
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": "an observer of jobs raised, and is not called again", "exception": error}
+                )
+
+
+class _News:
+    """Says when observers are to hear of a job: of progress at intervals, of the end once."""
+
+    def __init__(self, job: Job, tell: Callable[[Job], None]) -> None:
+        self._job = job
+        self._tell = tell
+        self._not_before = 0.0  # by the loop's clock
+        self._timer: asyncio.TimerHandle | None = None
+
+    def progress(self) -> None:
+        """It has printed something. Observers are called from the loop, not from the run that says so."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(max(self._not_before, loop.time()), self._fire)
+
+    def end(self) -> None:
+        """It has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tell(self._job)
+
+    def _fire(self) -> None:
+        self._timer = None
+        self._not_before = asyncio.get_running_loop().time() + NEWS_SECONDS
+        self._tell(self._job)

@@ -1,0 +1,116 @@
+"""A run that goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from .. import _engine
+from .._types import Outcome
+from ..output import OutputLog
+from .processes import Unfed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from anyio.abc import ByteSendStream
+
+    from .._types import Channel, Spawn
+    from ..abc import Process, Spawner
+    from ..output import ArtifactStore
+
+
+class Work:
+    """A run that goes on by itself, and what is learnt of it meanwhile. Made by an `Environment`, for a `Job`.
+
+    Args:
+        store: Where the whole of its output is kept.
+        sends: Whether its input is a pipe for what `Job.send` is given, and not the run's.
+    """
+
+    def __init__(self, store: ArtifactStore | None, *, sends: bool = False) -> None:
+        self.log = OutputLog(store)
+        self.control = _engine.Control()
+        self.pid: int | None = None
+        self.stdin: ByteSendStream | None = None
+        self.started = datetime.now(UTC)
+        self.ended: datetime | None = None
+        self.last_heard = time.monotonic()
+        self.on_output: Callable[[], object] | None = None
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[Outcome]
+        self._sends = sends
+        self._changed: set[asyncio.Future[None]] = set()
+
+    def begin(self, run: Coroutine[Any, Any, Outcome]) -> None:
+        """Run in a task of its own. That has an outcome also when it is cancelled, after the tree is gone."""
+        self.task = asyncio.get_running_loop().create_task(_to_outcome(run))
+        self.task.add_done_callback(self._end)
+
+    def watch(self, spawner: Spawner) -> Spawner:
+        """Start the program by another spawner, and learn which process it is."""
+        return _Watched(spawner, self)
+
+    def watched(self, process: Process) -> Process:
+        """Take a process that was started."""
+        self.pid = process.pid
+        if not self.begun.done():
+            self.begun.set_result(None)
+        if not self._sends:
+            return process
+        self.stdin = process.stdin
+        return Unfed(process)
+
+    async def hear(self, channel: Channel, data: bytes) -> None:
+        """Take a piece of output; the run's listener. Never waits."""
+        self.log.write(data)
+        self.last_heard = time.monotonic()
+        if self._changed:
+            self._wake()
+        if self.on_output is not None:
+            self.on_output()
+
+    async def changed(self, seconds: float | None = None) -> bool:
+        """Wait for output or for the end, at most so long; whether anything came."""
+        if self.task.done():
+            return False
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._changed.add(change)
+        try:
+            await asyncio.wait([change], timeout=seconds)
+        finally:
+            self._changed.discard(change)
+        return change.done()
+
+    def _wake(self) -> None:
+        for change in self._changed:
+            if not change.done():
+                change.set_result(None)
+
+    def _end(self, task: asyncio.Task[Outcome]) -> None:
+        self.ended = datetime.now(UTC)
+        if not task.cancelled():
+            task.exception()  # looked at, or asyncio reports it as never retrieved
+        self._wake()
+
+
+async def _to_outcome(run: Coroutine[Any, Any, Outcome]) -> Outcome:
+    began = time.monotonic()
+    try:
+        return await run
+    except asyncio.CancelledError:
+        return Outcome(status="cancelled", duration=time.monotonic() - began)
+
+
+class _Watched:
+    """Starts a program by another spawner and shows it to who follows the run."""
+
+    def __init__(self, spawner: Spawner, work: Work) -> None:
+        self._spawner = spawner
+        self._work = work
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        return self._work.watched(await self._spawner.spawn(spawn))

@@ -1,0 +1,54 @@
+"""Look for a pattern in output as it comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .decode import strip, unfinished
+
+if TYPE_CHECKING:
+    import re
+
+WINDOW = 8 * 1024
+"""Characters of what was searched that are searched again with what follows: a match may be so long and be cut
+anywhere."""
+
+
+class Search:
+    """Finds the first match in decoded output, however its bytes were cut.
+
+    What is searched is the text without escape sequences, every line of it as it was printed: what a line that
+    rewrites itself showed in between can match as well. Takes time in proportion to the output, as far as the pattern
+    itself does.
+
+    Args:
+        pattern: What is looked for.
+    """
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+        self._raw = b""
+        self._text = ""
+        self._from = 0
+
+    def feed(self, data: bytes) -> re.Match[str] | None:
+        """The first match, now that these bytes have come. One that was found before may have grown."""
+        data = self._raw + data
+        rest = unfinished(data)
+        self._raw = data[len(data) - rest :]
+        return self._search(data[: len(data) - rest])
+
+    def flush(self) -> re.Match[str] | None:
+        """The first match, now that nothing more will come."""
+        data, self._raw = self._raw, b""
+        return self._search(data)
+
+    def _search(self, data: bytes) -> re.Match[str] | None:
+        self._text = (self._text + strip(data)).replace("\r\n", "\n")
+        match = self._pattern.search(self._text, self._from)
+        start = len(self._text) - WINDOW if match is None else match.start()
+        if start > self._from:
+            # One character more than is searched: where a line begins is seen by what stands before it.
+            self._text = self._text[start - 1 :]
+            self._from = 1
+        return match

@@ -1,0 +1,490 @@
+"""Jobs that outlive whoever started them: on every real backend, and what only this machine can show."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from anyshell import (
+    AnyshellError,
+    BackendError,
+    DetachedJob,
+    DetachedJobs,
+    Environment,
+    InvalidCommand,
+    JobNotFound,
+    SpawnError,
+)
+from anyshell.shells import detached
+
+from .cli_program import is_alive, wait_until
+from .conftest import python_for_all
+from .processes import living, unique_seconds, wait_asleep, wait_living
+from .ssh_server import is_root, sessions
+
+if sys.platform == "win32":
+    pytest.skip("there is no local backend on Windows yet", allow_module_level=True)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from .ssh_server import Server
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def jobs(env: Environment, tmp_path: Path) -> AsyncIterator[DetachedJobs]:
+    """The jobs of a directory of their own, stopped in the end."""
+    found = DetachedJobs(env, directory=str(tmp_path / "jobs"))
+    yield found
+    await stop_all(found)
+
+
+@pytest.fixture
+async def here(tmp_path: Path, anyio_backend: str) -> AsyncIterator[DetachedJobs]:
+    """The same on this machine alone."""
+    async with Environment.detect(cwd=tmp_path) as environment:
+        found = DetachedJobs(environment)
+        yield found
+        await stop_all(found)
+
+
+async def stop_all(jobs: DetachedJobs) -> None:
+    """Leave nothing running."""
+    for job in await jobs.list():
+        assert await job.stop(grace=0) == []
+
+
+def directory_of(job: DetachedJob) -> Path:
+    return Path(job.record.log).parent
+
+
+async def read_until(job: DetachedJob, text: str, since: int = 0) -> str:
+    """Read on until that stands there."""
+    found = ""
+    async with asyncio.timeout(20):
+        while text not in found:
+            piece = await job.output(since=since)
+            found += piece.text
+            since = piece.offset
+    return found
+
+
+# --- on every backend -----------------------------------------------------------------------------------------
+
+
+async def test_a_job_runs_as_a_command_does_and_is_found_again(jobs: DetachedJobs, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    text = 'echo "$A|$PWD|$PATH|$HOME|$(umask)"; echo err >&2; cat; exit 3'
+    variables = {"A": "x y", "HOME": "/nowhere", "PATH": "/usr/bin:/bin:/mine"}
+    job = await jobs.start(text, cwd="sub", env=variables)
+    assert (job.status, job.command) == ("running", text)
+    assert await job.wait(timeout=20) == "failed"
+    found = await jobs.get(job.id[:5])
+    assert found.record == job.record
+    assert (found.exit_code, found.host, found.pid) == (3, jobs._environment.host, job.pid)
+    assert found.started <= (found.ended or 0)
+    output = await found.output()
+    expected = await jobs._environment.run(text, cwd="sub", env=variables)
+    assert output.text == expected.output.text
+    assert output.total_bytes == output.offset == len(output.data) == found.record.log_bytes
+    assert [each.id for each in await jobs.list()] == [job.id]
+
+
+async def test_a_job_survives_the_end_of_its_environment(
+    env: Environment, tmp_path: Path, request: pytest.FixtureRequest, ssh_host: Callable[[str], Server]
+) -> None:
+    """And so that of the connection, over SSH."""
+    name = request.node.callspec.params["env"]
+    target = "local" if name == "local" else ssh_host(name).options()
+    directory = str(tmp_path / "jobs")
+    go = tmp_path / "go"
+    async with Environment.detect(target, cwd=tmp_path) as first:
+        job = await DetachedJobs(first, directory=directory).start(
+            f"echo before; until [ -e {go} ]; do sleep 0.02; done; echo after; exit 5"
+        )
+        before = await job.output()
+        while before.data != b"before\n":
+            before = await job.output()
+    go.touch()
+    jobs = DetachedJobs(env, directory=directory)
+    found = await jobs.get(job.id)
+    assert await found.wait(timeout=20) == "failed"
+    assert found.exit_code == 5
+    assert (await found.output(since=before.offset)).data == b"after\n"
+
+
+async def test_a_job_survives_a_connection_that_breaks(
+    ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
+) -> None:
+    server = ssh_host("openssh as root" if is_root() else "openssh as a user")
+    seconds = unique_seconds()
+    async with Environment.detect(server.options(), cwd=tmp_path) as environment:
+        jobs = DetachedJobs(environment, directory=str(tmp_path / "jobs"))
+        job = await jobs.start(f"exec sleep {seconds}")
+        wait_asleep(seconds)
+        for pid in sessions(server.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert (await environment.run("true")).status in ("exited", "lost")
+        assert await job.refresh() == "running"
+        assert await job.stop() == []
+        assert living(seconds) == []
+
+
+async def test_a_stop_ends_everything_that_a_job_started(jobs: DetachedJobs) -> None:
+    seconds = unique_seconds()
+    job = await jobs.start(
+        f"sleep {seconds} & (exec setsid sleep {seconds}) & (trap '' TERM; exec setsid sleep {seconds}) & "
+        f"sleep {seconds}; echo went on; sleep {seconds}"
+    )
+    wait_living(f"sleep {seconds}", 5)  # with the shell, whose text has it
+    wait_until(
+        lambda: sum(line.endswith(f" sleep {seconds}") for line in living(seconds)) == 4, "four of them"
+    )
+    assert await job.stop(grace=0.3) == []
+    assert living(seconds) == []
+    assert (job.status, job.exit_code) == ("stopped", 128 + signal.SIGTERM)
+    assert (await job.output()).data == b""
+    assert await job.stop() == []  # once more is no mistake
+
+
+async def test_a_job_whose_process_is_gone_is_lost(jobs: DetachedJobs) -> None:
+    seconds = unique_seconds()
+    job = await jobs.start(f"exec sleep {seconds}")
+    wait_asleep(seconds)
+    process = psutil.Process(job.pid)
+    supervisor = process.ppid()
+    os.kill(supervisor, signal.SIGKILL)
+    assert await job.refresh() == "running"
+    os.kill(job.pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(job.pid), "its end")
+    assert await job.wait(timeout=20) == "lost"
+    assert (job.exit_code, job.ended) == (None, None)
+
+
+async def test_output_is_read_on_while_it_grows(jobs: DetachedJobs, tmp_path: Path) -> None:
+    """Nothing is lost or repeated, though each piece ends in the middle of a character."""
+    go = tmp_path / "go"
+    program = f"printf 'a\\303'; until [ -e {go} ]; do sleep 0.02; done; printf '\\244\\342\\202'; printf '\\254z\\377'"
+    job = await jobs.start(program)
+    first = await job.output()
+    while first.total_bytes < 2:
+        first = await job.output()
+    assert (first.data, first.text, first.offset) == (b"a", "a", 1)
+    go.touch()
+    assert await job.wait(timeout=20) == "completed"
+    pieces = [first]
+    while pieces[-1].offset < pieces[-1].total_bytes:
+        pieces.append(await job.output(since=pieces[-1].offset, limit=3))
+    assert b"".join(piece.data for piece in pieces) == "aä€z".encode() + b"\xff"
+    assert "".join(piece.text for piece in pieces) == "aä€z\ufffd"
+    assert (await job.output(since=1000)).data == b""
+
+
+async def test_ended_jobs_are_removed_and_running_ones_are_not(jobs: DetachedJobs) -> None:
+    ended = await jobs.start("true")
+    runs = await jobs.start(f"exec sleep {unique_seconds()}")
+    await ended.wait(timeout=20)
+    assert await jobs.prune(older_than=3600) == []
+    assert await jobs.prune() == [ended.id]
+    assert not directory_of(ended).exists()
+    assert [job.id for job in await jobs.list()] == [runs.id]
+    assert f"removed {runs.id}" not in await jobs._look("remove", runs.id)  # not if it is named, either
+    for lost in (ended.refresh, ended.output, ended.wait):
+        with pytest.raises(JobNotFound, match=ended.id):
+            await lost()
+
+
+async def test_a_long_command_runs_and_its_record_has_the_beginning(jobs: DetachedJobs) -> None:
+    text = f": {'x' * 200_000}\nexit 4"
+    job = await jobs.start(text)
+    assert await job.wait(timeout=20) == "failed"
+    assert job.exit_code == 4
+    assert text.startswith(job.command[:-1])
+    assert len(job.command) == 1001
+
+
+async def test_values_of_variables_are_in_no_record_and_no_command_line(jobs: DetachedJobs) -> None:
+    seconds, secret = unique_seconds(), "s3cr3t-value"
+    job = await jobs.start(f"echo $TOKEN; exec sleep {seconds}", env={"TOKEN": secret})
+    assert secret in await read_until(job, "\n")
+    wait_asleep(seconds)
+    assert living(secret) == []
+    for path in directory_of(job).iterdir():
+        assert path.name == "log" or secret.encode() not in path.read_bytes(), path
+
+
+async def test_what_a_job_is_kept_in_is_private(jobs: DetachedJobs) -> None:
+    job = await jobs.start("exit 2")
+    await job.wait(timeout=20)
+    directory = directory_of(job)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (directory, directory.parent)} == {0o700}
+    names = {"request", "record", "job.sh", "log", "exit"}
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+    assert modes == dict.fromkeys(names, 0o600)
+
+
+# --- on this machine ------------------------------------------------------------------------------------------
+
+_START_AND_HANG = """
+import asyncio, os, sys
+from anyshell import DetachedJobs, Environment
+async def main():
+    async with Environment.detect() as env:
+        job = await DetachedJobs(env).start(sys.argv[1])
+        print(job.id, flush=True)
+        await env.run(sys.argv[2])
+asyncio.run(main())
+"""
+
+
+async def test_a_job_survives_the_death_of_the_process_that_started_it(
+    here: DetachedJobs, tmp_path: Path
+) -> None:
+    go, hang = tmp_path / "go", unique_seconds()
+    argv = [sys.executable, "-c", _START_AND_HANG, f"until [ -e {go} ]; do sleep 0.02; done; echo done"]
+    with subprocess.Popen([*argv, f"exec sleep {hang}"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        id_ = process.stdout.readline().decode().strip()
+        wait_asleep(hang)
+        process.kill()
+    orphans = [
+        info for info in await here._environment.orphans() if f"sleep {hang}" in " ".join(_line(info.pid))
+    ]
+    for info in orphans:
+        os.kill(info.pid, signal.SIGKILL)
+    go.touch()
+    job = await here.get(id_)
+    assert await job.wait(timeout=20) == "completed"
+    assert (await job.output()).text == "done\n"
+
+
+def _line(pid: int) -> list[str]:
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "sh"])
+async def test_a_job_is_as_free_of_us_as_it_can_be(shell: str, tmp_path: Path, anyio_backend: str) -> None:
+    """No descriptor, no mark, no tag, and signals as they were: nothing by which a stop would find it."""
+    program = (
+        "import os, resource, signal;"
+        "print(sorted(os.listdir('/proc/self/fd'))[:-1], resource.getrlimit(10)[0],"
+        "[name for name in os.environ if name.startswith('ANYSHELL_MARK')],"
+        "[signal.getsignal(number) != signal.SIG_IGN for number in (1, 2, 3, 15)], os.getsid(0) == os.getppid())"
+    )
+    if sys.platform != "linux":
+        pytest.skip("there is no /proc")
+    async with Environment.detect(shell=shell, cwd=tmp_path) as environment:
+        jobs = DetachedJobs(environment)
+        job = await jobs.start(f'{python_for_all()} -c "{program}"; :')
+        assert await job.wait(timeout=20) == "completed"
+        assert (await job.output()).text == "['0', '1', '2'] -1 [] [True, True, True, True] True\n"
+        assert not [info for info in await environment.orphans() if info.pid == job.pid]
+
+
+async def test_a_stop_of_the_command_that_started_a_job_passes_it_by(here: DetachedJobs) -> None:
+    """Not of its tree any more, neither by its marks nor by its limits, though anyshell ran inside of a command."""
+    seconds = unique_seconds()
+    environment = here._environment
+    inner = f"{sys.executable} -m anyshell run --background -- sleep {seconds}; exec sleep 100"
+    async with environment.stream(inner) as events:
+        async for event in events:
+            id_ = event.text
+            break
+        job = await here.get(id_)
+        wait_asleep(seconds)
+        events.cancel()
+    assert events.outcome.status == "cancelled"
+    assert await job.refresh() == "running"
+
+
+async def test_a_program_that_ends_its_own_group_does_not_hide_how_it_ended(here: DetachedJobs) -> None:
+    job = await here.start("trap 'exit 7' TERM; kill 0; sleep 5")
+    assert await job.wait(timeout=20) == "failed"
+    assert job.exit_code == 7
+
+
+async def test_a_program_that_a_signal_ends_gives_128_and_its_number(here: DetachedJobs) -> None:
+    job = await here.start("kill -9 $$")
+    assert await job.wait(timeout=20) == "failed"
+    assert job.exit_code == 128 + 9
+
+
+async def test_a_record_that_names_a_stranger_is_lost_and_the_stranger_is_not_touched(
+    here: DetachedJobs,
+) -> None:
+    """Its pid has come to mean another process, which started at another time."""
+    job = await here.start("true")
+    await job.wait(timeout=20)
+    stranger = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    try:
+        record = directory_of(job) / "record"
+        _, *rest = record.read_text().split()
+        record.write_text(" ".join([str(stranger.pid), *rest]) + "\n")
+        (directory_of(job) / "exit").unlink()
+        assert await job.refresh() == "lost"
+        assert job.pid == stranger.pid
+        assert await job.stop(grace=0) == []
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+async def test_a_job_with_a_state_directory_of_its_own_is_found_where_all_are(here: DetachedJobs) -> None:
+    job = await here.start("echo $ANYSHELL_STATE_DIR", env={"ANYSHELL_STATE_DIR": "/nowhere"})
+    assert await job.wait(timeout=20) == "completed"
+    assert (await job.output()).text == "/nowhere\n"
+    assert [each.id for each in await here.list()] == [job.id]
+
+
+async def test_a_record_of_another_boot_names_nobody(here: DetachedJobs) -> None:
+    """Start times count from the boot: after another one the same numbers may be a stranger's."""
+    if sys.platform != "linux":
+        pytest.skip("start times are dates there")
+    seconds = unique_seconds()
+    job = await here.start(f"exec sleep {seconds}")
+    wait_asleep(seconds)
+    record = directory_of(job) / "record"
+    text = record.read_text()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    record.write_text(text.replace(boot, boot[::-1]))
+    assert await job.refresh() == "lost"
+    assert await job.stop(grace=0) == []
+    assert is_alive(job.pid)
+    record.write_text(text)
+    assert await job.refresh() == "running"
+
+
+async def test_a_job_is_found_and_stopped_though_what_was_asked_for_cannot_be_read(
+    here: DetachedJobs,
+) -> None:
+    """As after a disk was full."""
+    job = await here.start(f"exec sleep {unique_seconds()}")
+    (directory_of(job) / "request").write_text('{"command": "ex\n')
+    (found,) = await here.list()
+    assert (found.id, found.command, found.status) == (job.id, "(not readable)", "running")
+    assert await found.stop(grace=0) == []
+    assert found.status == "stopped"
+
+
+async def test_where_setsid_is_missing_perl_does_it(
+    here: DetachedJobs, state_directory: Path, tmp_path: Path
+) -> None:
+    """As on macOS."""
+    seconds = unique_seconds()
+    text = detached._text("start").replace("command -v setsid", "false")
+    argv = ["/bin/sh", "-c", text, "anyshell", detached._text("job")]
+    argv += [str(state_directory / "jobs"), "0" * 12, "1000", json.dumps({"command": "c", "directory": "/"})]
+    done = subprocess.run(
+        [*argv, "sleep", seconds], capture_output=True, text=True, start_new_session=True, cwd=tmp_path
+    )
+    assert done.stdout.startswith("started ")
+    job = await here.get("0")
+    wait_asleep(seconds)
+    assert os.getsid(job.pid) == job.pid
+    assert await job.stop() == []
+    assert job.status == "stopped"
+
+
+async def test_jobs_are_told_apart_where_there_is_no_proc(
+    here: DetachedJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS and BSD: by the dates that ps(1) gives."""
+    monkeypatch.setenv("ANYSHELL_NO_PROC", "1")
+    seconds = unique_seconds()
+    ended = await here.start("exit 3")
+    job = await here.start(f"sleep {seconds} & sleep {seconds}; :")
+    wait_living(f"sleep {seconds}", 3)
+    assert await ended.wait(timeout=20) == "failed"
+    assert await job.refresh() == "running"
+    assert await job.stop() == []
+    assert (job.status, living(seconds)) == ("stopped", [])
+
+
+async def test_a_cancelled_start_leaves_nothing_running(here: DetachedJobs) -> None:
+    seconds = unique_seconds()
+    task = asyncio.ensure_future(here.start(f"exec sleep {seconds}"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert living(seconds) == []
+
+
+async def test_an_environment_starts_one_when_asked_for_it(here: DetachedJobs) -> None:
+    environment = here._environment
+    job = await environment.start("echo $WORD", env={"WORD": "there"}, detach=True)
+    assert await job.wait(timeout=20) == "completed"
+    assert (await job.output()).text == "there\n"
+    with pytest.raises(InvalidCommand, match="cwd and env alone"):
+        await environment.start("true", detach=True, timeout=3)  # type: ignore[call-overload]  # it is refused
+
+
+async def test_many_jobs_start_at_once(here: DetachedJobs) -> None:
+    started = await asyncio.gather(*(here.start(f"exit {number}") for number in range(12)))
+    for number, job in enumerate(started):
+        await job.wait(timeout=20)
+        assert job.exit_code == number
+    assert {job.id for job in await here.list()} == {job.id for job in started}
+
+
+async def test_what_cannot_be_is_said(here: DetachedJobs, tmp_path: Path) -> None:
+    with pytest.raises(InvalidCommand, match="NUL"):
+        await here.start("a\0b")
+    with pytest.raises(InvalidCommand, match="nowhere"):
+        await here.start("true", cwd="nowhere")
+    with pytest.raises(InvalidCommand, match="absolute"):
+        DetachedJobs(here._environment, directory="relative")
+    with pytest.raises(JobNotFound, match="no id"):
+        await here.get("../x")
+    with pytest.raises(JobNotFound, match="no job 0123"):
+        await here.get("0123")
+    job = await here.start("true")
+    for wrong in (job.output(since=-1), job.output(limit=0), job.wait(timeout=-1), job.stop(grace=-1)):
+        with pytest.raises(InvalidCommand):
+            await wrong
+    (tmp_path / "link").symlink_to(directory_of(job).parent)
+    linked = DetachedJobs(here._environment, directory=str(tmp_path / "link"))
+    with pytest.raises(SpawnError, match="link"):
+        await linked.start("true")
+    with pytest.raises(BackendError, match="link"):
+        await linked.list()
+
+
+async def test_an_environment_that_is_closed_has_no_jobs_any_more(tmp_path: Path, anyio_backend: str) -> None:
+    async with Environment.detect(cwd=tmp_path) as environment:
+        pass
+    with pytest.raises(AnyshellError, match="closed"):
+        await DetachedJobs(environment).list()
+
+
+async def test_more_jobs_than_can_be_recorded_are_refused(here: DetachedJobs) -> None:
+    job = await here.start("true")
+    for number in range(1000):
+        (directory_of(job).parent / f"{number:012x}").mkdir()
+    began = time.time()
+    with pytest.raises(SpawnError, match=r"1000 jobs are recorded.*prune"):
+        await here.start("true")
+    await job.wait(timeout=20)
+    for number in range(3, 1000):
+        (directory_of(job).parent / f"{number:012x}").rmdir()
+    os.utime(directory_of(job).parent / f"{2:012x}", (began - 3 * 86400,) * 2)
+    assert await here.prune() == [job.id, f"{2:012x}"]  # the others may just be starting

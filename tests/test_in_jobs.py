@@ -1,0 +1,66 @@
+"""What holds for a command that somebody waits for holds for one in the background: the same tests, over jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from anyshell import Environment
+
+from .conftest import open_to_all
+
+if sys.platform == "win32":
+    pytest.skip("no local backend on Windows yet", allow_module_level=True)
+
+from .test_endings import *  # noqa: F403 - the tests themselves
+from .test_environment import *  # noqa: F403
+
+# What a job leaves behind becomes another one: there is nothing to choose (tests/test_jobs.py).
+del test_what_a_command_leaves_behind_is_named_and_stopped_or_kept  # noqa: F821 - from there
+del test_what_is_kept_can_go_on_printing, test_who_holds_our_output_from_a_session_of_its_own_is_left_behind  # noqa: F821
+del test_a_wrong_argument_is_refused  # noqa: F821
+# Who waits for a job may be cancelled without harm to it.
+del test_cancelling_raises_after_the_tree_is_gone, test_a_second_cancel_skips_the_grace  # noqa: F821
+del test_a_cancel_scope_around_a_run_waits_for_the_tree  # noqa: F821
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from anyshell import Outcome
+
+    from .ssh_server import Server
+
+
+class InJobs:
+    """An environment of which every command is a job that is waited for."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    async def run(self, command: str, *, stdin: Any = None, **how: Any) -> Outcome:
+        """Run a command as a job; who is cancelled stops it."""
+        job = await self._env.start(command, stdin=b"" if stdin is None else stdin, **how)
+        try:
+            outcome = await job.wait()
+        except asyncio.CancelledError:
+            await job.stop()
+            raise
+        assert outcome is not None
+        return outcome
+
+
+@pytest.fixture(params=["local", "openssh as a user"])
+async def env(
+    request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
+) -> AsyncIterator[InJobs]:
+    host = "local" if request.param == "local" else ssh_host(request.param).options(max_connections=3)
+    open_to_all(tmp_path)
+    async with Environment.detect(host, cwd=tmp_path, max_jobs=600) as environment:
+        yield InJobs(environment)

@@ -1,0 +1,471 @@
+"""The user's own set-up: what a shell is given of it, what it never is, and what becomes of files that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from anyshell import Approved, Environment, OutputLimits, ShellTool
+from anyshell import _snapshot as snapshot_module
+from anyshell.shells.snapshot import DIALECTS, SetUp
+
+from .cli_program import anyshell
+from .conftest import NOBODY, missing
+from .processes import living, unique_seconds
+from .ssh_server import embedded, is_root
+
+if TYPE_CHECKING:
+    from anyshell import ApprovalRequest
+
+if sys.platform == "win32":
+    pytest.skip("no local backend on Windows yet", allow_module_level=True)
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "tOkEn-9f27c1d84e"
+
+LONG = "# " + "x" * 200_000 + "\n"
+
+FILES = {"bash": ".bashrc", "zsh": ".zshrc", "sh": ".shinit"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of one's own, where nothing is yet."""
+    path = tmp_path / "home"
+    path.mkdir()
+    for name in ("ANYSHELL_STATE_DIR", "XDG_STATE_HOME", "ZDOTDIR", "BASH_ENV"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(path))
+    monkeypatch.setenv("ENV", "$HOME/.shinit")
+    return path
+
+
+def kept(home: Path) -> list[Path]:
+    """The snapshots that are kept."""
+    return sorted((home / ".local/state/anyshell/snapshots").iterdir())
+
+
+async def detected(home: Path, text: str, shell: str = "bash", **how: Any) -> Environment:
+    if shutil.which(shell) is None:
+        missing(shell, f"install {shell}")
+    (home / FILES[shell]).write_text(text)
+    return await Environment.detect(shell=shell, snapshot=True, cwd=home, **how)
+
+
+async def text_of(env: Environment, command: str) -> str:
+    return (await env.run(command)).output.text
+
+
+# --- what a shell has of it -----------------------------------------------------------------------------------
+
+ALIASES = """alias hi='echo "it'\\''s";
+echo two' later=hi
+"""
+
+FUNCTIONS = """f() { cat <<END
+$1 "quoted" `echo run`
+END
+}
+glob() { case $1 in (a|b) echo ab;; esac; }
+"""
+
+SET_UP = {
+    "bash": "case $- in *i*) ;; *) return;; esac\nalias ..='echo up'; alias -- -='echo minus'\na.b-c() { :; }\n"
+    + ALIASES + "shopt -s extglob nullglob\nset -o pipefail\n"
+    "ext() { case $1 in @(a|b)) echo ab;; esac; }\nshared() { echo shared; }; export -f shared\n" + FUNCTIONS,
+    "zsh": ALIASES + "alias -g LOUD='| tr a-z A-Z'\nsetopt extendedglob nullglob pipefail ksharrays rcquotes\n"
+    "autoload -Uz zmv is-at-least\n" + FUNCTIONS,
+    "sh": ALIASES + "set -C\n",
+}  # fmt: skip
+
+SETS_PATH = "PATH=$HOME/bin:$PATH\n"
+
+
+@pytest.mark.parametrize("before", ["", LONG], ids=["short", "long"])
+@pytest.mark.parametrize("shell", list(SET_UP))
+async def test_a_fresh_shell_starts_from_it(shell: str, before: str, home: Path) -> None:
+    env = await detected(home, SET_UP[shell] + SETS_PATH, shell)
+    assert env.snapshot_notices == ()
+    assert env.snapshot == str(kept(home)[0])
+    assert await text_of(env, before + "hi; later") == "it's\ntwo\nit's\ntwo\n"
+    assert await text_of(env, before + "echo ${PATH%%:*} $0 $#") == f"{home}/bin {shell} 0\n"
+    assert (await env.run(before + "cat; exit 3", stdin="given")).output.text == "given"
+    failed = await text_of(env, before + "\n\nno-such-program")
+    assert f"{before.count(chr(10)) + 3}" in failed.split("no-such-program")[0]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+async def test_functions_are_there_as_they_were(shell: str, home: Path) -> None:
+    env = await detected(home, SET_UP[shell], shell)
+    assert (await text_of(env, "f 1; glob a")).replace("\n\n", "\n") == '1 "quoted" run\nab\n'
+    if shell == "bash":
+        assert await text_of(env, "..; -; a.b-c") == "up\nminus\n"
+        assert await text_of(env, "ext b; bash -c shared; echo nothing*here; false | true; echo $?") == (
+            "ab\nshared\n\n1\n"
+        )
+    else:
+        assert await text_of(
+            env, "echo abc LOUD; is-at-least 1 2; echo $?; print -- x^y*; false | true; echo $?"
+        ) == ("ABC\n0\n\n1\n")
+
+
+@pytest.mark.parametrize("shell", list(SET_UP))
+async def test_a_shell_that_read_a_snapshot_tells_the_same_set_up(
+    shell: str, home: Path, tmp_path: Path
+) -> None:
+    env = await detected(home, SET_UP[shell] + SETS_PATH, shell)
+    assert env.snapshot is not None
+    first = told(shell, env.shell.path, home, home / FILES[shell])
+    (tmp_path / FILES[shell]).write_bytes(Path(env.snapshot).read_bytes())
+    second = told(shell, env.shell.path, home, tmp_path / FILES[shell])
+    assert first.definitions
+    assert (second.definitions, second.options, second.path) == (first.definitions, first.options, first.path)
+
+
+def told(shell: Any, path: str, home: Path, file: Path) -> SetUp:
+    dialect = DIALECTS[shell]
+    places = [str(file.parent), str(home)] if shell == "zsh" else [str(file)]
+    done = subprocess.run(
+        ["env", "-u", "ENV", *dialect.capture(path, places)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    set_up = dialect.understand(done.stdout)
+    assert set_up is not None
+    return set_up
+
+
+SHADOWED = "cd eval shift unset builtin set trap exec read alias unalias shopt env command export declare typeset printf"
+
+
+@pytest.mark.parametrize("before", ["", LONG], ids=["short", "long"])
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+async def test_functions_and_aliases_named_like_builtins_harm_nobody(
+    shell: str, before: str, home: Path
+) -> None:
+    functions = "".join(
+        f"function {name} {{ : {name}; }}\n" for name in SHADOWED.split() if name != "builtin"
+    )
+    aliases = "".join(f"alias {name}=no-such-program\n" for name in SHADOWED.split()[:6])
+    env = await detected(home, "alias one='/bin/echo 1'\n" + aliases + functions, shell)
+    assert env.snapshot_notices == ()
+    assert await text_of(env, before + "one\n\\eval '/bin/echo 2'; \\cd /; /bin/echo $#") == "1\n0\n"
+    assert "no-such-program" in await text_of(env, before + "cd /")
+
+
+async def test_a_function_that_hides_what_we_need_is_left_out_and_said(home: Path) -> None:
+    env = await detected(home, "builtin() { :; }\nf() { echo f; }\n")
+    assert await text_of(env, "f; builtin echo 1") == "f\n1\n"
+    assert env.snapshot_notices == ("left out: function builtin, which would hide the shell's own",)
+
+
+async def test_zsh_reads_the_directory_that_its_zshenv_names(home: Path) -> None:
+    (home / "zsh").mkdir()
+    (home / "zsh/.zshrc").write_text("f() { echo there; }\n")
+    (home / ".zshenv").write_text("ZDOTDIR=$HOME/zsh\ng() { echo here; }\n")
+    assert await text_of(await detected(home, "f() { echo wrong; }", "zsh"), "f; g") == "there\nhere\n"
+    (home / "zsh/.zshrc").write_text("f() { echo changed; }\n")
+    assert await text_of(await detected(home, "f() { echo wrong; }", "zsh"), "f; g") == "changed\nhere\n"
+
+
+# --- what it never has ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", list(SET_UP))
+async def test_a_token_in_the_file_is_found_nowhere(shell: str, home: Path) -> None:
+    plants = (
+        f"export TOKEN={TOKEN}\nplain={TOKEN}x\necho $TOKEN; echo $TOKEN >&2\nps ww -A -o args >$HOME/ps\n"
+    )
+    uses = "alias use='echo \"<$TOKEN$plain>\"'\n"
+    env = await detected(home, plants + uses, shell, limits=OutputLimits(head=2**20, max_line=2**20))
+    seen = await text_of(env, "use; env; set; ps ww -A -o args")
+    assert "<>\n" in seen
+    assert TOKEN not in seen
+    assert TOKEN not in repr((env.snapshot_notices, env.description, env.info))
+    assert TOKEN not in (home / "ps").read_text()
+    (home / "ps").unlink()
+    (home / FILES[shell]).unlink()
+    state = [path for path in home.rglob("*") if path.is_file()]
+    assert state == kept(home)
+    assert TOKEN.encode() not in state[0].read_bytes()
+
+
+async def test_a_definition_that_holds_the_value_of_an_exported_variable_is_left_out_and_said(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INHERITED", "of the host's")
+    text = f"""export TOKEN={TOKEN} TOOLS=/usr/share/tools QUOTED="it's a token" KEY=$'first line\\nsecond line'
+eval "leak() {{ echo $TOKEN; }}"
+alias leaks="echo $TOKEN"
+quoted() {{ echo "it's a token"; }}; alias quotes="echo $QUOTED"
+lines() {{ echo second line; }}
+inherits() {{ echo "of the host's"; }}
+place() {{ echo /usr/share/tools; }}
+silent() {{ DEBIAN_FRONTEND=noninteractive $EDITOR; }}
+use() {{ echo "<$TOKEN>"; }}
+"""
+    env = await detected(home, text)
+    left_out = "function inherits, function leak, function lines, function quoted, alias leaks and 1 more"
+    assert env.snapshot_notices == (
+        f"left out, as the value of an exported variable stands in them: {left_out}; write $NAME there",
+    )
+    assert await text_of(env, "use; place; silent; type leak leaks 2>/dev/null") == "<>\n/usr/share/tools\n"
+    assert TOKEN not in kept(home)[0].read_text()
+
+
+async def test_an_exported_function_is_no_value(home: Path) -> None:
+    env = await detected(home, "f() { echo a long line of mine; }; export -f f\n")
+    assert env.snapshot_notices == ()
+    assert await text_of(env, "bash -c f") == "a long line of mine\n"
+
+
+async def test_what_makes_no_sense_without_a_person_is_left_out(home: Path) -> None:
+    env = await detected(home, "set -o vi -x -v\nset -m\nshopt -s histappend checkwinsize nullglob\n")
+    assert (
+        await text_of(env, "echo x; set +o | grep -c -e '-o vi' -e '-o monitor' -e '-o xtrace'") == "x\n0\n"
+    )
+
+
+async def test_no_history_is_written(home: Path) -> None:
+    (home / ".bash_history").write_text("old\n")
+    await detected(home, "HISTFILE=$HOME/.bash_history\nset -o history; history -s new\n")
+    await detected(home, "HISTFILE=$HOME/.bash_history\nset -o history; history -s new; exit\n")
+    assert (home / ".bash_history").read_text() == "old\n"
+
+
+# --- files that misbehave -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", list(SET_UP))
+async def test_a_file_that_asks_gets_no_answer_and_what_it_prints_is_dropped(shell: str, home: Path) -> None:
+    seconds = unique_seconds()
+    text = f"""printf 'end\\0\\0\\0'; echo noise >&2
+echo 'Update now? '; read answer
+read tty </dev/tty
+alias after='echo after'
+(while sleep 0.01; do echo noise; done; sleep {seconds}) &
+"""
+    env = await detected(home, text, shell)
+    assert env.snapshot_notices == ()
+    assert await text_of(env, "after") == "after\n"
+    assert not living(seconds)
+
+
+@pytest.mark.parametrize("shell", list(SET_UP))
+async def test_a_file_that_hangs_is_stopped_and_said(
+    shell: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_module, "SNAPSHOT_SECONDS", 0.4)
+    seconds = unique_seconds()
+    env = await detected(home, f"alias a=b; sleep {seconds}\n", shell)
+    assert env.snapshot is None
+    assert "took longer than 0.4 s" in env.snapshot_notices[0]
+    assert await text_of(env, "echo runs") == "runs\n"
+    assert not living(seconds)
+    assert kept(home) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("false", "{} returned 1"),
+        ("return 7", "{} returned 7"),
+        ("set -e; false; alias never=b", "{} ended the shell with 1: what stands behind that is missing"),
+        ("exit 3", "{} ended the shell with 3: what stands behind that is missing"),
+        ("trap 'echo bye' EXIT; false", "{} returned 1"),
+        ("exec true", "your own set-up is not used: {} did not come to its end; it may have become another"),
+        ("kill -9 $$", "your own set-up is not used: {} did not come to its end; it may have become another"),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "sh"])
+async def test_a_file_that_fails_is_said_and_stops_nothing(
+    shell: str, text: str, said: str, home: Path
+) -> None:
+    env = await detected(home, f"alias before='echo before'\n{text}\n", shell)
+    file = home / FILES[shell]
+    if "not used" in said:
+        assert said.split("{}")[1] in env.snapshot_notices[0]
+        assert await text_of(env, "echo runs") == "runs\n"
+        return
+    assert env.snapshot_notices == (said.format(file),)
+    assert (await text_of(env, "before")) == "before\n"
+    again = await Environment.detect(shell=shell, snapshot=True)
+    assert again.snapshot_notices == env.snapshot_notices
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+async def test_a_syntax_error_in_the_file_is_said(shell: str, home: Path) -> None:
+    env = await detected(home, "alias before='echo before'\nif then\n", shell)
+    assert len(env.snapshot_notices) == 1
+    assert await text_of(env, "before") == "before\n"
+
+
+async def test_a_user_without_a_file_has_a_path_all_the_same(home: Path) -> None:
+    async with Environment.detect(shell="bash", snapshot=True) as env:
+        assert (await env.run("echo runs")).output.text == "runs\n"
+        assert env.snapshot_notices == ()
+
+
+async def test_sh_says_that_it_reads_no_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ENV")
+    env = await detected(home, "alias a=b", "sh")
+    assert env.snapshot is None
+    assert "ENV is not set" in env.snapshot_notices[0]
+    assert await text_of(env, "echo runs") == "runs\n"
+
+
+async def test_a_shell_that_tells_without_end_is_stopped(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_module, "LONGEST_TOLD", 100_000)
+    env = await detected(home, f"alias a='{'x' * 200_000}'\n")
+    assert env.snapshot is None
+    assert "makes more than" in env.snapshot_notices[0]
+
+
+# --- how it is kept -------------------------------------------------------------------------------------------
+
+COUNTS = "echo >>$HOME/count\nalias a='echo 1'\n"
+
+
+def reads(home: Path) -> int:
+    return len((home / "count").read_text())
+
+
+@pytest.mark.parametrize("shell", list(SET_UP))
+async def test_a_file_is_read_once_until_it_changes(shell: str, home: Path) -> None:
+    for _ in range(3):
+        assert await text_of(await detected(home, COUNTS, shell), "a") == "1\n"
+    assert reads(home) == 1
+    assert await text_of(await detected(home, COUNTS + "alias a='echo 2'", shell), "a") == "2\n"
+    assert reads(home) == 2
+    assert len(kept(home)) == 1
+
+
+async def test_what_is_kept_is_its_owners_alone(home: Path) -> None:
+    await detected(home, COUNTS)
+    assert [path.stat().st_mode & 0o777 for path in kept(home)] == [0o600]
+    assert kept(home)[0].parent.stat().st_mode & 0o777 == 0o700
+
+
+HARMS = ["cut", "changed", "no JSON", "a header of another form", "writable", "link"]
+
+
+@pytest.mark.parametrize("harm", [*HARMS, *(["another's"] if is_root() else [])])  # who else could make it so
+async def test_what_cannot_be_trusted_is_made_anew(harm: str, home: Path, tmp_path: Path) -> None:
+    await detected(home, COUNTS)
+    file = kept(home)[0]
+    text = file.read_bytes()
+    if harm == "cut":
+        file.write_bytes(text[:-5])
+    elif harm == "changed":
+        file.write_bytes(text.replace(b"echo 1", b"echo 3"))
+    elif harm == "no JSON":
+        file.write_bytes(b"alias a='echo 3'\n")
+    elif harm == "a header of another form":
+        head, _, rest = text.partition(b"\n")
+        file.write_bytes(b"# " + json.dumps({**json.loads(head[2:]), "files": 3}).encode() + b"\n" + rest)
+    elif harm == "writable":
+        file.chmod(0o620)
+    elif harm == "link":
+        file.rename(tmp_path / "elsewhere")
+        file.symlink_to(tmp_path / "elsewhere")
+    elif harm == "another's":
+        os.chown(file, NOBODY, NOBODY)
+    assert await text_of(await detected(home, COUNTS), "a") == "1\n"
+    assert reads(home) == 2
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not file.is_symlink()
+
+
+async def test_a_directory_that_is_a_link_is_not_used(home: Path, tmp_path: Path) -> None:
+    directory = home / ".local/state/anyshell/snapshots"
+    directory.parent.mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    directory.symlink_to(tmp_path / "elsewhere")
+    env = await detected(home, COUNTS)
+    assert env.snapshot is None
+    assert "not a directory of yours alone" in env.snapshot_notices[0]
+    assert await text_of(env, "echo runs") == "runs\n"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+async def test_a_bounded_number_is_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_module, "KEPT", 2)
+    (home / "other").write_text("stays")
+    for name in ("a", "b", "c"):
+        monkeypatch.setenv("PATH", f"/{name}:/usr/bin:/bin")
+        env = await detected(home, COUNTS)
+        assert (await text_of(env, "echo $PATH")).startswith(f"/{name}:")
+    assert len(kept(home)) == 2
+    assert reads(home) == 3
+
+
+async def test_a_snapshot_that_is_gone_is_said_and_the_command_runs(home: Path) -> None:
+    env = await detected(home, COUNTS)
+    kept(home)[0].unlink()
+    text = await text_of(env, "echo runs")
+    assert text == f"anyshell: your own set-up could not be read from {env.snapshot}\nruns\n"
+
+
+# --- who is told ----------------------------------------------------------------------------------------------
+
+
+async def test_who_approves_sees_it_and_cd_is_not_rewritten(home: Path) -> None:
+    seen: list[ApprovalRequest] = []
+
+    async def approve(request: ApprovalRequest) -> Approved:
+        seen.append(request)
+        return Approved()
+
+    env = await detected(home, "cd() { echo mine; }\n")
+    result = await ShellTool(env, approver=approve)({"command": "cd / && echo after"})
+    assert result.output == "mine\nafter\n"
+    assert seen[0].snapshot == env.snapshot
+    assert f"Starts from the user's own set-up: {env.snapshot}" in seen[0].display.splitlines()
+
+
+def test_the_command_line_takes_it_and_says_what_failed(home: Path) -> None:
+    (home / ".bashrc").write_text("alias a='echo 1'\nfalse\n")
+    done = anyshell("run", "--snapshot", "--", "a")
+    assert (done.returncode, done.stdout) == (0, b"1\n")
+    assert done.stderr.decode() == f"anyshell: {home}/.bashrc returned 1\n"
+
+
+async def test_a_host_has_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = home / "there"
+    there.mkdir()
+    (there / ".bashrc").write_text(COUNTS + f'export TOKEN={TOKEN}\nuse() {{ echo "<$TOKEN>"; }}\nfalse\n')
+    monkeypatch.setenv("ANYSHELL_TEST_HOME", str(there))
+    with embedded() as server:
+        for _ in range(2):
+            async with Environment.detect(server.options(), snapshot=True, prefix="nice -n 7") as env:
+                assert env.snapshot_notices == (f"{there}/.bashrc returned 1",)
+                assert await text_of(env, "a; use; nice") == "1\n<>\n7\n"
+                assert await text_of(env, LONG + "a; nice") == "1\n7\n"
+    assert reads(there) == 1
+    assert [path.stat().st_mode & 0o777 for path in kept(there)] == [0o600]
+    assert TOKEN not in kept(there)[0].read_text()
+
+
+async def test_a_model_is_told_of_it_where_it_is_so(home: Path) -> None:
+    env = await detected(home, "f() { :; }")
+    assert "the user's own aliases, functions" in env.description
+    assert "startup files" not in env.description
+    assert "startup files" in (await Environment.detect(shell="bash")).description
+
+
+async def test_a_home_that_is_not_there_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(home / "state"))
+    monkeypatch.setenv("HOME", str(home / "gone"))
+    async with Environment.detect(shell="bash", snapshot=True) as env:
+        assert (await env.run("echo runs")).output.text == "runs\n"
+        assert env.snapshot is None
+        assert "its snapshot cannot be made or kept" in env.snapshot_notices[0]
