@@ -276,6 +276,7 @@ NO_BOUND = {
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
+    "shells.session._LIFE_FD",  # a descriptor
     "shells.snapshot._FD",  # a descriptor
     "tool.limits.MIB",  # a unit
     "tool.signals._FIRST_REAL_TIME",  # numbers of signals

@@ -50,6 +50,9 @@ END_SECONDS = 2.0
 IDLE_SECONDS = 1800.0
 """How long the shell of a session with a name is kept when nobody wants it."""
 
+LAST_WORDS_SECONDS = 0.1
+"""How long a shell that has ended is listened to, while something that it started goes on holding its stream."""
+
 LONGEST_RECORD = 16 * 1024 * 1024
 """Bytes of what a shell says of one command, its variables above all. A shell that says more is replaced."""
 
@@ -222,14 +225,16 @@ class Session:
         if shell is None:
             return
         if not shell.ended:
-            last = _Exit(shell)
-            await _engine.run(
-                last,
-                Spawn(argv=(), script="exit", cwd=""),
-                output=OutputBuilder(head=0, tail=0, max_line=1),
-                timeout=END_SECONDS,
-                grace=0,
-            )
+            with contextlib.suppress(
+                SpawnError
+            ):  # its private directory is gone: it is ended without its traps
+                await _engine.run(
+                    _Exit(shell),
+                    Spawn(argv=(), script="exit", cwd=""),
+                    output=OutputBuilder(head=0, tail=0, max_line=1),
+                    timeout=END_SECONDS,
+                    grace=0,
+                )
         await shell.aclose()
 
     def _rest(self) -> None:
@@ -244,7 +249,7 @@ class Session:
             self._fresh = f"the session was idle for {IDLE_SECONDS / 60:g} minutes"
             self._closing = asyncio.get_running_loop().create_task(self._end())
 
-    async def begin(self, spawn: Spawn, *, variables: bool) -> tuple[_SessionProcess, str]:
+    async def _begin(self, spawn: Spawn, *, variables: bool) -> tuple[_SessionProcess, str]:
         """Start a command when it is its turn; and why it has a fresh shell, if it has. For `_Turn` alone."""
         await self._turn.acquire()
         try:
@@ -313,7 +318,7 @@ class _Turn:
 
     async def spawn(self, spawn: Spawn) -> Process:
         """Start the text that is a spawn's `script`; its argv does not count, and an empty `cwd` is where the shell is."""
-        self._process, self._fresh = await self._session.begin(spawn, variables=self._variables)
+        self._process, self._fresh = await self._session._begin(spawn, variables=self._variables)
         return self._process
 
     @property
@@ -442,7 +447,7 @@ class _SessionProcess:
         """Have the shell go no further with the text, and signal what the text has started."""
         self._signalled = True
         if not self.ended.done():
-            await self._section.interrupt()
+            await self._interrupt()
         await self._section.send_signal(signal)
         if signal == "kill" and not self.ended.done():
             now = time.monotonic()
@@ -468,12 +473,18 @@ class _SessionProcess:
         """Wait until nothing of it is alive and the shell is back; interrupt that again as long as it is not."""
         while await self.survivors():
             if self._signalled and not self.ended.done():
-                await self._section.interrupt()
+                await self._interrupt()
             with anyio.move_on_after(INTERRUPT_AGAIN):
                 if self.ended.done():
                     await asyncio.sleep(INTERRUPT_AGAIN)
                 else:
                     await asyncio.shield(self.ended)
+
+    async def _interrupt(self) -> None:
+        if self._shell.interruptible:
+            await self._section.interrupt()
+        else:
+            await self._section.kill_shell()
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""
@@ -512,6 +523,8 @@ class _Shell:
         self._dumps: list[dict[str, str]] = []
         self._entries: list[bytes] | None = None
         self.ended = False
+        self.interruptible = True
+        """Whether an interrupt is sure to keep it from running what is left of a text."""
         self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
@@ -604,11 +617,15 @@ class _Shell:
                 )
                 line = await self._written(self._speak.run(frame), spawn.script)
             except OSError as error:
-                raise SpawnError(f"the session cannot take a command: {error.strerror or error}") from error
+                raise SpawnError(
+                    f"the session cannot take a command: {error.strerror or error}; if its private directory "
+                    f"{self._exchange.directory} is gone or full, restart() the session"
+                ) from error
             stack.pop_all()
         command = _SessionProcess(self, section, stdout=stdout, stderr=stderr, stdin=stdin)
         self._current = command
         self._dumps = []
+        self.interruptible = self.interruptible and self._speak.stays_interruptible(spawn.script)
         if self.ended:
             command.set_ended(_End(ExitStatus(), shell_ended=True))
             return command
@@ -653,6 +670,26 @@ class _Shell:
         self.ended = True
 
     async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        reading = loop.create_task(self._read())
+        exiting = loop.create_task(self.process.wait())
+        try:
+            await asyncio.wait((reading, exiting), return_when=asyncio.FIRST_COMPLETED)
+            # What an EXIT trap has started may have the stream, and keep it as long as it lives.
+            await asyncio.wait((reading,), timeout=LAST_WORDS_SECONDS)
+            status = await exiting
+        finally:
+            reading.cancel()
+            exiting.cancel()
+        self.ended = True
+        if self._current is not None:
+            self._current.set_ended(_End(status, shell_ended=True))
+        if status == ExitStatus():  # the host is away: what runs there is to be stopped when it is back
+            await self.process.aclose()
+        else:
+            await self.process.release()
+
+    async def _read(self) -> None:
         assert self.process.stderr is not None
         held, size = b"", 0
         with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -665,14 +702,6 @@ class _Shell:
                         size = 0
         if size > LONGEST_RECORD:
             await self.process.send_signal("kill")
-        status = await self.process.wait()
-        self.ended = True
-        if self._current is not None:
-            self._current.set_ended(_End(status, shell_ended=True))
-        if status == ExitStatus():  # the host is away: what runs there is to be stopped when it is back
-            await self.process.aclose()
-        else:
-            await self.process.release()
 
     def _heard(self, record: bytes) -> bool:
         """Take one thing that the shell says; whether a command is over by that."""

@@ -14,10 +14,16 @@ begins. From there on nothing of the text runs any more, and the shell is back a
 * sh: the trap returns from its function or file, and has the signal sent once more before that, for the next level.
 
 Where that cannot be sure, such as where a text has a DEBUG trap of its own, the trap kills the shell instead.
+
+The shell reads a second line with each command, and what it says of the first is complete by that: so a shell that
+does not come back to its input, as after ``set -t``, has not ended a command but itself. If it comes to that line
+without having said how the command ended, since the text took from it what it says that with, it kills itself: nobody
+waits for it in vain.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -103,21 +109,32 @@ class Conversation:
         """
         kind = self.shell.kind
         source = f"{_BUILTIN[kind]} . {self._path('run')}"
+        back = _BACK[kind]
         written = [("run", run)] if run else []
         if command is not None:
             written.append(("command", command))
         if not written:
-            return source + "\n"
+            return f"{source}\n{back}"
         writes = " && ".join(
             f"{_BUILTIN[kind]} printf %s {self.shell.quote(text)} 2>/dev/null >|{self._path(name)}"
             for name, text in written
         )
         # What could not be written whole must not run, and the one before not again.
-        return f"if {writes}; then {source}; else {_BUILTIN[kind]} printf 'ended 0 full \\n\\000' >&{_STATUS_FD[kind]}; fi\n"
+        return (
+            f"if {writes}; then {source}; else {_BUILTIN[kind]} printf 'ended 0 full \\n' >&{_STATUS_FD[kind]}; "
+            f"ANYSHELL_TOLD=1; fi\n{back}"
+        )
 
     def run(self, frame: Frame) -> str:
         """The text that runs the file ``command`` and says how it ended."""
         return _RUN[self.shell.kind](self, frame)
+
+    def stays_interruptible(self, text: str) -> bool:
+        """Whether a shell can be interrupted still that has run a text, as far as the text shows that.
+
+        What it sources, and what it puts together, is not seen.
+        """
+        return _UNINTERRUPTIBLE[self.shell.kind].search(text) is None
 
     def _path(self, name: str) -> str:
         return self.shell.quote(f"{self.directory}/{name}")
@@ -153,11 +170,28 @@ class Conversation:
             f"{_BUILTIN[self.shell.kind]} printf '\\000'; }} 2>/dev/null >&{status_fd}"
         )
 
-    def _redirections(self, frame: Frame) -> str:
-        quote = self.shell.quote
-        stdin = "/dev/null" if frame.stdin is None else quote(frame.stdin)
-        stderr = "2>&1" if frame.stderr is None else f"2>|{quote(frame.stderr)}"
-        return f"<{stdin} >|{quote(frame.stdout)} {stderr} {self.life_fd}>&1"
+    def _input(self, frame: Frame) -> str:
+        return "</dev/null" if frame.stdin is None else f"<{self.shell.quote(frame.stdin)}"
+
+    def _output(self, frame: Frame) -> str:
+        stderr = "2>&1" if frame.stderr is None else f"2>|{self.shell.quote(frame.stderr)}"
+        return f">|{self.shell.quote(frame.stdout)} {stderr} {self.life_fd}>&1"
+
+    def _tell(self, frame: Frame) -> str:
+        """How it ended.
+
+        The NUL parts it from what got there before. Each word is redirected by itself: a DEBUG trap prints before that.
+        Without a status, a file or a pipe was not there for it; or a variable of ours cannot be set, or a function of
+        ours is gone, and then the shell cannot go on.
+        """
+        builtin, fd = _BUILTIN[self.shell.kind], _STATUS_FD[self.shell.kind]
+        return (
+            f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in '') {builtin} test -p {self.shell.quote(frame.stdout)} && "
+            f'{builtin} kill -s KILL "$$";; esac\n'
+            f"{builtin} printf '\\000ended {frame.number} %s %s\\n' \"${{ANYSHELL_STATUS:-x}}\" "
+            f'"${{ANYSHELL_SET:+i}}" >&{fd} && {builtin} pwd >&{fd} && '
+            f"{_TOLD[self.shell.kind]}"
+        )
 
 
 _BUILTIN: dict[ShellKind, str] = {"bash": "\\builtin", "zsh": "\\builtin", "sh": "\\command"}
@@ -165,9 +199,23 @@ _BUILTIN: dict[ShellKind, str] = {"bash": "\\builtin", "zsh": "\\builtin", "sh":
 _STATUS_FD: dict[ShellKind, int] = {"bash": 199, "zsh": 8, "sh": 8}
 """Where the shell says how a command ended; closed to everything that a command starts."""
 
+_TOLD: dict[ShellKind, str] = {
+    # Whoever has replaced "builtin" sets no variable by it.
+    "bash": "\\builtin printf -v ANYSHELL_TOLD 1",
+    "zsh": "\\builtin printf -v ANYSHELL_TOLD 1",
+    "sh": "ANYSHELL_TOLD=1",
+}
+
+_BACK: dict[ShellKind, str] = {
+    "bash": "[[ ${ANYSHELL_TOLD-} ]]&&\\builtin printf '\\0'>&199||kill -9 \"$$\";ANYSHELL_TOLD=\n",
+    "zsh": "[[ ${ANYSHELL_TOLD-} ]]&&\\builtin printf '\\0'>&8||kill -9 \"$$\";ANYSHELL_TOLD=\n",
+    "sh": '[ "${ANYSHELL_TOLD-}" ]&&\\command printf \'\\0\'>&8||kill -9 "$$";ANYSHELL_TOLD=\n',
+}
+"""Short, since a shell reads its input byte by byte."""
+
 _INTERRUPT_BASH = (
     "if ((${#BASH_SOURCE[@]} > 1)) && [[ ! ${ANYSHELL_SET-} ]]; then "
-    "[[ :$BASHOPTS: == *:extdebug:* || $- == *T* || $(\\builtin trap -p DEBUG) ]] && \\builtin kill -s KILL $$; "
+    '[[ :$BASHOPTS: == *:extdebug:* || $- == *T* || $(\\builtin trap -p DEBUG) ]] && \\builtin kill -s KILL "$$"; '
     "ANYSHELL_SET=x$-; \\builtin set +e; "
     # A status of 2 is what makes it return (and nothing but a wrong use of a builtin gives that without a function).
     '\\builtin trap "((\\${#BASH_SOURCE[@]} < 2)) || \\\\builtin test a -eq 1 2>/dev/null" DEBUG; '
@@ -176,8 +224,8 @@ _INTERRUPT_BASH = (
 
 _INTERRUPT_ZSH = """TRAPVTALRM() {
 (( ${#zsh_eval_context} > 3 )) || return 0
-[[ $'\\n'"$(\\builtin trap)" == *$'\\n'"trap -- "*" DEBUG"* ]] && \\builtin kill -s KILL $$
-(( ${+functions[TRAPDEBUG]} && ! ${+ANYSHELL_SET} )) && \\builtin kill -s KILL $$
+[[ $'\\n'"$(\\builtin trap)" == *$'\\n'"trap -- "*" DEBUG"* ]] && \\builtin kill -s KILL \"$$\"
+(( ${+functions[TRAPDEBUG]} && ! ${+ANYSHELL_SET} )) && \\builtin kill -s KILL \"$$\"
 ANYSHELL_SET=1
 TRAPDEBUG() { (( ${#zsh_eval_context} > 3 )) && return 130; return 0 }
 return 130
@@ -186,8 +234,19 @@ return 130
 
 _INTERRUPT_SH = (
     # The signal is sent while what "return" returns is worked out: sent before that, it would come before that.
-    'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return $(kill -s VTALRM "$$"; echo 130) ;; esac'
+    'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$"; echo 130)" ;; esac'
 )
+
+_OURS = r"VTALRM|ANYSHELL_|\btrap\b.*\b26\b|\bbuiltin\s*\(|\bfunction\s+builtin\b"
+
+_UNINTERRUPTIBLE: dict[ShellKind, re.Pattern[str]] = {
+    # A function does not see such a trap, and it is there again after that.
+    "bash": re.compile(_OURS + r"|\btrap\b.*\b(DEBUG|RETURN)\b"),
+    "zsh": re.compile(_OURS),
+    # bash and busybox as sh run an ERR trap before ours.
+    "sh": re.compile(_OURS + r"|\btrap\b.*\b(DEBUG|RETURN|ERR)\b"),
+}
+"""What takes the trap away, or makes it do something else."""
 
 _BEGIN: dict[ShellKind, str] = {
     "bash": f"exec 199>&2 2>/dev/null >/dev/null; shopt -s expand_aliases; trap '{_INTERRUPT_BASH}' VTALRM\n",
@@ -195,8 +254,8 @@ _BEGIN: dict[ShellKind, str] = {
     "sh": (
         f"exec 8>&2 2>/dev/null >/dev/null; set -- anyshell:shell; trap '{_INTERRUPT_SH}' VTALRM\n"
         "anyshell_run() { \\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; }\n"
-        "anyshell_status() { return $1; }\n"
-        "anyshell_run_on() { ANYSHELL_STATUS=$1; shift; anyshell_status $ANYSHELL_STATUS || "
+        'anyshell_status() { return "$1"; }\n'
+        'anyshell_run_on() { ANYSHELL_STATUS=$1; shift; anyshell_status "$ANYSHELL_STATUS" || '
         "\\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; }\n"
     ),
 }
@@ -204,26 +263,42 @@ _BEGIN: dict[ShellKind, str] = {
 
 
 def _run_bash(speak: Conversation, frame: Frame) -> str:
-    source = f"\\builtin . {speak._path('command')} 199>&-"
+    # exec redirects its output, so that an EXIT trap prints there too. Not its input: the shell reads commands from that.
+    # The group keeps what bash traces, and what a DEBUG trap prints, of our own commands out of the output; so the
+    # text's is opened once more, by name: a copy of a high descriptor would have bash keep others next to that.
+    output = speak._output(frame)
+    source = f"\\builtin . {speak._path('command')} {output.rpartition(' ')[0]} 199>&-"
     # "!" spares the shell an ERR trap and errexit for the file as a whole; inside it they are as ever.
     source = f"\\builtin . {speak._path('status')} || ! {source}" if frame.status else f"! {source}"
-    tell = (
-        f'\\builtin printf \'ended {frame.number} %s %s\\n\' "${{ANYSHELL_STATUS-x}}" "${{ANYSHELL_SET:+i}}"; \\builtin pwd; '
-        "\\builtin printf '\\000'"
+    run = (
+        f"{_HIDE_EXEC} && \\exec {output} && {{ {_SHOW_EXEC}; {source}; ANYSHELL_STATUS=${{PIPESTATUS[0]}}; "
+        # What comes next is not traced either.
+        f"case $- in *x*) ANYSHELL_TRACE=1; \\builtin set +x;; esac; {_HIDE_EXEC}; }} "
+        # On one line: "set -v" prints each as it is read.
+        f"{speak._input(frame)} >/dev/null 2>&1; "
+        "\\exec >/dev/null 2>&1 197>&-"
     )
     return (
-        f"{speak._head(frame, 199, 'x')}\n"
-        + speak._guarded(
-            frame, 199, f"{{ {source}; ANYSHELL_STATUS=${{PIPESTATUS[0]}}; }} {speak._redirections(frame)}"
-        )
-        + "\n"
-        "{\n\\unset -f builtin command\n"
+        f"{speak._head(frame, 199, 'x')}\n" + speak._guarded(frame, 199, run) + "\n"
+        f"{{\n{_SHOW_EXEC}\n\\unset -f builtin command\n"
         "case ${ANYSHELL_SET-} in '') ;; *) \\builtin trap - DEBUG; \\builtin shopt -u extdebug\n"
         "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
+        "case ${ANYSHELL_TRACE-} in ?*) \\builtin unset ANYSHELL_TRACE; \\builtin set -x;; esac\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{speak._variables(frame, 199)}\n" if frame.variables else "")
-        + f"{{ {tell}; }} >&199\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n"
+        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n"
     )
+
+
+_HIDE_EXEC = (
+    "{ ! \\builtin declare -F exec || "
+    "{ ANYSHELL_EXEC=$(\\builtin declare -f exec); \\builtin unset -f exec; }; }"
+)
+"""``builtin`` cannot call bash's exec so that redirections last: a function of that name is put away for a moment."""
+
+_SHOW_EXEC = (
+    'case ${ANYSHELL_EXEC-} in ?*) \\builtin eval "$ANYSHELL_EXEC"; \\builtin unset ANYSHELL_EXEC;; esac'
+)
 
 
 def _run_zsh(speak: Conversation, frame: Frame) -> str:
@@ -232,28 +307,30 @@ def _run_zsh(speak: Conversation, frame: Frame) -> str:
         source = f"\\builtin . {speak._path('status')} || {source}"
     return (
         f"{speak._head(frame, 8, 'x')}\n"
-        + speak._guarded(frame, 8, f"{{ {source}; ANYSHELL_STATUS=$? }} {speak._redirections(frame)}")
+        + speak._guarded(
+            frame,
+            8,
+            f"{{ {source}; {{ ANYSHELL_STATUS=$? }} 2>/dev/null }} {speak._input(frame)} {speak._output(frame)}",
+        )
         + "\n"
         "{\n\\unset -f builtin command || :\n"
         "(( ! ${+ANYSHELL_SET} )) || \\builtin unset -f TRAPDEBUG\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
-        + f'{{ \\builtin printf \'ended {frame.number} %s %s\\n\' "${{ANYSHELL_STATUS-x}}" "${{ANYSHELL_SET:+i}}"; '
-        "\\builtin pwd; \\builtin printf '\\000'; } >&8\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n} 2>/dev/null\n"
+        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n"
     )
 
 
 def _run_sh(speak: Conversation, frame: Frame) -> str:
     function = f"anyshell_run_on {frame.status}" if frame.status else "anyshell_run"
+    # exec's redirections, so that an EXIT trap prints to them too.
+    run = f"\\exec {speak._output(frame)}; {function} {speak._input(frame)}; \\exec >/dev/null 2>&1 9>&-"
     return (
-        f"{speak._head(frame, 8, 'w')}\n"
-        + speak._guarded(frame, 8, f"{function} {speak._redirections(frame)}")
-        + "\n"
+        f"{speak._head(frame, 8, 'w')}\n" + speak._guarded(frame, 8, run) + "\n"
         "{\n\\unset -f command\n"
         f"\\unset {frame.mark}\n"
         + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
-        + f'{{ \\command printf \'ended {frame.number} %s %s\\n\' "${{ANYSHELL_STATUS-x}}" "${{ANYSHELL_SET:+i}}"; '
-        "\\command pwd; \\command printf '\\000'; } >&8\n\\unset ANYSHELL_STATUS ANYSHELL_SET\n} 2>/dev/null\n"
+        + f"{speak._tell(frame)}\n\\unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n"
     )
 
 

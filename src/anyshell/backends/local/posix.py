@@ -378,7 +378,8 @@ class PosixSection:
         """Signal all of it, and wake what is stopped."""
         number = _SIGNALS[signal]
         with contextlib.suppress(OSError):
-            for member in await self._tree.members():
+            # A subshell must not see its program end, and go on with the next, before it is signalled itself.
+            for member in sorted(await self._tree.members(), key=_by_age):
                 self._tree.signal(member, number)
                 if number != _KILL:
                     self._tree.signal(member, _CONTINUE)
@@ -397,6 +398,10 @@ class PosixSection:
 
 _KILL = signal.SIGKILL
 _CONTINUE = signal.SIGCONT
+
+
+def _by_age(member: ProcessInfo) -> tuple[float, int]:
+    return member.started, member.pid
 
 
 def _encode(texts: Collection[str]) -> list[bytes]:

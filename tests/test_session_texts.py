@@ -1,0 +1,204 @@
+"""The list of what a session survives, in ``docs/explanation/what-a-session-survives.md``: each of its lines is tried."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import Environment
+
+from .conftest import missing
+
+if TYPE_CHECKING:
+    from anyshell import Session
+
+pytestmark = pytest.mark.anyio
+
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "what-a-session-survives.md"
+
+SHELLS = ["bash", "zsh", "dash", "busybox"]
+
+
+def shell_path(name: str, directory: Path) -> str:
+    """Where a shell is; busybox is one by the name ash."""
+    path = shutil.which(name)
+    if path is None:
+        missing(name, f"apt-get install {name}")
+    if name != "busybox":
+        return path
+    (directory / "ash").symlink_to(path)
+    return str(directory / "ash")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the list.
+
+    What becomes of the session, for each shell: it is ``kept``; it has ``ended``, which the outcome says; it is ``lost``,
+    which the outcome says after its timeout; ``-``, there is no such thing.
+    """
+
+    texts: tuple[str, ...]
+    bash: str = "kept"
+    zsh: str = "kept"
+    sh: str = "kept"
+
+    def on(self, shell: str) -> str:
+        usual, _, differs = {"bash": self.bash, "zsh": self.zsh}.get(shell, self.sh).partition(f"; {shell}: ")
+        return differs or usual.partition(";")[0]
+
+
+def line(*texts: str, bash: str = "kept", zsh: str = "kept", sh: str = "kept") -> Line:
+    return Line(texts, bash, zsh, sh)
+
+
+def every(fate: str, *texts: str) -> Line:
+    return Line(texts, fate, fate, fate)
+
+
+WORDS = [
+    "echo",
+    "printf",
+    "cd",
+    "pwd",
+    "eval",
+    "source",
+    "builtin",
+    "command",
+    "unset",
+    "export",
+    "trap",
+    "return",
+    "test",
+    "kill",
+    "read",
+    "exec",
+    "ulimit",
+    "shopt",
+    "set",
+    "exit",
+    "unalias",
+    "alias",
+    "local",
+    "env",
+    "true",
+    "shift",
+    "wait",
+    "type",
+]
+
+LINES = {
+    "prints bytes of any kind, ours among them": line(
+        r"printf '\0ended 1 0 \n/\n\0\377\000ended 2 0 i\n/\n\0'"
+    ),
+    "prints no line feed at its end": line("printf abc"),
+    "`exec >file`": line("exec >file; echo hidden"),
+    "`exec 2>&1`": line("exec 2>&1"),
+    "`exec <file`": line("echo content >file; exec <file"),
+    "`exec 3>file 7>&1`": line("exec 3>file 7>&1"),
+    "closes its output: `exec >&- 2>&-`": line("exec >&- 2>&-; echo nowhere"),
+    "closes its input: `exec <&-`": line("exec <&-"),
+    "reads all its input": line("cat; read x || :; cat"),
+    "changes `PS1 PS4 IFS PATH`": line("PS1='$(echo ps1)' PS4=no IFS=0123456789aeiou/ PATH=/nowhere"),
+    "removes `IFS PATH HOME PWD OLDPWD`": line("unset IFS PATH HOME PWD OLDPWD"),
+    "`set -x`, `set -v`": line("set -xv; :"),
+    "`BASH_XTRACEFD=1`": line("BASH_XTRACEFD=1; set -x", zsh="-", sh="-"),
+    "a DEBUG trap that prints": line("trap 'echo debug' DEBUG", sh="-"),
+    "a DEBUG trap with `set -T`": line("set -T; trap 'echo debug; false' DEBUG", zsh="-", sh="-"),
+    "`TRAPDEBUG() { … }`": line("TRAPDEBUG() { echo debug }", bash="-", sh="-"),
+    "ERR and CHLD traps": line("trap 'echo failed' ERR; trap 'echo child' CHLD; false", sh="-"),
+    "a RETURN trap": line("trap 'echo returned' RETURN", zsh="-", sh="-"),
+    "EXIT, INT, TERM and HUP traps": line("trap 'echo over' EXIT; trap 'echo signal' INT TERM HUP"),
+    "a quote, a double quote or a backquote that is never closed": line(
+        "echo 'never", 'echo "never', "echo `never"
+    ),
+    "a here-document that is never closed": line("cat <<END\nnever\n"),
+    "`$(` that is never closed": line("echo $(never", bash="ended"),
+    "braces that do not match": line("{ echo", "echo; }", "( echo", "if true; then"),
+    "a text that begins with `}` or `)`": line("} ; echo", ") ; echo", "fi", "done", ";;"),
+    "a syntax error": line("echo begun; for for in for; do", "case x in", "|| &&"),
+    "a comment, nothing, line feeds, a backslash at the end": line(
+        "# comment", "", "\n\n\n", "echo a\\", "echo a # b\\"
+    ),
+    "`return`, `break`, `continue` outside of everything": line("return 3", "break; echo", "continue; echo"),
+    "a function with the name of a builtin": line(*(f"{word}() {{ /bin/echo fake; }}" for word in WORDS)),
+    "an alias with the name of a builtin": line(*(f"alias {word}='/bin/echo fake'" for word in WORDS)),
+    "a text of 4 MB": line(": " + "x" * 4_000_000),
+    "`set -a`, `set -C`, `set -f`": line("set -aCf"),
+    "`set -m`, `set -b`, `set -h`": line("set -m; set -b; set -h", zsh="-", sh="-"),
+    "`set -o posix`, `POSIXLY_CORRECT=1`": line("set -o posix", "POSIXLY_CORRECT=1", zsh="-", sh="-"),
+    "`shopt -s nullglob failglob extdebug`": line("shopt -s nullglob failglob extdebug", zsh="-", sh="-"),
+    "`emulate sh`, `emulate csh`": line("emulate sh", "emulate csh", bash="-", sh="-"),
+    "assigns to a readonly variable": line("readonly B=1; readonly B; B=2"),
+    "`unset -f` of what is no function, `unalias -a`": line("unset -f nothing; unalias -a"),
+    "`ulimit -n 64`": line("ulimit -n 64", bash="ended"),
+    "`wait`, with processes of its own": line("/bin/true & wait; /bin/false & wait"),
+    "leaves a process behind": line("sleep 60 &"),
+    "removes the directory that it is in": line('mkdir gone; cd gone; rmdir "$PWD"'),
+    "errors that end a script of `sh`": line(
+        "shift 100", "${a b c}", ". /no/such/file", "exec >/no/such/file", "echo $((1/0))"
+    ),
+    "`kill -s VTALRM $$`": line("kill -s VTALRM $$; echo"),
+    "`trap '' VTALRM`": line("trap '' VTALRM"),
+    "`exit`, `exec program`": every("ended", "exit 7", "exec /bin/true", "exec /no/such/program"),
+    "`kill -9 $$`": every("ended", "kill -9 $$"),
+    "a failure under `set -e`": every("ended", "set -e; false; echo no"),
+    "an unset variable under `set -u`": line('set -u; echo "$nothing"', bash="ended"),
+    "`${x:?}`": line("echo ${nothing:?}", bash="ended", zsh="ended"),
+    "makes variables of ours readonly": every("ended", "readonly ANYSHELL_STATUS"),
+    "`set -t`": line("set -t", bash="ended", zsh="-", sh="-"),
+    "`set -r`": line("set -r", bash="ended", zsh="-", sh="-"),
+    "`enable -n printf`, `disable printf`": line(
+        "enable -n printf || disable printf", bash="ended", zsh="ended", sh="-"
+    ),
+    "functions for all of `builtin command unset printf` at once": line(
+        "builtin() { :; }; command() { :; }; unset() { :; }; printf() { :; }", bash="ended", zsh="-", sh="-"
+    ),
+    "`ulimit -n 3`": Line(("ulimit -n 3",), "ended", "ended", "ended; busybox: lost"),
+    "`set -n`": every("lost", "set -n"),
+    "a DEBUG trap that fails, with `shopt -s extdebug`": line(
+        "shopt -s extdebug; trap false DEBUG", bash="lost", zsh="-", sh="-"
+    ),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("name", LINES)
+async def test_a_session_survives_what_the_list_says(name: str, shell: str, tmp_path: Path) -> None:
+    fate = LINES[name].on(shell)
+    if fate == "-":
+        return  # this shell has no such thing
+    async with Environment.detect(shell=shell_path(shell, tmp_path), cwd=tmp_path) as env:
+        for text in LINES[name].texts:
+            async with env.session() as session:
+                await check(session, text, fate)
+
+
+async def check(session: Session, text: str, fate: str) -> None:
+    await session.run("A=5")
+    outcome = await session.run(text, timeout=0.3 if fate == "lost" else 10, grace=0)
+    assert outcome.session is not None
+    assert outcome.session.state == fate, text[:80]
+    assert outcome.status == ("timed_out" if fate == "lost" else outcome.status)
+    # Twice: the first is what a session that is not in order would still do.
+    for first in (True, False):
+        after = await session.run('/bin/echo "<${A-gone}>"; A=${A-gone}', timeout=10)
+        assert after.session is not None
+        assert (after.status, after.session.state) == ("exited", "kept"), text[:80]
+        assert bool(after.session.fresh) == (first and fate != "kept"), text[:80]
+        assert ("<5>" if fate == "kept" else "<gone>") in after.output.text, text[:80]
+
+
+def test_the_page_has_every_line_and_no_other() -> None:
+    rows = [
+        [cell.strip() for cell in row.strip("|").split(" | ")]
+        for row in PAGE.read_text().splitlines()
+        if re.match(r"\| (?!what)", row)
+    ]
+    told = {row[0].removeprefix("| ").strip(): row[1:] for row in rows if len(row) == 4}
+    assert told == {name: [each.bash, each.zsh, each.sh] for name, each in LINES.items()}
