@@ -624,7 +624,8 @@ class _Shell:
                     variables=variables,
                     careful=self._careful,
                 )
-                line = await self._written(self._speak.run(frame), spawn.script)
+                ask = self._speak.may_not_come_back(spawn.script, careful=self._careful)
+                line = await self._written(self._speak.run(frame), spawn.script, ask=ask)
             except OSError as error:
                 raise SpawnError(
                     f"the session cannot take a command: {error.strerror or error}; if its private directory "
@@ -635,7 +636,8 @@ class _Shell:
         self._current = command
         self._dumps = []
         self.interruptible = self.interruptible and self._speak.stays_interruptible(spawn.script)
-        self._back = asyncio.get_running_loop().create_future()
+        if ask:
+            self._back = asyncio.get_running_loop().create_future()
         try:
             told = await self._tell(line)
         except BaseException:  # it may have come through
@@ -649,16 +651,16 @@ class _Shell:
             raise _ShellGone
         return command
 
-    async def _written(self, run: str, command: str) -> str:
+    async def _written(self, run: str, command: str, *, ask: bool) -> str:
         """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
         longest = self._exchange.longest_line
         if len(command) * 4 <= longest:
-            return self._speak.line(run, command)
+            return self._speak.line(run, command, ask=ask)
         await self._exchange.write("command", command.encode(errors="surrogateescape"))
         if len(run) * 4 <= longest:
-            return self._speak.line(run)
+            return self._speak.line(run, ask=ask)
         await self._exchange.write("run", run.encode(errors="surrogateescape"))
-        return self._speak.line()
+        return self._speak.line(ask=ask)
 
     async def _tell(self, line: str) -> bool:
         """Write to it; whether it may have heard that."""

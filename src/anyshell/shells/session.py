@@ -15,9 +15,9 @@ begins. From there on nothing of the text runs any more, and the shell is back a
 
 Where that cannot be sure, such as where a text has a DEBUG trap of its own, the trap kills the shell instead.
 
-The shell reads a second line with each command, and says that it is back by that. So nothing is given to a shell that
-does not come back to its input, as after ``set -t``. If it comes to that line without having said how the command
-ended, since the text took from it what it says that with, it kills itself: nobody waits for it in vain.
+The shell reads a second line with each command. If it comes to that without having said how the command ended, since
+the text took from it what it says that with, it kills itself: nobody waits for it in vain. Where a shell might not come
+back to its input at all, as bash after ``set -t``, it is also asked to say that it has.
 """
 
 from __future__ import annotations
@@ -101,16 +101,18 @@ class Conversation:
         kind = self.shell.kind
         return f"{_BUILTIN[kind]} printf 'shell %s\\000' $$ >&{_STATUS_FD[kind]}\n"
 
-    def line(self, run: str = "", command: str | None = None) -> str:
-        """The line that has the shell run the next command.
+    def line(self, run: str = "", command: str | None = None, *, ask: bool = False) -> str:
+        """The lines that have the shell run the next command.
 
         Args:
             run: What `run` returned, if it was not written to the file ``run``.
             command: The text of the command, if it was not written to the file ``command``.
+            ask: Whether the shell has to say that it is back.
         """
         kind = self.shell.kind
         source = f"{_BUILTIN[kind]} . {self._path('run')}"
-        back = _BACK[kind]
+        said = f";{_BUILTIN[kind]} printf 'back\\0' >&{_STATUS_FD[kind]}" if ask else ""
+        back = f"{_UNLESS_TOLD[kind]}{said}\n"
         written = [("run", run)] if run else []
         if command is not None:
             written.append(("command", command))
@@ -143,6 +145,13 @@ class Conversation:
         Then what an EXIT trap prints must go to the output, and what is traced of ours must not. That takes time.
         """
         return _NEEDS_CARE.search(text) is not None
+
+    def may_not_come_back(self, text: str, *, careful: bool) -> bool:
+        """Whether the shell may end by itself after it has said how a text ended.
+
+        bash does after ``set -t``, and after ``$(`` without an end.
+        """
+        return self.shell.kind == "bash" and (careful or "$(" in text)
 
     def _path(self, name: str) -> str:
         return self.shell.quote(f"{self.directory}/{name}")
@@ -216,10 +225,10 @@ _TOLD: dict[ShellKind, str] = {
     "sh": "ANYSHELL_TOLD=1",
 }
 
-_BACK: dict[ShellKind, str] = {
-    "bash": "[[ ${ANYSHELL_TOLD-} ]]&&\\builtin printf 'back\\0'>&199||kill -9 \"$$\";ANYSHELL_TOLD=\n",
-    "zsh": "[[ ${ANYSHELL_TOLD-} ]]&&\\builtin printf 'back\\0'>&8||kill -9 \"$$\";ANYSHELL_TOLD=\n",
-    "sh": '[ "${ANYSHELL_TOLD-}" ]&&\\command printf \'back\\0\'>&8||kill -9 "$$";ANYSHELL_TOLD=\n',
+_UNLESS_TOLD: dict[ShellKind, str] = {
+    "bash": '[[ ${ANYSHELL_TOLD-} ]]||kill -9 "$$";ANYSHELL_TOLD=',
+    "zsh": '[[ ${ANYSHELL_TOLD-} ]]||kill -9 "$$";ANYSHELL_TOLD=',
+    "sh": '[ "${ANYSHELL_TOLD-}" ]||kill -9 "$$";ANYSHELL_TOLD=',
 }
 """Short, since a shell reads its input byte by byte."""
 
