@@ -140,9 +140,9 @@ class Conversation:
         return _UNINTERRUPTIBLE[self.shell.kind].search(text) is None
 
     def needs_care(self, text: str) -> bool:
-        """Whether a shell that has run a text may have an EXIT trap, or trace what it does.
+        """Whether a shell that has run a text may have a trap for EXIT or DEBUG, or trace what it does.
 
-        Then what an EXIT trap prints must go to the output, and what is traced of ours must not. That takes time.
+        What an EXIT trap prints must go to the output, and what others print of ours must not. That takes time.
         """
         return _NEEDS_CARE.search(text) is not None
 
@@ -197,19 +197,18 @@ class Conversation:
     def _tell(self, frame: Frame) -> str:
         """How it ended, and where the shell is.
 
-        The NUL parts it from what got there before. It is one write if PWD is to be believed; otherwise each word is
-        redirected by itself: a DEBUG trap prints before that. Without a status, a file or a pipe was not there for the
-        text; or a variable of ours cannot be set, or a function of ours is gone, and then the shell cannot go on.
+        The NUL parts it from what got there before. Each word is redirected by itself where there may be a DEBUG trap,
+        which prints before that. Without a status, a file or a pipe was not there for the text; or a variable of ours
+        cannot be set, or a function of ours is gone, and then the shell cannot go on.
         """
         builtin, fd = _BUILTIN[self.shell.kind], _STATUS_FD[self.shell.kind]
-        status = '"${ANYSHELL_STATUS:-x}" "${ANYSHELL_SET:+i}"'
+        each, all_of_it = (f" >&{fd}", "") if frame.careful else ("", f" >&{fd}")
         return (
             f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in '') {builtin} test -p {self.shell.quote(frame.stdout)} && "
             f'{builtin} kill -s KILL "$$";; esac\n'
-            f'if case ${{PWD-}} in /*) {builtin} test "$PWD" -ef .;; *) {builtin} test;; esac; then '
-            f"{builtin} printf '\\000ended {frame.number} %s %s\\n%s\\n\\000' {status} \"$PWD\" >&{fd}; else "
-            f"{builtin} printf '\\000ended {frame.number} %s %s\\n' {status} >&{fd} && {builtin} pwd >&{fd} && "
-            f"{builtin} printf '\\000' >&{fd}; fi && {_TOLD[self.shell.kind]}"
+            f"{{ {builtin} printf '\\000ended {frame.number} %s %s\\n' \"${{ANYSHELL_STATUS:-x}}\" "
+            f"\"${{ANYSHELL_SET:+i}}\"{each} && {builtin} pwd{each} && {builtin} printf '\\000'{each}; }}{all_of_it} && "
+            f"{_TOLD[self.shell.kind]}"
         )
 
 
@@ -267,7 +266,7 @@ _UNINTERRUPTIBLE: dict[ShellKind, re.Pattern[str]] = {
 }
 """What takes the trap away, or makes it do something else."""
 
-_NEEDS_CARE = re.compile(r"\b(trap|set|exec|source|eval|BASH_XTRACEFD)\b|(^|[\s;&|])\.\s")
+_NEEDS_CARE = re.compile(r"\b(trap|TRAP\w*|set|exec|source|eval|BASH_XTRACEFD)\b|(^|[\s;&|])\.\s")
 
 _BEGIN: dict[ShellKind, str] = {
     "bash": f"exec 199>&2 2>/dev/null >/dev/null; shopt -s expand_aliases; trap '{_INTERRUPT_BASH}' VTALRM\n",
