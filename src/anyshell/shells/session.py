@@ -252,7 +252,8 @@ return 130
 
 _INTERRUPT_SH = (
     # The signal is sent while what "return" returns is worked out: sent before that, it would come before that.
-    'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$"; echo 130)" ;; esac'
+    # Who does that is one of the text's processes, and may be asked to end meanwhile.
+    'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$")130" ;; esac'
 )
 
 _OURS = r"VTALRM|ANYSHELL_|\btrap\b.*\b26\b|\bbuiltin\s*\(|\bfunction\s+builtin\b"
