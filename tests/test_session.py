@@ -373,7 +373,8 @@ async def test_a_text_that_will_not_be_stopped_loses_the_session_at_most_and_tha
     for each in stopped:
         kept = Stopped(each.name, "timed_out", "kept", False, "same exited 5\nmore\n")
         lost = Stopped(each.name, "timed_out", "lost", False, "fresh exited gone\nmore\n")
-        assert each in (kept, lost)
+        late = Stopped(each.name, "timed_out", "kept", False, "fresh exited gone\nmore\n")
+        assert each in (kept, lost, late)  # the last: it was killed when it had just come back
 
 
 async def test_a_stop_keeps_the_session_everywhere(env: Environment) -> None:
@@ -413,7 +414,8 @@ async def test_an_interrupt_at_any_moment_hits_its_own_command_alone(local: Envi
             )
             assert outcome.status in ("exited", "timed_out")
             assert outcome.status == "timed_out" or outcome.exit_code == 9
-            assert set(outcome.output.text.split()) <= {str(number)}
+            # The other word is what some shells say of a process of their own that was asked to end.
+            assert set(outcome.output.text.split()) <= {str(number), "Terminated"}
             after = await session.run(f"true; echo {number} $A; (exit 6)")
             assert after.session is not None
             assert (after.status, after.exit_code, after.session.state) == ("exited", 6, "kept")

@@ -39,8 +39,8 @@ def shell_path(name: str, directory: Path) -> str:
 class Line:
     """A line of the list.
 
-    What becomes of the session, for each shell: it is ``kept``; it has ``ended``, which the outcome says; it is ``lost``,
-    which the outcome says after its timeout; ``-``, there is no such thing.
+    What becomes of the session, for each shell: it is ``kept``; it has ``ended``, which the outcome says; it is ``gone``,
+    which the next outcome says; it is ``lost``, which the outcome says after its timeout; ``-``, there is no such thing.
     """
 
     texts: tuple[str, ...]
@@ -118,7 +118,7 @@ LINES = {
         "echo 'never", 'echo "never', "echo `never"
     ),
     "a here-document that is never closed": line("cat <<END\nnever\n"),
-    "`$(` that is never closed": line("echo $(never", bash="ended"),
+    "`$(` that is never closed": line("echo $(never", bash="gone"),
     "braces that do not match": line("{ echo", "echo; }", "( echo", "if true; then"),
     "a text that begins with `}` or `)`": line("} ; echo", ") ; echo", "fi", "done", ";;"),
     "a syntax error": line("echo begun; for for in for; do", "case x in", "|| &&"),
@@ -151,7 +151,7 @@ LINES = {
     "an unset variable under `set -u`": line('set -u; echo "$nothing"', bash="ended"),
     "`${x:?}`": line("echo ${nothing:?}", bash="ended", zsh="ended"),
     "makes variables of ours readonly": every("ended", "readonly ANYSHELL_STATUS"),
-    "`set -t`": line("set -t", bash="ended", zsh="-", sh="-"),
+    "`set -t`": line("set -t", bash="gone", zsh="-", sh="-"),
     "`set -r`": line("set -r", bash="ended", zsh="-", sh="-"),
     "`enable -n printf`, `disable printf`": line(
         "enable -n printf || disable printf", bash="ended", zsh="ended", sh="-"
@@ -183,7 +183,7 @@ async def check(session: Session, text: str, fate: str) -> None:
     await session.run("A=5")
     outcome = await session.run(text, timeout=0.3 if fate == "lost" else 10, grace=0)
     assert outcome.session is not None
-    assert outcome.session.state == fate, text[:80]
+    assert outcome.session.state == ("kept" if fate == "gone" else fate), text[:80]
     assert outcome.status == ("timed_out" if fate == "lost" else outcome.status)
     # Twice: the first is what a session that is not in order would still do.
     for first in (True, False):

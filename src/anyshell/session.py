@@ -225,9 +225,8 @@ class Session:
         if shell is None:
             return
         if not shell.ended:
-            with contextlib.suppress(
-                SpawnError
-            ):  # its private directory is gone: it is ended without its traps
+            # Its private directory may be gone, or itself: then it is ended without its traps.
+            with contextlib.suppress(SpawnError, _ShellGone):
                 await _engine.run(
                     _Exit(shell),
                     Spawn(argv=(), script="exit", cwd=""),
@@ -526,6 +525,9 @@ class _Shell:
         self.interruptible = True
         """Whether an interrupt is sure to keep it from running what is left of a text."""
         self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._careful = False
+        self._back: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._back.set_result(None)
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
@@ -591,8 +593,14 @@ class _Shell:
 
         Raises:
             SpawnError: No pipe could be made for it.
+            _ShellGone: It has ended, and has heard nothing of it.
         """
         assert spawn.script is not None
+        if not self._back.done():
+            await asyncio.wait((self._back, self._listening), return_when=asyncio.FIRST_COMPLETED)
+        if self.ended:  # by the command before, after it had ended: this one was never given to it
+            raise _ShellGone
+        self._careful = self._careful or self._speak.needs_care(spawn.script)
         stack = contextlib.ExitStack()
         with stack:
             try:
@@ -614,8 +622,10 @@ class _Shell:
                     cwd=spawn.cwd or None,
                     env=spawn.env,
                     variables=variables,
+                    careful=self._careful,
                 )
-                line = await self._written(self._speak.run(frame), spawn.script)
+                ask = self._speak.may_not_come_back(spawn.script, careful=self._careful)
+                line = await self._written(self._speak.run(frame), spawn.script, ask=ask)
             except OSError as error:
                 raise SpawnError(
                     f"the session cannot take a command: {error.strerror or error}; if its private directory "
@@ -626,9 +636,8 @@ class _Shell:
         self._current = command
         self._dumps = []
         self.interruptible = self.interruptible and self._speak.stays_interruptible(spawn.script)
-        if self.ended:
-            command.set_ended(_End(ExitStatus(), shell_ended=True))
-            return command
+        if ask:
+            self._back = asyncio.get_running_loop().create_future()
         try:
             told = await self._tell(line)
         except BaseException:  # it may have come through
@@ -642,16 +651,16 @@ class _Shell:
             raise _ShellGone
         return command
 
-    async def _written(self, run: str, command: str) -> str:
+    async def _written(self, run: str, command: str, *, ask: bool) -> str:
         """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
         longest = self._exchange.longest_line
         if len(command) * 4 <= longest:
-            return self._speak.line(run, command)
+            return self._speak.line(run, command, ask=ask)
         await self._exchange.write("command", command.encode(errors="surrogateescape"))
         if len(run) * 4 <= longest:
-            return self._speak.line(run)
+            return self._speak.line(run, ask=ask)
         await self._exchange.write("run", run.encode(errors="surrogateescape"))
-        return self._speak.line()
+        return self._speak.line(ask=ask)
 
     async def _tell(self, line: str) -> bool:
         """Write to it; whether it may have heard that."""
@@ -713,6 +722,10 @@ class _Shell:
                 self._entries = None
             return False
         word, _, rest = record.partition(b" ")
+        if word == b"back":
+            if not self._back.done():
+                self._back.set_result(None)
+            return False
         if word == b"shell":
             self.info = replace(self.info, pid=int(rest))
             self._pid.set_result(None)

@@ -15,10 +15,9 @@ begins. From there on nothing of the text runs any more, and the shell is back a
 
 Where that cannot be sure, such as where a text has a DEBUG trap of its own, the trap kills the shell instead.
 
-The shell reads a second line with each command, and what it says of the first is complete by that: so a shell that
-does not come back to its input, as after ``set -t``, has not ended a command but itself. If it comes to that line
-without having said how the command ended, since the text took from it what it says that with, it kills itself: nobody
-waits for it in vain.
+The shell reads a second line with each command. If it comes to that without having said how the command ended, since
+the text took from it what it says that with, it kills itself: nobody waits for it in vain. Where a shell might not come
+back to its input at all, as bash after ``set -t``, it is also asked to say that it has.
 """
 
 from __future__ import annotations
@@ -56,6 +55,7 @@ class Frame:
         cwd: A directory that the shell changes to before; ``None`` leaves it where it is.
         env: Variables that it exports before.
         variables: Whether to tell the exported variables before and after it.
+        careful: Whether the shell may have a trap, or trace: see `Conversation.needs_care`.
     """
 
     number: int
@@ -68,6 +68,7 @@ class Frame:
     cwd: str | None
     env: Mapping[str, str]
     variables: bool
+    careful: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +101,18 @@ class Conversation:
         kind = self.shell.kind
         return f"{_BUILTIN[kind]} printf 'shell %s\\000' $$ >&{_STATUS_FD[kind]}\n"
 
-    def line(self, run: str = "", command: str | None = None) -> str:
-        """The line that has the shell run the next command.
+    def line(self, run: str = "", command: str | None = None, *, ask: bool = False) -> str:
+        """The lines that have the shell run the next command.
 
         Args:
             run: What `run` returned, if it was not written to the file ``run``.
             command: The text of the command, if it was not written to the file ``command``.
+            ask: Whether the shell has to say that it is back.
         """
         kind = self.shell.kind
         source = f"{_BUILTIN[kind]} . {self._path('run')}"
-        back = _BACK[kind]
+        said = f";{_BUILTIN[kind]} printf 'back\\0' >&{_STATUS_FD[kind]}" if ask else ""
+        back = f"{_UNLESS_TOLD[kind]}{said}\n"
         written = [("run", run)] if run else []
         if command is not None:
             written.append(("command", command))
@@ -121,7 +124,7 @@ class Conversation:
         )
         # What could not be written whole must not run, and the one before not again.
         return (
-            f"if {writes}; then {source}; else {_BUILTIN[kind]} printf 'ended 0 full \\n' >&{_STATUS_FD[kind]}; "
+            f"if {writes}; then {source}; else {_BUILTIN[kind]} printf 'ended 0 full \\n\\000' >&{_STATUS_FD[kind]}; "
             f"ANYSHELL_TOLD=1; fi\n{back}"
         )
 
@@ -135,6 +138,20 @@ class Conversation:
         What it sources, and what it puts together, is not seen.
         """
         return _UNINTERRUPTIBLE[self.shell.kind].search(text) is None
+
+    def needs_care(self, text: str) -> bool:
+        """Whether a shell that has run a text may have a trap for EXIT or DEBUG, or trace what it does.
+
+        What an EXIT trap prints must go to the output, and what others print of ours must not. That takes time.
+        """
+        return _NEEDS_CARE.search(text) is not None
+
+    def may_not_come_back(self, text: str, *, careful: bool) -> bool:
+        """Whether the shell may end by itself after it has said how a text ended.
+
+        bash does after ``set -t``, and after ``$(`` without an end.
+        """
+        return self.shell.kind == "bash" and (careful or "$(" in text)
 
     def _path(self, name: str) -> str:
         return self.shell.quote(f"{self.directory}/{name}")
@@ -178,18 +195,19 @@ class Conversation:
         return f">|{self.shell.quote(frame.stdout)} {stderr} {self.life_fd}>&1"
 
     def _tell(self, frame: Frame) -> str:
-        """How it ended.
+        """How it ended, and where the shell is.
 
-        The NUL parts it from what got there before. Each word is redirected by itself: a DEBUG trap prints before that.
-        Without a status, a file or a pipe was not there for it; or a variable of ours cannot be set, or a function of
-        ours is gone, and then the shell cannot go on.
+        The NUL parts it from what got there before. Each word is redirected by itself where there may be a DEBUG trap,
+        which prints before that. Without a status, a file or a pipe was not there for the text; or a variable of ours
+        cannot be set, or a function of ours is gone, and then the shell cannot go on.
         """
         builtin, fd = _BUILTIN[self.shell.kind], _STATUS_FD[self.shell.kind]
+        each, all_of_it = (f" >&{fd}", "") if frame.careful else ("", f" >&{fd}")
         return (
             f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in '') {builtin} test -p {self.shell.quote(frame.stdout)} && "
             f'{builtin} kill -s KILL "$$";; esac\n'
-            f"{builtin} printf '\\000ended {frame.number} %s %s\\n' \"${{ANYSHELL_STATUS:-x}}\" "
-            f'"${{ANYSHELL_SET:+i}}" >&{fd} && {builtin} pwd >&{fd} && '
+            f"{{ {builtin} printf '\\000ended {frame.number} %s %s\\n' \"${{ANYSHELL_STATUS:-x}}\" "
+            f"\"${{ANYSHELL_SET:+i}}\"{each} && {builtin} pwd{each} && {builtin} printf '\\000'{each}; }}{all_of_it} && "
             f"{_TOLD[self.shell.kind]}"
         )
 
@@ -206,10 +224,10 @@ _TOLD: dict[ShellKind, str] = {
     "sh": "ANYSHELL_TOLD=1",
 }
 
-_BACK: dict[ShellKind, str] = {
-    "bash": "[[ ${ANYSHELL_TOLD-} ]]&&\\builtin printf '\\0'>&199||kill -9 \"$$\";ANYSHELL_TOLD=\n",
-    "zsh": "[[ ${ANYSHELL_TOLD-} ]]&&\\builtin printf '\\0'>&8||kill -9 \"$$\";ANYSHELL_TOLD=\n",
-    "sh": '[ "${ANYSHELL_TOLD-}" ]&&\\command printf \'\\0\'>&8||kill -9 "$$";ANYSHELL_TOLD=\n',
+_UNLESS_TOLD: dict[ShellKind, str] = {
+    "bash": '[[ ${ANYSHELL_TOLD-} ]]||kill -9 "$$";ANYSHELL_TOLD=',
+    "zsh": '[[ ${ANYSHELL_TOLD-} ]]||kill -9 "$$";ANYSHELL_TOLD=',
+    "sh": '[ "${ANYSHELL_TOLD-}" ]||kill -9 "$$";ANYSHELL_TOLD=',
 }
 """Short, since a shell reads its input byte by byte."""
 
@@ -234,7 +252,8 @@ return 130
 
 _INTERRUPT_SH = (
     # The signal is sent while what "return" returns is worked out: sent before that, it would come before that.
-    'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$"; echo 130)" ;; esac'
+    # Who does that is one of the text's processes, and may be asked to end meanwhile.
+    'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$")130" ;; esac'
 )
 
 _OURS = r"VTALRM|ANYSHELL_|\btrap\b.*\b26\b|\bbuiltin\s*\(|\bfunction\s+builtin\b"
@@ -247,6 +266,8 @@ _UNINTERRUPTIBLE: dict[ShellKind, re.Pattern[str]] = {
     "sh": re.compile(_OURS + r"|\btrap\b.*\b(DEBUG|RETURN|ERR)\b"),
 }
 """What takes the trap away, or makes it do something else."""
+
+_NEEDS_CARE = re.compile(r"\b(trap|TRAP\w*|set|exec|source|eval|BASH_XTRACEFD)\b|(^|[\s;&|])\.\s")
 
 _BEGIN: dict[ShellKind, str] = {
     "bash": f"exec 199>&2 2>/dev/null >/dev/null; shopt -s expand_aliases; trap '{_INTERRUPT_BASH}' VTALRM\n",
@@ -263,27 +284,33 @@ _BEGIN: dict[ShellKind, str] = {
 
 
 def _run_bash(speak: Conversation, frame: Frame) -> str:
-    # exec redirects its output, so that an EXIT trap prints there too. Not its input: the shell reads commands from that.
-    # The group keeps what bash traces, and what a DEBUG trap prints, of our own commands out of the output; so the
-    # text's is opened once more, by name: a copy of a high descriptor would have bash keep others next to that.
     output = speak._output(frame)
-    source = f"\\builtin . {speak._path('command')} {output.rpartition(' ')[0]} 199>&-"
+    source = f"\\builtin . {speak._path('command')} 199>&-"
+    if frame.careful:
+        source += f" {output.rpartition(' ')[0]}"
     # "!" spares the shell an ERR trap and errexit for the file as a whole; inside it they are as ever.
     source = f"\\builtin . {speak._path('status')} || ! {source}" if frame.status else f"! {source}"
-    run = (
-        f"{_HIDE_EXEC} && \\exec {output} && {{ {_SHOW_EXEC}; {source}; ANYSHELL_STATUS=${{PIPESTATUS[0]}}; "
-        # What comes next is not traced either.
-        f"case $- in *x*) ANYSHELL_TRACE=1; \\builtin set +x;; esac; {_HIDE_EXEC}; }} "
-        # On one line: "set -v" prints each as it is read.
-        f"{speak._input(frame)} >/dev/null 2>&1; "
-        "\\exec >/dev/null 2>&1 197>&-"
-    )
+    source += "; ANYSHELL_STATUS=${PIPESTATUS[0]}"
+    if frame.careful:
+        # exec redirects its output, so that an EXIT trap prints there too. Not its input: the shell reads commands from
+        # that. The group keeps what bash traces, and what a DEBUG trap prints, of our own commands out of the output; so
+        # the text's is opened once more, by name: a copy of a high descriptor would have bash keep others next to that.
+        run = (
+            f"{_HIDE_EXEC} && \\exec {output} && {{ {_SHOW_EXEC}; {source}; "
+            # What comes next is not traced either.
+            f"case $- in *x*) ANYSHELL_TRACE=1; \\builtin set +x;; esac; {_HIDE_EXEC}; }} "
+            # On one line: "set -v" prints each as it is read.
+            f"{speak._input(frame)} >/dev/null 2>&1; "
+            "\\exec >/dev/null 2>&1 197>&-"
+        )
+        after = f"{_SHOW_EXEC}\ncase ${{ANYSHELL_TRACE-}} in ?*) \\builtin unset ANYSHELL_TRACE; \\builtin set -x;; esac\n"
+    else:
+        run, after = f"{{ {source}; }} {speak._input(frame)} {output}", ""
     return (
-        f"{speak._head(frame, 199, 'x')}\n" + speak._guarded(frame, 199, run) + "\n"
-        f"{{\n{_SHOW_EXEC}\n\\unset -f builtin command\n"
+        f"{speak._head(frame, 199, 'x')}\n" + speak._guarded(frame, 199, run) + f"\n{{\n{after}"
+        "\\unset -f builtin command\n"
         "case ${ANYSHELL_SET-} in '') ;; *) \\builtin trap - DEBUG; \\builtin shopt -u extdebug\n"
         "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
-        "case ${ANYSHELL_TRACE-} in ?*) \\builtin unset ANYSHELL_TRACE; \\builtin set -x;; esac\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{speak._variables(frame, 199)}\n" if frame.variables else "")
         + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n"
@@ -310,7 +337,7 @@ def _run_zsh(speak: Conversation, frame: Frame) -> str:
         + speak._guarded(
             frame,
             8,
-            f"{{ {source}; {{ ANYSHELL_STATUS=$? }} 2>/dev/null }} {speak._input(frame)} {speak._output(frame)}",
+            f"{{ {source}; ANYSHELL_STATUS=$? }} {speak._input(frame)} {speak._output(frame)}",
         )
         + "\n"
         "{\n\\unset -f builtin command || :\n"
