@@ -366,6 +366,7 @@ class _SessionProcess:
         self,
         shell: _Shell,
         section: Section,
+        number: int,
         *,
         stdout: Outlet,
         stderr: Outlet | None,
@@ -373,6 +374,8 @@ class _SessionProcess:
     ) -> None:
         self._shell = shell
         self._section = section
+        self.number = b"%d" % number
+        """What the shell calls it."""
         self._outlets = [stdout] if stderr is None else [stdout, stderr]
         self._stdin = stdin
         self._signalled = False
@@ -625,14 +628,14 @@ class _Shell:
                     careful=self._careful,
                 )
                 ask = self._speak.may_not_come_back(spawn.script, careful=self._careful)
-                line = await self._written(self._speak.run(frame), spawn.script, ask=ask)
+                line = await self._written(frame.number, self._speak.run(frame), spawn.script, ask=ask)
             except OSError as error:
                 raise SpawnError(
                     f"the session cannot take a command: {error.strerror or error}; if its private directory "
                     f"{self._exchange.directory} is gone or full, restart() the session"
                 ) from error
             stack.pop_all()
-        command = _SessionProcess(self, section, stdout=stdout, stderr=stderr, stdin=stdin)
+        command = _SessionProcess(self, section, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
         self._current = command
         self._dumps = []
         self.interruptible = self.interruptible and self._speak.stays_interruptible(spawn.script)
@@ -651,16 +654,16 @@ class _Shell:
             raise _ShellGone
         return command
 
-    async def _written(self, run: str, command: str, *, ask: bool) -> str:
+    async def _written(self, number: int, run: str, command: str, *, ask: bool) -> str:
         """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
         longest = self._exchange.longest_line
         if len(command) * 4 <= longest:
-            return self._speak.line(run, command, ask=ask)
+            return self._speak.line(number, run, command, ask=ask)
         await self._exchange.write("command", command.encode(errors="surrogateescape"))
         if len(run) * 4 <= longest:
-            return self._speak.line(run, ask=ask)
-        await self._exchange.write("run", run.encode(errors="surrogateescape"))
-        return self._speak.line(ask=ask)
+            return self._speak.line(number, run, ask=ask)
+        await self._exchange.write(self._speak.run_file(number), run.encode(errors="surrogateescape"))
+        return self._speak.line(number, ask=ask)
 
     async def _tell(self, line: str) -> bool:
         """Write to it; whether it may have heard that."""
@@ -730,12 +733,14 @@ class _Shell:
             self.info = replace(self.info, pid=int(rest))
             self._pid.set_result(None)
             return False
-        _, _, rest = rest.partition(b" ")
+        number, _, rest = rest.partition(b" ")
+        if self._current is None or number not in (self._current.number, b"0"):
+            return False  # of a command that is over
         if word == b"variables":
             self._entries = []
-        elif word == b"begun" and self._current is not None and not self._current.begun.done():
+        elif word == b"begun" and not self._current.begun.done():
             self._current.begun.set_result(None)
-        elif word == b"ended" and self._current is not None:
+        elif word == b"ended":
             said, _, directory = rest.partition(b"\n")
             code, _, interrupted = said.partition(b" ")
             self._status = int(code) if code.isdigit() else 1

@@ -1,6 +1,6 @@
 """What a persistent shell is given, so that it runs one text after another and says how each has ended.
 
-The shell reads its own input line by line. For each command it is told to source ``run``, a text of ours, which sources
+The shell reads its own input line by line. For each command it is told to source a text of ours, which sources
 ``command``, a file that holds the caller's text and nothing else: so quotes and heredocs that are never closed end with
 the file. What the command prints goes to a named pipe of its own; how it ended goes to the stream that was the shell's
 standard error when it started, and that no command has.
@@ -101,19 +101,20 @@ class Conversation:
         kind = self.shell.kind
         return f"{_BUILTIN[kind]} printf 'shell %s\\000' $$ >&{_STATUS_FD[kind]}\n"
 
-    def line(self, run: str = "", command: str | None = None, *, ask: bool = False) -> str:
-        """The lines that have the shell run the next command.
+    def line(self, number: int, run: str = "", command: str | None = None, *, ask: bool = False) -> str:
+        """The lines that have the shell run a command.
 
         Args:
-            run: What `run` returned, if it was not written to the file ``run``.
+            number: Its number.
+            run: What `run` returned, if it was not written to the file that `run_file` names.
             command: The text of the command, if it was not written to the file ``command``.
             ask: Whether the shell has to say that it is back.
         """
         kind = self.shell.kind
-        source = f"{_BUILTIN[kind]} . {self._path('run')}"
+        source = f"{_BUILTIN[kind]} . {self._path(self.run_file(number))}"
         said = f";{_BUILTIN[kind]} printf 'back\\0' >&{_STATUS_FD[kind]}" if ask else ""
         back = f"{_UNLESS_TOLD[kind]}{said}\n"
-        written = [("run", run)] if run else []
+        written = [(self.run_file(number), run)] if run else []
         if command is not None:
             written.append(("command", command))
         if not written:
@@ -127,6 +128,14 @@ class Conversation:
             f"if {writes}; then {source}; else {_BUILTIN[kind]} printf 'ended 0 full \\n\\000' >&{_STATUS_FD[kind]}; "
             f"ANYSHELL_TOLD=1; fi\n{back}"
         )
+
+    @staticmethod
+    def run_file(number: int) -> str:
+        """The name of the file for what `run` returns.
+
+        Two take turns: a shell that has said how a command ended may not have read that file to its end yet.
+        """
+        return f"run{number % 2}"
 
     def run(self, frame: Frame) -> str:
         """The text that runs the file ``command`` and says how it ended."""
@@ -203,12 +212,17 @@ class Conversation:
         """
         builtin, fd = _BUILTIN[self.shell.kind], _STATUS_FD[self.shell.kind]
         each, all_of_it = (f" >&{fd}", "") if frame.careful else ("", f" >&{fd}")
+        ended = f"\\000ended {frame.number} %s %s\\n"
+        words = '"${ANYSHELL_STATUS:-x}" "${ANYSHELL_SET:+i}"'
+        tell = f"{builtin} printf '{ended}' {words}{each} && {builtin} pwd{each} && {builtin} printf '\\000'{each}"
+        if self.shell.kind != "sh" and not frame.careful:
+            # At once, which wakes nobody three times. PWD is a variable like any other: it may name another directory.
+            at_once = f"{builtin} printf '{ended}%s\\n\\000' {words} \"$PWD\""
+            tell = f"if [[ ${{PWD-}} == /* && . -ef $PWD ]]; then {at_once}; else {tell}; fi"
         return (
             f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in '') {builtin} test -p {self.shell.quote(frame.stdout)} && "
             f'{builtin} kill -s KILL "$$";; esac\n'
-            f"{{ {builtin} printf '\\000ended {frame.number} %s %s\\n' \"${{ANYSHELL_STATUS:-x}}\" "
-            f"\"${{ANYSHELL_SET:+i}}\"{each} && {builtin} pwd{each} && {builtin} printf '\\000'{each}; }}{all_of_it} && "
-            f"{_TOLD[self.shell.kind]}"
+            f"{{ {tell}; }}{all_of_it} && {_TOLD[self.shell.kind]}"
         )
 
 
@@ -332,8 +346,10 @@ def _run_zsh(speak: Conversation, frame: Frame) -> str:
     source = f"\\builtin . {speak._path('command')} 8>&-"
     if frame.status:
         source = f"\\builtin . {speak._path('status')} || {source}"
+    # One compound command, which is read whole before it is run: a subshell of the text sets the place back, when it ends,
+    # from which this file is read on, and what follows would be run twice.
     return (
-        f"{speak._head(frame, 8, 'x')}\n"
+        f"{{\n{speak._head(frame, 8, 'x')}\n"
         + speak._guarded(
             frame,
             8,
@@ -344,7 +360,7 @@ def _run_zsh(speak: Conversation, frame: Frame) -> str:
         "(( ! ${+ANYSHELL_SET} )) || \\builtin unset -f TRAPDEBUG\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
-        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n"
+        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n}}\n"
     )
 
 

@@ -54,7 +54,7 @@ while :; do
 done </dev/null &
 cat >/dev/null
 rm -f "$p"
-rm -f "$d/command" "$d/run" "$d/status"
+rm -f "$d/command" "$d/run0" "$d/run1" "$d/status"
 rmdir "$d" 2>/dev/null
 kill -s KILL 0
 """
