@@ -351,6 +351,13 @@ def test_the_schema_has_the_form_that_was_asked_for(format_: str, parameters: tu
     assert found["required"] == ["command"]
 
 
+def test_the_schema_of_a_tool_with_a_session_and_jobs_is_that_of_two_tools() -> None:
+    shell, job = json.loads(anyshell("schema", "--session", "--jobs", "--format", "mcp").stdout)
+    assert (shell["name"], job["name"]) == ("shell", "job")
+    assert {"restart", "background"} <= shell["inputSchema"]["properties"].keys()
+    assert "All calls run in one shell" in shell["description"]
+
+
 def test_a_call_prints_the_result_as_json() -> None:
     done = anyshell("call", "--approve-all", '{"command": "echo hi"}')
     result = json.loads(done.stdout)

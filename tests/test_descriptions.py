@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,8 +52,9 @@ def _all(info: HostInfo) -> HostInfo:
     return _with(info, *_descriptions.programs())
 
 
-def _describe(shell: ShellInfo, info: HostInfo, directory: str = "/src") -> str:
-    return _descriptions.describe(shell=shell, info=info, directory=directory, limits=OutputLimits())
+def _describe(shell: ShellInfo, info: HostInfo, directory: str = "/src", **enabled: Any) -> str:
+    limits = OutputLimits()
+    return _descriptions.describe(shell=shell, info=info, directory=directory, limits=limits, **enabled)
 
 
 def _powershell(kind: str, info: HostInfo) -> str:
@@ -77,6 +80,12 @@ TEXTS = {
     "bash-linux": _describe(BASH, _with(LINUX, "git", "rg", "fdfind", "jq", "python3", "gh", "sudo")),
     "bash-bare": _describe(BASH, LINUX),
     "zsh-macos": _describe(ZSH, _with(MACOS, "git", "rg", "fd", "python3"), "/Users/dev/My Project"),
+    "bash-session": _describe(BASH, LINUX, session=True),
+    "bash-jobs": _describe(BASH, LINUX, jobs=True, background_after=60),
+    "zsh-session-jobs": _describe(
+        ZSH, _with(MACOS, "git", "rg", "fd", "python3"), session=True, jobs=True, background_after=60
+    ),
+    "sh-session-jobs": _describe(SH, _with(ALPINE, "git"), session=True, jobs=True),
     "sh-alpine": _describe(SH, _with(ALPINE, "git")),
     "powershell-7": _powershell("pwsh", _with(WINDOWS, "git", "rg", "fd", "jq", "python", "gh")),
     "powershell-5.1": _powershell("powershell", _with(WINDOWS, "git")),
@@ -182,6 +191,23 @@ def test_zsh_and_macos_are_told_apart_from_bash_and_linux() -> None:
     assert "sed -i ''" not in _describe(BASH, LINUX)
     assert "below 4" in _describe(BASH, MACOS)
     assert "below 4" not in _describe(ZSH, MACOS) + _describe(BASH, LINUX)
+
+
+@pytest.mark.parametrize("shell", [BASH, ZSH, SH], ids=lambda shell: shell.kind)
+def test_sessions_and_jobs_are_spoken_of_only_where_there_are_some(shell: ShellInfo) -> None:
+    """And nothing that is said without them is said beside them, since it would be untrue."""
+    of_calls = {False: "Every call is a new shell", True: "All calls run in one shell"}
+    of_ends = {False: "is stopped and named in the result", True: "goes on as a job too"}
+    for session, jobs in itertools.product((False, True), repeat=2):
+        text = _describe(shell, LINUX, session=session, jobs=jobs, background_after=60)
+        assert [said in text for said in of_calls.values()] == [not session, session]
+        assert [said in text for said in of_ends.values()] == [not jobs, jobs]
+        assert ("`restart`" in text) is session
+        assert ("`cwd` rather than" in text) is not session
+        assert ("`background`" in text) is jobs
+        assert ("## Jobs" in text) is jobs
+        assert ("still runs after 60 seconds" in text) is (jobs and not session)
+    assert "still runs after" not in _describe(shell, LINUX, jobs=True)
 
 
 @pytest.mark.parametrize(

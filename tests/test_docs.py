@@ -162,6 +162,7 @@ MADE_FOR_CALLERS = {
     "Stream",
     "Job",
     "Jobs",
+    "JobTool",
     "FakeProcess",
     "FakeStdin",
 }

@@ -390,3 +390,44 @@ async def test_commands_that_keep_coming_end_with_the_environment(tmp_path: Path
     done, _ = await asyncio.wait(tasks, timeout=20)
     assert len(done) == 4
     assert all(isinstance(task.exception(), AnyshellError) for task in done)
+
+
+# While it runs
+
+
+async def test_a_listener_hears_every_piece_and_is_awaited(env: Environment) -> None:
+    heard: list[tuple[str, bytes]] = []
+
+    async def listener(channel: str, data: bytes) -> None:
+        await asyncio.sleep(0)
+        heard.append((channel, data))
+
+    outcome = await env.run("echo one; echo two >&2; echo three", split_stderr=True, listener=listener)
+    printed = {
+        name: b"".join(data for channel, data in heard if channel == name) for name in ("stdout", "stderr")
+    }
+    assert printed == {"stdout": b"one\nthree\n", "stderr": b"two\n"}
+    assert outcome.output.text == "one\nthree\n"
+
+
+async def test_how_long_a_command_is_waited_for_can_be_said_for_one(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+
+    async def listener(channel: str, data: bytes) -> None:
+        heard.append(data)
+
+    command = "echo one; until [ -e go ]; do sleep 0.01; done; echo two"
+    async with Environment.detect(cwd=tmp_path) as env:
+        outcome = await env.run(command, background_after=0.2, listener=listener)
+        assert (outcome.status, outcome.output.text) == ("running", "one\n")
+        (tmp_path / "go").touch()
+        job = env.jobs.get(outcome.job or "")
+        assert (await job.wait(timeout=20)) is not None
+        assert heard == [b"one\n"]  # it is over for who waited
+        with pytest.raises(InvalidCommand, match="background_after"):
+            await env.run("true", background_after=0)
+    async with Environment.detect(cwd=tmp_path, background_after=0.01) as env:
+        assert (await env.run("sleep 0.1", background_after=None)).status == "exited"
+    env = await Environment.detect(cwd=tmp_path)
+    with pytest.raises(AnyshellError, match="async with"):
+        await env.run("true", background_after=1)

@@ -655,3 +655,19 @@ def named(text: str, directory: str) -> str:
     """A text without what differs from run to run: where it was, and what bash puts before its own messages."""
     text = text.replace(os.path.realpath(directory), "DIRECTORY")
     return "\n".join(line.partition(": line ")[2].partition(": ")[2] or line for line in text.splitlines())
+
+
+async def test_a_command_that_counts_on_its_shell_is_not_run_in_a_fresh_one(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path) as env, env.session() as session:
+        assert (session.alive, session.directory) == (False, str(tmp_path))
+        await session.run("cd /; A=1")
+        assert (session.alive, session.directory) == (True, "/")
+        assert (await session.run("echo $A", may_be_fresh=False)).output.text == "1\n"
+        await session.run("exit")
+        assert (session.alive, session.directory) == (False, str(tmp_path))
+        with pytest.raises(AnyshellError, match="not to run in a fresh one"):
+            await session.run("touch ran", may_be_fresh=False)
+        assert (await session.run("ls")).output.text == ""
+        await session.run("cd /")
+        await session.restart()
+        assert (session.alive, session.directory) == (False, str(tmp_path))

@@ -28,6 +28,7 @@ from anyshell import (
     OutputLimits,
     ProcessInfo,
     Refused,
+    SessionReport,
     ShellInfo,
     ShellResult,
     ShellTool,
@@ -39,7 +40,7 @@ from anyshell._types import Command, Spawn
 from anyshell._variables import HANG_GUARDS
 from anyshell.testing import FakeBackend, FakeFiles, Script
 from anyshell.tool import ShellParams, words
-from anyshell.tool.shell import _key
+from anyshell.tool.approvals import key_of
 from anyshell.tool.signals import number_of
 from anyshell.tool.updates import Updates
 
@@ -705,6 +706,13 @@ async def test_always_is_always_only_when_it_is_true(always: Any, env: Environme
         ({"stdin": b"none;"}, {"stdin": None}),
         ({"timeout": 1.0}, {"timeout": None}),
         ({"original": "x"}, {"original": None}),
+        ({"session": True}, {}),
+        ({"session": True, "fresh": True}, {"session": True}),
+        ({"session": True, "fresh": True, "restart": True}, {"session": True, "fresh": True}),
+        ({"background": True}, {}),
+        ({"stdin": b"x", "job": "j1"}, {"stdin": b"x"}),
+        ({"stdin": b"x", "job": "j1"}, {"stdin": b"x", "job": "j2"}),
+        ({"stdin": b"x", "job": "j1"}, {"stdin": b"x", "job": "j1", "end_of_input": False}),
         ({"text": "\udc80"}, {"text": "\ufffd"}),
     ],
 )
@@ -712,8 +720,8 @@ def test_two_requests_have_one_key_only_when_they_are_the_same(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     request = ApprovalRequest(text="x", shell=ShellInfo("bash", "/b"), host="h", directory="/")
-    assert _key(replace(request, **one)) == _key(replace(request, **one, description="x", display="y"))
-    assert _key(replace(request, **one)) != _key(replace(request, **other))
+    assert key_of(replace(request, **one)) == key_of(replace(request, **one, description="x", display="y"))
+    assert key_of(replace(request, **one)) != key_of(replace(request, **other))
 
 
 async def test_always_is_remembered_by_one_tool_alone(env: Environment) -> None:
@@ -732,7 +740,7 @@ async def test_approved_once_is_asked_again(env: Environment) -> None:
 
 
 async def test_what_is_remembered_is_bounded(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anyshell.tool.shell.REMEMBERED", 2)
+    monkeypatch.setattr("anyshell.tool.approvals.REMEMBERED", 2)
     approver = Recorder(Approved(always=True))
     tool = tool_of(env, approver)
     for command in ("exit 1", "exit 2", "exit 1", "exit 3", "exit 1", "exit 2"):
@@ -1007,7 +1015,14 @@ ENDINGS = {
     "lost": Outcome(status="lost"),
     "not started in time": Outcome(status="timed_out", started=False),
     "timed out": Outcome(status="timed_out", signal="SIGTERM"),
+    "running": Outcome(status="running", duration=20.04, job="j3"),
 }
+
+
+def session_said(*, now: str = "/src", stopped: bool = False, **report: Any) -> str:
+    said = words.session(SessionReport(**report), before="/src", now=now, stopped=stopped)
+    return "\n".join(said)
+
 
 NOTICES: dict[str, Callable[[], str]] = {
     "timed out at the limit": lambda: words.ending(
@@ -1043,7 +1058,16 @@ NOTICES: dict[str, Callable[[], str]] = {
     ),
     "left behind": lambda: "\n".join(words.left_behind([SLEEP.ended(), ProcessInfo(13, "evil\x1b\n", 1.0)])),
     "many left behind": lambda: "\n".join(words.left_behind([SLEEP.ended()] * 1010)),
+    "left behind, now a job": lambda: "\n".join(words.left_behind([SLEEP], "j2")),
+    "a fresh shell": lambda: session_said(fresh="a stop ended the shell of the session"),
+    "the shell ended": lambda: session_said(state="ended"),
+    "the shell was lost": lambda: session_said(state="lost"),
+    "the shell was kept": lambda: session_said(stopped=True),
+    "the shell is elsewhere": lambda: session_said(now="/tmp/a\nb"),
+    "restarted": lambda: words.restarted("/src"),
+    "the shell was gone": lambda: words.gone("/src"),
     "refused": lambda: words.refused("too dangerous."),
+    "refused to send": lambda: words.refused("too dangerous.", "sent"),
     "refused without a reason": lambda: words.refused(""),
     "invalid": lambda: words.invalid("command is blank: say what to run."),
     "failed": lambda: words.failed("cwd '/nope' cannot be used: No such file or directory"),

@@ -55,6 +55,9 @@ def describe(
     max_timeout: float = LONGEST_TIMEOUT,
     kept: bool = True,
     snapshot: bool = False,
+    session: bool = False,
+    jobs: bool = False,
+    background_after: float | None = None,
 ) -> str:
     """Say to a model what a host's shell is, and how to use it well.
 
@@ -67,6 +70,9 @@ def describe(
         max_timeout: Seconds that it can ask for.
         kept: Whether the whole of an output is kept when it is not shown whole.
         snapshot: Whether every shell starts from the user's own set-up.
+        session: Whether commands run in one shell that lasts.
+        jobs: Whether commands can run in the background.
+        background_after: Seconds after which a command goes on in the background by itself; ``None`` is never.
     """
     facts = values(
         shell=shell,
@@ -77,6 +83,9 @@ def describe(
         max_timeout=max_timeout,
         kept=kept,
         snapshot=snapshot,
+        session=session,
+        jobs=jobs,
+        background_after=background_after,
     )
     return fill(load(_TEMPLATES[shell.kind]), facts, info.programs)
 
@@ -139,6 +148,9 @@ def values(
     max_timeout: float,
     kept: bool,
     snapshot: bool = False,
+    session: bool = False,
+    jobs: bool = False,
+    background_after: float | None = None,
 ) -> dict[str, str]:
     """Name every value that a template can use; the arguments are those of `describe`."""
     return {
@@ -148,6 +160,10 @@ def values(
         "STARTUP": _SET_UP if snapshot else _NO_FILES,
         "SYSTEM": info.os,
         "OS": one_line(_system(info)),
+        "SESSION": "yes" if session else "no",
+        "JOBS": "yes" if jobs else "no",
+        "LATER": "no" if background_after is None else "yes",
+        "BACKGROUND_AFTER": "" if background_after is None else _seconds(background_after),
         "WHOLE": ("here" if info.is_this_machine else "elsewhere") if kept else "lost",
         "TIMEOUT_DEFAULT": _seconds(timeout),
         "TIMEOUT_MAX": _seconds(max_timeout),

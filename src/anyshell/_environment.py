@@ -252,6 +252,11 @@ class Environment:
         return self._jobs
 
     @property
+    def background_after(self) -> float | None:
+        """Seconds after which a command that `run` waits for goes on as a job; ``None`` is never."""
+        return self._background_after
+
+    @property
     def description(self) -> str:
         """What a model should know of this host's shell: the description that belongs to it, filled in."""
         return _descriptions.describe(
@@ -274,6 +279,8 @@ class Environment:
         grace: float = GRACE,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
+        listener: Listener | None = None,
+        background_after: float | Literal["default"] | None = "default",
     ) -> Outcome:
         """Run a command in a fresh shell and wait for its end.
 
@@ -289,6 +296,10 @@ class Environment:
                 on. They are named in the outcome in any case. Default: ``adopt`` inside ``async with``, ``stop``
                 elsewhere.
             split_stderr: Two texts. Otherwise one, in which both channels are in true order.
+            listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
+                Not called any more when this has returned.
+            background_after: Seconds after which it goes on as a job; ``None`` is never, and the default is that of the
+                environment.
 
         Returns:
             What became of it. A non-zero exit, a timeout and a truncation are values here. With `background_after`,
@@ -301,9 +312,27 @@ class Environment:
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
         request = _request(command, cwd, env, stdin)
-        run = self._run if self._background_after is None or not self._entered else self._run_for_a_while
-        return await run(
-            request, timeout=timeout, grace=grace, left_behind=left_behind, split_stderr=split_stderr
+        if background_after == "default":
+            background_after = self._background_after if self._entered else None
+        if background_after is not None:
+            self._require_entered("run(background_after=...)")
+            check_seconds("background_after", background_after)
+            return await self._run_for_a_while(
+                request,
+                timeout=timeout,
+                grace=grace,
+                left_behind=left_behind,
+                split_stderr=split_stderr,
+                listener=listener,
+                background_after=background_after,
+            )
+        return await self._run(
+            request,
+            timeout=timeout,
+            grace=grace,
+            left_behind=left_behind,
+            split_stderr=split_stderr,
+            listener=listener,
         )
 
     @overload
@@ -380,7 +409,7 @@ class Environment:
                     "a detached job takes cwd and env alone: nobody of ours is there to feed, watch or stop it"
                 )
             return await DetachedJobs(self).start(command, cwd=cwd, env=env)
-        self._require_entered("start")
+        self._require_entered("start()")
         request = _request(command, cwd, env, stdin)
         self._check(timeout, grace)
         spawn = self._spawn(request, split_stderr=False)
@@ -431,7 +460,7 @@ class Environment:
                 first event.
             AnyshellError: The environment was not entered with ``async with``.
         """
-        self._require_entered("stream")
+        self._require_entered("stream()")
         check_choice("by", by, ("lines", "chunks"))
         request = _request(command, cwd, env, stdin)
 
@@ -469,7 +498,7 @@ class Environment:
             InvalidCommand: Bad input, or too many sessions with names.
             AnyshellError: The environment was not entered with ``async with``.
         """
-        self._require_entered("session")
+        self._require_entered("session()")
         if name is not None:
             check_text("the name of a session", name)
             if (session := self._sessions.get(name)) is not None:
@@ -512,6 +541,7 @@ class Environment:
         grace: float,
         left_behind: LeftBehind | None,
         split_stderr: bool,
+        listener: Listener | None,
         control: _engine.Control,
     ) -> Outcome:
         request = _request(command, cwd, env, stdin)
@@ -535,6 +565,7 @@ class Environment:
             grace=grace,
             left_behind=left_behind,
             split_stderr=split_stderr,
+            listener=listener,
             control=control,
         )
 
@@ -593,6 +624,8 @@ class Environment:
         grace: float,
         left_behind: LeftBehind | None,
         split_stderr: bool,
+        listener: Listener | None,
+        background_after: float,
     ) -> Outcome:
         """Run a command that somebody waits for, and make a job of it when that takes too long."""
         left_behind = self._choose(left_behind)
@@ -603,9 +636,11 @@ class Environment:
         so_far = {channel: self._builder(None) for channel in channels}
 
         async def hear(channel: Channel, data: bytes) -> None:
+            await work.hear(channel, data)
             if so_far:
                 so_far[channel].feed(data)
-            await work.hear(channel, data)
+                if listener is not None:
+                    await listener(channel, data)
 
         work.begin(
             self._perform(
@@ -624,7 +659,7 @@ class Environment:
         with self._awaited(work.control):
             try:
                 while not work.task.done():
-                    await asyncio.wait([work.task], timeout=self._background_after)
+                    await asyncio.wait([work.task], timeout=background_after)
                     if self._jobs.has_room and not self._closed:
                         break  # otherwise it is waited for: nothing that is asked for is dropped
             except asyncio.CancelledError:
@@ -763,7 +798,7 @@ class Environment:
     def _require_entered(self, method: str) -> None:
         if not self._entered:
             raise AnyshellError(
-                f"{method}() starts what somebody must stop: use 'async with Environment.detect() as env'"
+                f"{method} starts what somebody must stop: use 'async with Environment.detect() as env'"
             )
 
 

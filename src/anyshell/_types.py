@@ -588,17 +588,28 @@ class CopyResult:
 class ApprovalRequest:
     """Everything that decides what runs, for whoever approves it. Two equal requests do the same.
 
+    In a session they do so only as far as what earlier commands have set up there allows: a function may have
+    been given the name of a program meanwhile.
+
     Attributes:
-        text: The command, exactly as it will run.
+        text: The command, exactly as it will run. If something is sent to a job, that of the job.
         shell: The shell that reads it.
         host: The host that it runs on.
         directory: Where it runs; absolute. A link in it is not resolved.
         env: The variables that the request itself adds. A rewritten command has OLDPWD among them.
         stdin: What the command reads; ``None`` is nothing.
+        end_of_input: Whether its input ends after `stdin`. It does not after what is sent to a job, unless that is
+            asked for.
         timeout: Seconds after which it is stopped; ``None`` is no bound.
         prefix: Words that stand before the shell; ``None`` is none.
         snapshot: The file on the host that the shell reads first: the user's own set-up; ``None`` is none.
         original: The command before it was rewritten; ``None`` when it was not.
+        session: Whether it runs in a shell that earlier commands have used, and that later ones will use.
+        fresh: Whether that shell is a fresh one, because there was none, the one before has ended, or a restart is
+            asked for.
+        restart: Whether the one before is ended for that, with what it runs.
+        background: Whether it runs on as a job while the model does something else.
+        job: The id of the running job that `stdin` is sent to; ``None`` when `text` is to be run.
         description: The model's own few words for people. Says nothing about what runs.
         display: All of the above, as text that is safe to print: control, bidirectional and invisible
             characters are shown as escapes, long runs of spaces by their count, and a line that holds
@@ -612,10 +623,16 @@ class ApprovalRequest:
     directory: str
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     stdin: bytes | None = field(default=None, repr=False)
+    end_of_input: bool = True
     timeout: float | None = None
     prefix: str | None = None
     snapshot: str | None = None
     original: str | None = None
+    session: bool = False
+    fresh: bool = False
+    restart: bool = False
+    background: bool = False
+    job: str | None = None
     description: str = field(default="", compare=False)
     display: str = field(default="", compare=False, repr=False)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
-    from ._types import LeftBehind, Outcome, ShellInfo, Signal
+    from ._types import Channel, LeftBehind, Outcome, ShellInfo, Signal
     from .abc import Backend, Exchange, Inlet, Outlet, Process, Program, Section
 
 INTERRUPT_AGAIN = 0.02
@@ -119,8 +119,13 @@ class Session:
 
     @property
     def directory(self) -> str:
-        """Where its shell is, as far as is known: after the last command."""
-        return self._directory or self._spawn.cwd
+        """Where the next command begins that says nothing of it: where the last one left the shell; of a fresh one, its start."""
+        return (self._directory if self.alive else None) or self._spawn.cwd
+
+    @property
+    def alive(self) -> bool:
+        """Whether its shell runs, as far as is known, and so has what earlier commands have set up."""
+        return self._shell is not None and not self._shell.ended
 
     async def __aenter__(self) -> Session:
         return self
@@ -143,6 +148,8 @@ class Session:
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
         variables: bool = False,
+        may_be_fresh: bool = True,
+        listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
     ) -> Outcome:
         """Run a command in the session's shell and wait for its end.
 
@@ -156,6 +163,9 @@ class Session:
             left_behind: What becomes of processes that outlive the command, as for `Environment.run`.
             split_stderr: Two texts.
             variables: Whether the outcome's session report tells what it did to the exported variables.
+            may_be_fresh: Whether it may run in a fresh shell. Otherwise it counts on what earlier commands have set up,
+                and is not run when their shell is gone.
+            listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
 
         Returns:
             As `Environment.run` does, with a `SessionReport`. The shell's state is kept when a command is stopped, as
@@ -164,12 +174,12 @@ class Session:
         Raises:
             InvalidCommand: Bad input, before anything of the command ran.
             SpawnError: The shell could not be started.
-            AnyshellError: The session is closed.
+            AnyshellError: The session is closed; or its shell is gone, and the command may not run in a fresh one.
             asyncio.CancelledError: After everything that it has started is gone.
         """
         if self._closed:
             raise AnyshellError("this session is closed: make another by Environment.session()")
-        turn = _Turn(self, variables=variables)
+        turn = _Turn(self, variables=variables, may_be_fresh=may_be_fresh)
         control = Control()
         self._running.add(control)
         try:
@@ -184,6 +194,7 @@ class Session:
                 grace=grace,
                 left_behind=left_behind,
                 split_stderr=split_stderr,
+                listener=listener,
                 control=control,
             )
         finally:
@@ -248,14 +259,16 @@ class Session:
             self._fresh = f"the session was idle for {IDLE_SECONDS / 60:g} minutes"
             self._closing = asyncio.get_running_loop().create_task(self._end())
 
-    async def _begin(self, spawn: Spawn, *, variables: bool) -> tuple[_SessionProcess, str]:
+    async def _begin(
+        self, spawn: Spawn, *, variables: bool, may_be_fresh: bool
+    ) -> tuple[_SessionProcess, str]:
         """Start a command when it is its turn; and why it has a fresh shell, if it has. For `_Turn` alone."""
         await self._turn.acquire()
         try:
             try:
-                process = await (await self._living()).run(spawn, variables=variables)
+                process = await (await self._living(may_be_fresh)).run(spawn, variables=variables)
             except _ShellGone:  # it was killed since the last command, and this one has not reached it
-                process = await (await self._living()).run(spawn, variables=variables)
+                process = await (await self._living(may_be_fresh)).run(spawn, variables=variables)
         except BaseException:
             self._turn.release()
             raise
@@ -272,14 +285,19 @@ class Session:
                 raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: the shell does not change to it")
         return process, fresh
 
-    async def _living(self) -> _Shell:
+    async def _living(self, may_be_fresh: bool) -> _Shell:
         """The session's shell, or a fresh one."""
         if self._shell is not None and not self._shell.ended:
             return self._shell
         if self._shell is not None:
             await self._shell.aclose()
-            self._shell, self._directory = None, None
+            self._shell = None
             self._fresh = self._fresh or "the shell of the session was gone"
+        if not may_be_fresh:
+            raise AnyshellError(
+                "the shell of the session is gone, and the command was not to run in a fresh one"
+            )
+        self._directory = None
         self._shell = await _Shell.start(
             self._backend, self._shell_info, self._spawn, prefix=self._prefix, snapshot=self._snapshot
         )
@@ -309,15 +327,18 @@ class _ShellGone(Exception):  # noqa: N818 - it is no error, and never leaves th
 class _Turn:
     """Starts one command of a session when it is its turn."""
 
-    def __init__(self, session: Session, *, variables: bool) -> None:
+    def __init__(self, session: Session, *, variables: bool, may_be_fresh: bool) -> None:
         self._session = session
         self._variables = variables
+        self._may_be_fresh = may_be_fresh
         self._process: _SessionProcess | None = None
         self._fresh = ""
 
     async def spawn(self, spawn: Spawn) -> Process:
         """Start the text that is a spawn's `script`; its argv does not count, and an empty `cwd` is where the shell is."""
-        self._process, self._fresh = await self._session._begin(spawn, variables=self._variables)
+        self._process, self._fresh = await self._session._begin(
+            spawn, variables=self._variables, may_be_fresh=self._may_be_fresh
+        )
         return self._process
 
     @property

@@ -30,19 +30,28 @@ _IS_ERROR = 1
     show_default=True,
     help="Whose interface it is for: Chat Completions, Messages, or the Model Context Protocol.",
 )
+@click.option("--session", is_flag=True, help="Of a tool whose calls share one shell.")
+@click.option(
+    "--jobs", is_flag=True, help="Of a tool that runs commands in the background, and the job tool's."
+)
 def schema(
     *,
     host: str | None,
     shell: str | None,
     cwd: str | None,
     format_: Literal["openai", "anthropic", "mcp"],
+    session: bool,
+    jobs: bool,
 ) -> None:
     """Print the tool's definition for a model: its name, description and parameters.
+
+    With --jobs, there are two tools, and an array of both is printed.
 
     \b
     Examples:
       anyshell schema --format openai
       anyshell schema | jq .input_schema.properties
+      anyshell schema --session --jobs | jq -r '.[0].description'
     \b
     Exit code: as for 'anyshell detect'.
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
@@ -50,8 +59,9 @@ def schema(
     from .host import detected
     from .printing import print_json
 
-    tool = ShellTool(detected(host, shell, cwd), approver=deny_all)
-    print_json(tool.definition.as_format(format_))
+    tool = ShellTool(detected(host, shell, cwd), approver=deny_all, session=session, jobs=jobs)
+    definition = tool.definition.as_format(format_)
+    print_json([definition, tool.job_tool.definition.as_format(format_)] if jobs else definition)
 
 
 @click.command(short_help="Call the tool as a model would.")
@@ -73,7 +83,8 @@ def call(
 ) -> None:
     """Call the tool as a model would, and print its result as JSON.
 
-    JSON is an object with the tool's parameters (see 'anyshell schema'); '-' reads it from stdin.
+    JSON is an object with the tool's parameters (see 'anyshell schema'); '-' reads it from stdin. It is one call of its
+    own: what it leaves running is stopped when it ends, and the next one begins in a fresh shell.
 
     Unless --approve-all is given, the person at the terminal is asked first. Without a terminal, or in its
     background, the answer is no, and nothing is run.

@@ -140,8 +140,9 @@ async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
     try:
         async with one_terminal() as terminal:
             await terminal.write(f"\n{folded(request.display, terminal.columns())}\n")
+            what = "Run this" if request.job is None else "Send this"
             while True:
-                await terminal.write("Run this? y = yes, a = always yes to exactly this, n [REASON] = no: ")
+                await terminal.write(f"{what}? y = yes, a = always yes to exactly this, n [REASON] = no: ")
                 answer = _parsed(await terminal.read_line())
                 if answer is not None:
                     return answer

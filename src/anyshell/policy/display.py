@@ -129,25 +129,41 @@ def display(request: ApprovalRequest) -> str:
 
 
 def _lines(request: ApprovalRequest) -> Iterator[str]:
-    yield "Command:"
+    if request.job is not None:
+        yield from _sent(request.job, request)
+        yield "Command of the job:"
+    else:
+        yield "Command:"
     yield _block(request.text)
     if request.original is not None:
         yield "Asked for as:"
         yield _block(request.original)
     yield f"Directory: {_line(request.directory)}"
     yield f"Shell: {_line(request.shell.name)} ({_line(request.shell.path)})"
+    if request.session and request.restart:
+        yield "Session: in a fresh shell; the one before is ended, with what it runs"
+    elif request.session and request.fresh:
+        yield "Session: in a fresh shell"
+    elif request.session:
+        yield "Session: with the variables, functions and aliases that earlier commands have set"
     if request.prefix is not None:
         yield f"Run by: {_line(request.prefix)}"
     if request.snapshot is not None:
         yield f"Starts from the user's own set-up: {_line(request.snapshot)}"
     yield f"Host: {_line(request.host)}"
+    if request.background:
+        yield "Background: goes on as a job"
     if request.timeout is not None:
         yield f"Timeout: {exact(request.timeout)} s"
+    elif request.background:
+        yield "Timeout: none"
     if request.env:
         yield "Variables:"
         yield from (f"  | {_line(name)}={_line(value)}" for name, value in request.env)
-    if request.stdin is not None:
+    if request.stdin is not None and request.job is None:
         yield from _stdin(request.stdin)
+    elif not request.end_of_input and request.job is None:
+        yield "Input: what will be sent to the job, if that is approved then"
     if request.description:
         yield f"Described by the model as: {_line(request.description)}"
 
@@ -167,9 +183,21 @@ def _gaps_shown(text: str) -> str:
     return _GAP.sub(lambda run: f"\\x20{{{len(run[0])}}}", text)
 
 
+def _sent(job: str, request: ApprovalRequest) -> Iterator[str]:
+    """Show what is sent to a job whole, as a command is: it may be one."""
+    data = request.stdin or b""
+    end = ", and then the end of its input" if request.end_of_input else ""
+    yield f"Send to the running job {_line(job)}: {_size(data)}{end}"
+    yield _block(data.decode(errors="surrogateescape"))
+
+
+def _size(data: bytes) -> str:
+    return "1 byte" if len(data) == 1 else f"{len(data):,} bytes"
+
+
 def _stdin(data: bytes) -> Iterator[str]:
     digest = hashlib.sha256(data).hexdigest()[:16]
-    size = "1 byte" if len(data) == 1 else f"{len(data):,} bytes"
+    size = _size(data)
     shown = "" if len(data) <= STDIN_SHOWN else f", of which the first {STDIN_SHOWN:,} are shown"
     yield f"Input: {size}, SHA-256 {digest}…{shown}"
     yield _block(data[:STDIN_SHOWN].decode(errors="surrogateescape"))

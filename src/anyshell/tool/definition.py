@@ -11,13 +11,29 @@ from .._types import exact
 from .params import ShellParams
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pydantic import BaseModel
+
     from .limits import ToolLimits
+    from .params import Offer
 
 Format = Literal["openai", "anthropic", "mcp"]
 
 _GUARDED = (
     " Those for pagers, editors and prompts (PAGER, EDITOR, GIT_ASKPASS, DEBIAN_FRONTEND and the like) cannot be "
     "set, since nobody could answer what they start."
+)
+
+
+_CWD_OF_A_SESSION = (
+    "A directory that the shell goes to first, and stays in. Absolute, relative to where the shell is, or below the "
+    "home directory as ~/DIR. It must exist."
+)
+
+_ENV_OF_A_SESSION = (
+    "Variables to export in the shell first; they stay. A name is made of letters, digits and underscores, and does "
+    "not begin with a digit."
 )
 
 
@@ -29,11 +45,13 @@ class ToolDefinition:
         name: What the model calls it.
         description: What the model should know of it.
         parameters: The JSON schema of its parameters, with the limits in force.
+        title: What a person calls it.
     """
 
     name: str
     description: str
     parameters: dict[str, Any]
+    title: str
 
     def as_format(self, format: Format = "anthropic") -> dict[str, Any]:  # noqa: A002 - as in schema --format
         """Give the definition as JSON in a form that an interface takes.
@@ -50,13 +68,16 @@ class ToolDefinition:
             case "anthropic":
                 return {**named, "input_schema": parameters}
             case "mcp":
-                return {**named, "inputSchema": parameters, "annotations": dict(_ANNOTATIONS)}
+                return {
+                    **named,
+                    "inputSchema": parameters,
+                    "annotations": {"title": self.title, **_ANNOTATIONS},
+                }
         raise ValueError(f"format must be 'openai', 'anthropic' or 'mcp', not {format!r}")
 
 
 # What a shell can do, said in the protocol's own words: anything.
 _ANNOTATIONS = {
-    "title": "Run a shell command",
     "readOnlyHint": False,
     "destructiveHint": True,
     "idempotentHint": False,
@@ -64,45 +85,62 @@ _ANNOTATIONS = {
 }
 
 
-def schema(limits: ToolLimits, *, directory: str, guarded: bool) -> dict[str, Any]:
+def schema(limits: ToolLimits, *, directory: str, guarded: bool, offer: Offer) -> dict[str, Any]:
     """Build the JSON schema of the parameters.
 
     Args:
         limits: Those in force.
-        directory: Where commands run that do not say otherwise.
+        directory: Where commands run that do not say otherwise; in a session, where its shell begins.
         guarded: Whether hang guards win over variables of the same name.
-
-    Returns:
-        A schema without references, titles, unions or ``propertyNames``, all of which some interface rejects.
-        That every optional parameter may be ``null`` is left out on purpose: it is accepted, since some models
-        cannot leave a parameter out, and not worth telling.
+        offer: What else the tool can do.
     """
-    properties = {name: _plain(told) for name, told in ShellParams.model_json_schema()["properties"].items()}
+    properties = properties_of(ShellParams, offer.keys)
     properties["timeout"] |= {
-        "default": _number(limits.default_timeout),
-        "minimum": _number(limits.min_timeout),
-        "maximum": _number(limits.max_timeout),
+        "default": number(limits.default_timeout),
+        "minimum": number(limits.min_timeout),
+        "maximum": number(limits.max_timeout),
     }
     properties["command"]["minLength"] = 1
-    properties["timeout"]["description"] += f" Without it: {exact(limits.default_timeout)} seconds."
-    properties["cwd"]["description"] += (
-        f" Relative paths start at {one_line(directory)}. Without cwd, the command runs there."
-    )
+    without = f" Without it: {exact(limits.default_timeout)} seconds"
+    properties["timeout"]["description"] += without + ("; in the background, no end." if offer.jobs else ".")
+    if offer.session:
+        properties["cwd"]["description"] = _CWD_OF_A_SESSION
+        properties["env"]["description"] = _ENV_OF_A_SESSION
+    else:
+        properties["cwd"]["description"] += (
+            f" Relative paths start at {one_line(directory)}. Without cwd, the command runs there."
+        )
     if guarded:
         properties["env"]["description"] += _GUARDED
+    return object_of(properties, required=() if offer.session else ("command",))
+
+
+def properties_of(model: type[BaseModel], keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Tell the fields of a model, without references, titles, unions or ``propertyNames``: some interface rejects each.
+
+    That every optional parameter may be ``null`` is left out on purpose: it is accepted, since some models
+    cannot leave a parameter out, and not worth telling.
+    """
+    told = model.model_json_schema()["properties"]
+    return {name: _plain(told[name]) for name in keys}
+
+
+def object_of(properties: dict[str, dict[str, Any]], *, required: Sequence[str]) -> dict[str, Any]:
+    """Make the schema of all parameters."""
     return {
         "type": "object",
         "properties": properties,
-        "required": ["command"],
+        "required": list(required),
         "additionalProperties": False,
     }
 
 
 def _plain(told: dict[str, Any]) -> dict[str, Any]:
     kinds = [kind for kind in told.get("anyOf", [told]) if kind.get("type") != "null"]
-    kept = {key: kinds[0][key] for key in ("type", "additionalProperties") if key in kinds[0]}
+    kept = {key: kinds[0][key] for key in ("type", "enum", "additionalProperties") if key in kinds[0]}
     return {**kept, "description": told["description"]}
 
 
-def _number(seconds: float) -> float:
+def number(seconds: float) -> float:
+    """A whole number as one, since that is how a person would write it."""
     return int(seconds) if seconds == int(seconds) else seconds

@@ -26,7 +26,8 @@ class ToolLimits:
         update_interval: Seconds between two updates, at least; zero or more.
         update_bytes: Bytes of an update, at most.
         max_command: Bytes of a command in UTF-8, at most.
-        max_stdin: Bytes of a command's input in UTF-8, at most.
+        max_stdin: Bytes of a command's input in UTF-8, or of what is sent to a job, at most.
+        max_wait: Seconds that one look at a job can wait, at most.
         max_env: Variables in one call, at most; zero or more.
         max_env_bytes: Bytes of their names and values together, at most. A system has its own limit for
             these and the command's arguments together, often 2 MiB, and 128 KiB for a single one.
@@ -45,6 +46,7 @@ class ToolLimits:
     update_bytes: int = 4096
     max_command: int = 8 * MIB
     max_stdin: int = 8 * MIB
+    max_wait: float = 300.0
     max_env: int = 100
     max_env_bytes: int = 100 * 1024
 

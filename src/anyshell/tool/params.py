@@ -1,4 +1,4 @@
-"""What a model says when it calls the tool, and what is wrong with it."""
+"""What a model says when it calls the shell tool, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import difflib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -15,11 +16,13 @@ from .._types import Command, cut_name, exact
 from ..policy import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pydantic_core import ErrorDetails
 
     from .limits import ToolLimits
+
+Params = TypeVar("Params", bound=BaseModel)
 
 LONGEST_LABEL = 200
 """Characters of a description that people are shown; it decides nothing, so the rest is left out."""
@@ -34,7 +37,8 @@ _SAID = 5
 class ShellParams(BaseModel):
     """The parameters of one call. Nothing is converted, and an unknown one is an error.
 
-    Every parameter but the command may be ``None``, which is as if it were left out.
+    Every parameter but the command may be ``None``, which is as if it were left out. `restart` is one of a tool with
+    a session alone, and then needs no command; `background` is one of a tool with jobs alone.
     """
 
     model_config = ConfigDict(
@@ -69,17 +73,52 @@ class ShellParams(BaseModel):
     description: str | None = Field(
         default=None, description="What the command does, in 3 to 7 words, for the people who watch."
     )
+    restart: bool | None = Field(
+        default=None,
+        description=(
+            "Begin a fresh shell first. The present one is ended, and what it knew is lost. Can be given alone, "
+            "without a command."
+        ),
+    )
+    background: bool | None = Field(
+        default=None,
+        description=(
+            "Start the command as a job and return at once: for a server, or for what takes long. Its output, its "
+            "input and its end are then matters of the tool named job."
+        ),
+    )
 
     @field_validator("timeout", mode="before")
     @classmethod
     def _any_number(cls, value: object) -> object:
-        """Take a whole number that no float can hold for the greatest that one can: it is out of bounds anyway."""
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > sys.float_info.max:
-            return sys.float_info.max if value > 0 else -sys.float_info.max
-        return value
+        return held_by_a_float(value)
 
 
-KEYS = tuple(ShellParams.model_fields)
+def held_by_a_float(value: object) -> object:
+    """Take a whole number that no float can hold for the greatest that one can: it is out of bounds anyway."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > sys.float_info.max:
+        return sys.float_info.max if value > 0 else -sys.float_info.max
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a tool can do besides running a command and waiting for its end.
+
+    Attributes:
+        session: Whether calls share a shell that lasts.
+        jobs: Whether commands can run in the background.
+    """
+
+    session: bool = False
+    jobs: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The parameters that there are."""
+        withheld = {"restart": not self.session, "background": not self.jobs}
+        return tuple(name for name in ShellParams.model_fields if not withheld.get(name))
+
 
 # What models say for want of knowing better, as seen in other tools' schemas; in small letters, nothing between.
 _ALSO_CALLED = {
@@ -101,8 +140,16 @@ _ALSO_CALLED = {
     "title": 'did you mean "description"?',
     "label": 'did you mean "description"?',
     "shell": "not possible here: the tool's description names the shell that runs every command",
-    "runinbackground": "not possible here: what runs in the background is stopped when the call ends",
-    "background": "not possible here: what runs in the background is stopped when the call ends",
+}
+
+_ALONE = "not possible here: what runs in the background is stopped when the call ends"
+_FRESH = "not needed here: every call begins in a fresh shell"
+
+# The same, of what some tools offer and others do not.
+_OFFERED = {
+    "runinbackground": ("background", _ALONE),
+    "background": ("background", _ALONE),
+    "restart": ("restart", _FRESH),
 }
 
 _INSTEAD = {
@@ -110,9 +157,13 @@ _INSTEAD = {
     "cwd": "give a shorter one",
     "stdin": "put it into a file, and let the command read that",
     "env": "pass big values by stdin or by a file",
+    "text": "send it in several pieces",
 }
 
 _EXPECTED = {
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "literal_error": "is none of those that there are",
     "string_type": "must be a string",
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
@@ -129,30 +180,34 @@ class Call:
     """A call that can be carried out.
 
     Attributes:
-        command: What is asked for, but for its input.
+        command: What is asked for, but for its input. Its text is empty when only a restart is.
         stdin: What it reads.
-        timeout: Seconds that it gets.
+        timeout: Seconds that it gets; ``None`` is no bound, for a job alone.
         requested_timeout: Seconds that were asked for; ``None`` if the model did not say.
         label: The model's own words for people; may be empty.
+        restart: Whether the session's shell is replaced first.
+        background: Whether it is started as a job.
     """
 
     command: Command
     stdin: bytes | None = field(repr=False)
-    timeout: float
+    timeout: float | None
     requested_timeout: float | None
     label: str
+    restart: bool = False
+    background: bool = False
 
 
-def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits) -> Call:
-    """Check what a model says, against the schema and the limits.
+def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, offer: Offer) -> Call:
+    """Check what a model says, against the schema, the limits and what the tool offers.
 
     Raises:
         InvalidParams: With everything that is wrong, for the model to read.
     """
-    asked = _validated(params)
+    asked = _asked(params, offer)
     problems = list(_problems(asked, limits))
     if problems:
-        raise InvalidParams(f"{_listed(problems, len(problems))}.")
+        raise InvalidParams(f"{listed(problems, len(problems))}.")
     try:
         command = Command(text=asked.command, cwd=asked.cwd, env=asked.env or {})
     except InvalidCommand as error:
@@ -160,9 +215,11 @@ def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits) -> Cal
     return Call(
         command=command,
         stdin=None if asked.stdin is None else asked.stdin.encode(),
-        timeout=_timeout(asked.timeout, limits),
+        timeout=None if asked.background and asked.timeout is None else _timeout(asked.timeout, limits),
         requested_timeout=asked.timeout,
         label=" ".join((asked.description or "").split())[:LONGEST_LABEL],
+        restart=asked.restart is True,
+        background=asked.background is True,
     )
 
 
@@ -171,27 +228,55 @@ def _timeout(requested: float | None, limits: ToolLimits) -> float:
     return min(max(wanted, limits.min_timeout), limits.max_timeout)
 
 
-def _validated(params: Mapping[str, object] | ShellParams) -> ShellParams:
+def _asked(params: Mapping[str, object] | ShellParams, offer: Offer) -> ShellParams:
     if isinstance(params, ShellParams):
-        return params
+        params = params.model_dump(exclude_none=True)
+    if isinstance(params, Mapping):
+        params = dict(params)
+        if offer.session and params.get("restart") is True and params.get("command") is None:
+            params["command"] = ""
+    return validated(params, ShellParams, offer.keys, partial(_meant, offer=offer))
+
+
+def validated(
+    params: object, model: type[Params], keys: Sequence[str], meant: Callable[[str], str]
+) -> Params:
+    """Check parameters against a model.
+
+    Args:
+        params: As a model gave them.
+        model: What they must be.
+        keys: Those of its fields that there are.
+        meant: Says what a key may have meant that there is not.
+
+    Raises:
+        InvalidParams: Names what is wrong and the keys.
+    """
     if not isinstance(params, Mapping):
-        raise InvalidParams(f"the parameters must be an object, with these keys: {', '.join(KEYS)}.")
+        raise InvalidParams(f"the parameters must be an object, with these keys: {', '.join(keys)}.")
+    withheld = [name for name in model.model_fields if name not in keys and name in params]
     try:
-        return ShellParams.model_validate(dict(params))
+        asked = model.model_validate({name: params[name] for name in params if name not in withheld})
+        found: list[ErrorDetails] = []
     except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False, include_input=False)
-    message = f"{_listed([_problem(detail) for detail in details[:_SAID]], len(details))}."
-    if any(detail["type"] in ("extra_forbidden", "invalid_key", "missing") for detail in details):
-        message += f" The keys are {', '.join(KEYS)}."
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+    problems = [f'there is no "{name}"{meant(name)}' for name in withheld]
+    problems = [*(_problem(detail, meant) for detail in found[:_SAID]), *problems]
+    if not problems:
+        return asked
+    message = f"{listed(problems, len(found) + len(withheld))}."
+    if withheld or any(detail["type"] in ("extra_forbidden", "invalid_key", "missing") for detail in found):
+        message += f" The keys are {', '.join(keys)}."
     raise InvalidParams(message)
 
 
-def _listed(problems: Sequence[str], count: int) -> str:
+def listed(problems: Sequence[str], count: int) -> str:
+    """Join problems, of which there are `count` in all; those that are too many are only counted."""
     more = count - len(problems[:_SAID])
     return "; ".join(problems[:_SAID]) + (f"; and {more:,} more" if more else "")
 
 
-def _problem(detail: ErrorDetails) -> str:
+def _problem(detail: ErrorDetails, meant: Callable[[str], str]) -> str:
     name = visible(".".join(cut_name(str(part)) for part in detail["loc"] if part != "[key]"))
     match detail["type"]:
         case "missing":
@@ -199,29 +284,43 @@ def _problem(detail: ErrorDetails) -> str:
         case "invalid_key":
             return f'the key "{name}" is not a string'
         case "extra_forbidden":
-            return f'there is no "{name}"{_meant(name)}'
+            return f'there is no "{name}"{meant(name)}'
         case kind:
             return f"{name} {_EXPECTED.get(kind, 'is not valid')}"
 
 
-def _meant(name: str) -> str:
-    plain = name.lower().translate(dict.fromkeys(map(ord, "-_ ")))
-    if (hint := _ALSO_CALLED.get(plain)) is not None:
+def _meant(name: str, *, offer: Offer) -> str:
+    key, otherwise = _OFFERED.get(plain(name), ("", ""))
+    if key:
+        return f' (did you mean "{key}"?)' if key in offer.keys else f" ({otherwise})"
+    if (hint := _ALSO_CALLED.get(plain(name))) is not None:
         return f" ({hint})"
-    close = difflib.get_close_matches(plain, KEYS, n=1)
+    return alike(name, offer.keys)
+
+
+def plain(name: str) -> str:
+    """A key in small letters, with nothing between its words."""
+    return name.lower().translate(dict.fromkeys(map(ord, "-_ ")))
+
+
+def alike(name: str, keys: Sequence[str]) -> str:
+    """Say which key is written almost so, if one is."""
+    close = difflib.get_close_matches(plain(name), keys, n=1)
     return f' (did you mean "{close[0]}"?)' if close else ""
 
 
 def _problems(asked: ShellParams, limits: ToolLimits) -> Iterator[str]:
-    if not asked.command.strip():
+    if not asked.command.strip() and not (asked.restart and not asked.command):
         yield "command is blank: say what to run"
-    yield from _too_long("command", asked.command, limits.max_command)
+    if asked.restart and asked.background:
+        yield "restart and background exclude each other: a job is a shell of its own; give one after the other"
+    yield from too_long("command", asked.command, limits.max_command)
     if asked.cwd is not None:
         if not asked.cwd.strip():
             yield "cwd is blank: give a directory, or leave it out to run in the starting directory"
-        yield from _too_long("cwd", asked.cwd, LONGEST_PATH)
+        yield from too_long("cwd", asked.cwd, LONGEST_PATH)
     if asked.stdin is not None:
-        yield from _too_long("stdin", asked.stdin, limits.max_stdin)
+        yield from too_long("stdin", asked.stdin, limits.max_stdin)
     if asked.env is not None:
         yield from _env_problems(asked.env, limits)
     if (
@@ -237,12 +336,11 @@ def _env_problems(env: Mapping[str, str], limits: ToolLimits) -> Iterator[str]:
     if len(env) > limits.max_env:
         yield f"env has {len(env):,} variables, and at most {limits.max_env:,} can be given"
         return
-    yield from _too_long(
-        "env", "".join(f"{name}{value}" for name, value in env.items()), limits.max_env_bytes
-    )
+    yield from too_long("env", "".join(f"{name}{value}" for name, value in env.items()), limits.max_env_bytes)
 
 
-def _too_long(name: str, text: str, most: int) -> Iterator[str]:
+def too_long(name: str, text: str, most: int) -> Iterator[str]:
+    """Say what keeps a text from being taken, if anything does."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:

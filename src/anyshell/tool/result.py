@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from ..policy import visible
+from .._types import JobStatus  # noqa: TC001 - pydantic asks for it when the class is made
+from ..policy import printable, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
     from .._types import Artifact, Output, ProcessInfo
 
-CallStatus = Literal["exited", "timed_out", "cancelled", "lost", "running", "refused", "invalid", "failed"]
+CallStatus = Literal[
+    "exited", "timed_out", "cancelled", "lost", "running", "restarted", "refused", "invalid", "failed"
+]
+JobCallStatus = Literal["done", "refused", "invalid", "failed"]
 
 
 class _Frozen(BaseModel):
@@ -32,6 +37,14 @@ class DisplayBlock(_Frozen):
     type: Literal["command", "output", "notice"]
     text: str
     title: str = ""
+
+
+def blocks(output: Output | None, said: Sequence[str]) -> list[DisplayBlock]:
+    """Show a person what was printed and what we say."""
+    shown = []
+    if output is not None and output.text:
+        shown.append(DisplayBlock(type="output", text=printable(output.text)))
+    return [*shown, *(DisplayBlock(type="notice", text=sentence) for sentence in said)]
 
 
 class Truncation(_Frozen):
@@ -110,18 +123,22 @@ class ShellDetails(_Frozen):
     """The facts of a call.
 
     Attributes:
-        status: How it went. ``exited``, ``timed_out``, ``cancelled``, ``lost`` and ``running`` are those of an
-            outcome; nothing ran if it is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed``
-            (it could not be started).
+        status: How it went. ``exited``, ``timed_out``, ``cancelled`` and ``lost`` are those of an outcome; a command
+            that is ``running`` goes on as a job; ``restarted`` is a session, without a command; nothing ran if it
+            is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed`` (it could not be started).
         exit_code: Its exit code; 128 and the signal's number when a signal ended it; ``None`` when there is none.
         signal: The name of the signal that ended it, such as ``SIGKILL``.
         started: Whether the shell was started.
         duration: Wall time in seconds, from the approval to the end.
-        timeout: Seconds that it had; ``None`` when its parameters were invalid.
+        timeout: Seconds that it had; ``None`` when its parameters were invalid, and for a job without a bound.
         requested_timeout: Seconds that the model asked for.
         truncation: How much of the output is shown; ``None`` when all of it is.
         artifact: The whole of a truncated output; ``None`` when there is none, or it could not be kept.
         left_behind: Processes that outlived the command.
+        job: The id of the job that it goes on as, or that has what it left behind; ``None`` when there is none.
+        session_state: What became of the session's shell: ``kept``, ``ended`` by the command, or ``lost`` because the
+            command had to be stopped; ``None`` outside a session, and when the command did not begin.
+        directory: Where the next command of the session begins, safe to print; ``None`` outside a session.
         update_error: The type of what `on_update` raised, whatever it was, after which it was not called again.
     """
 
@@ -135,6 +152,9 @@ class ShellDetails(_Frozen):
     truncation: Truncation | None = None
     artifact: OutputArtifact | None = None
     left_behind: tuple[LeftBehindProcess, ...] = ()
+    job: str | None = None
+    session_state: Literal["kept", "ended", "lost"] | None = None
+    directory: str | None = None
     update_error: str | None = None
 
 
@@ -158,3 +178,64 @@ class ShellResult(_Frozen):
     text: str
     display: tuple[DisplayBlock, ...]
     details: ShellDetails
+
+
+class JobState(_Frozen):
+    """A job as it was when it was looked at.
+
+    Attributes:
+        id: What the tool named ``job`` takes.
+        command: Its text, safe to print and cut.
+        status: As `anyshell.Job.status`.
+        exit_code: Its exit code; ``None`` while it runs, and when there is none.
+        pid: The number of its program on the host.
+        adopted: Whether it is what a command left behind.
+        seconds: For how long it has run, or ran.
+    """
+
+    id: str
+    command: str
+    status: JobStatus
+    exit_code: int | None
+    pid: int | None
+    adopted: bool
+    seconds: float
+
+
+class JobDetails(_Frozen):
+    """The facts of a call of the tool named ``job``.
+
+    Attributes:
+        status: ``done``; nothing was done if it is ``invalid`` (the parameters), ``refused`` (by the approver) or
+            ``failed`` (what was asked for cannot be done).
+        action: What was asked for; ``None`` when the parameters were invalid.
+        jobs: The jobs that it was about.
+        offset: Of ``output``, the byte at which to go on.
+        total_bytes: Of ``output``, how many bytes the job has printed so far.
+    """
+
+    status: JobCallStatus
+    action: Literal["list", "output", "stop", "send"] | None = None
+    jobs: tuple[JobState, ...] = ()
+    offset: int | None = None
+    total_bytes: int | None = None
+
+
+class JobResult(_Frozen):
+    """What came of one call of the tool named ``job``. ``model_dump_json()`` makes it JSON.
+
+    Attributes:
+        is_error: Whether it was not done.
+        output: Of ``output``, what the job printed, cleaned and bounded; may be empty.
+        message: What happened and what to do next, on one line.
+        text: Exactly what to send to a model, made as that of a `ShellResult`.
+        display: What to show to a person.
+        details: The facts, for a program.
+    """
+
+    is_error: bool
+    output: str
+    message: str
+    text: str
+    display: tuple[DisplayBlock, ...]
+    details: JobDetails

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
+import contextlib
 import posixpath
-from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from .. import _descriptions, policy, shells
 from .._exceptions import AnyshellError
-from .._types import ApprovalRequest, Approved, Output, Refused
+from .._types import ApprovalRequest, Refused
 from .._variables import NOT_FOR_MODELS
 from ..shells.syntax import leading_cd
-from . import words
+from . import job_words, words
+from .approvals import Approvals
 from .definition import ToolDefinition, schema
+from .job import JobTool
+from .ledger import Ledger
 from .limits import ToolLimits
-from .params import Call, InvalidParams, ShellParams, parse
+from .params import Call, InvalidParams, Offer, ShellParams, parse
 from .result import (
     CallStatus,
     DisplayBlock,
@@ -27,19 +30,19 @@ from .result import (
     ShellDetails,
     ShellResult,
     Truncation,
+    blocks,
 )
 from .signals import number_of
 from .updates import OnUpdate, Updates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from .._environment import Environment
-    from .._types import Command, Outcome
+    from .._stream import Listener
+    from .._types import Command, LeftBehind, Outcome, Output
     from ..abc import Approver
-
-REMEMBERED = 1000
-"""Requests that are approved always, at most; the one that was asked for longest ago is then forgotten."""
+    from ..session import Session
 
 HOST_BOUND = 5.0
 """Seconds that a question to the host's files may take. Every such question has an answer that is always safe."""
@@ -49,19 +52,42 @@ class ShellTool:
     """A shell that a model calls: three lines hold always.
 
     Parameters are bounded. Every run passes the approver, which sees exactly what runs. Every run has a
-    deadline, after which nothing of it is left.
+    deadline, after which nothing of it is left; a job that was given none has the end of the environment.
 
     Args:
         env: Where commands run. Entered with ``async with``, it also gives updates while they do.
         approver: Decides about every command. There is no default: `approve_all` must be somebody's decision.
         limits: What a model may ask for.
+        session: Whether calls run in one shell that lasts, one after the other, rather than each in a fresh one.
+        jobs: Whether commands can run in the background. What a command leaves behind then goes on as a job,
+            instead of being stopped, and `job_tool` is to be offered to the model as well.
+
+    Raises:
+        AnyshellError: `session` or `jobs` where the environment was not entered with ``async with``.
     """
 
-    def __init__(self, env: Environment, *, approver: Approver, limits: ToolLimits | None = None) -> None:
+    def __init__(
+        self,
+        env: Environment,
+        *,
+        approver: Approver,
+        limits: ToolLimits | None = None,
+        session: bool = False,
+        jobs: bool = False,
+    ) -> None:
+        if (session or jobs) and not env.entered:
+            raise AnyshellError(
+                "a tool with a session or with jobs starts what somebody must stop: use 'async with "
+                "Environment.detect() as env'"
+            )
         self._env = env
-        self._approver = approver
         self._limits = limits or ToolLimits()
-        self._always: OrderedDict[bytes, None] = OrderedDict()
+        self._offer = Offer(session=session, jobs=jobs)
+        self._approvals = Approvals(approver, timeout=self._limits.approval_timeout)
+        self._session: Session | None = env.session() if session else None
+        self._counted_on = False  # whether a model thinks that the session's shell knows something
+        self._turn = asyncio.Lock()
+        self._ledger = Ledger(env.jobs) if jobs else None
 
     @property
     def definition(self) -> ToolDefinition:
@@ -69,6 +95,7 @@ class ShellTool:
         env = self._env
         return ToolDefinition(
             name="shell",
+            title="Run a shell command",
             description=_descriptions.describe(
                 shell=env.shell,
                 info=env.info,
@@ -78,9 +105,39 @@ class ShellTool:
                 max_timeout=self._limits.max_timeout,
                 kept=env.artifacts is not None,
                 snapshot=env.snapshot is not None,
+                session=self._offer.session,
+                jobs=self._offer.jobs,
+                background_after=env.background_after,
             ),
-            parameters=schema(self._limits, directory=env.directory, guarded=not env.interactive),
+            parameters=schema(
+                self._limits, directory=env.directory, guarded=not env.interactive, offer=self._offer
+            ),
         )
+
+    @property
+    def _directory(self) -> str | None:
+        """Where the next command of the session begins, as text: a name may hold bytes that are none."""
+        return None if self._session is None else policy.visible(self._session.directory)
+
+    @property
+    def job_tool(self) -> JobTool:
+        """The tool by which the model looks after the jobs of this one.
+
+        Raises:
+            AnyshellError: There are none: this tool was made without ``jobs=True``.
+        """
+        if self._ledger is None:
+            raise AnyshellError("this tool has no jobs: make it with ShellTool(..., jobs=True)")
+        return JobTool(self._env, self._ledger, approvals=self._approvals, limits=self._limits)
+
+    async def aclose(self) -> None:
+        """End the tool's session, if it has one. The end of the environment does so as well.
+
+        Its jobs go on.
+        """
+        self._counted_on = False
+        if self._session is not None:
+            await self._session.aclose()
 
     async def __call__(
         self, params: Mapping[str, object] | ShellParams, *, on_update: OnUpdate | None = None
@@ -92,7 +149,7 @@ class ShellTool:
             on_update: Is given the end of the output so far while the command runs, cleaned and bounded, at
                 intervals. An async one never delays the command; one that is not async and blocks holds up
                 the event loop, and so the command's deadline. Once it has raised, it is not called again, and
-                never after the call. Is not called at all if the environment was not entered.
+                never after the call. Is not called at all if the environment was not entered, nor for a job.
 
         Returns:
             What came of it. Wrong parameters, a refusal, a failure and a timeout are results.
@@ -101,18 +158,55 @@ class ShellTool:
             asyncio.CancelledError: The calling task was cancelled; the whole tree is gone.
         """
         try:
-            call = parse(params, self._limits)
+            call = parse(params, self._limits, self._offer)
         except InvalidParams as error:
             said = [words.invalid(str(error))]
-            return _result(ShellDetails(status="invalid"), said, output=None, is_error=True)
+            return self._result(ShellDetails(status="invalid"), said, output=None, is_error=True)
+        async with self._its_turn(call):
+            return await self._carried_out(call, on_update)
+
+    @contextlib.asynccontextmanager
+    async def _its_turn(self, call: Call) -> AsyncIterator[None]:
+        """In a session, let nothing run between the approval of a command and the command: it decides what that does."""
+        if self._session is None or call.background:
+            yield
+            return
+        async with self._turn:
+            yield
+
+    async def _carried_out(self, call: Call, on_update: OnUpdate | None) -> ShellResult:
+        if call.restart and not call.command.text:
+            return await self._restarted(call)
         run = await self._prepared(call)
-        answer = await self._ask(run.request)
+        if run.request.fresh and self._counted_on and not call.restart:
+            return self._gone(run)  # the model does not know yet
+        answer = await self._approvals.ask(run.request)
         if isinstance(answer, Refused):
-            return run.unrun("refused", words.refused(answer.reason))
+            return self._unrun(run, "refused", words.refused(answer.reason))
         try:
+            if call.background:
+                return await self._started(run)
             return await self._run(run, on_update)
         except AnyshellError as error:
-            return run.unrun("failed", words.failed(str(error)))
+            request, session = run.request, self._session
+            if session is not None and request.session and not (request.fresh or session.alive):
+                return self._gone(run)
+            return self._unrun(run, "failed", words.failed(str(error)))
+
+    def _gone(self, run: _Run) -> ShellResult:
+        """Say that nothing ran because the shell of the session has ended since the last command."""
+        assert self._session is not None
+        self._counted_on = False
+        return self._unrun(run, "failed", words.gone(self._session.directory))
+
+    async def _restarted(self, call: Call) -> ShellResult:
+        """Begin a fresh shell, and nothing in it."""
+        assert self._session is not None
+        self._counted_on = False
+        await self._session.restart()
+        details = ShellDetails(status="restarted", directory=self._directory, timeout=call.timeout)
+        said = [words.restarted(self._session.directory)]
+        return self._result(details, said, output=None, is_error=False)
 
     async def _prepared(self, call: Call) -> _Run:
         """Settle what is going to run, exactly."""
@@ -122,30 +216,41 @@ class ShellTool:
             kept = {name: value for name, value in command.env.items() if name not in dropped}
             command = replace(command, env=kept)
         original, command = command, await self._rewritten(command)
+        session = None if call.background else self._session
+        before = env.directory
+        if self._session is not None and not call.restart:
+            before = self._session.directory
         request = ApprovalRequest(
             text=command.text,
             shell=env.shell,
             host=env.host,
-            directory=env.info.resolve(command.cwd, env.directory),
+            directory=env.info.resolve(command.cwd, before),
             env=tuple(sorted(command.env.items())),
             stdin=call.stdin,
             timeout=call.timeout,
             prefix=env.prefix,
             snapshot=env.snapshot,
             original=None if command is original else original.text,
+            session=session is not None,
+            fresh=session is not None and (call.restart or not session.alive),
+            restart=call.restart,
+            background=call.background,
+            # What a job reads may be sent to it later.
+            end_of_input=not call.background or call.stdin is not None,
             description=call.label,
         )
         notices = []
         if dropped:
             notices.append(words.guarded(dropped))
-        if call.requested_timeout is not None and call.requested_timeout != call.timeout:
+        if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
             notices.append(words.clamped(call.requested_timeout, call.timeout, self._limits))
-        return _Run(call, replace(request, display=policy.display(request)), tuple(notices))
+        return _Run(call, replace(request, display=policy.display(request)), before, tuple(notices))
 
     async def _rewritten(self, command: Command) -> Command:
         env = self._env
-        if env.snapshot is not None:
-            return command  # the user's own cd may be another
+        # In a session the directory is to last; and the user's own cd may be another.
+        if self._session is not None or env.snapshot is not None:
+            return command
         if not shells.SHELLS[env.shell.kind].starts_as_if_by_cd(env.shell):
             return command
         return await policy.leading_cd_into_cwd(
@@ -165,55 +270,86 @@ class ShellTool:
                 pass  # then the command itself meets whatever is wrong
         return False
 
-    async def _ask(self, request: ApprovalRequest) -> Approved | Refused:
-        key = _key(request)
-        if key in self._always:
-            self._always.move_to_end(key)
-            return Approved()
-        answer = await policy.ask(self._approver, request, timeout=self._limits.approval_timeout)
-        if isinstance(answer, Approved) and answer.always:
-            self._always[key] = None
-            if len(self._always) > REMEMBERED:
-                self._always.popitem(last=False)
-        return answer
-
     async def _run(self, run: _Run, on_update: OnUpdate | None) -> ShellResult:
-        text, how = run.request.text, self._how(run)
         if on_update is None or not self._env.entered:
-            return self._finished(run, await self._env.run(text, **how))
+            return self._finished(run, await self._outcome(run, None))
         interval, limit = self._limits.update_interval, self._limits.update_bytes
-        async with (
-            Updates(on_update, interval=interval, limit=limit) as updates,
-            self._env.stream(text, by="chunks", **how) as events,
-        ):
-            async for event in events:
-                updates.feed(event.data)
-        return self._finished(run, events.outcome, updates.error)
+        async with Updates(on_update, interval=interval, limit=limit) as updates:
+            outcome = await self._outcome(run, updates.hear)
+        return self._finished(run, outcome, updates.error)
 
-    def _how(self, run: _Run) -> _How:
-        """What was approved, and nothing else."""
+    async def _started(self, run: _Run) -> ShellResult:
+        """Start what was approved as a job."""
+        assert self._ledger is not None
         request = run.request
-        return {
-            "cwd": request.directory,
-            "env": dict(request.env),
-            "stdin": request.stdin,
-            "timeout": request.timeout,
-            "grace": self._limits.grace,
-            "left_behind": "stop",
-        }
+        job = await self._env.start(
+            request.text,
+            cwd=request.directory,
+            env=dict(request.env),
+            stdin=request.stdin,
+            timeout=request.timeout,
+            grace=self._limits.grace,
+        )
+        self._ledger.add(job.id, request.directory)
+        said = [job_words.started(job, sends=not request.end_of_input), *run.notices]
+        details = run.details("running", started=True, job=job.id, directory=self._directory)
+        return self._result(details, said, output=None, is_error=False, run=run)
+
+    async def _outcome(self, run: _Run, listener: Listener | None) -> Outcome:
+        """Run what was approved, and nothing else."""
+        request, session = run.request, self._session
+        left_behind: LeftBehind = "adopt" if self._offer.jobs else "stop"
+        if session is None:
+            return await self._env.run(
+                request.text,
+                cwd=request.directory,
+                env=dict(request.env),
+                stdin=request.stdin,
+                timeout=request.timeout,
+                grace=self._limits.grace,
+                left_behind=left_behind,
+                listener=listener,
+                background_after="default" if self._offer.jobs else None,
+            )
+        if request.restart:
+            self._counted_on = False
+            await session.restart()
+        return await session.run(
+            request.text,
+            cwd=None if run.call.command.cwd is None else request.directory,
+            env=dict(request.env),
+            stdin=request.stdin,
+            timeout=request.timeout,
+            grace=self._limits.grace,
+            left_behind=left_behind,
+            may_be_fresh=request.fresh,
+            listener=listener,
+        )
 
     def _finished(
         self, run: _Run, outcome: Outcome, update_error: BaseException | None = None
     ) -> ShellResult:
         env, output, call = self._env, outcome.output, run.call
+        assert call.timeout is not None  # only a job may have none
+        if self._ledger is not None and outcome.job is not None:
+            seen = output.total_bytes if outcome.status == "running" else 0
+            self._ledger.add(outcome.job, run.request.directory, seen=seen)
         ending = words.ending(
             outcome, timeout=call.timeout, limits=self._limits, os=env.os, command=run.request.text
         )
         said = [ending, *run.notices]
-        if output.truncated:
+        if outcome.session is not None and self._session is not None:
+            self._counted_on = outcome.session.state == "kept"
+            stopped = outcome.status in ("timed_out", "cancelled")
+            said += words.session(
+                outcome.session, before=run.before, now=self._session.directory, stopped=stopped
+            )
+        if output.truncated and outcome.status == "running":
+            said.append(job_words.cut(output, outcome.job or ""))
+        elif output.truncated:
             readable = env.info.is_this_machine
             said.append(words.truncated(output, max_line=env.limits.max_line, readable=readable))
-        said += words.left_behind(outcome.left_behind)
+        said += words.left_behind(outcome.left_behind, outcome.job)
         exit_code = outcome.exit_code
         if outcome.signal is not None and (number := number_of(outcome.signal, env.os)) is not None:
             exit_code = 128 + number
@@ -226,19 +362,42 @@ class ShellTool:
             truncation=Truncation.of(output),
             artifact=OutputArtifact.of(output.artifact),
             left_behind=tuple(map(LeftBehindProcess.of, outcome.left_behind)),
+            job=outcome.job,
+            session_state=None if outcome.session is None else outcome.session.state,
+            directory=self._directory,
             update_error=None if update_error is None else type(update_error).__name__,
         )
         is_error = outcome.status != "running" and (outcome.status != "exited" or exit_code != 0)
-        return run.result(details, said, output=output, is_error=is_error)
+        return self._result(details, said, output=output, is_error=is_error, run=run)
 
+    def _unrun(self, run: _Run, status: CallStatus, message: str) -> ShellResult:
+        """Say that nothing ran. The notices tell of a run, so they are left out."""
+        details = run.details(status, directory=self._directory)
+        return self._result(details, [message], output=None, is_error=True, run=run)
 
-class _How(TypedDict):
-    cwd: str
-    env: dict[str, str]
-    stdin: bytes | None
-    timeout: float | None
-    grace: float
-    left_behind: Literal["stop"]
+    def _result(
+        self,
+        details: ShellDetails,
+        said: list[str],
+        *,
+        output: Output | None,
+        is_error: bool,
+        run: _Run | None = None,
+    ) -> ShellResult:
+        if self._ledger is not None:
+            said = [*said, *map(job_words.news, self._ledger.news())]
+        display = [*([] if run is None else [run.shown()]), *blocks(output, said)]
+        if details.update_error is not None:
+            ended = f"Updates ended early: on_update raised {details.update_error}."
+            display.append(DisplayBlock(type="notice", text=ended))
+        return ShellResult(
+            is_error=is_error,
+            output="" if output is None else output.text,
+            message=" ".join(said),
+            text=words.text(output, said),
+            display=tuple(display),
+            details=details,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,11 +407,13 @@ class _Run:
     Attributes:
         call: What was asked for.
         request: What runs if it is approved.
+        before: The directory that a command has which says nothing of one.
         notices: What to say besides how it ended.
     """
 
     call: Call
     request: ApprovalRequest
+    before: str
     notices: tuple[str, ...]
 
     def details(self, status: CallStatus, **facts: Any) -> ShellDetails:
@@ -261,75 +422,10 @@ class _Run:
             status=status, timeout=call.timeout, requested_timeout=call.requested_timeout, **facts
         )
 
-    def unrun(self, status: CallStatus, message: str) -> ShellResult:
-        """Say that nothing ran. The notices tell of a run, so they are left out."""
-        return self.result(self.details(status), [message], output=None, is_error=True)
-
-    def result(
-        self, details: ShellDetails, said: list[str], *, output: Output | None, is_error: bool
-    ) -> ShellResult:
-        return _result(details, said, output=output, is_error=is_error, before=(self._shown(),))
-
-    def _shown(self) -> DisplayBlock:
+    def shown(self) -> DisplayBlock:
         request = self.request
         return DisplayBlock(
             type="command",
             text=policy.visible_lines(request.original or request.text),
             title=policy.visible(request.description),
         )
-
-
-def _result(
-    details: ShellDetails,
-    said: list[str],
-    *,
-    output: Output | None,
-    is_error: bool,
-    before: tuple[DisplayBlock, ...] = (),
-) -> ShellResult:
-    printed = "" if output is None else output.text
-    display = [*before]
-    if printed:
-        display.append(DisplayBlock(type="output", text=policy.printable(printed)))
-    display += (DisplayBlock(type="notice", text=sentence) for sentence in said)
-    if details.update_error is not None:
-        display.append(
-            DisplayBlock(type="notice", text=f"Updates ended early: on_update raised {details.update_error}.")
-        )
-    return ShellResult(
-        is_error=is_error,
-        output=printed,
-        message=" ".join(said),
-        text=_text(output, said),
-        display=tuple(display),
-        details=details,
-    )
-
-
-def _text(output: Output | None, said: list[str]) -> str:
-    """What was printed, but for its last line feed, an empty line, and what we say."""
-    if output is None:
-        return words.said_by_us(said)
-    printed = output.text.removesuffix("\n")
-    if output.total_bytes == 0:
-        said = [words.NO_OUTPUT, *said]
-    elif not output.text.strip():
-        said = [words.INVISIBLE_OUTPUT, *said]
-    return f"{printed}\n\n{words.said_by_us(said)}" if printed else words.said_by_us(said)
-
-
-def _key(request: ApprovalRequest) -> bytes:
-    """A digest of all that decides what a request does: a set of whole requests could be of any size."""
-    shell, timeout = request.shell, request.timeout
-    digest = hashlib.sha256()
-    for part in (
-        *(shell.kind, shell.path, shell.version, request.host, request.directory),
-        *(None if timeout is None else repr(timeout), request.prefix, request.snapshot),
-        *(request.original, request.text, request.stdin),
-        *(text for variable in request.env for text in variable),
-    ):
-        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part
-        # With its length before it, no part can pass for another, or for two.
-        digest.update(b"none;" if data is None else b"%d;" % len(data))
-        digest.update(data or b"")
-    return digest.digest()

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from .._types import Channel
+
 OnUpdate = Callable[[str], Awaitable[object] | object]
 """Is given the end of what a command has printed so far, cleaned; may be async."""
 
@@ -63,6 +65,11 @@ class Updates:
         self._raw += data
         del self._raw[: -_MARGIN * self._limit]
         self._news.set()
+
+    async def hear(self, channel: Channel, data: bytes) -> None:
+        """Take what was printed, as a run's listener. Never waits for the call."""
+        self.feed(data)
+        await asyncio.sleep(0)  # or a command that prints all at once could be over before the first call
 
     async def _run(self) -> None:
         # Somebody may catch our cancellation: the flag, not the exception, says that it is over.

@@ -12,7 +12,7 @@ from .signals import number_of, signal_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .._types import Artifact, OperatingSystem, Outcome, Output, ProcessInfo
+    from .._types import Artifact, OperatingSystem, Outcome, Output, ProcessInfo, SessionReport
     from .limits import ToolLimits
 
 OURS = "[anyshell]"
@@ -20,6 +20,12 @@ OURS = "[anyshell]"
 
 NO_OUTPUT = "(no output)"
 INVISIBLE_OUTPUT = "(nothing visible: only blank lines or control characters)"
+
+LATER = (
+    "Do something else meanwhile: the next result after its end says so. If nothing else is to be done, wait for it "
+    'with the tool job: action "output" with wait, until "end".'
+)
+"""What to do about a job that runs."""
 
 _NAMED = 10
 """Processes that are named one by one; of the rest, only the number is said."""
@@ -35,6 +41,23 @@ _CRASHES = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTR
 def said_by_us(sentences: Sequence[str]) -> str:
     """Make the paragraph in which nothing but what we say stands."""
     return "\n".join(f"{OURS} {sentence}" for sentence in sentences)
+
+
+def text(output: Output | None, said: Sequence[str]) -> str:
+    """What was printed, but for its last line feed, an empty line, and what we say.
+
+    Args:
+        output: What was printed; ``None`` when nothing could be.
+        said: What we say.
+    """
+    if output is None:
+        return said_by_us(said)
+    printed = output.text.removesuffix("\n")
+    if output.total_bytes == 0:
+        said = [NO_OUTPUT, *said]
+    elif not output.text.strip():
+        said = [INVISIBLE_OUTPUT, *said]
+    return f"{printed}\n\n{said_by_us(said)}" if printed else said_by_us(said)
 
 
 def ending(
@@ -57,7 +80,10 @@ def ending(
         case "cancelled":
             return "Stopped before its end, because somebody asked for that; its output so far is kept. Do not run it again unless asked to."
         case "running":
-            return f"Still running after {exact(round(outcome.duration, 1))} s, and goes on in the background as job {outcome.job}; its output so far is kept. It will be stopped after {exact(timeout)} s. Do something else meanwhile, and do not run it again."
+            return (
+                f"Still running after {exact(round(outcome.duration, 1))} s: it goes on in the background as job "
+                f"{outcome.job}, and keeps its deadline of {exact(timeout)} s. Do not run it again. {LATER}"
+            )
         case "lost":
             return "How it ended is not known: the host went away, or its end could not be confirmed. Look whether it still runs before running it again."
 
@@ -174,8 +200,13 @@ def _rest(output: Output, artifact: Artifact | None, *, readable: bool) -> str:
     return f"{whole} is kept for people, as artifact {artifact.id}, where commands cannot read it: if you need more of it, {again}"
 
 
-def left_behind(processes: Sequence[ProcessInfo]) -> Iterator[str]:
-    """Say what outlived the command, and what became of it."""
+def left_behind(processes: Sequence[ProcessInfo], job: str | None = None) -> Iterator[str]:
+    """Say what outlived the command, and what became of it.
+
+    Args:
+        processes: All of that.
+        job: What it goes on as; ``None`` when it was stopped.
+    """
     stopped = [process for process in processes if not process.alive]
     alive = [process for process in processes if process.alive]
     if stopped:
@@ -183,8 +214,63 @@ def left_behind(processes: Sequence[ProcessInfo]) -> Iterator[str]:
             f"Still running in the background at its end, and stopped: {_named(stopped)}. What has not made itself "
             "a daemon is stopped when its call ends: wait for it, or use it, within one call."
         )
-    if alive:
+    if alive and job is not None:
+        yield (
+            f"Still running in the background at its end, and now job {job}: {_named(alive)}. Read what it prints, "
+            "and stop it when it is not needed any more, with the tool job."
+        )
+    elif alive:
         yield f"Could not be stopped, and still runs: {_named(alive)}. Tell the user, or find out what holds it."
+
+
+def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> Iterator[str]:
+    """Say what became of the session's shell.
+
+    Args:
+        report: What the command did to it.
+        before: Where the command was to begin.
+        now: Where the next one begins.
+        stopped: Whether the command was stopped.
+    """
+    again = "is gone: directory, variables, functions"
+    if report.fresh:
+        yield (
+            f"It ran in a fresh shell, because {visible(report.fresh)}. What that one knew {again}. Set up again "
+            "what is needed."
+        )
+    match report.state:
+        case "ended":
+            yield (
+                f"With it the shell of the session has ended, as after exit or exec. What it knew {again}. The next "
+                f"command begins in a fresh one, in {visible(now)}: set up again what is needed."
+            )
+        case "lost":
+            yield (
+                f"The shell of the session had to be ended as well. What it knew {again}. The next command begins "
+                f"in a fresh one, in {visible(now)}: set up again what is needed."
+            )
+        case "kept":
+            if stopped:
+                yield "The shell of the session goes on, with its directory, variables and functions."
+            if now != before:
+                yield f"The shell is now in {visible(now)}, where the next command begins."
+
+
+def restarted(directory: str) -> str:
+    """Say that a session was restarted, and nothing else."""
+    return (
+        f"Restarted: the next command begins in a fresh shell, in {visible(directory)}. What the shell before knew is "
+        "gone: directory, variables, functions. Set up again what is needed."
+    )
+
+
+def gone(directory: str) -> str:
+    """Say that a command was not run because the shell that it was meant for has ended unexpectedly."""
+    return (
+        "Nothing ran: the shell of the session was gone before the command could begin, and what it knew is gone with "
+        f"it: directory, variables, functions. The next command begins in a fresh one, in {visible(directory)}: set up "
+        "again what is needed, and call again."
+    )
 
 
 def _named(processes: Sequence[ProcessInfo]) -> str:
@@ -194,14 +280,19 @@ def _named(processes: Sequence[ProcessInfo]) -> str:
     return ", ".join(named)
 
 
-def refused(reason: str) -> str:
-    """Say that the command was rejected."""
+def refused(reason: str, done: str = "run") -> str:
+    """Say that something was rejected.
+
+    Args:
+        reason: Why, as the approver says.
+        done: What was not done with it.
+    """
     reason = visible(" ".join(reason[: 2 * _LONGEST_REASON].split()))
     if len(reason) > _LONGEST_REASON:
         reason = f"{reason[:_LONGEST_REASON]}…"
     reason = reason.rstrip(".") or "no reason was given"
     return (
-        f"Rejected, and not run: {reason}. Do not try to do the same in another way; go on without it, or ask "
+        f"Rejected, and not {done}: {reason}. Do not try to do the same in another way; go on without it, or ask "
         "what is wanted instead."
     )
 

@@ -1,0 +1,91 @@
+"""The jobs that came of a tool's calls, and what a model knows of them."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .._exceptions import JobNotFound
+from .._types import LONGEST_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..jobs import Job, Jobs
+
+NEWS = 10
+"""Jobs whose end one result tells; others wait for the next."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A job, and what a model knows of it.
+
+    Attributes:
+        job: The job.
+        directory: Where its command began.
+        seen: Bytes of its output that a model was shown, or was told of.
+        told: Whether a model was told that it has ended.
+    """
+
+    job: Job
+    directory: str
+    seen: int = 0
+    told: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.job.status != "running"
+
+
+class Ledger:
+    """The jobs of one tool: what its calls have started or left behind, and nobody else's.
+
+    Args:
+        jobs: Those of the environment.
+    """
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._entries: dict[str, Entry] = {}
+
+    def add(self, job_id: str, directory: str, *, seen: int = 0) -> None:
+        """Take a job that came of a call, unless it has ended so long ago that nobody knows it any more."""
+        with contextlib.suppress(JobNotFound):
+            self._entries[job_id] = Entry(self._jobs.get(job_id), directory, seen)
+
+    def entries(self) -> Sequence[Entry]:
+        """Those that the environment still knows, and those whose end a model was not told, in their order."""
+        known = {job.id for job in self._jobs.list()}
+        for entry in tuple(self._entries.values()):
+            outcome = entry.job.outcome
+            left = None if outcome is None else outcome.job
+            if left is not None and left in known and left not in self._entries:
+                self.add(left, entry.directory)  # what a job left behind in turn
+        self._entries = {
+            job_id: entry
+            for job_id, entry in self._entries.items()
+            if job_id in known or not (entry.over and entry.told)
+        }
+        return tuple(self._entries.values())
+
+    def get(self, job_id: str) -> Entry:
+        """Find one.
+
+        Raises:
+            JobNotFound: There is none of that id here; the message names those that there are.
+        """
+        entries = {entry.job.id: entry for entry in self.entries()}
+        if job_id not in entries:
+            there = ", ".join(entries) or "none"
+            raise JobNotFound(f"no job has the id {job_id[:LONGEST_NAME]!r}; there are: {there}")
+        return entries[job_id]
+
+    def news(self) -> Sequence[Entry]:
+        """Jobs whose end a model has not been told; it is told now."""
+        ended = [entry for entry in self.entries() if entry.over and not entry.told][:NEWS]
+        for entry in ended:
+            entry.told = True
+        return ended
