@@ -435,7 +435,9 @@ async def test_an_environment_starts_one_when_asked_for_it(here: DetachedJobs) -
     assert await job.wait(timeout=20) == "completed"
     assert (await job.output()).text == "there\n"
     with pytest.raises(InvalidCommand, match="cwd and env alone"):
-        await cast("Any", environment).start("true", detach=True, timeout=3)  # no type checker lets it through
+        await cast("Any", environment).start(
+            "true", detach=True, timeout=3
+        )  # no type checker lets it through
 
 
 async def test_many_jobs_start_at_once(here: DetachedJobs) -> None:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anyshell import AnyshellError, Environment, InvalidCommand, SpawnError
-from anyshell import session as sessions
+from anyshell.session import session as sessions
 
 from .conftest import open_to_all
 from .processes import living, open_descriptors, unique_seconds, wait_asleep

@@ -1,0 +1,190 @@
+"""One command of a persistent shell, as the process that the engine runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from .._types import ExitStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Literal
+
+    from anyio.abc import ByteReceiveStream, ByteSendStream
+
+    from .._types import ProcessInfo, Signal
+    from ..abc import Inlet, Outlet, Section
+    from .shell import Shell
+
+INTERRUPT_AGAIN = 0.02
+"""Seconds after which a shell that has not come back is interrupted once more."""
+
+REPLACE_SECONDS = 0.1
+"""Seconds after the kill of what a command has started in which its shell must be back; otherwise it is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a command ended, as its shell, or the shell's own end, says."""
+
+    status: ExitStatus
+    shell_ended: bool = False
+    directory: str | None = None
+    problem: str = ""
+
+
+class SessionProcess:
+    """One command of a persistent shell, with everything that it has started."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        section: Section,
+        number: int,
+        *,
+        stdout: Outlet,
+        stderr: Outlet | None,
+        stdin: Inlet | None,
+    ) -> None:
+        self._shell = shell
+        self._section = section
+        self.number = b"%d" % number
+        """What the shell calls it."""
+        self._outlets = [stdout] if stderr is None else [stdout, stderr]
+        self._stdin = stdin
+        self._signalled = False
+        self._killed_at: float | None = None
+        self._released = False
+        self._closed = False
+        loop = asyncio.get_running_loop()
+        self.begun: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[End] = loop.create_future()
+        self._waiting: asyncio.Future[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The shell's."""
+        return self._shell.info.pid
+
+    @property
+    def stdin(self) -> ByteSendStream | None:
+        """What the command reads, if a pipe was asked for."""
+        return None if self._stdin is None else self._stdin.stream
+
+    @property
+    def stdout(self) -> ByteReceiveStream:
+        """What it prints."""
+        return self._outlets[0].stream
+
+    @property
+    def stderr(self) -> ByteReceiveStream | None:
+        """What it prints there, if the channels were split."""
+        return self._outlets[1].stream if len(self._outlets) > 1 else None
+
+    @property
+    def problem(self) -> str:
+        """Why the shell did not begin with it, in a word of ours; empty when it did."""
+        return self.ended.result().problem if self.ended.done() else ""
+
+    def changes(self) -> Mapping[str, str | None] | None:
+        """What it did to the exported variables; ``None`` when that was not asked or not told."""
+        return self._shell.changes()
+
+    @property
+    def state(self) -> Literal["kept", "ended", "lost"]:
+        """What it did to its shell, once it has ended."""
+        end = self.ended.result()
+        if not end.shell_ended:
+            return "kept"
+        return "lost" if self._signalled or end.status == ExitStatus() else "ended"
+
+    def set_ended(self, end: End) -> None:
+        """Say how it ended. For its shell alone."""
+        if not self.ended.done():
+            for outlet in self._outlets:
+                outlet.command_ended()
+            self.ended.set_result(end)
+            if self._waiting is not None and not self._waiting.done():
+                self._waiting.set_result(None)
+        if not self.begun.done():
+            self.begun.set_result(None)
+
+    async def wait(self) -> ExitStatus:
+        """Wait until the shell says that the command has ended, or has ended itself."""
+        if not self.ended.done():
+            self._waiting = asyncio.get_running_loop().create_future()  # who waits may be cancelled
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        return self.ended.result().status
+
+    async def send_signal(self, signal: Signal) -> None:
+        """Have the shell go no further with the text, and signal what the text has started."""
+        self._signalled = True
+        if not self.ended.done():
+            await self._interrupt()
+        await self._section.send_signal(signal)
+        if signal == "kill" and not self.ended.done():
+            now = time.monotonic()
+            if self._killed_at is None:
+                self._killed_at = now
+            if now - self._killed_at >= REPLACE_SECONDS:
+                await self._section.kill_shell()
+
+    async def survivors(self) -> Sequence[ProcessInfo]:
+        """What lives of what it has started, and the shell as long as that is busy with it."""
+        over = self.ended.done()
+        if over and not self._signalled and all(outlet.ended for outlet in self._outlets):
+            return ()
+        try:
+            members = await self._section.members()
+            if not members and self._signalled:
+                members = await self._section.members()  # who forks all the time can be missed once
+        except OSError:  # out of descriptors: who cannot look must not say that nobody is there
+            return [self._shell.info]
+        return members if self.ended.done() else [*members, self._shell.info]
+
+    async def wait_gone(self) -> None:
+        """Wait until nothing of it is alive and the shell is back; interrupt that again as long as it is not."""
+        while await self.survivors():
+            if self._signalled and not self.ended.done():
+                await self._interrupt()
+            with anyio.move_on_after(INTERRUPT_AGAIN):
+                if self.ended.done():
+                    await asyncio.sleep(INTERRUPT_AGAIN)
+                else:
+                    await asyncio.shield(self.ended)
+
+    async def _interrupt(self) -> None:
+        if self._shell.interruptible:
+            await self._section.interrupt()
+        else:
+            await self._section.kill_shell()
+
+    async def release(self) -> None:
+        """Let what lives go on, and keep its writes from failing."""
+        self._released = True
+        for outlet in self._outlets:
+            outlet.discard()
+
+    async def aclose(self) -> None:
+        """Kill what is left of it, and the shell if that is still busy with it."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._stdin is not None:
+            self._stdin.close()
+        if self._released:
+            return
+        with anyio.move_on_after(REPLACE_SECONDS * 5):
+            while await self.survivors():
+                await self.send_signal("kill")
+                await asyncio.sleep(INTERRUPT_AGAIN)
+        for outlet in self._outlets:
+            outlet.close()

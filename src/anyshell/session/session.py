@@ -1,0 +1,340 @@
+"""A persistent shell: directory, variables, functions, aliases and options last from one command to the next.
+
+A session spawns `Process`es as a backend does, so the engine runs its commands like any other: `_Turn` waits until it is
+the command's turn, has a shell, and gives it the text; what comes back is a `SessionProcess`, whose output is a pipe of
+its own, whose tree is a `Section` of the shell's, and whose end is what the shell says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .. import _engine, shells
+from .._engine import Control
+from .._exceptions import AnyshellError, InvalidCommand, SpawnError
+from .._types import ExitStatus, SessionReport, Spawn
+from .._waits import to_the_end
+from ..output import OutputBuilder
+from .shell import END_SECONDS, Shell, ShellGone
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+    from os import PathLike
+    from types import TracebackType
+
+    from .._types import Channel, LeftBehind, Outcome, ShellInfo
+    from ..abc import Backend, Process
+    from .process import End, SessionProcess
+
+IDLE_SECONDS = 1800.0
+"""How long the shell of a session with a name is kept when nobody wants it."""
+
+
+class Session:
+    """A shell that lasts. `Environment.session` makes it; it is started by its first command.
+
+    One command runs at a time: others wait their turn, and their clock runs meanwhile.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        shell: ShellInfo,
+        spawn: Spawn,
+        *,
+        prefix: shells.Prefix | None,
+        snapshot: str | None,
+        name: str | None,
+        execute: Callable[..., Awaitable[Outcome]],
+        on_closed: Callable[[Session], object],
+    ) -> None:
+        """Take what its shells are started with.
+
+        Args:
+            backend: Where they run.
+            shell: Which shell it is.
+            spawn: Their surroundings; its argv does not count.
+            prefix: What runs them.
+            snapshot: The file on the host with the user's own set-up, which they begin with.
+            name: What it is shared by; ``None`` when it is its owner's alone.
+            execute: Runs a command by a spawner, as `Environment.run` does.
+            on_closed: Called when it is closed.
+        """
+        self._backend = backend
+        self._shell_info = shell
+        self._spawn = spawn
+        self._prefix = prefix
+        self._snapshot = snapshot
+        self._name = name
+        self._execute = execute
+        self._on_closed = on_closed
+        self._shell: Shell | None = None
+        self._turn = asyncio.Lock()
+        self._fresh = ""
+        self._directory: str | None = None
+        self._running: set[Control] = set()
+        self._idle: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str | None:
+        """What it is shared by; ``None`` when it is its owner's alone."""
+        return self._name
+
+    @property
+    def shell(self) -> ShellInfo:
+        """Which shell it is."""
+        return self._shell_info
+
+    @property
+    def directory(self) -> str:
+        """Where the next command begins that says nothing of it: where the last one left the shell; of a fresh one, its start."""
+        return (self._directory if self.alive else None) or self._spawn.cwd
+
+    @property
+    def alive(self) -> bool:
+        """Whether its shell runs, as far as is known, and so has what earlier commands have set up."""
+        return self._shell is not None and not self._shell.ended
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._name is None:
+            await self.aclose()
+
+    async def run(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        grace: float = 2.0,
+        left_behind: LeftBehind | None = None,
+        split_stderr: bool = False,
+        variables: bool = False,
+        may_be_fresh: bool = True,
+        listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
+    ) -> Outcome:
+        """Run a command in the session's shell and wait for its end.
+
+        Args:
+            command: Text in the shell's own language, of any size.
+            cwd: Where the shell goes first, and stays; relative to where it is. Must be there.
+            env: Variables that are exported first, and stay.
+            stdin: What it reads; by default end-of-file at once.
+            timeout: Seconds from now, the wait for its turn included, until what it has started is stopped.
+            grace: Seconds between the request to end and the kill.
+            left_behind: What becomes of processes that outlive the command, as for `Environment.run`.
+            split_stderr: Two texts.
+            variables: Whether the outcome's session report tells what it did to the exported variables.
+            may_be_fresh: Whether it may run in a fresh shell. Otherwise it counts on what earlier commands have set up,
+                and is not run when their shell is gone.
+            listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
+
+        Returns:
+            As `Environment.run` does, with a `SessionReport`. The shell's state is kept when a command is stopped, as
+            far as that is certain; otherwise the report says that it is lost.
+
+        Raises:
+            InvalidCommand: Bad input, before anything of the command ran.
+            SpawnError: The shell could not be started.
+            AnyshellError: The session is closed; or its shell is gone, and the command may not run in a fresh one.
+            asyncio.CancelledError: After everything that it has started is gone.
+        """
+        if self._closed:
+            raise AnyshellError("this session is closed: make another by Environment.session()")
+        turn = _Turn(self, variables=variables, may_be_fresh=may_be_fresh)
+        control = Control()
+        self._running.add(control)
+        try:
+            outcome = await self._execute(
+                turn,
+                command,
+                session=self,
+                cwd=cwd,
+                env=env,
+                stdin=stdin,
+                timeout=timeout,
+                grace=grace,
+                left_behind=left_behind,
+                split_stderr=split_stderr,
+                listener=listener,
+                control=control,
+            )
+        finally:
+            self._running.discard(control)
+            self._rest()
+        if turn.problem:
+            raise SpawnError(
+                "the session's shell could not begin the command: its private directory on the host is gone, or there "
+                "is no room left; restart() the session"
+            )
+        return replace(outcome, session=turn.report())
+
+    async def restart(self) -> None:
+        """Stop what runs, end the shell, and begin the next command in a fresh one.
+
+        What earlier commands have left running as jobs goes on.
+        """
+        await self._stop()
+        self._fresh = "the session was restarted"
+
+    async def aclose(self) -> None:
+        """Stop what runs and end the shell. Closing twice does nothing."""
+        self._closed = True
+        self._on_closed(self)
+        await self._stop()
+
+    async def _stop(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        for control in tuple(self._running):
+            control.cancel()
+            control.cancel()
+        await to_the_end(self._end(), stop=lambda: None)
+
+    async def _end(self) -> None:
+        """End the shell as ``exit`` does, so that its own traps run, and leave nothing that those start."""
+        async with self._turn:
+            shell, self._shell = self._shell, None
+        if shell is None:
+            return
+        if not shell.ended:
+            # Its private directory may be gone, or itself: then it is ended without its traps.
+            with contextlib.suppress(SpawnError, ShellGone):
+                await _engine.run(
+                    _Exit(shell),
+                    Spawn(argv=(), script="exit", cwd=""),
+                    output=OutputBuilder(head=0, tail=0, max_line=1),
+                    timeout=END_SECONDS,
+                    grace=0,
+                )
+        await shell.aclose()
+
+    def _rest(self) -> None:
+        """Close the shell when nobody wants it for long."""
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._name is not None and not self._closed:
+            self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self._running and self._shell is not None:
+            self._fresh = f"the session was idle for {IDLE_SECONDS / 60:g} minutes"
+            self._closing = asyncio.get_running_loop().create_task(self._end())
+
+    async def _begin(
+        self, spawn: Spawn, *, variables: bool, may_be_fresh: bool
+    ) -> tuple[SessionProcess, str]:
+        """Start a command when it is its turn; and why it has a fresh shell, if it has. For `_Turn` alone."""
+        await self._turn.acquire()
+        try:
+            try:
+                process = await (await self._living(may_be_fresh)).run(spawn, variables=variables)
+            except ShellGone:  # it was killed since the last command, and this one has not reached it
+                process = await (await self._living(may_be_fresh)).run(spawn, variables=variables)
+        except BaseException:
+            self._turn.release()
+            raise
+        fresh, self._fresh = self._fresh, ""
+        process.ended.add_done_callback(partial(self._over, process))
+        if spawn.cwd:
+            try:
+                await asyncio.shield(process.begun)
+            except BaseException:
+                await to_the_end(process.aclose(), stop=lambda: None)
+                raise
+            if process.problem:
+                await process.aclose()
+                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: the shell does not change to it")
+        return process, fresh
+
+    async def _living(self, may_be_fresh: bool) -> Shell:
+        """The session's shell, or a fresh one."""
+        if self._shell is not None and not self._shell.ended:
+            return self._shell
+        if self._shell is not None:
+            await self._shell.aclose()
+            self._shell = None
+            self._fresh = self._fresh or "the shell of the session was gone"
+        if not may_be_fresh:
+            raise AnyshellError(
+                "the shell of the session is gone, and the command was not to run in a fresh one"
+            )
+        self._directory = None
+        self._shell = await Shell.start(
+            self._backend, self._shell_info, self._spawn, prefix=self._prefix, snapshot=self._snapshot
+        )
+        return self._shell
+
+    def _over(self, process: SessionProcess, ended: asyncio.Future[End]) -> None:
+        end = ended.result()
+        self._directory = end.directory or (None if end.shell_ended else self._directory)
+        if end.shell_ended:
+            self._fresh = (
+                f"{_WHAT_ENDED[process.state, end.status == ExitStatus()]} ended the shell of the session"
+            )
+        self._turn.release()
+
+
+_WHAT_ENDED = {
+    ("ended", False): "the command before",
+    ("lost", False): "a stop",
+    ("lost", True): "the loss of its host",
+}
+
+
+class _Turn:
+    """Starts one command of a session when it is its turn."""
+
+    def __init__(self, session: Session, *, variables: bool, may_be_fresh: bool) -> None:
+        self._session = session
+        self._variables = variables
+        self._may_be_fresh = may_be_fresh
+        self._process: SessionProcess | None = None
+        self._fresh = ""
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start the text that is a spawn's `script`; its argv does not count, and an empty `cwd` is where the shell is."""
+        self._process, self._fresh = await self._session._begin(
+            spawn, variables=self._variables, may_be_fresh=self._may_be_fresh
+        )
+        return self._process
+
+    @property
+    def problem(self) -> str:
+        """Why the shell did not begin with it; empty when it did."""
+        return "" if self._process is None else self._process.problem
+
+    def report(self) -> SessionReport | None:
+        """What the command did to the session; ``None`` when it never began."""
+        process = self._process
+        if process is None or not process.ended.done():
+            return None
+        return SessionReport(
+            state=process.state,
+            directory=process.ended.result().directory,
+            fresh=self._fresh,
+            variables=process.changes() if self._variables else None,
+        )
+
+
+class _Exit:
+    """Starts the last command of a shell."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start it, whoever's turn it is."""
+        return await self._shell.run(spawn, variables=False)

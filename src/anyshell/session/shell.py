@@ -1,0 +1,312 @@
+"""A shell that runs, what it is given, and what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from .. import shells
+from .._exceptions import SpawnError
+from .._types import ExitStatus, ProcessInfo, Spawn
+from .._waits import to_the_end
+from .process import End, SessionProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .._types import ShellInfo
+    from ..abc import Backend, Exchange, Program
+
+START_SECONDS = 30.0
+"""How long a prefix may take to start the shell."""
+
+END_SECONDS = 2.0
+"""How long a shell may take to end when its session is closed: traps of its own run first."""
+
+LAST_WORDS_SECONDS = 0.1
+"""How long a shell that has ended is listened to, while something that it started goes on holding its stream."""
+
+LONGEST_RECORD = 16 * 1024 * 1024
+"""Bytes of what a shell says of one command, its variables above all. A shell that says more is replaced."""
+
+_OURS = ("ANYSHELL_", "BASH_FUNC_")
+_CHANGING = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
+
+
+class ShellGone(Exception):  # noqa: N818 - it is no error, and never leaves this module
+    """The shell has ended before a command could be given to it."""
+
+
+class Shell:
+    """A shell that runs, and what it says."""
+
+    def __init__(self, process: Program, exchange: Exchange, speak: shells.Conversation, name: str) -> None:
+        self.process = process
+        self.info = ProcessInfo(process.pid or 0, name, 0.0)
+        self._exchange = exchange
+        self._speak = speak
+        self._numbers = itertools.count(1)
+        self._current: SessionProcess | None = None
+        self._status = 0
+        self._dumps: list[dict[str, str]] = []
+        self._entries: list[bytes] | None = None
+        self.ended = False
+        self.interruptible = True
+        """Whether an interrupt is sure to keep it from running what is left of a text."""
+        self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._careful = False
+        self._back: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._back.set_result(None)
+        self._listening = asyncio.get_running_loop().create_task(self._listen())
+
+    @classmethod
+    async def start(
+        cls,
+        backend: Backend,
+        shell: ShellInfo,
+        spawn: Spawn,
+        *,
+        prefix: shells.Prefix | None,
+        snapshot: str | None,
+    ) -> Shell:
+        """Start a shell with what `spawn` says but for its argv.
+
+        Args:
+            backend: Where.
+            shell: Which.
+            spawn: Its surroundings.
+            prefix: What runs the shell.
+            snapshot: The file of the user's own set-up that it begins with.
+
+        Raises:
+            SpawnError, InvalidCommand: From the backend: nothing was started.
+        """
+        exchange = await backend.exchange()
+        try:
+            speak = shells.Conversation(shells.SHELLS[shell.kind], exchange.directory)
+            argv = speak.argv(shell) if prefix is None else prefix.wrap(speak.argv(shell))
+            process = await backend.spawn(replace(spawn, argv=argv, stdin=True, split_stderr=True))
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await exchange.aclose()
+            raise
+        started = cls(process, exchange, speak, shell.kind)
+        lines = speak.begin()
+        if snapshot is not None:
+            lines += shells.SHELLS[shell.kind].load(snapshot) + "\n"
+        if prefix is not None:
+            lines += speak.tell_pid()
+        try:
+            await started._tell(lines)
+            if prefix is not None:
+                await started._told_pid()
+        except BaseException:
+            await to_the_end(started.aclose(), stop=lambda: None)
+            raise
+        return started
+
+    async def _told_pid(self) -> None:
+        """Learn which process is the shell: a prefix may have started it rather than become it."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.wait([self._pid, self._listening], return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError as error:
+            raise SpawnError(f"the prefix has not started the shell within {START_SECONDS:g} s") from error
+        if not self._pid.done():
+            raise SpawnError(
+                "the prefix has not started the shell: try it with Environment.run(), which shows what it says"
+            )
+
+    async def run(self, spawn: Spawn, *, variables: bool) -> SessionProcess:
+        """Have it run a text: the `script` of a spawn, whose argv does not count.
+
+        Raises:
+            SpawnError: No pipe could be made for it.
+            ShellGone: It has ended, and has heard nothing of it.
+        """
+        assert spawn.script is not None
+        if not self._back.done():
+            await asyncio.wait((self._back, self._listening), return_when=asyncio.FIRST_COMPLETED)
+        if self.ended:  # by the command before, after it had ended: this one was never given to it
+            raise ShellGone
+        self._careful = self._careful or self._speak.needs_care(spawn.script)
+        stack = contextlib.ExitStack()
+        with stack:
+            try:
+                stdout = await self._exchange.outlet()
+                stack.callback(stdout.close)
+                stderr = await self._exchange.outlet() if spawn.split_stderr else None
+                if stderr is not None:
+                    stack.callback(stderr.close)
+                stdin = await self._exchange.inlet() if spawn.stdin else None
+                section = self.process.section(stdout.path, self._speak.life_fd, shell=self.info.pid)
+                frame = shells.Frame(
+                    number=next(self._numbers),
+                    mark=section.mark,
+                    tag=section.tag,
+                    stdout=stdout.path,
+                    stderr=None if stderr is None else stderr.path,
+                    stdin=None if stdin is None else stdin.path,
+                    status=self._status,
+                    cwd=spawn.cwd or None,
+                    env=spawn.env,
+                    variables=variables,
+                    careful=self._careful,
+                )
+                ask = self._speak.may_not_come_back(spawn.script, careful=self._careful)
+                line = await self._written(frame.number, self._speak.run(frame), spawn.script, ask=ask)
+            except OSError as error:
+                raise SpawnError(
+                    f"the session cannot take a command: {error.strerror or error}; if its private directory "
+                    f"{self._exchange.directory} is gone or full, restart() the session"
+                ) from error
+            stack.pop_all()
+        command = SessionProcess(self, section, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
+        self._current = command
+        self._dumps = []
+        self.interruptible = self.interruptible and self._speak.stays_interruptible(spawn.script)
+        if ask:
+            self._back = asyncio.get_running_loop().create_future()
+        try:
+            told = await self._tell(line)
+        except BaseException:  # it may have come through
+            await to_the_end(command.aclose(), stop=lambda: None)
+            raise
+        if not told:
+            self._current = None
+            command.set_ended(End(ExitStatus(), shell_ended=True))
+            await command.aclose()
+            await self._gone()
+            raise ShellGone
+        return command
+
+    async def _written(self, number: int, run: str, command: str, *, ask: bool) -> str:
+        """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
+        longest = self._exchange.longest_line
+        if len(command) * 4 <= longest:
+            return self._speak.line(number, run, command, ask=ask)
+        await self._exchange.write("command", command.encode(errors="surrogateescape"))
+        if len(run) * 4 <= longest:
+            return self._speak.line(number, run, ask=ask)
+        await self._exchange.write(self._speak.run_file(number), run.encode(errors="surrogateescape"))
+        return self._speak.line(number, ask=ask)
+
+    async def _tell(self, line: str) -> bool:
+        """Write to it; whether it may have heard that."""
+        assert self.process.stdin is not None
+        try:
+            await self.process.stdin.send(line.encode(errors="surrogateescape"))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return False
+        return True
+
+    async def _gone(self) -> None:
+        """Nobody reads what it is told: it has ended, or ends now."""
+        await self.process.send_signal("kill")
+        with anyio.move_on_after(END_SECONDS):
+            await asyncio.wait([self._listening])
+        self.ended = True
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        reading = loop.create_task(self._read())
+        exiting = loop.create_task(self.process.wait())
+        try:
+            await asyncio.wait((reading, exiting), return_when=asyncio.FIRST_COMPLETED)
+            # What an EXIT trap has started may have the stream, and keep it as long as it lives.
+            await asyncio.wait((reading,), timeout=LAST_WORDS_SECONDS)
+            status = await exiting
+        finally:
+            reading.cancel()
+            exiting.cancel()
+        self.ended = True
+        if self._current is not None:
+            self._current.set_ended(End(status, shell_ended=True))
+        if status == ExitStatus():  # the host is away: what runs there is to be stopped when it is back
+            await self.process.aclose()
+        else:
+            await self.process.release()
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        held, size = b"", 0
+        with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            while size <= LONGEST_RECORD:
+                data = await self.process.stderr.receive()
+                size += len(data)
+                *records, held = (held + data).split(b"\0")
+                for record in records:
+                    if self._heard(record):
+                        size = 0
+        if size > LONGEST_RECORD:
+            await self.process.send_signal("kill")
+
+    def _heard(self, record: bytes) -> bool:
+        """Take one thing that the shell says; whether a command is over by that."""
+        if self._entries is not None:
+            if record:
+                self._entries.append(record)
+            else:
+                self._dumps.append(_variables(self._entries))
+                self._entries = None
+            return False
+        word, _, rest = record.partition(b" ")
+        if word == b"back":
+            if not self._back.done():
+                self._back.set_result(None)
+            return False
+        if word == b"shell":
+            self.info = replace(self.info, pid=int(rest))
+            self._pid.set_result(None)
+            return False
+        number, _, rest = rest.partition(b" ")
+        if self._current is None or number not in (self._current.number, b"0"):
+            return False  # of a command that is over
+        if word == b"variables":
+            self._entries = []
+        elif word == b"begun" and not self._current.begun.done():
+            self._current.begun.set_result(None)
+        elif word == b"ended":
+            said, _, directory = rest.partition(b"\n")
+            code, _, interrupted = said.partition(b" ")
+            self._status = int(code) if code.isdigit() else 1
+            status = ExitStatus(code=self._status) if not interrupted else ExitStatus()
+            self._current.set_ended(
+                End(
+                    status,
+                    directory=directory.removesuffix(b"\n").decode("utf-8", "surrogateescape"),
+                    problem="" if code.isdigit() or interrupted else code.decode(),
+                )
+            )
+            return True
+        return False
+
+    def changes(self) -> Mapping[str, str | None] | None:
+        """What the last command did to the exported variables; ``None`` when that was not asked or not told."""
+        if len(self._dumps) != 2 or not all(self._dumps):
+            return None
+        before, after = self._dumps
+        changed: dict[str, str | None] = {
+            name: value for name, value in after.items() if before.get(name) != value
+        }
+        changed.update((name, None) for name in before if name not in after)
+        return changed
+
+    async def aclose(self) -> None:
+        """End it, with nothing of it left."""
+        if not self.ended:
+            await self.process.aclose()
+        with anyio.move_on_after(END_SECONDS):
+            await asyncio.wait([self._listening])
+        self._listening.cancel()
+        await self._exchange.aclose()
+
+
+def _variables(entries: Sequence[bytes]) -> dict[str, str]:
+    pairs = (entry.decode("utf-8", "surrogateescape").partition("=") for entry in entries)
+    return {name: value for name, _, value in pairs if not name.startswith(_OURS) and name not in _CHANGING}
