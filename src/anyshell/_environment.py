@@ -728,7 +728,7 @@ class Environment:
 
     def _check(self, timeout: float | None, grace: float) -> None:
         check_seconds("timeout", timeout)
-        check_seconds("grace", grace, zero=True)
+        check_seconds("grace", grace, zero=True, none=False)
         if self._closed:
             raise AnyshellError("this environment is closed: it starts nothing more")
 

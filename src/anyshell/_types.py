@@ -126,13 +126,13 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidCommand(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
 
 
-def check_seconds(name: str, value: object, *, zero: bool = False) -> None:
+def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = True) -> None:
     """Refuse a number of seconds that no clock can wait for.
 
     Raises:
-        InvalidCommand: Not a number, not finite, negative, or zero where `zero` is false.
+        InvalidCommand: Not a number, not finite, negative, zero where `zero` is false, ``None`` where `none` is.
     """
-    if value is None:
+    if value is None and none:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise InvalidCommand(f"{name} must be a finite number of seconds, not {value!r}")
@@ -382,6 +382,8 @@ class Outcome:
             how = f"was {self.status}"
         elif self.signal is not None:
             how = f"was ended by {self.signal}"
+        elif self.exit_code is None:
+            how = "ended, and nobody can know with which exit code"
         else:
             how = f"ended with exit code {self.exit_code}"
         raise CommandFailed(f"the command {how}; its output is in .outcome.output", outcome=self)

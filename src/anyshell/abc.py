@@ -47,6 +47,10 @@ class Process(Protocol):
     def stderr(self) -> ByteReceiveStream | None:
         """What the tree prints there, if the channels were split."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether the way to it is gone: what it prints from now on, and how it ends, cannot be learnt."""
+
     async def wait(self) -> ExitStatus:
         """Wait until the program itself has ended. NOT the end of output, which may come much later."""
 
@@ -120,6 +124,10 @@ class Outlet(Protocol):
     @property
     def ended(self) -> bool:
         """Whether the stream's end was reached."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether the way to the pipe is gone, and what is printed with it."""
 
     def command_ended(self) -> None:
         """From now on the stream ends with its writers. Until then the pipe is kept open for the shell."""

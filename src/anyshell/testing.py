@@ -181,6 +181,11 @@ class FakeProcess:
         """End by itself, leaving behind what the script says."""
         self._end(ExitStatus(code=code))
 
+    @property
+    def lost(self) -> bool:
+        """Never: it is here."""
+        return False
+
     async def wait(self) -> ExitStatus:
         """Wait for the end of the program."""
         await self._exited.wait()

@@ -156,6 +156,7 @@ class Job:
 
         Raises:
             InvalidCommand: A bad grace.
+            Exception: What `wait` raises.
         """
         check_seconds("grace", grace, zero=True)
         if grace is not None and grace > self._grace:
@@ -185,7 +186,7 @@ class Job:
         Raises:
             InvalidCommand: A number out of its range; `since` beyond what was printed.
         """
-        check_seconds("wait", wait, zero=True)
+        check_seconds("wait", wait, zero=True, none=False)
         log = self._work.log
         check_count("limit", limit)
         self._check_offset(since)

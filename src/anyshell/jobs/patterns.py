@@ -21,7 +21,7 @@ def expression(pattern: object) -> re.Pattern[str]:
         )
     try:
         return re.compile(pattern, re.MULTILINE)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise InvalidCommand(f"the pattern does not compile: {error}") from None
 
 

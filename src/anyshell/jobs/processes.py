@@ -71,6 +71,10 @@ class _Wrapped:
     def stderr(self) -> ByteReceiveStream | None:
         return self._process.stderr
 
+    @property
+    def lost(self) -> bool:
+        return self._process.lost
+
     async def wait(self) -> ExitStatus:
         return await self._process.wait()
 
@@ -155,8 +159,10 @@ class Outlived(_Wrapped):
         return self._pid
 
     async def wait(self) -> ExitStatus:
-        """Wait until nothing lives. How the last of it ended, nobody can know."""
+        """Wait until nothing lives, or nothing more can be learnt. How the last of it ended, nobody can know."""
         for pause in itertools.chain(LOOK_AGAIN, itertools.repeat(LOOK_AGAIN[-1])):
+            if self.lost:
+                return ExitStatus()
             if not await self._process.survivors():
                 break
             await asyncio.sleep(pause)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import _engine
-from .._exceptions import AnyshellError, JobNotFound
+from .._exceptions import AnyshellError, InvalidCommand, JobNotFound
 from .._types import LONGEST_NAME, Outcome
 from ..output import OutputLog, clean
 from .job import Job
@@ -93,7 +94,7 @@ class Jobs:
             JobNotFound: There is none of that id; it may have ended long ago.
         """
         self._forget()
-        job = self._jobs.get(job_id)
+        job = next((job for job in self._jobs.values() if job.id == job_id), None)
         if job is None:
             there = ", ".join(self._jobs) or "none"
             raise JobNotFound(f"no job has the id {str(job_id)[:LONGEST_NAME]!r}; there are: {there}")
@@ -107,7 +108,13 @@ class Jobs:
                 prints, and once when it has ended, as `Job.status` says; then never again of that job. Called in the
                 event loop, never by the job's own run. One that raises is told to the loop's exception
                 handler, and not called again; the job goes on.
+
+        Raises:
+            InvalidCommand: It is no function, or one that must be awaited.
         """
+        given: object = observer
+        if not callable(given) or inspect.iscoroutinefunction(given):
+            raise InvalidCommand("an observer must be a plain function: it is called, not awaited")
         key = object()  # the same function may be given twice
         self._observers[key] = observer
 

@@ -48,7 +48,8 @@ class Search:
         match = self._pattern.search(self._text, self._from)
         start = len(self._text) - WINDOW if match is None else match.start()
         if start > self._from:
-            # One character more than is searched: where a line begins is seen by what stands before it.
-            self._text = self._text[start - 1 :]
-            self._from = 1
+            # More than is searched: where a line begins, and what a pattern looks back at, stands before it.
+            cut = max(0, start - WINDOW)
+            self._text = self._text[cut:]
+            self._from = start - cut
         return match

@@ -114,6 +114,11 @@ class SessionProcess:
         if not self.begun.done():
             self.begun.set_result(None)
 
+    @property
+    def lost(self) -> bool:
+        """Whether the way to what it prints is gone."""
+        return any(outlet.lost for outlet in self._outlets)
+
     async def wait(self) -> ExitStatus:
         """Wait until the shell says that the command has ended, or has ended itself."""
         if not self.ended.done():

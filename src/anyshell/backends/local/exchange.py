@@ -52,6 +52,11 @@ class LocalOutlet:
         """Whether nobody has the pipe any more."""
         return self.stream.ended
 
+    @property
+    def lost(self) -> bool:
+        """Never: it is here."""
+        return False
+
     def command_ended(self) -> None:
         """Let the stream end with its writers."""
         if self._writer >= 0:

@@ -225,6 +225,11 @@ class PosixProcess:
         """What the tree prints there, if the channels were split."""
         return self._stderr
 
+    @property
+    def lost(self) -> bool:
+        """Never: it is here."""
+        return False
+
     async def wait(self) -> ExitStatus:
         """Wait until the leader has ended. It stays a zombie until its group has been dealt with."""
         return await self._exit.wait()

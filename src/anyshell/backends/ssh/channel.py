@@ -146,6 +146,8 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self._paused = False
         self._writable = asyncio.Event()
         self._writable.set()
+        self.broken = False
+        """Whether it was closed because its connection broke."""
         self._failed = False
         self.stdout = ChannelReceiveStream(self._taken)
         self.stderr = ChannelReceiveStream(self._taken)
@@ -205,6 +207,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     def connection_lost(self, exc: Exception | None) -> None:
         """The channel is closed, by the server or because the connection is gone."""
         self._failed = True
+        self.broken = exc is not None
         self._end_output()
         self._ended(ExitStatus())
         if not self.said.done():

@@ -194,6 +194,11 @@ class Relay:
         """Whether a command's output has come to its end, and nobody has the pipe."""
         return self._total is not None and self._received >= self._total
 
+    @property
+    def lost(self) -> bool:
+        """Whether its connection broke."""
+        return self._process.lost
+
     async def begin(self) -> None:
         """Wait until the pipe is there."""
         self.directory = (await self._line()).removeprefix(b"directory ").decode("utf-8", "surrogateescape")
@@ -294,6 +299,11 @@ class RelayOutlet(ByteReceiveStream):
         except anyio.EndOfStream:
             self.ended = True
             raise
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection of its relay broke."""
+        return self._relay.lost
 
     def command_ended(self) -> None:
         """Nothing: the pipe ends with its writers."""

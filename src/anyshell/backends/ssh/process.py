@@ -100,6 +100,11 @@ class SSHProcess:
         """What the tree prints there, if the channels were split."""
         return self._channel.stderr if self._split else None
 
+    @property
+    def lost(self) -> bool:
+        """Whether its connection broke."""
+        return self._channel.broken
+
     async def wait(self) -> ExitStatus:
         """Wait until the leader has ended, and what it had printed by then has arrived.
 
