@@ -508,6 +508,7 @@ class Environment:
                     f"there are {MAX_NAMED_SESSIONS} sessions with names already; close one of them"
                 )
         request = _request("", cwd, env, None)
+        _check_reserved(request.env)
         session = Session(
             self._backend,
             self._shell,
@@ -515,6 +516,7 @@ class Environment:
             prefix=self._prefix,
             snapshot=self.snapshot,
             name=name,
+            place=self._place,
             execute=self._run_in_session,
             on_closed=self._forget_session,
         )
@@ -525,15 +527,19 @@ class Environment:
 
     def _forget_session(self, session: Session) -> None:
         self._all_sessions.discard(session)
-        if session.name is not None:
-            self._sessions.pop(session.name, None)
+        if session.name is not None and self._sessions.get(session.name) is session:
+            del self._sessions[session.name]
+
+    async def _place(self, path: str, base: str) -> str:
+        directory = self._info.resolve(path, base)
+        await _check_directory(self._backend, directory)
+        return directory
 
     async def _run_in_session(
         self,
         turn: Spawner,
         command: str,
         *,
-        session: Session,
         cwd: str | PathLike[str] | None,
         env: Mapping[str, str] | None,
         stdin: bytes | str | AsyncIterable[bytes] | None,
@@ -545,14 +551,11 @@ class Environment:
         control: _engine.Control,
     ) -> Outcome:
         request = _request(command, cwd, env, stdin)
-        directory = ""
-        if request.cwd is not None:
-            directory = self._info.resolve(request.cwd, session.directory)
-            await _check_directory(self._backend, directory)
+        _check_reserved(request.env)
         spawn = Spawn(
             argv=(),
             script=request.text,
-            cwd=directory,
+            cwd=request.cwd or "",
             env=request.env,
             stdin=request.stdin is not None,
             split_stderr=split_stderr,
@@ -945,6 +948,11 @@ async def _outlasted(closing: Coroutine[object, object, None]) -> None:
     task.result()
     if cancelled is not None:
         raise cancelled
+
+
+def _check_reserved(env: Mapping[str, str]) -> None:
+    if taken := sorted(shells.RESERVED & env.keys()):
+        raise InvalidCommand(f"{', '.join(taken)}: a session's shell is led by that; choose another name")
 
 
 async def _check_directory(backend: Backend, path: str) -> None:

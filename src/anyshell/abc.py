@@ -97,6 +97,18 @@ class Section(Protocol):
     def tag(self) -> int | None:
         """A soft limit on file locks that it has to set for what it starts, where there is one to be had."""
 
+    @property
+    def wants_pids(self) -> bool:
+        """Whether the shell should say which pid the host gave last, before and after the command."""
+
+    async def may_live(self, first: int | None, last: int | None) -> bool:
+        """Whether anything of it may be alive. Cheap where nothing was started.
+
+        Args:
+            first: The pid that the host had given last before the command, if the shell was to say it and could.
+            last: The same after it.
+        """
+
     async def members(self) -> Sequence[ProcessInfo]:
         """What of it is alive. Never the shell itself."""
 
@@ -137,6 +149,9 @@ class Outlet(Protocol):
 
     def close(self) -> None:
         """Read no more; a writer then gets SIGPIPE. Never waits."""
+
+    def give_back(self) -> None:
+        """Close it though no command has it: it is as good as new. Never waits."""
 
 
 class Inlet(Protocol):

@@ -12,8 +12,8 @@ import anyio
 from .._types import ExitStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Literal
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from typing import Any, Literal
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
@@ -30,12 +30,23 @@ REPLACE_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a command ended, as its shell, or the shell's own end, says."""
+    """How a command ended, as its shell, or the shell's own end, says.
+
+    Attributes:
+        status: Of the command; of the shell, if that has ended.
+        shell_ended: Whether it has.
+        directory: Where it is otherwise.
+        problem: Why the shell did not begin with the command, in a word of ours; empty when it did.
+        first: The pid that the host had given last when the command began, if the shell could tell.
+        last: The same when it ended.
+    """
 
     status: ExitStatus
     shell_ended: bool = False
     directory: str | None = None
     problem: str = ""
+    first: int | None = None
+    last: int | None = None
 
 
 class SessionProcess:
@@ -58,13 +69,21 @@ class SessionProcess:
         self._outlets = [stdout] if stderr is None else [stdout, stderr]
         self._stdin = stdin
         self._signalled = False
+        self._stopped = False
+        self._signals: set[asyncio.Task[None]] = set()
+        self.dumps: list[dict[str, str]] = []
+        """The exported variables before and after it, if they were asked for."""
         self._killed_at: float | None = None
         self._released = False
         self._closed = False
         loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[End] = loop.create_future()
+        self.over: asyncio.Future[None] = loop.create_future()
+        """Done when it has ended and no signal to its shell is under way: the shell is free for the next command."""
+        self.on_over: Callable[[], object] | None = None
         self._waiting: asyncio.Future[None] | None = None
+        self._nobody_lives: bool | None = None
 
     @property
     def pid(self) -> int | None:
@@ -93,15 +112,27 @@ class SessionProcess:
 
     def changes(self) -> Mapping[str, str | None] | None:
         """What it did to the exported variables; ``None`` when that was not asked or not told."""
-        return self._shell.changes()
+        if len(self.dumps) != 2 or not all(self.dumps):
+            return None
+        before, after = self.dumps
+        changed: dict[str, str | None] = {
+            name: value for name, value in after.items() if before.get(name) != value
+        }
+        changed.update((name, None) for name in before if name not in after)
+        return changed
 
     @property
     def state(self) -> Literal["kept", "ended", "lost"]:
         """What it did to its shell, once it has ended."""
-        end = self.ended.result()
-        if not end.shell_ended:
+        if not self.ended.result().shell_ended and not self._shell.doomed:
             return "kept"
-        return "lost" if self._signalled or end.status == ExitStatus() else "ended"
+        return "lost" if self._stopped or self.away else "ended"
+
+    @property
+    def away(self) -> bool:
+        """Whether it ended with the loss of its host."""
+        end = self.ended.result()
+        return end.shell_ended and end.status == ExitStatus()
 
     def set_ended(self, end: End) -> None:
         """Say how it ended. For its shell alone."""
@@ -111,6 +142,7 @@ class SessionProcess:
             self.ended.set_result(end)
             if self._waiting is not None and not self._waiting.done():
                 self._waiting.set_result(None)
+            self._check_over()
         if not self.begun.done():
             self.begun.set_result(None)
 
@@ -133,6 +165,7 @@ class SessionProcess:
         """Have the shell go no further with the text, and signal what the text has started."""
         self._signalled = True
         if not self.ended.done():
+            self._stopped = True
             await self._interrupt()
         await self._section.send_signal(signal)
         if signal == "kill" and not self.ended.done():
@@ -140,13 +173,18 @@ class SessionProcess:
             if self._killed_at is None:
                 self._killed_at = now
             if now - self._killed_at >= REPLACE_SECONDS:
-                await self._section.kill_shell()
+                await self._kill_shell()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What lives of what it has started, and the shell as long as that is busy with it."""
         over = self.ended.done()
         if over and not self._signalled and all(outlet.ended for outlet in self._outlets):
-            return ()
+            # Nobody prints any more. Who has closed what it inherits is known by the pids that were given meanwhile.
+            if self._nobody_lives is None:
+                end = self.ended.result()
+                self._nobody_lives = not await self._section.may_live(end.first, end.last)
+            if self._nobody_lives:
+                return ()
         try:
             members = await self._section.members()
             if not members and self._signalled:
@@ -168,9 +206,32 @@ class SessionProcess:
 
     async def _interrupt(self) -> None:
         if self._shell.interruptible:
-            await self._section.interrupt()
+            await self._arrived(self._section.interrupt())
         else:
-            await self._section.kill_shell()
+            await self._kill_shell()
+
+    async def _kill_shell(self) -> None:
+        self._shell.doomed = True
+        await self._arrived(self._section.kill_shell())
+
+    async def _arrived(self, signal: Coroutine[Any, Any, None]) -> None:
+        """Send the shell a signal, to the end: what arrives later than that would meet the next command."""
+        task = asyncio.get_running_loop().create_task(signal)
+        self._signals.add(task)
+        task.add_done_callback(self._sent)
+        await asyncio.shield(task)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._signals.discard(task)
+        if not task.cancelled():
+            task.exception()
+        self._check_over()
+
+    def _check_over(self) -> None:
+        if self.ended.done() and not self._signals and not self.over.done():
+            self.over.set_result(None)
+            if self.on_over is not None:
+                self.on_over()
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""

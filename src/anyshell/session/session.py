@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from .. import _engine, shells
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand, SpawnError
-from .._types import ExitStatus, SessionReport, Spawn
+from .._types import SessionReport, Spawn
 from .._waits import to_the_end
 from ..output import OutputBuilder
 from .shell import END_SECONDS, Shell, ShellGone
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .._types import Channel, LeftBehind, Outcome, ShellInfo
     from ..abc import Backend, Process
-    from .process import End, SessionProcess
+    from .process import SessionProcess
 
 IDLE_SECONDS = 1800.0
 """How long the shell of a session with a name is kept when nobody wants it."""
@@ -49,6 +49,7 @@ class Session:
         prefix: shells.Prefix | None,
         snapshot: str | None,
         name: str | None,
+        place: Callable[[str, str], Awaitable[str]],
         execute: Callable[..., Awaitable[Outcome]],
         on_closed: Callable[[Session], object],
     ) -> None:
@@ -61,6 +62,7 @@ class Session:
             prefix: What runs them.
             snapshot: The file on the host with the user's own set-up, which they begin with.
             name: What it is shared by; ``None`` when it is its owner's alone.
+            place: Makes a directory absolute, relative to another, and raises when it cannot be used.
             execute: Runs a command by a spawner, as `Environment.run` does.
             on_closed: Called when it is closed.
         """
@@ -70,6 +72,7 @@ class Session:
         self._prefix = prefix
         self._snapshot = snapshot
         self._name = name
+        self._place = place
         self._execute = execute
         self._on_closed = on_closed
         self._shell: Shell | None = None
@@ -160,7 +163,6 @@ class Session:
             outcome = await self._execute(
                 turn,
                 command,
-                session=self,
                 cwd=cwd,
                 env=env,
                 stdin=stdin,
@@ -186,8 +188,7 @@ class Session:
 
         What earlier commands have left running as jobs goes on.
         """
-        await self._stop()
-        self._fresh = "the session was restarted"
+        await self._stop("the session was restarted")
 
     async def aclose(self) -> None:
         """Stop what runs and end the shell. Closing twice does nothing."""
@@ -195,20 +196,21 @@ class Session:
         self._on_closed(self)
         await self._stop()
 
-    async def _stop(self) -> None:
+    async def _stop(self, why: str = "") -> None:
         if self._idle is not None:
             self._idle.cancel()
         for control in tuple(self._running):
             control.cancel()
             control.cancel()
-        await to_the_end(self._end(), stop=lambda: None)
+        await to_the_end(self._end(why), stop=lambda: None)
 
-    async def _end(self) -> None:
+    async def _end(self, why: str) -> None:
         """End the shell as ``exit`` does, so that its own traps run, and leave nothing that those start."""
         async with self._turn:
             shell, self._shell = self._shell, None
-        if shell is None:
-            return
+            if shell is None:
+                return
+            self._fresh, self._directory = why, None
         if not shell.ended:
             # Its private directory may be gone, or itself: then it is ended without its traps.
             with contextlib.suppress(SpawnError, ShellGone):
@@ -230,24 +232,29 @@ class Session:
 
     def _give_up(self) -> None:
         if not self._running and self._shell is not None:
-            self._fresh = f"the session was idle for {IDLE_SECONDS / 60:g} minutes"
-            self._closing = asyncio.get_running_loop().create_task(self._end())
+            why = f"the session was idle for {IDLE_SECONDS / 60:g} minutes"
+            self._closing = asyncio.get_running_loop().create_task(self._end(why))
 
     async def _begin(
         self, spawn: Spawn, *, variables: bool, may_be_fresh: bool
-    ) -> tuple[SessionProcess, str]:
-        """Start a command when it is its turn; and why it has a fresh shell, if it has. For `_Turn` alone."""
+    ) -> tuple[SessionProcess, Shell]:
+        """Start a command when it is its turn, and say in which shell. For `_Turn` alone."""
         await self._turn.acquire()
         try:
+            if spawn.cwd:  # relative to where the shell is by now
+                spawn = replace(spawn, cwd=await self._place(spawn.cwd, self.directory))
+            shell = await self._living(may_be_fresh)
             try:
-                process = await (await self._living(may_be_fresh)).run(spawn, variables=variables)
+                process = await shell.run(spawn, variables=variables)
             except ShellGone:  # it was killed since the last command, and this one has not reached it
-                process = await (await self._living(may_be_fresh)).run(spawn, variables=variables)
+                shell = await self._living(may_be_fresh)
+                process = await shell.run(spawn, variables=variables)
         except BaseException:
             self._turn.release()
             raise
-        fresh, self._fresh = self._fresh, ""
-        process.ended.add_done_callback(partial(self._over, process))
+        process.on_over = partial(self._over, process)
+        if process.over.done():
+            self._over(process)
         if spawn.cwd:
             try:
                 await asyncio.shield(process.begun)
@@ -257,16 +264,17 @@ class Session:
             if process.problem:
                 await process.aclose()
                 raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: the shell does not change to it")
-        return process, fresh
+        return process, shell
 
     async def _living(self, may_be_fresh: bool) -> Shell:
         """The session's shell, or a fresh one."""
-        if self._shell is not None and not self._shell.ended:
-            return self._shell
         if self._shell is not None:
-            await self._shell.aclose()
-            self._shell = None
+            if not self._shell.ended and not self._shell.doomed:
+                return self._shell
             self._fresh = self._fresh or "the shell of the session was gone"
+            self._directory = None
+            shell, self._shell = self._shell, None
+            await shell.aclose()
         if not may_be_fresh:
             raise AnyshellError(
                 "the shell of the session is gone, and the command was not to run in a fresh one"
@@ -275,15 +283,16 @@ class Session:
         self._shell = await Shell.start(
             self._backend, self._shell_info, self._spawn, prefix=self._prefix, snapshot=self._snapshot
         )
+        self._shell.fresh, self._fresh = self._fresh, ""
         return self._shell
 
-    def _over(self, process: SessionProcess, ended: asyncio.Future[End]) -> None:
-        end = ended.result()
-        self._directory = end.directory or (None if end.shell_ended else self._directory)
-        if end.shell_ended:
-            self._fresh = (
-                f"{_WHAT_ENDED[process.state, end.status == ExitStatus()]} ended the shell of the session"
-            )
+    def _over(self, process: SessionProcess) -> None:
+        state = process.state
+        if state == "kept":
+            self._directory = process.ended.result().directory or self._directory
+        else:
+            self._directory = None
+            self._fresh = f"{_WHAT_ENDED[state, process.away]} ended the shell of the session"
         self._turn.release()
 
 
@@ -302,13 +311,15 @@ class _Turn:
         self._variables = variables
         self._may_be_fresh = may_be_fresh
         self._process: SessionProcess | None = None
+        self._shell: Shell | None = None
         self._fresh = ""
 
     async def spawn(self, spawn: Spawn) -> Process:
         """Start the text that is a spawn's `script`; its argv does not count, and an empty `cwd` is where the shell is."""
-        self._process, self._fresh = await self._session._begin(
+        self._process, self._shell = await self._session._begin(
             spawn, variables=self._variables, may_be_fresh=self._may_be_fresh
         )
+        self._fresh = self._shell.fresh
         return self._process
 
     @property
@@ -319,11 +330,12 @@ class _Turn:
     def report(self) -> SessionReport | None:
         """What the command did to the session; ``None`` when it never began."""
         process = self._process
-        if process is None or not process.ended.done():
+        if process is None or self._shell is None or not process.ended.done():
             return None
+        self._shell.fresh = ""  # somebody is told
         return SessionReport(
             state=process.state,
-            directory=process.ended.result().directory,
+            directory=process.ended.result().directory if process.state == "kept" else None,
             fresh=self._fresh,
             variables=process.changes() if self._variables else None,
         )

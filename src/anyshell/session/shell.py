@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from .._waits import to_the_end
 from .process import End, SessionProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from .._types import ShellInfo
     from ..abc import Backend, Exchange, Program
@@ -34,6 +35,7 @@ LAST_WORDS_SECONDS = 0.1
 LONGEST_RECORD = 16 * 1024 * 1024
 """Bytes of what a shell says of one command, its variables above all. A shell that says more is replaced."""
 
+_NUMBER = re.compile(rb"-?\d+")
 _OURS = ("ANYSHELL_", "BASH_FUNC_")
 _CHANGING = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 
@@ -53,9 +55,12 @@ class Shell:
         self._numbers = itertools.count(1)
         self._current: SessionProcess | None = None
         self._status = 0
-        self._dumps: list[dict[str, str]] = []
         self._entries: list[bytes] | None = None
         self.ended = False
+        self.doomed = False
+        """Whether it was killed, and may not know that yet."""
+        self.fresh = ""
+        """Why it is another than the one before, as long as nobody was told; empty for the first."""
         self.interruptible = True
         """Whether an interrupt is sure to keep it from running what is left of a text."""
         self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -117,6 +122,11 @@ class Shell:
                 await asyncio.wait([self._pid, self._listening], return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError as error:
             raise SpawnError(f"the prefix has not started the shell within {START_SECONDS:g} s") from error
+        if self._pid.done() and self.info.pid not in {info.pid for info in await self.process.survivors()}:
+            raise SpawnError(
+                "the prefix runs the shell where its processes have other numbers, such as in a container: a session "
+                "could not be stopped there; use Environment.run() behind such a prefix"
+            )
         if not self._pid.done():
             raise SpawnError(
                 "the prefix has not started the shell: try it with Environment.run(), which shows what it says"
@@ -139,11 +149,13 @@ class Shell:
         with stack:
             try:
                 stdout = await self._exchange.outlet()
-                stack.callback(stdout.close)
+                stack.callback(stdout.give_back)
                 stderr = await self._exchange.outlet() if spawn.split_stderr else None
                 if stderr is not None:
-                    stack.callback(stderr.close)
+                    stack.callback(stderr.give_back)
                 stdin = await self._exchange.inlet() if spawn.stdin else None
+                if stdin is not None:
+                    stack.callback(stdin.close)
                 section = self.process.section(stdout.path, self._speak.life_fd, shell=self.info.pid)
                 frame = shells.Frame(
                     number=next(self._numbers),
@@ -156,6 +168,7 @@ class Shell:
                     cwd=spawn.cwd or None,
                     env=spawn.env,
                     variables=variables,
+                    pids=section.wants_pids,
                     careful=self._careful,
                 )
                 ask = self._speak.may_not_come_back(spawn.script, careful=self._careful)
@@ -168,7 +181,6 @@ class Shell:
             stack.pop_all()
         command = SessionProcess(self, section, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
         self._current = command
-        self._dumps = []
         self.interruptible = self.interruptible and self._speak.stays_interruptible(spawn.script)
         if ask:
             self._back = asyncio.get_running_loop().create_future()
@@ -252,7 +264,8 @@ class Shell:
             if record:
                 self._entries.append(record)
             else:
-                self._dumps.append(_variables(self._entries))
+                if self._current is not None:
+                    self._current.dumps.append(_variables(self._entries))
                 self._entries = None
             return False
         word, _, rest = record.partition(b" ")
@@ -273,29 +286,21 @@ class Shell:
             self._current.begun.set_result(None)
         elif word == b"ended":
             said, _, directory = rest.partition(b"\n")
-            code, _, interrupted = said.partition(b" ")
-            self._status = int(code) if code.isdigit() else 1
+            code, interrupted, first, last, *_ = (*said.split(b" "), b"", b"", b"")
+            known = _NUMBER.fullmatch(code) is not None
+            self._status = int(code) & 0xFF if known else 1  # some shells let a function return anything
             status = ExitStatus(code=self._status) if not interrupted else ExitStatus()
             self._current.set_ended(
                 End(
                     status,
                     directory=directory.removesuffix(b"\n").decode("utf-8", "surrogateescape"),
-                    problem="" if code.isdigit() or interrupted else code.decode(),
+                    problem="" if known or interrupted else code.decode("utf-8", "replace"),
+                    first=int(first) if first.isdigit() else None,
+                    last=int(last) if last.isdigit() else None,
                 )
             )
             return True
         return False
-
-    def changes(self) -> Mapping[str, str | None] | None:
-        """What the last command did to the exported variables; ``None`` when that was not asked or not told."""
-        if len(self._dumps) != 2 or not all(self._dumps):
-            return None
-        before, after = self._dumps
-        changed: dict[str, str | None] = {
-            name: value for name, value in after.items() if before.get(name) != value
-        }
-        changed.update((name, None) for name in before if name not in after)
-        return changed
 
     async def aclose(self) -> None:
         """End it, with nothing of it left."""

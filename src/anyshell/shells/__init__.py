@@ -13,6 +13,7 @@ from anyshell._exceptions import InvalidCommand, ShellNotFound
 from .login import Login
 from .posix import BASH, SH, ZSH, Launch, Shell
 from .prefix import Prefix
+from .session import RESERVED as RESERVED
 from .session import Conversation, Frame
 
 if TYPE_CHECKING:

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
     from .posix import Shell
 
+RESERVED = frozenset(
+    f"ANYSHELL_{name}" for name in ("EXEC", "FIRST", "LAST", "SET", "STATUS", "TOLD", "TRACE")
+)
+"""Variables that the shell is led by; no caller can set them."""
+
 LIFE_FD = {"bash": 197}
 """The descriptor by which everything that a command starts has the pipe that it prints to."""
 
@@ -55,6 +60,7 @@ class Frame:
         cwd: A directory that the shell changes to before; ``None`` leaves it where it is.
         env: Variables that it exports before.
         variables: Whether to tell the exported variables before and after it.
+        pids: Whether to tell which pid the host gave last, before and after it.
         careful: Whether the shell may have a trap, or trace: see `Conversation.needs_care`.
     """
 
@@ -68,6 +74,7 @@ class Frame:
     cwd: str | None
     env: Mapping[str, str]
     variables: bool
+    pids: bool
     careful: bool
 
 
@@ -99,7 +106,7 @@ class Conversation:
     def tell_pid(self) -> str:
         """The line that has the shell say its pid."""
         kind = self.shell.kind
-        return f"{_BUILTIN[kind]} printf 'shell %s\\000' $$ >&{_STATUS_FD[kind]}\n"
+        return f"{_BUILTIN[kind]} printf '\\000shell %s\\000' $$ >&{_STATUS_FD[kind]}\n"
 
     def line(self, number: int, run: str = "", command: str | None = None, *, ask: bool = False) -> str:
         """The lines that have the shell run a command.
@@ -125,7 +132,7 @@ class Conversation:
         )
         # What could not be written whole must not run, and the one before not again.
         return (
-            f"if {writes}; then {source}; else {_BUILTIN[kind]} printf 'ended 0 full \\n\\000' >&{_STATUS_FD[kind]}; "
+            f"if {writes}; then {source}; else {_BUILTIN[kind]} printf '\\000ended 0 full \\n\\000' >&{_STATUS_FD[kind]}; "
             f"ANYSHELL_TOLD=1; fi\n{back}"
         )
 
@@ -169,6 +176,8 @@ class Conversation:
         """Before the command: its mark and its tag, and the variables as they are."""
         builtin = _BUILTIN[self.shell.kind]
         lines = [f"{builtin} export {frame.mark}=1"]
+        if frame.pids:
+            lines.append(self._last_pid("ANYSHELL_FIRST"))
         if frame.tag is not None:
             lines.append(f"{builtin} ulimit -S -{limit} {frame.tag} 2>/dev/null")
         if frame.variables:
@@ -187,14 +196,18 @@ class Conversation:
         builtin = _BUILTIN[self.shell.kind]
         return (
             f"if {builtin} cd -- {self.shell.quote(frame.cwd)} >/dev/null 2>&1; then "
-            f"{builtin} printf 'begun {frame.number}\\000' >&{status_fd}\n{run}\nelse ANYSHELL_STATUS=cwd; fi"
+            f"{builtin} printf '\\000begun {frame.number}\\000' >&{status_fd}\n{run}\nelse ANYSHELL_STATUS=cwd; fi"
         )
 
     def _variables(self, frame: Frame, status_fd: int) -> str:
         return (
-            f"{{ {_BUILTIN[self.shell.kind]} printf 'variables {frame.number}\\000'; \\command -p env -0; "
+            f"{{ {_BUILTIN[self.shell.kind]} printf '\\000variables {frame.number}\\000'; \\command -p env -0; "
             f"{_BUILTIN[self.shell.kind]} printf '\\000'; }} 2>/dev/null >&{status_fd}"
         )
+
+    def _last_pid(self, variable: str) -> str:
+        """Take down which pid the host gave last, behind the last space of that variable (proc(5), /proc/loadavg)."""
+        return f"{variable}=; {_BUILTIN[self.shell.kind]} read -r {variable} 2>/dev/null </proc/loadavg || :"
 
     def _input(self, frame: Frame) -> str:
         return "</dev/null" if frame.stdin is None else f"<{self.shell.quote(frame.stdin)}"
@@ -212,15 +225,18 @@ class Conversation:
         """
         builtin, fd = _BUILTIN[self.shell.kind], _STATUS_FD[self.shell.kind]
         each, all_of_it = (f" >&{fd}", "") if frame.careful else ("", f" >&{fd}")
-        ended = f"\\000ended {frame.number} %s %s\\n"
+        ended = f"\\000ended {frame.number} %s %s" + " %s %s" * frame.pids + "\\n"
         words = '"${ANYSHELL_STATUS:-x}" "${ANYSHELL_SET:+i}"'
+        if frame.pids:
+            words += ' "${ANYSHELL_FIRST##* }" "${ANYSHELL_LAST##* }"'
         tell = f"{builtin} printf '{ended}' {words}{each} && {builtin} pwd{each} && {builtin} printf '\\000'{each}"
         if self.shell.kind != "sh" and not frame.careful:
             # At once, which wakes nobody three times. PWD is a variable like any other: it may name another directory.
             at_once = f"{builtin} printf '{ended}%s\\n\\000' {words} \"$PWD\""
             tell = f"if [[ ${{PWD-}} == /* && . -ef $PWD ]]; then {at_once}; else {tell}; fi"
         return (
-            f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in '') {builtin} test -p {self.shell.quote(frame.stdout)} && "
+            (f"{self._last_pid('ANYSHELL_LAST')}\n" if frame.pids else "")
+            + f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in '') {builtin} test -p {self.shell.quote(frame.stdout)} && "
             f'{builtin} kill -s KILL "$$";; esac\n'
             f"{{ {tell}; }}{all_of_it} && {_TOLD[self.shell.kind]}"
         )
@@ -327,7 +343,7 @@ def _run_bash(speak: Conversation, frame: Frame) -> str:
         "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{speak._variables(frame, 199)}\n" if frame.variables else "")
-        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n"
+        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST\n}} 2>/dev/null\n"
     )
 
 
@@ -360,7 +376,7 @@ def _run_zsh(speak: Conversation, frame: Frame) -> str:
         "(( ! ${+ANYSHELL_SET} )) || \\builtin unset -f TRAPDEBUG\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
-        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n}}\n"
+        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST\n}} 2>/dev/null\n}}\n"
     )
 
 
@@ -373,7 +389,7 @@ def _run_sh(speak: Conversation, frame: Frame) -> str:
         "{\n\\unset -f command\n"
         f"\\unset {frame.mark}\n"
         + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
-        + f"{speak._tell(frame)}\n\\unset ANYSHELL_STATUS ANYSHELL_SET\n}} 2>/dev/null\n"
+        + f"{speak._tell(frame)}\n\\unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST\n}} 2>/dev/null\n"
     )
 
 

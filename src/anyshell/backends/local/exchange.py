@@ -69,6 +69,12 @@ class LocalOutlet:
         self.command_ended()
         self._exchange.discard(self)
 
+    def give_back(self) -> None:
+        """Close it though no command has it."""
+        self.command_ended()
+        self.stream.at_end()
+        self.close()
+
     def close(self) -> None:
         """Read no more; the pipe is used again if nobody else has it."""
         self.command_ended()

@@ -43,6 +43,9 @@ CHASE_MISSES = 3
 """Looks at the newest processes in a row without a hit, after which a chase is over."""
 
 
+MOST_NEW = 256
+"""Pids that are looked at one by one after a command of a persistent shell; of more, everything is looked at."""
+
 MOST_CLAIMS = 4096
 """Processes of which it is remembered to which command of a persistent shell they belong."""
 
@@ -190,6 +193,7 @@ class LinuxTree:
         life: The life pipe's descriptor in the command, which whoever inherits it has at the same number.
         pipe: What ``/proc/PID/fd`` shows for the life pipe.
         census: Tells who is alive, and lends descriptors when there are none left: a tree must be found then too.
+        before: Of a part: the pid that was given last before it.
         outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. 0 is none.
     """
 
@@ -200,6 +204,7 @@ class LinuxTree:
     life: int
     pipe: str
     census: Census
+    before: int = 0
     outside: int = 0
     _claims: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     """Who was found to belong to which part: a pid's start and the part's mark. All parts share it."""
@@ -249,6 +254,18 @@ class LinuxTree:
         if self.tag is not None and stat.has_tag(self.tag):
             return True
         return stat.has_mark(self.mark) or _holds(stat.pid, self.life, self.pipe)
+
+    def may_live(self) -> bool:
+        """Whether a member lives among those who were given a pid since a part began; true where these are too many.
+
+        Who came after a pid is told by the pid alone, until pids begin anew: then there are too many.
+        """
+        spending = self.census.reserve.spending
+        newest = spending(_newest_pid)
+        if not 0 <= newest - self.before <= MOST_NEW:
+            return True
+        new = spending(partial(_read_living, range(self.before + 1, newest + 1)))
+        return any(stat.pid != self.outside and spending(partial(self._is_member, stat)) for stat in new)
 
     def _is_child(self, stat: Stat) -> bool:
         """Whether the shell has started it, for this command as far as anybody knows, if it has cleared everything."""
@@ -333,6 +350,7 @@ class LinuxTree:
             life=life,
             pipe=pipe,
             census=self.census,
+            before=self.census.reserve.spending(_newest_pid),
             outside=shell,
             _claims=self._claims,
         )

@@ -369,7 +369,16 @@ class PosixSection:
         self.mark = mark
         """A variable that the shell has to export."""
         self.tag = tree.limit
+        self.wants_pids = False
+        """The shell need not say which pid was given last: that can be asked for here."""
         """A soft limit on file locks that it has to set."""
+
+    async def may_live(self, first: int | None, last: int | None) -> bool:
+        """Whether anything of it may be alive, by the pids that were given since."""
+        try:
+            return self._tree.may_live()
+        except OSError:  # who cannot look must not say that nobody is there
+            return True
 
     async def members(self) -> Sequence[ProcessInfo]:
         """What of it is alive.

@@ -55,6 +55,9 @@ class Tree(Protocol):
     async def members(self) -> Sequence[ProcessInfo]:
         """Every member that is alive; a zombie is not."""
 
+    def may_live(self) -> bool:
+        """Whether a member may live among those who were given a pid since a part began."""
+
     def signal(self, member: ProcessInfo, number: int) -> None:
         """Signal one member, if it is still the same process. Silent when it is gone or not ours to signal."""
 

@@ -46,21 +46,21 @@ d=$1
 [ "$d" ] || d=$(mktemp -d "${TMPDIR:-/tmp}/anyshell-XXXXXXXX" 2>/dev/null || mktemp -d /tmp/anyshell-XXXXXXXX) || exit 1
 p=$d/$2
 mkfifo "$p" || exit 1
+[ "$1" ] || : >"$d/command" >"$d/run0" >"$d/run1" >"$d/status"
 printf 'directory %s\n' "$d" >&2
 exec 3>&1 4>&2
 while :; do
     n=$(LC_ALL=C dd bs=65536 <"$p" 2>&1 >&3 3>&- 4>&-) || exit 1
     printf '%s\n' "$n" >&4
 done </dev/null &
-cat >/dev/null
+read -r word || word=
 rm -f "$p"
-rm -f "$d/command" "$d/run0" "$d/run1" "$d/status"
-rmdir "$d" 2>/dev/null
+[ "$word" = stay ] || { rm -f "$d/command" "$d/run0" "$d/run1" "$d/status"; rmdir "$d" 2>/dev/null; }
 kill -s KILL 0
 """
 """Given a directory, or nothing to make one, and the name of a pipe. dd says how much it has copied when the last writer
 has closed the pipe: GNU's, busybox's and the BSDs' say it in bytes. It ends with its own input, as when the connection
-is gone, and leaves nothing there: who is the last removes the directory."""
+is gone, and leaves nothing there: who is the last removes the directory, unless told that it has to stay."""
 
 _INLET = 'umask 077; mkfifo "$1" && echo ready && exec 3>"$1" && rm -f "$1" && exec cat >&3'
 
@@ -143,7 +143,7 @@ class SSHExchange:
         if relay.at_end and len(self._unused) < UNUSED_RELAYS and not self._closed:
             self._unused.append(relay)
         else:
-            self.later(relay.aclose())
+            self.later(relay.aclose(stays=not self._closed))
 
     def later(self, closing: Coroutine[Any, Any, None]) -> None:
         """Do what need not be waited for now."""
@@ -210,6 +210,10 @@ class Relay:
             self._counting = asyncio.get_running_loop().create_task(self._count())
             self._counting.add_done_callback(_seen)
 
+    def skip(self) -> None:
+        """Expect nothing: there is no command."""
+        self._received, self._total = 0, 0
+
     async def receive(self, max_bytes: int) -> bytes:
         """Return the next bytes of the command's output.
 
@@ -263,10 +267,13 @@ class Relay:
             if task is not None:
                 task.cancel()
 
-    async def aclose(self) -> None:
-        """End it."""
+    async def aclose(self, *, stays: bool = False) -> None:
+        """End it; the directory may have to stay."""
         self._stop_reading()
         if self._process.stdin is not None:
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                if stays:
+                    await self._process.stdin.send(b"stay\n")
             await self._process.stdin.aclose()
             with anyio.move_on_after(END_SECONDS):
                 await self._process.wait()
@@ -319,6 +326,11 @@ class RelayOutlet(ByteReceiveStream):
         if not self._closed:
             self._closed = True
             self._exchange.closed(self._relay)
+
+    def give_back(self) -> None:
+        """Close it though no command has it."""
+        self._relay.skip()
+        self.close()
 
     async def aclose(self) -> None:
         """Read no more."""

@@ -303,6 +303,17 @@ class SSHSection:
         """A variable that the shell has to export."""
         self.tag: int | None = part.tag
         """A soft limit on file locks that it has to set."""
+        self.wants_pids = True
+        """The shell has to say which pid was given last: to ask for it would take a round trip."""
+
+    async def may_live(self, first: int | None, last: int | None) -> bool:
+        """Whether anything of it may be alive. Where pids were given meanwhile, the host is asked whose they are."""
+        if first is None or last is None:
+            return True
+        try:
+            return first != last and await self._part.may_live(first)
+        except HostAway:
+            return False  # as for a fresh shell whose output has ended
 
     async def members(self) -> Sequence[ProcessInfo]:
         """What of it is alive; the shell, when the host does not answer."""

@@ -339,6 +339,14 @@ class Tree:
             outside=shell,
         )
 
+    async def may_live(self, first: int) -> bool:
+        """Whether somebody with its tag was given a pid after that one, or nobody can tell.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        return "some" in (await self.processes.ask(f"newer {first} {self.tag} {self.outside}")).lines
+
     async def signal_one(self, pid: int | None, name: str) -> None:
         """Signal one of them alone, by the name of a signal, as long as the leader is there.
 
