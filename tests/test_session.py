@@ -22,12 +22,13 @@ from anyshell.session import session as sessions
 
 from .conftest import open_to_all
 from .processes import living, open_descriptors, unique_seconds, wait_asleep
+from .ssh_server import is_root
 from .test_session_texts import SHELLS, shell_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from anyshell import Session
+    from anyshell import Outcome, Session, SessionReport
 
     from .ssh_server import Server
 
@@ -72,6 +73,23 @@ async def printed(session: Session, text: str) -> str:
     assert outcome.session is not None
     assert (outcome.status, outcome.session.state, outcome.session.fresh) == ("exited", "kept", ""), outcome
     return outcome.output.text
+
+
+@pytest.fixture(params=["bash", "zsh", "dash"])
+async def far(
+    request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
+) -> AsyncIterator[Environment]:
+    """Shells over a real sshd."""
+    open_to_all(tmp_path)
+    host = ssh_host("openssh as a user").options()
+    async with Environment.detect(host, shell=request.param, cwd=tmp_path) as environment:
+        yield environment
+
+
+def reported(outcome: Outcome) -> SessionReport:
+    """What an outcome says of its session."""
+    assert outcome.session is not None, outcome
+    return outcome.session
 
 
 async def wait_for(file: Path) -> None:
@@ -671,3 +689,121 @@ async def test_a_command_that_counts_on_its_shell_is_not_run_in_a_fresh_one(tmp_
         await session.run("cd /")
         await session.restart()
         assert (session.alive, session.directory) == (False, str(tmp_path))
+
+
+# --- What attacks have found
+
+
+async def test_a_stop_by_ssh_never_meets_the_next_command(far: Environment) -> None:
+    async with far.session() as session:
+        await printed(session, "A=5")
+        for moment in range(12):
+            stopped = asyncio.create_task(session.run("sleep 0.1", timeout=0.092 + moment * 0.002, grace=5))
+            await asyncio.sleep(0)
+            following = await session.run("echo a; sleep 0.05; echo b $A", timeout=20)
+            assert (await stopped).status in ("exited", "timed_out")
+            assert (following.status, following.output.text) == ("exited", "a\nb 5\n")
+
+
+async def test_a_command_that_is_given_up_while_it_is_brought_leaves_its_session(far: Environment) -> None:
+    async with far.session() as session:
+        await printed(session, "A=5")
+        for text, stdin in ((f"sleep 1 # {'x' * 50_000}", None), ("cat; sleep 1", b"x")):
+            outcome = await session.run(text, stdin=stdin, timeout=0.003)
+            assert outcome.status == "timed_out"
+            assert await printed(session, "echo $A") == "5\n"
+
+
+@pytest.mark.parametrize("keep", [False, True])
+async def test_what_has_closed_all_that_it_inherits_is_left_behind_all_the_same(
+    env: Environment, keep: bool
+) -> None:
+    seconds = unique_seconds()
+    async with env.session() as session:
+        await printed(session, "true")
+        quiet = f"(exec sleep {seconds} 197>&- 9>&- >/dev/null 2>&1 </dev/null) &"
+        outcome = await session.run(quiet, left_behind=None if keep else "stop")
+        assert [process.name for process in outcome.left_behind] == ["sleep"]
+        assert bool(living(seconds)) == keep
+        assert (outcome.job is not None) == keep
+    assert not keep or living(seconds)  # it is the environment's now
+    await asyncio.gather(*(job.stop() for job in env.jobs.list()))
+    assert not living(seconds)
+
+
+async def test_a_prefix_into_other_pids_is_refused(tmp_path: Path) -> None:
+    if not is_root():
+        pytest.skip("only root makes a pid namespace without a user namespace")
+    async with Environment.detect(cwd=tmp_path, prefix="unshare --pid --fork") as env:
+        assert (await env.run("echo $$")).output.text == "1\n"
+        async with env.session() as session:
+            with pytest.raises(SpawnError, match="other numbers"):
+                await session.run("true", timeout=20)
+
+
+async def test_what_is_said_before_the_shell_is_there_is_passed_over(tmp_path: Path) -> None:
+    warns = tmp_path / "warns"
+    warns.write_text('#!/bin/sh\necho "cannot do that" >&2\nexec "$@"\n')
+    warns.chmod(0o755)
+    async with Environment.detect(cwd=tmp_path, prefix=str(warns)) as env, env.session() as session:
+        assert await printed(session, "echo hi") == "hi\n"
+    async with (
+        Environment.detect(cwd=tmp_path) as env,
+        env.session(env={"LC_ALL": "xx_YY.UTF-8"}) as session,
+    ):
+        outcome = await session.run("cat; export Q=1", cwd="/", stdin="hi", variables=True, timeout=20)
+        assert (outcome.output.text, reported(outcome).variables) == ("hi", {"Q": "1"})
+
+
+async def test_the_variables_are_those_of_the_command_that_asked(local: Environment) -> None:
+    async with local.session() as session:
+        first, second = await asyncio.gather(
+            session.run("export A=1; sleep 30 &", variables=True, left_behind="stop"),
+            session.run("export B=2", variables=True),
+        )
+        assert (reported(first).variables, reported(second).variables) == ({"A": "1"}, {"B": "2"})
+
+
+async def test_whoever_comes_first_in_a_fresh_shell_is_told(local: Environment) -> None:
+    async with local.session() as session:
+        await session.run("x=1; trap 'sleep 0.3' EXIT")
+        restarting = asyncio.create_task(session.restart())
+        await asyncio.sleep(0.05)
+        assert reported(await session.run("true")).fresh == "the session was restarted"
+        await restarting
+        assert reported(await session.run("true")).fresh == ""
+        await session.run("exit 1")
+        given_up = asyncio.create_task(session.run("sleep 30"))
+        await asyncio.sleep(0.2)
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        assert "the command before" in reported(await session.run("true")).fresh
+
+
+async def test_a_directory_is_relative_to_where_the_shell_is_by_then(
+    local: Environment, tmp_path: Path
+) -> None:
+    (tmp_path / "here" / "sub").mkdir(parents=True)
+    async with local.session() as session:
+        _, outcome = await asyncio.gather(session.run("sleep 0.1; cd here"), session.run("pwd", cwd="sub"))
+        assert outcome.output.text == f"{tmp_path}/here/sub\n"
+        await session.restart()
+        assert session.directory == str(tmp_path)
+
+
+async def test_an_exit_code_has_eight_bits(local: Environment) -> None:
+    async with local.session() as session:
+        assert (await session.run("f() { return 300; }; f; exit 300")).exit_code == 44
+
+
+async def test_a_session_that_is_closed_twice_forgets_no_other(local: Environment) -> None:
+    first = local.session("name")
+    await first.aclose()
+    second = local.session("name")
+    await first.aclose()
+    assert local.session("name") is second
+    with pytest.raises(InvalidCommand, match="ANYSHELL_SET"):
+        await second.run("true", env={"ANYSHELL_SET": "1"})
+    ended = await second.run("sleep 30 & exit 3", left_behind="stop")
+    assert (ended.exit_code, reported(ended).state) == (3, "ended")
