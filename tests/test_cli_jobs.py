@@ -87,6 +87,23 @@ def test_a_job_runs_with_what_it_was_given(tmp_path: Path) -> None:
     assert ended(words["id"])["output"] == "two words|$HOME|"
 
 
+def test_a_job_runs_behind_a_prefix_and_from_the_set_up_as_a_command_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = tmp_path / "box"
+    box.write_text('#!/bin/sh\necho boxed\nexec "$@"\n')
+    box.chmod(0o700)
+    (tmp_path / ".bashrc").write_text("mine() { echo from the set-up; }\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    id_ = background("mine", "--shell", "bash", "--prefix", str(box), "--snapshot")
+    assert ended(id_)["output"] == "boxed\nfrom the set-up\n"
+    done = anyshell("run", "--background", "--prefix", "no-such-program", "--", "true")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert b"'no-such-program' was not found" in done.stderr
+    box.unlink()
+    assert ended(background("true", "--prefix", str(box)))["exit_code"] == 127  # as a command's
+
+
 def test_reading_on_by_offset_loses_and_repeats_nothing(tmp_path: Path) -> None:
     go = tmp_path / "go"
     id_ = background(f"printf 'one\\377\\n'; until [ -e {go} ]; do sleep 0.02; done; printf 'two\\n'")

@@ -305,6 +305,8 @@ def start(
     cwd: str | None,
     variables: Mapping[str, str],
     interactive: bool,
+    snapshot: bool,
+    prefix: str | None,
     as_json: bool,
 ) -> None:
     """Start a job, and print its id: what ``anyshell run --background`` does."""
@@ -322,7 +324,7 @@ def start(
                 f"anyshell: to see it: anyshell jobs tail{at} -f {job.id}; to end it: anyshell jobs stop{at} {job.id}"
             )
 
-    _reach(host, work, shell=shell, cwd=cwd, interactive=interactive)
+    _reach(host, work, shell=shell, cwd=cwd, interactive=interactive, snapshot=snapshot, prefix=prefix)
 
 
 def _perform(host: str | None, work: Callable[[DetachedJobs], Awaitable[None]]) -> None:
@@ -341,18 +343,28 @@ def _reach(
     shell: str | None = None,
     cwd: str | None = None,
     interactive: bool = False,
+    snapshot: bool = False,
+    prefix: str | None = None,
 ) -> None:
     from . import signals
-    from .reach import Way, mention_notices
+    from .printing import mention
+    from .reach import Way, notices
 
     async def perform(_: Interruption) -> int:
         from .. import DetachedJobs, Environment
 
         way = Way(host).options
         async with Environment.detect(
-            way, shell=shell, cwd=cwd, interactive=interactive, artifacts=None
+            way,
+            shell=shell,
+            cwd=cwd,
+            interactive=interactive,
+            snapshot=snapshot,
+            prefix=prefix,
+            artifacts=None,
         ) as env:
-            mention_notices(env.info)
+            if said := notices((*env.info.notices, *env.snapshot_notices)):
+                mention(said.rstrip("\n"))
             try:
                 await work(DetachedJobs(env), env)
             except JobNotFound as error:
