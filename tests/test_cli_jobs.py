@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -155,6 +156,43 @@ def test_options_without_meaning_for_a_job_are_refused(options: list[str], why: 
     done = CliRunner().invoke(main, ["run", "--background", *options, "--", "true"])
     assert done.exit_code == 2
     assert why in done.output
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_job_whose_id_cannot_be_written_is_stopped(options: list[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    seconds = unique_seconds()
+    with open("/dev/full", "wb") as full:
+        done = anyshell(
+            "run", "--background", *options, "--", f"sleep {seconds}", stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 125
+    (job,) = json.loads(anyshell("jobs", "list", "--json").stdout)
+    said = f"anyshell: cannot write to stdout: No space left on device; job {job['id']} was stopped\n"
+    assert (done.stderr.decode(), job["status"], living(seconds)) == (said, "stopped", [])
+
+
+def test_a_job_whose_id_nobody_reads_is_stopped() -> None:
+    seconds = unique_seconds()
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        done = anyshell(
+            "run", "--background", "--", f"sleep {seconds}", stdout=writes, stderr=subprocess.PIPE
+        )
+    finally:
+        os.close(writes)
+    assert done.returncode == 141
+    assert done.stderr.endswith(b" was stopped\n")
+    assert living(seconds) == []
+
+
+def test_past_the_end_of_a_log_there_is_nothing_to_read() -> None:
+    id_ = background("echo one")
+    assert ended(id_)["output"] == "one\n"
+    done = anyshell("jobs", "tail", "--since", "9" * 30, id_)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_what_is_given_on_stdin_is_refused() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from .._exceptions import JobNotFound
+from .._exceptions import AnyshellError, JobNotFound
 from .artifacts import Age, ago
 from .options import Seconds, host_option, is_elsewhere, json_option
 from .program import Failure
@@ -314,17 +314,35 @@ def start(
 
     async def work(jobs: DetachedJobs, env: Environment) -> None:
         job = await jobs.start(text(env), env=variables)
-        if as_json:
-            print_json(job.record)
-            return
-        click.echo(job.id)
+        at = "" if host is None else f" --host {host}"
+        try:
+            if as_json:
+                print_json(job.record)
+                return
+            click.echo(job.id)
+        except OSError as error:
+            said = f"cannot write to stdout: {error.strerror}; {await _end(job, at)}"
+            if isinstance(error, BrokenPipeError):
+                mention(f"anyshell: {said}")
+                raise
+            raise Failure(said) from error
         if sys.stderr.isatty():
-            at = "" if host is None else f" --host {host}"
             mention(
                 f"anyshell: to see it: anyshell jobs tail{at} -f {job.id}; to end it: anyshell jobs stop{at} {job.id}"
             )
 
     _reach(host, work, shell=shell, cwd=cwd, interactive=interactive, snapshot=snapshot, prefix=prefix)
+
+
+async def _end(job: DetachedJob, at: str) -> str:
+    """Stop a job whose id nobody was told, and say what became of it."""
+    try:
+        alive = await job.stop(grace=0)
+    except AnyshellError as error:
+        return f"job {job.id} may still run ({error}); to end it: anyshell jobs stop{at} {job.id}"
+    if alive:
+        return f"not all of job {job.id} could be stopped; to try it again: anyshell jobs stop{at} {job.id}"
+    return f"job {job.id} was stopped"
 
 
 def _perform(host: str | None, work: Callable[[DetachedJobs], Awaitable[None]]) -> None:
