@@ -500,7 +500,7 @@ async def test_what_is_no_job_is_neither_listed_nor_removed_nor_made_private(
     [
         {"LD_PRELOAD": "/nonexistent.so"},
         {"LC_ALL": "xx_XX.UTF-8"},
-        {"ANYSHELL_NO_PROC": "1"},
+        {"ANYSHELL_NO_PROC": "1", "ANYSHELL_SCRIPT": "/nowhere"},
         {"anyshell_job": "/nowhere", "anyshell_path": "/nowhere", "anyshell_umask": "0"},
         {"ANYSHELL_JOB_path": "/nowhere", "ANYSHELL_JOB_place": "/nowhere", "ANYSHELL_MARK_x": "1"},
     ],
@@ -526,7 +526,13 @@ async def test_where_setsid_is_missing_perl_does_it(
     seconds = unique_seconds()
     text = detached._text("start").replace("command -v setsid", "false")
     argv = ["/bin/sh", "-c", text, "anyshell", detached._text("job")]
-    argv += [str(state_directory / "jobs"), "0" * 12, "1000", json.dumps({"command": "c", "directory": "/"})]
+    argv += [
+        str(state_directory / "jobs"),
+        "0" * 12,
+        "1000",
+        "",
+        json.dumps({"command": "c", "directory": "/"}),
+    ]
     done = subprocess.run(
         [*argv, "sleep", seconds], capture_output=True, text=True, start_new_session=True, cwd=tmp_path
     )

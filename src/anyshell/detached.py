@@ -379,7 +379,14 @@ class DetachedJobs:
         spawn = environment._spawn(request, split_stderr=False)
         id_ = secrets.token_hex(6)
         asked = json.dumps({"command": _cut(request.text), "directory": spawn.cwd})
-        argv = detached.start(spawn.argv, directory=directory, id_=id_, most=MOST_JOBS, request=asked)
+        argv = detached.start(
+            spawn.argv,
+            directory=directory,
+            id_=id_,
+            most=MOST_JOBS,
+            script=spawn.script is not None,
+            request=asked,
+        )
         answer = await self._ask(replace(spawn, argv=argv), START_SECONDS, starts=id_)
         for line in answer.lines:
             if line.startswith("started ") and line.endswith(f"/{id_}"):

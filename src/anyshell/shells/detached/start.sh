@@ -1,9 +1,9 @@
 # Start a job that nothing of ours holds, say how that went in one line ("started PID TIME JOB" or "error WORDS"), and end.
 #
-#   start.sh TEXT DIRECTORY ID MOST REQUEST PROGRAM ARGUMENT...
+#   start.sh TEXT DIRECTORY ID MOST SCRIPT REQUEST PROGRAM ARGUMENT...
 #
 # TEXT is that of the next two shells, job.sh; DIRECTORY holds the jobs, and is the user's own if empty.
-# REQUEST is one line that is kept as it is.
+# SCRIPT is 1 if $ANYSHELL_SCRIPT is of our making, and REQUEST one line that is kept as it is.
 # Every name here begins with ANYSHELL_JOB_: the caller's variables are there too, and must reach the job as they are.
 
 # shellcheck shell=sh disable=SC2010,SC2012,SC2015,SC2016,SC2030,SC2031,SC2094
@@ -18,8 +18,9 @@ for ANYSHELL_JOB_mark in $(
     unset "$ANYSHELL_JOB_mark"
 done
 
-ANYSHELL_JOB_text=$1 ANYSHELL_JOB_all=$2 ANYSHELL_JOB_id=$3 ANYSHELL_JOB_most=$4 ANYSHELL_JOB_request=$5
-shift 5
+ANYSHELL_JOB_text=$1 ANYSHELL_JOB_all=$2 ANYSHELL_JOB_id=$3 ANYSHELL_JOB_most=$4
+ANYSHELL_JOB_script=$5 ANYSHELL_JOB_request=$6
+shift 6
 ANYSHELL_JOB_umask=$(umask)
 umask 077
 ANYSHELL_JOB_path=$PATH
@@ -70,13 +71,11 @@ mkdir "$ANYSHELL_JOB_place" 2>/dev/null || {
 } 2>/dev/null || anyshell_fail "$ANYSHELL_JOB_place cannot be written to"
 exec 3<>"$ANYSHELL_JOB_place/ready" 4<"$ANYSHELL_JOB_place/ready"
 rm -f "$ANYSHELL_JOB_place/ready"
-case ${ANYSHELL_SCRIPT-} in
-?*)
+if [ "$ANYSHELL_JOB_script" = 1 ]; then
     # A long text, in a file that ends with this shell.
     cat <"$ANYSHELL_SCRIPT" >"$ANYSHELL_JOB_place/script" || anyshell_fail "$ANYSHELL_JOB_place cannot be written to"
     ANYSHELL_SCRIPT=$ANYSHELL_JOB_place/script
-    ;;
-esac
+fi
 
 # Passes on the word of the job's first shell. It is this one that runs beside, and not the job: what a shell runs
 # beside ignores interrupts for ever (POSIX, 2.11).
