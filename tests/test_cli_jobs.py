@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,6 +88,23 @@ def test_a_job_runs_with_what_it_was_given(tmp_path: Path) -> None:
     assert ended(words["id"])["output"] == "two words|$HOME|"
 
 
+def test_a_job_runs_behind_a_prefix_and_from_the_set_up_as_a_command_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = tmp_path / "box"
+    box.write_text('#!/bin/sh\necho boxed\nexec "$@"\n')
+    box.chmod(0o700)
+    (tmp_path / ".bashrc").write_text("mine() { echo from the set-up; }\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    id_ = background("mine", "--shell", "bash", "--prefix", str(box), "--snapshot")
+    assert ended(id_)["output"] == "boxed\nfrom the set-up\n"
+    done = anyshell("run", "--background", "--prefix", "no-such-program", "--", "true")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert b"'no-such-program' was not found" in done.stderr
+    box.unlink()
+    assert ended(background("true", "--prefix", str(box)))["exit_code"] == 127  # as a command's
+
+
 def test_reading_on_by_offset_loses_and_repeats_nothing(tmp_path: Path) -> None:
     go = tmp_path / "go"
     id_ = background(f"printf 'one\\377\\n'; until [ -e {go} ]; do sleep 0.02; done; printf 'two\\n'")
@@ -138,6 +156,43 @@ def test_options_without_meaning_for_a_job_are_refused(options: list[str], why: 
     done = CliRunner().invoke(main, ["run", "--background", *options, "--", "true"])
     assert done.exit_code == 2
     assert why in done.output
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_job_whose_id_cannot_be_written_is_stopped(options: list[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    seconds = unique_seconds()
+    with open("/dev/full", "wb") as full:
+        done = anyshell(
+            "run", "--background", *options, "--", f"sleep {seconds}", stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 125
+    (job,) = json.loads(anyshell("jobs", "list", "--json").stdout)
+    said = f"anyshell: cannot write to stdout: No space left on device; job {job['id']} was stopped\n"
+    assert (done.stderr.decode(), job["status"], living(seconds)) == (said, "stopped", [])
+
+
+def test_a_job_whose_id_nobody_reads_is_stopped() -> None:
+    seconds = unique_seconds()
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        done = anyshell(
+            "run", "--background", "--", f"sleep {seconds}", stdout=writes, stderr=subprocess.PIPE
+        )
+    finally:
+        os.close(writes)
+    assert done.returncode == 141
+    assert done.stderr.endswith(b" was stopped\n")
+    assert living(seconds) == []
+
+
+def test_past_the_end_of_a_log_there_is_nothing_to_read() -> None:
+    id_ = background("echo one")
+    assert ended(id_)["output"] == "one\n"
+    done = anyshell("jobs", "tail", "--since", "9" * 30, id_)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_what_is_given_on_stdin_is_refused() -> None:

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,9 +38,15 @@ from .ssh_server import is_root, sessions
 
 if sys.platform == "win32":
     pytest.skip("there is no local backend on Windows yet", allow_module_level=True)
+assert sys.platform != "win32"  # mypy follows the import below otherwise
+
+from anyshell.backends.local.backend import LocalBackend
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+    from anyshell._types import Spawn
+    from anyshell.abc import Program
 
     from .ssh_server import Server
 
@@ -160,6 +168,28 @@ async def test_a_stop_ends_everything_that_a_job_started(jobs: DetachedJobs) -> 
     assert (job.status, job.exit_code) == ("stopped", 128 + signal.SIGTERM)
     assert (await job.output()).data == b""
     assert await job.stop() == []  # once more is no mistake
+
+
+async def test_a_stop_follows_what_leaves_the_session_when_its_leader_ends(jobs: DetachedJobs) -> None:
+    """It has no mark, ignores the request, and nothing but the session it was seen in leads to it."""
+    seconds = unique_seconds()
+    job = await jobs.start(f"env -i /bin/sh -c \"trap '' TERM; exec sleep {seconds}\" & exec sleep {seconds}")
+    wait_until(
+        lambda: sum(line.endswith(f" sleep {seconds}") for line in living(seconds)) == 2, "both of them"
+    )
+    assert await job.stop(grace=0.3) == []
+    assert (living(seconds), job.status) == ([], "stopped")
+
+
+async def test_what_a_job_left_behind_keeps_its_record_until_it_is_stopped(jobs: DetachedJobs) -> None:
+    seconds = unique_seconds()
+    job = await jobs.start(f"sleep {seconds} & :")
+    assert await job.wait(timeout=20) == "completed"
+    wait_asleep(seconds)
+    assert await jobs.prune() == []
+    assert await job.stop(grace=0) == []
+    assert (living(seconds), job.status) == ([], "completed")
+    assert await jobs.prune() == [job.id]
 
 
 async def test_a_job_whose_process_is_gone_is_lost(jobs: DetachedJobs) -> None:
@@ -385,6 +415,110 @@ async def test_a_job_is_found_and_stopped_though_what_was_asked_for_cannot_be_re
     assert found.status == "stopped"
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("record", ""),
+        ("record", "1 2\n"),
+        ("record", "1 1 1 1 - 5\n"),
+        ("record", "-1 0 -1 0 x 5\n"),
+        ("record", f"{'9' * 5000} 1 1 1 - 1\n"),
+        ("exit", "² 5\n"),
+        ("exit", "0\n"),
+        ("request", "[" * 20_000 + "\n"),
+    ],
+)
+async def test_a_broken_record_breaks_nothing_for_the_others(
+    name: str, text: str, here: DetachedJobs
+) -> None:
+    broken, whole = await here.start("exit 3"), await here.start("exit 3")
+    assert [await job.wait(timeout=20) for job in (broken, whole)] == ["failed", "failed"]
+    (directory_of(broken) / name).write_text(text)
+    assert {job.id: job.status for job in await here.list()} == {
+        broken.id: "failed" if name == "request" else "lost",
+        whole.id: "failed",
+    }
+    assert await broken.stop(grace=0) == []
+    assert set(await here.prune()) == {broken.id, whole.id}
+
+
+async def test_a_job_whose_record_is_broken_is_stopped_by_its_mark(here: DetachedJobs) -> None:
+    seconds = unique_seconds()
+    job = await here.start(f"exec sleep {seconds}")
+    wait_asleep(seconds)
+    (directory_of(job) / "record").write_text("1 2\n")
+    assert await job.refresh() == "lost"
+    assert await here.prune() == []
+    assert await job.stop(grace=0) == []
+    assert living(seconds) == []
+
+
+async def test_a_stranger_whose_variable_quotes_the_mark_is_not_touched(here: DetachedJobs) -> None:
+    job = await here.start(f"exec sleep {unique_seconds()}")
+    stranger = subprocess.Popen(
+        ["sleep", "300"], env={"PATH": os.environ["PATH"], "DUMP": f"a\nANYSHELL_JOB_{job.id}=1\n"}
+    )
+    try:
+        assert await job.stop(grace=0) == []
+        assert (job.status, stranger.poll()) == ("stopped", None)
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+async def test_what_is_no_job_is_neither_listed_nor_removed_nor_made_private(
+    here: DetachedJobs, tmp_path: Path
+) -> None:
+    photos = tmp_path / "photos"
+    kept = [photos / "2019" / "a", photos / "cafe" / "b", photos / "0123456789ab" / "c", photos / "1"]
+    for path in kept:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    (photos / "two words").mkdir()
+    (photos / "ba9876543210").write_text("x")
+    for path in photos.iterdir():
+        os.utime(path, (0, 0))
+    photos.chmod(0o755)
+    jobs = DetachedJobs(here._environment, directory=str(photos))
+    job = await jobs.start("true")
+    await job.wait(timeout=20)
+    (directory_of(job) / "mine").write_text("x")
+    assert [each.id for each in await jobs.list()] == [job.id]
+    assert await jobs.prune() == []  # not what holds something else, either
+    (directory_of(job) / "mine").unlink()
+    assert await jobs.prune() == [job.id]
+    assert [path.read_text() for path in (*kept, photos / "ba9876543210")] == ["x"] * 5
+    assert stat.S_IMODE(photos.stat().st_mode) == 0o755
+    photos.chmod(0o775)
+    with pytest.raises(SpawnError, match="chmod go-w"):
+        await jobs.start("true")
+    assert stat.S_IMODE(photos.stat().st_mode) == 0o775
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"LD_PRELOAD": "/nonexistent.so"},
+        {"LC_ALL": "xx_XX.UTF-8"},
+        {"ANYSHELL_NO_PROC": "1", "ANYSHELL_SCRIPT": "/nowhere"},
+        {"anyshell_job": "/nowhere", "anyshell_path": "/nowhere", "anyshell_umask": "0"},
+        {"ANYSHELL_JOB_path": "/nowhere", "ANYSHELL_JOB_place": "/nowhere", "ANYSHELL_MARK_x": "1"},
+    ],
+)
+async def test_no_variable_of_a_job_changes_how_it_is_started(
+    variables: dict[str, str], here: DetachedJobs
+) -> None:
+    """What the loader or a shell says of one on stderr is not taken for the answer."""
+    job = await here.start("env", env=variables)
+    assert await job.refresh() in ("running", "completed")
+    assert await job.wait(timeout=20) == "completed"
+    found = set((await job.output()).text.splitlines())
+    given = {f"{name}={value}" for name, value in variables.items()}
+    ours = {entry for entry in given if entry.startswith(("ANYSHELL_JOB_", "ANYSHELL_MARK_"))}
+    assert given & found == given - ours
+    assert [line for line in found if line.startswith("ANYSHELL_JOB_")] == [f"ANYSHELL_JOB_{job.id}=1"]
+
+
 async def test_where_setsid_is_missing_perl_does_it(
     here: DetachedJobs, state_directory: Path, tmp_path: Path
 ) -> None:
@@ -392,7 +526,13 @@ async def test_where_setsid_is_missing_perl_does_it(
     seconds = unique_seconds()
     text = detached._text("start").replace("command -v setsid", "false")
     argv = ["/bin/sh", "-c", text, "anyshell", detached._text("job")]
-    argv += [str(state_directory / "jobs"), "0" * 12, "1000", json.dumps({"command": "c", "directory": "/"})]
+    argv += [
+        str(state_directory / "jobs"),
+        "0" * 12,
+        "1000",
+        "",
+        json.dumps({"command": "c", "directory": "/"}),
+    ]
     done = subprocess.run(
         [*argv, "sleep", seconds], capture_output=True, text=True, start_new_session=True, cwd=tmp_path
     )
@@ -404,19 +544,29 @@ async def test_where_setsid_is_missing_perl_does_it(
     assert job.status == "stopped"
 
 
-async def test_jobs_are_told_apart_where_there_is_no_proc(
-    here: DetachedJobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class WithoutProc(LocalBackend):
+    """This machine as macOS and BSD are: our programs do not find /proc."""
+
+    async def spawn(self, spawn: Spawn) -> Program:
+        return await super().spawn(
+            replace(spawn, argv=tuple(word.replace("/proc/", "/nowhere/") for word in spawn.argv))
+        )
+
+
+async def test_jobs_are_told_apart_where_there_is_no_proc(tmp_path: Path, anyio_backend: str) -> None:
     """As on macOS and BSD: by the dates that ps(1) gives."""
-    monkeypatch.setenv("ANYSHELL_NO_PROC", "1")
-    seconds = unique_seconds()
-    ended = await here.start("exit 3")
-    job = await here.start(f"sleep {seconds} & sleep {seconds}; :")
-    wait_living(f"sleep {seconds}", 3)
-    assert await ended.wait(timeout=20) == "failed"
-    assert await job.refresh() == "running"
-    assert await job.stop() == []
-    assert (job.status, living(seconds)) == ("stopped", [])
+    async with Environment.detect(WithoutProc(), cwd=tmp_path) as environment:
+        here = DetachedJobs(environment)
+        seconds = unique_seconds()
+        ended = await here.start("exit 3")
+        job = await here.start(f"sleep {seconds} & sleep {seconds}; :")
+        wait_living(f"sleep {seconds}", 3)
+        assert await ended.wait(timeout=20) == "failed"
+        assert await job.refresh() == "running"
+        assert re.search(r" [A-Z][a-z]{2}-\d+-", (directory_of(job) / "record").read_text())
+        assert await job.stop() == []
+        assert (job.status, living(seconds)) == ("stopped", [])
+        assert await here.prune() == [job.id, ended.id]
 
 
 async def test_a_cancelled_start_leaves_nothing_running(here: DetachedJobs) -> None:
@@ -460,9 +610,25 @@ async def test_what_cannot_be_is_said(here: DetachedJobs, tmp_path: Path) -> Non
     with pytest.raises(JobNotFound, match="no job 0123"):
         await here.get("0123")
     job = await here.start("true")
-    for wrong in (job.output(since=-1), job.output(limit=0), job.wait(timeout=-1), job.stop(grace=-1)):
-        with pytest.raises(InvalidCommand):
+    odd = cast("Any", None)
+    for wrong in (
+        job.output(since=-1),
+        job.output(since=cast("Any", "x")),
+        job.output(since=cast("Any", 1.5)),
+        job.output(since=True),
+        job.output(limit=0),
+        job.output(limit=odd),
+        job.wait(timeout=-1),
+        job.stop(grace=-1),
+        job.stop(grace=odd),
+        here.prune(older_than=odd),
+        here.get(odd),
+        here.start("true", cwd=cast("Any", 5)),
+    ):
+        with pytest.raises(InvalidCommand, match="must be"):
             await wrong
+    past = await job.output(since=10**30, limit=10**30)
+    assert (past.data, past.offset, past.total_bytes) == (b"", 10**30, 0)
     (tmp_path / "link").symlink_to(directory_of(job).parent)
     linked = DetachedJobs(here._environment, directory=str(tmp_path / "link"))
     with pytest.raises(SpawnError, match="link"):

@@ -12,6 +12,7 @@ everything inherits, ``ANYSHELL_JOB_<id>``.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -25,7 +26,7 @@ import anyio
 
 from . import _engine
 from ._exceptions import AnyshellError, BackendError, InvalidCommand, JobNotFound, SpawnError
-from ._types import Command, JobOutput, ProcessInfo, Spawn, check_seconds, check_text
+from ._types import Command, JobOutput, ProcessInfo, Spawn, check_count, check_seconds, check_text
 from .output import clean, unfinished
 from .shells import detached
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
+
+    from anyio.abc import ByteReceiveStream
 
     from ._environment import Environment
     from ._types import JobStatus
@@ -52,6 +55,9 @@ ANSWER_SECONDS = 20.0
 
 LONGEST_ANSWER = 16 * 1024 * 1024
 """Bytes of what it says: the records of a thousand jobs many times over."""
+
+LONGEST_COMPLAINT = 1000
+"""Bytes that are kept of what its programs say on stderr, for the message when they say nothing else."""
 
 LONGEST_READ = 1024 * 1024
 """Bytes of a log that are read at once, unless more are asked for."""
@@ -181,20 +187,23 @@ class DetachedJob:
             JobNotFound: Its record was removed.
             OSError: The log cannot be read.
         """
-        if since < 0 or limit < 1:
-            raise InvalidCommand(f"since must be 0 or more and limit 1 or more, not {since} and {limit}")
+        _check_offset(since)
+        check_count("limit", limit)
         files = self._jobs._environment.files
         over = await self.refresh() != "running"  # first: what it prints after that may be missed otherwise
         try:
-            data = await files.read(self._record.log, offset=since, length=limit)
+            # No further than it was then: systems differ in how large an offset they take.
+            size = self._record.log_bytes
+            data = await files.read(
+                self._record.log, offset=min(since, size), length=min(limit, max(size - since, 0))
+            )
         except FileNotFoundError as error:
             raise JobNotFound(f"the log of job {self.id} is gone: {self._record.log}") from error
-        total = max(self._record.log_bytes, since + len(data)) if data else self._record.log_bytes
         if len(data) == limit or not over:
             held = data[: len(data) - unfinished(data)]
             # What is longer than all that was asked for would otherwise never be had.
             data = held if held or len(data) < limit else data
-        return JobOutput(text=clean(data), data=data, offset=since + len(data), total_bytes=total)
+        return JobOutput(text=clean(data), data=data, offset=since + len(data), total_bytes=size)
 
     async def wait(self, *, timeout: float | None = None) -> JobStatus:
         """Wait for its end, at most so many seconds; ``None`` is no bound.
@@ -219,8 +228,8 @@ class DetachedJob:
     async def stop(self, *, grace: float = GRACE) -> Sequence[ProcessInfo]:
         """Ask everything of it to end, kill after the grace, and look whether that was true.
 
-        Everything is its session, what carries its mark, and what descends from these. Each is compared with its
-        start right before it is signalled, on the host.
+        Everything is its session, what carries its mark, what descends from these, and what was seen to be one of them
+        at an earlier look. Each is compared with its start right before it is signalled, on the host.
 
         Args:
             grace: Seconds between the request to end and the kill; 0 or more. Over as soon as everything is gone.
@@ -230,9 +239,10 @@ class DetachedJob:
 
         Raises:
             JobNotFound: Its record was removed.
-            BackendError: The host does not answer; what was asked for may have been done.
+            BackendError: The host does not answer; what was asked for may have been done. Or there is no room there to
+                write down what must be ended; with a grace of 0 none is needed.
         """
-        check_seconds("grace", grace, zero=True)
+        _check_given("grace", grace)
         alive: Sequence[ProcessInfo] = ()
         gone = False
         if grace > 0:
@@ -262,7 +272,7 @@ class DetachedJobs:
 
     They are in ``~/.local/state/anyshell/jobs`` on the host, or below its ``$ANYSHELL_STATE_DIR`` or
     ``$XDG_STATE_HOME``: a directory for each, which only the user can enter. A directory that is a link or another
-    user's is refused.
+    user's is refused, and to start a job, one that others can write to. Whatever else is in it is left alone.
 
     Args:
         environment: The host, the shell and the directory that jobs are started with. It may be closed before they end.
@@ -289,7 +299,8 @@ class DetachedJobs:
         Args:
             command: Text in the shell's own language, of any size.
             cwd: Where it runs; relative to the environment's directory. Must be there.
-            env: Variables set over everything else. They are in no record and no command line.
+            env: Variables set over everything else. They are in no record and no command line. Those that begin with
+                ``ANYSHELL_JOB_``, ``ANYSHELL_MARK_`` or ``ANYSHELL_REMOTE_`` are ours and do not reach it.
 
         Raises:
             InvalidCommand: Bad input; nothing was started.
@@ -299,7 +310,7 @@ class DetachedJobs:
         """
         request = Command(
             text=command,
-            cwd=None if cwd is None else os.fspath(cwd),
+            cwd=os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
             env={} if env is None else dict(env),
         )
         work = asyncio.ensure_future(self._start(request))
@@ -324,16 +335,22 @@ class DetachedJobs:
         """Find a job by its id, or by as much of its beginning as no other has.
 
         Raises:
+            InvalidCommand: The id is no text.
             JobNotFound: There is none, or more than one; the message says which.
             BackendError: The host does not answer.
         """
+        check_text("the id of a job", id_)
         return DetachedJob(self, await self._find(id_))
 
     async def prune(self, *, older_than: float = 0.0) -> builtins.list[str]:
-        """Remove the records and logs of jobs that have ended or are lost. Never of one that runs.
+        """Remove the records and logs of jobs that have ended or are lost.
+
+        Never of one that runs, or has ended and left something that runs, as far as the host can tell: that could not
+        be stopped any more. `DetachedJob.stop` ends it.
 
         Args:
-            older_than: Seconds since the end, or since the start of a lost one, that are needed; 0 or more.
+            older_than: Seconds since the end, or since the start of a lost one, that are needed; 0 or more. One whose
+                record cannot be read is older than anything.
 
         Returns:
             The ids of those that were removed.
@@ -341,7 +358,7 @@ class DetachedJobs:
         Raises:
             BackendError: The host does not answer.
         """
-        check_seconds("older_than", older_than, zero=True)
+        _check_given("older_than", older_than)
         lines = await self._look("list")
         now = float(lines[-1].partition(" ")[2])
         old = [
@@ -362,14 +379,24 @@ class DetachedJobs:
         spawn = environment._spawn(request, split_stderr=False)
         id_ = secrets.token_hex(6)
         asked = json.dumps({"command": _cut(request.text), "directory": spawn.cwd})
-        argv = detached.start(spawn.argv, directory=directory, id_=id_, most=MOST_JOBS, request=asked)
-        lines = await self._ask(replace(spawn, argv=argv), START_SECONDS, starts=id_)
-        word, _, rest = "".join(lines[:1]).partition(" ")
-        if word == "error":
-            raise SpawnError(f"the job could not be started on {environment.host}: {rest}")
-        if word != "started":
-            raise BackendError(_unknown(id_, environment.host))
-        pid, started, place = rest.split(" ", 2)
+        argv = detached.start(
+            spawn.argv,
+            directory=directory,
+            id_=id_,
+            most=MOST_JOBS,
+            script=spawn.script is not None,
+            request=asked,
+        )
+        answer = await self._ask(replace(spawn, argv=argv), START_SECONDS, starts=id_)
+        for line in answer.lines:
+            if line.startswith("started ") and line.endswith(f"/{id_}"):
+                _, pid, started, place = line.split(" ", 3)
+                break
+            if line.startswith("error "):
+                wrong = line.removeprefix("error ")
+                raise SpawnError(f"the job could not be started on {environment.host}: {wrong}")
+        else:
+            raise BackendError(_unknown(id_, environment.host) + answer.complaint)
         told = f"{id_} running - - 0 0 {pid} {started} {asked}"
         return DetachedJob(self, _read(told, posixpath.dirname(place), environment.host))
 
@@ -405,20 +432,23 @@ class DetachedJobs:
 
     async def _look(self, verb: detached.Verb, *arguments: str) -> builtins.list[str]:
         argv = detached.look(verb, *arguments, directory=self._directory)
-        lines = await self._ask(Spawn(argv=argv, cwd="/"), ANSWER_SECONDS)
+        answer = await self._ask(Spawn(argv=argv, cwd="/"), ANSWER_SECONDS)
+        lines = answer.lines
         if not lines or not lines[-1].startswith("over "):
-            wrong = next((line.partition(" ")[2] for line in lines if line.startswith("error ")), None)
+            wrong = next((line.removeprefix("error ") for line in lines if line.startswith("error ")), None)
             raise BackendError(
-                f"the jobs of {self._environment.host} cannot be had: {wrong or 'it did not answer to the end'}"
+                f"the jobs of {self._environment.host} cannot be had: "
+                f"{wrong or 'it did not answer to the end' + answer.complaint}"
             )
         return lines
 
-    async def _ask(self, spawn: Spawn, seconds: float, *, starts: str | None = None) -> builtins.list[str]:
+    async def _ask(self, spawn: Spawn, seconds: float, *, starts: str | None = None) -> _Answer:
         """Run one of our own programs on the host and return the lines that it prints."""
         environment = self._environment
         if environment._closed:
             raise AnyshellError("this environment is closed: it starts nothing more")
-        process = await environment._backend.spawn(spawn)
+        # Apart: a shell may complain, of a variable of the caller's for one, and do what it was asked for.
+        process = await environment._backend.spawn(replace(spawn, split_stderr=True))
         try:
             async with asyncio.timeout(seconds):
                 answer = await _read_all(process)
@@ -433,17 +463,43 @@ class DetachedJobs:
         finally:
             with anyio.CancelScope(shield=True):
                 await process.aclose()
-        return answer.decode("utf-8", "surrogateescape").split("\n")[:-1]
-
-
-async def _read_all(process: Process) -> bytearray:
-    answer = bytearray()
-    try:
-        while len(answer) <= LONGEST_ANSWER:
-            answer += await process.stdout.receive()
-    except anyio.EndOfStream:
         return answer
-    raise BackendError(f"the answer of the host is longer than {LONGEST_ANSWER} bytes; remove jobs: prune")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What one of our own programs has said: whole lines, and the beginning of what was said on stderr."""
+
+    lines: list[str]
+    said: str
+
+    @property
+    def complaint(self) -> str:
+        """The end of a message about it."""
+        return f"; it said: {self.said}" if self.said else ""
+
+
+async def _read_all(process: Process) -> _Answer:
+    answer, said = await asyncio.gather(
+        _read_beginning(process.stdout, LONGEST_ANSWER + 1),
+        _read_beginning(process.stderr, LONGEST_COMPLAINT),
+    )
+    if len(answer) > LONGEST_ANSWER:
+        raise BackendError(
+            f"the answer of the host is longer than {LONGEST_ANSWER} bytes; remove jobs: prune"
+        )
+    lines = answer.decode("utf-8", "surrogateescape").split("\n")[:-1]
+    return _Answer(lines, clean(said).strip().replace("\n", "; "))
+
+
+async def _read_beginning(stream: ByteReceiveStream | None, most: int) -> bytes:
+    """Read to the end, and keep so many bytes."""
+    kept = bytearray()
+    if stream is not None:
+        with contextlib.suppress(anyio.EndOfStream):
+            while True:
+                kept += (await stream.receive())[: most - len(kept)]
+    return bytes(kept)
 
 
 def _directory(lines: Sequence[str]) -> str:
@@ -482,8 +538,20 @@ def _request(asked: str) -> dict[str, str]:
     try:
         request = json.loads(asked)
         return {name: str(request[name]) for name in ("command", "directory")}
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return {"command": "(not readable)", "directory": ""}
+
+
+def _check_offset(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidCommand(f"since must be a whole number of bytes, 0 or more, not {value!r}")
+
+
+def _check_given(name: str, value: object) -> None:
+    """Refuse what is no number of seconds; ``None`` stands for none here."""
+    if value is None:
+        raise InvalidCommand(f"{name} must be a number of seconds, 0 or more, not None")
+    check_seconds(name, value, zero=True)
 
 
 def _cut(command: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from .._exceptions import JobNotFound
+from .._exceptions import AnyshellError, JobNotFound
 from .artifacts import Age, ago
 from .options import Seconds, host_option, is_elsewhere, json_option
 from .program import Failure
@@ -305,6 +305,8 @@ def start(
     cwd: str | None,
     variables: Mapping[str, str],
     interactive: bool,
+    snapshot: bool,
+    prefix: str | None,
     as_json: bool,
 ) -> None:
     """Start a job, and print its id: what ``anyshell run --background`` does."""
@@ -312,17 +314,35 @@ def start(
 
     async def work(jobs: DetachedJobs, env: Environment) -> None:
         job = await jobs.start(text(env), env=variables)
-        if as_json:
-            print_json(job.record)
-            return
-        click.echo(job.id)
+        at = "" if host is None else f" --host {host}"
+        try:
+            if as_json:
+                print_json(job.record)
+                return
+            click.echo(job.id)
+        except OSError as error:
+            said = f"cannot write to stdout: {error.strerror}; {await _end(job, at)}"
+            if isinstance(error, BrokenPipeError):
+                mention(f"anyshell: {said}")
+                raise
+            raise Failure(said) from error
         if sys.stderr.isatty():
-            at = "" if host is None else f" --host {host}"
             mention(
                 f"anyshell: to see it: anyshell jobs tail{at} -f {job.id}; to end it: anyshell jobs stop{at} {job.id}"
             )
 
-    _reach(host, work, shell=shell, cwd=cwd, interactive=interactive)
+    _reach(host, work, shell=shell, cwd=cwd, interactive=interactive, snapshot=snapshot, prefix=prefix)
+
+
+async def _end(job: DetachedJob, at: str) -> str:
+    """Stop a job whose id nobody was told, and say what became of it."""
+    try:
+        alive = await job.stop(grace=0)
+    except AnyshellError as error:
+        return f"job {job.id} may still run ({error}); to end it: anyshell jobs stop{at} {job.id}"
+    if alive:
+        return f"not all of job {job.id} could be stopped; to try it again: anyshell jobs stop{at} {job.id}"
+    return f"job {job.id} was stopped"
 
 
 def _perform(host: str | None, work: Callable[[DetachedJobs], Awaitable[None]]) -> None:
@@ -341,18 +361,28 @@ def _reach(
     shell: str | None = None,
     cwd: str | None = None,
     interactive: bool = False,
+    snapshot: bool = False,
+    prefix: str | None = None,
 ) -> None:
     from . import signals
-    from .reach import Way, mention_notices
+    from .printing import mention
+    from .reach import Way, notices
 
     async def perform(_: Interruption) -> int:
         from .. import DetachedJobs, Environment
 
         way = Way(host).options
         async with Environment.detect(
-            way, shell=shell, cwd=cwd, interactive=interactive, artifacts=None
+            way,
+            shell=shell,
+            cwd=cwd,
+            interactive=interactive,
+            snapshot=snapshot,
+            prefix=prefix,
+            artifacts=None,
         ) as env:
-            mention_notices(env.info)
+            if said := notices((*env.info.notices, *env.snapshot_notices)):
+                mention(said.rstrip("\n"))
             try:
                 await work(DetachedJobs(env), env)
             except JobNotFound as error:

@@ -159,6 +159,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
             cwd=request.cwd,
             variables=dict(request.variables),
             interactive=request.interactive,
+            snapshot=request.snapshot,
+            prefix=request.prefix,
             as_json=request.as_json,
         )
         return

@@ -31,7 +31,7 @@ def _text(name: str) -> str:
 
 
 def start(
-    argv: Iterable[str], *, directory: str | None, id_: str, most: int, request: str
+    argv: Iterable[str], *, directory: str | None, id_: str, most: int, script: bool, request: str
 ) -> tuple[str, ...]:
     """Say what starts a program as a job.
 
@@ -42,9 +42,10 @@ def start(
         directory: Where jobs are; ``None`` for the user's own place.
         id_: The job's name; what is there already is not touched.
         most: Jobs that there may be, this one included.
+        script: Whether the program reads its text from the file that ``ANYSHELL_SCRIPT`` names.
         request: One line that is written down with it.
     """
-    words = (_text("job"), directory or "", id_, str(most), request, *argv)
+    words = (_text("job"), directory or "", id_, str(most), "1" if script else "", request, *argv)
     return (_SH, "-c", _text("start"), "anyshell", *words)
 
 

@@ -8,21 +8,21 @@
 
 # shellcheck shell=sh disable=SC2016,SC2046,SC2086,SC3045
 
-anyshell_job=${0%/*} anyshell_verb=$1 anyshell_first=$2 anyshell_umask=$3 anyshell_path=$4
+ANYSHELL_JOB_place=${0%/*} ANYSHELL_JOB_verb=$1 ANYSHELL_JOB_first=$2 ANYSHELL_JOB_umask=$3 ANYSHELL_JOB_path=$4
 shift 4
 
 # When this very shell started: in clock ticks since the boot, or as a date where there is no /proc.
-anyshell_began() {
-    anyshell_stat=
-    if [ "${ANYSHELL_NO_PROC-}" != 1 ]; then
-        while read -r anyshell_line; do anyshell_stat="$anyshell_stat $anyshell_line"; done 2>/dev/null </proc/$$/stat
-    fi
-    if [ "$anyshell_stat" ]; then
-        set -- ${anyshell_stat##*) }
-        anyshell_began=${20}
+find_began() {
+    ANYSHELL_JOB_stat=
+    while read -r ANYSHELL_JOB_line; do
+        ANYSHELL_JOB_stat="$ANYSHELL_JOB_stat $ANYSHELL_JOB_line"
+    done 2>/dev/null </proc/$$/stat
+    if [ "$ANYSHELL_JOB_stat" ]; then
+        set -- ${ANYSHELL_JOB_stat##*) }
+        ANYSHELL_JOB_began=${20}
     else
         set -- $(LC_ALL=C TZ=UTC0 ps -o lstart= -p $$)
-        anyshell_began=$2-$3-$4-$5
+        ANYSHELL_JOB_began=$2-$3-$4-$5
     fi
 }
 
@@ -31,41 +31,43 @@ supervise() {
     trap : HUP INT QUIT TERM
     # The tag in an unused limit is that of the command which started the job; here, since it may be set a moment late.
     { ulimit -S -x unlimited || ulimit -S -w unlimited || prlimit --pid $$ --locks=unlimited: ; } >/dev/null 2>&1
-    anyshell_began
+    find_began
     (
-        set -- /bin/sh "$anyshell_job/job.sh" begin "$$ $anyshell_began" "$anyshell_umask" "$anyshell_path" "$@"
-        case $anyshell_first in
+        set -- "$$ $ANYSHELL_JOB_began" "$ANYSHELL_JOB_umask" "$ANYSHELL_JOB_path" "$@"
+        set -- /bin/sh "$ANYSHELL_JOB_place/job.sh" begin "$@"
+        case $ANYSHELL_JOB_first in
         setsid) exec setsid "$@" ;;
         perl) exec perl -MPOSIX -e 'POSIX::setsid(); exec {$ARGV[0]} @ARGV' "$@" ;;
         esac
     )
-    anyshell_code=$?
-    if [ -e "$anyshell_job/record" ]; then
-        printf '%s %s\n' "$anyshell_code" "$(date +%s)" >"$anyshell_job/exit.part" &&
-            mv -f "$anyshell_job/exit.part" "$anyshell_job/exit"
+    ANYSHELL_JOB_code=$?
+    if [ -e "$ANYSHELL_JOB_place/record" ]; then
+        printf '%s %s\n' "$ANYSHELL_JOB_code" "$(date +%s)" >"$ANYSHELL_JOB_place/exit.part" &&
+            mv -f "$ANYSHELL_JOB_place/exit.part" "$ANYSHELL_JOB_place/exit"
     else
         printf 'error it did not begin; nothing was run\n' >&3
-        rm -rf "$anyshell_job"
+        rm -rf "$ANYSHELL_JOB_place"
     fi
 }
 
 # The record is one line, "PID BEGAN PID BEGAN BOOT TIME": the program's, and its supervisor's.
 record() {
-    anyshell_began
-    read -r anyshell_boot 2>/dev/null </proc/sys/kernel/random/boot_id || anyshell_boot=-
-    anyshell_now=$(date +%s)
-    printf '%s %s %s %s %s\n' $$ "$anyshell_began" "$anyshell_first" "$anyshell_boot" "$anyshell_now" \
-        >"$anyshell_job/record.part" && mv -f "$anyshell_job/record.part" "$anyshell_job/record"
+    find_began
+    read -r ANYSHELL_JOB_boot 2>/dev/null </proc/sys/kernel/random/boot_id || ANYSHELL_JOB_boot=-
+    ANYSHELL_JOB_now=$(date +%s)
+    printf '%s %s %s %s %s\n' \
+        $$ "$ANYSHELL_JOB_began" "$ANYSHELL_JOB_first" "$ANYSHELL_JOB_boot" "$ANYSHELL_JOB_now" \
+        >"$ANYSHELL_JOB_place/record.part" && mv -f "$ANYSHELL_JOB_place/record.part" "$ANYSHELL_JOB_place/record"
 }
 
-if [ "$anyshell_verb" = supervise ]; then
+if [ "$ANYSHELL_JOB_verb" = supervise ]; then
     supervise "$@"
     exit
 fi
 record 2>/dev/null || exit 125
-printf 'started %s %s %s\n' $$ "$anyshell_now" "$anyshell_job" >&3
+printf 'started %s %s %s\n' $$ "$ANYSHELL_JOB_now" "$ANYSHELL_JOB_place" >&3
 exec 3>&-
-umask "$anyshell_umask"
-PATH=$anyshell_path
-export "ANYSHELL_JOB_${anyshell_job##*/}=1"
-exec "$@" </dev/null >>"$anyshell_job/log" 2>&1
+umask "$ANYSHELL_JOB_umask"
+PATH=$ANYSHELL_JOB_path
+export "ANYSHELL_JOB_${ANYSHELL_JOB_place##*/}=1"
+exec "$@" </dev/null >>"$ANYSHELL_JOB_place/log" 2>&1

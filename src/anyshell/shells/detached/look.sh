@@ -2,27 +2,60 @@
 #
 #   look.sh DIRECTORY list [PREFIX]         every job whose id begins so:
 #                                           job ID STATE CODE ENDED STOPPED SIZE PID TIME REQUEST
-#                                           bare ID, which has no record
+#                                           bare ID, a directory in which no record is yet
 #   look.sh DIRECTORY signal NAME ID        signal what lives of a job, and name it: process PID BEGAN NAME. NAME may be 0
-#   look.sh DIRECTORY remove ID...          remove the records of jobs that do not run: removed ID
+#   look.sh DIRECTORY remove ID...          remove the records of jobs of which nothing runs: removed ID
 #
 # Before that comes "directory PATH", in the end "over TIME". STATE is running, ended or lost.
 # A process is known by pid, start and boot together; a pid alone says nothing.
+# The directory can be one that has other things in it, and a record one that a full disk has cut, or somebody edited.
 
-# shellcheck shell=sh disable=SC1007,SC2045,SC2046,SC2086  # word splitting takes a line of /proc apart
+# shellcheck shell=sh disable=SC1007,SC2046,SC2086  # word splitting takes a line of /proc apart
 
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/bin:/bin:/usr/sbin:/sbin
+unset LS_BLOCK_SIZE BLOCK_SIZE  # in which GNU's ls would give sizes
 jobs=$1 verb=$2
 shift 2
 
-if [ -r /proc/self/stat ] && [ "${ANYSHELL_NO_PROC-}" != 1 ]; then proc=1; else proc=; fi
+if [ -r /proc/self/stat ]; then proc=1; else proc=; fi
 read -r boot 2>/dev/null </proc/sys/kernel/random/boot_id || boot=-
 # dash takes a group for an option without "--", and busybox's ash takes "--" for a process.
 if kill -s 0 -- $$ 2>/dev/null; then end=--; else end=; fi
-# busybox's grep stops at a NUL byte, and a process's environment is full of them.
-if printf 'a\0b' | grep -q b 2>/dev/null; then grep_sees_all=1; else grep_sees_all=; fi
+# The entries of an environment end with a NUL byte. A value may quote a mark, also after a line feed; not every grep
+# can tell (busybox's).
+case $(printf 'a=\nANYSHELL_JOB_1=\0ANYSHELL_JOB_2=\0' | grep -azHo '^ANYSHELL_JOB_[0-9a-f]*=' 2>/dev/null | tr '\0' '\n') in
+*JOB_1*) grep_by_entry= ;;
+*:ANYSHELL_JOB_2=) grep_by_entry=1 ;;
+*) grep_by_entry= ;;
+esac
+
+is_number() {
+    case $1 in '' | *[!0-9]* | ????????????*) return 1 ;; esac
+}
+
+# is_job ID: whether a job of that name can be there
+is_job() {
+    case $1 in
+    *[!0-9a-f]*) return 1 ;;
+    ????????????) [ -d "$jobs/$1" ] && [ ! -L "$jobs/$1" ] ;;
+    *) return 1 ;;
+    esac
+}
+
+# is_only_ours: whether nothing is in $job that no job has
+is_only_ours() {
+    for file in "$job"/* "$job"/.*; do
+        case ${file##*/} in
+        . | ..) continue ;;
+        log | ready | job.sh | request | script | record | record.part | exit | exit.part | stopped | seen | seen.[0-9]*)
+            [ ! -d "$file" ] || return 1
+            ;;
+        *) if [ -e "$file" ] || [ -L "$file" ]; then return 1; fi ;;
+        esac
+    done
+}
 
 # is_alive PID BEGAN: whether that very process is there and no zombie
 is_alive() {
@@ -45,12 +78,17 @@ is_alive() {
 # inspect ID: set what is known of a job
 inspect() {
     job=$jobs/$1
-    pid= began= supervisor= supervisor_began= booted= time= request=
-    read -r pid began supervisor supervisor_began booted time 2>/dev/null <"$job/record" || return 1
-    IFS= read -r request 2>/dev/null <"$job/request" || return 1
-    case $pid$supervisor$time in '' | *[!0-9]*) return 1 ;; esac
+    pid= began= supervisor= supervisor_began= booted= time= request= leads= state=
     code=- ended=- stopped=0
-    leads=
+    [ -e "$job/record" ] || return 1
+    IFS= read -r request 2>/dev/null <"$job/request"
+    read -r pid began supervisor supervisor_began booted time 2>/dev/null <"$job/record" || state=lost
+    case $pid in 0* | 1) state=lost ;; esac # no job has these, and to signal them is to signal others
+    if [ "$state" ] || ! is_number "$pid" || ! is_number "$supervisor" || ! is_number "$time"; then
+        # It names nobody. What lives of the job still has its mark.
+        pid=0 began=0 booted=$boot time=0 state=lost
+        return 0
+    fi
     # The exit is written after the end, so it is looked for after who writes it.
     if [ "$booted" = "$boot" ] && is_alive "$pid" "$began"; then
         state=running leads=1
@@ -58,8 +96,8 @@ inspect() {
         state=running
     elif [ -e "$job/exit" ]; then
         state=ended
-        read -r code ended <"$job/exit"
-        code=${code:--} ended=${ended:--}
+        read -r code ended 2>/dev/null <"$job/exit"
+        if ! is_number "$code" || ! is_number "$ended"; then state=lost code=- ended=-; fi
     else
         state=lost
     fi
@@ -67,16 +105,22 @@ inspect() {
 }
 
 list() {
-    for each in $(ls "$jobs"); do
-        case $each in *[!0-9a-f]*) continue ;; "${1-}"*) ;; *) continue ;; esac
-        inspect "$each" || { printf 'bare %s\n' "$each"; continue; }
-        set -- "${1-}" $(ls -ln "$job/log" 2>/dev/null)
+    for each in "$jobs"/*; do
+        each=${each##*/}
+        case $each in "${1-}"*) is_job "$each" || continue ;; *) continue ;; esac
+        inspect "$each" || {
+            if is_only_ours; then printf 'bare %s\n' "$each"; fi
+            continue
+        }
+        set -- "${1-}" $(ls -lnd "$job/log" 2>/dev/null)
+        size=${6-}
+        is_number "$size" || size=0
         printf 'job %s %s %s %s %s %s %s %s %s\n' \
-            "$each" "$state" "$code" "$ended" "$stopped" "${6:-0}" "$pid" "$time" "$request"
+            "$each" "$state" "$code" "$ended" "$stopped" "$size" "$pid" "$time" "$request"
     done
 }
 
-# Each process that started after the job, with the letter p; and those that carry its mark, with the letter m.
+# Each process that started after the job: p PID PARENT GROUP SESSION BEGAN NAME.
 young() {
     if [ ! "$proc" ]; then
         TZ=UTC0 ps -A -o pid= -o ppid= -o pgid= -o state= -o lstart= -o comm= | awk -v own="$$" '
@@ -86,43 +130,51 @@ young() {
             }'
         return
     fi
-    found=$(
-        printf '%s\n' /proc/[0-9]* | awk -v since="$began" -v own="$$" '
-            {
-                stat = ""
-                while ((getline line < ($0 "/stat")) > 0) stat = stat " " line
-                close($0 "/stat")
-                # The name, in parentheses, may hold anything, line feeds and parentheses too.
-                if (!match(stat, /.*\)/)) next
-                name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^!-~]/, "?", name)
-                split(substr(stat, RLENGTH + 2), field, " ")
-                if (field[20] + 0 < since + 0 || field[1] == "Z" || field[1] == "X") next
-                pid = substr($0, 7)
-                if (pid == own || field[2] == own) next
-                print "p", pid, field[2], field[3], field[4], field[20], name
-            }'
-    )
-    printf '%s\n' "$found"
-    printf '%s\n' "$found" | while read -r _ each _; do
-        if [ "$grep_sees_all" ]; then
-            printf '/proc/%s/environ\n' "$each"
-        elif tr '\0' '\n' 2>/dev/null <"/proc/$each/environ" | grep -q "^ANYSHELL_JOB_$1="; then
-            printf 'm %s\n' "$each"
-        fi
-    done | if [ "$grep_sees_all" ]; then
-        xargs grep -lF -- "ANYSHELL_JOB_$1=" 2>/dev/null | sed 's/[^0-9]*\([0-9]*\).*/m \1/'
-    else cat
-    fi
+    printf '%s\n' /proc/[0-9]* | awk -v since="$began" -v own="$$" '
+        {
+            stat = ""
+            while ((getline line < ($0 "/stat")) > 0) stat = stat " " line
+            close($0 "/stat")
+            # The name, in parentheses, may hold anything, line feeds and parentheses too.
+            if (!match(stat, /.*\)/)) next
+            name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^!-~]/, "?", name)
+            split(substr(stat, RLENGTH + 2), field, " ")
+            if (field[20] + 0 < since + 0 || field[1] == "Z" || field[1] == "X") next
+            pid = substr($0, 7)
+            if (pid == own || field[2] == own) next
+            print "p", pid, field[2], field[3], field[4], field[20], name
+        }'
 }
 
-# members ID: what lives of a job, as PID GROUP BEGAN NAME. By the mark, by descent, and while its first process lives, whose
-# number cannot have come to mean another then, by session.
+# Each process that has the mark of a job: m PID ID. Only /proc shows that.
+marked() {
+    [ "$proc" ] || return 0
+    if [ "$grep_by_entry" ]; then
+        printf '%s\n' /proc/[0-9]*/environ | xargs grep -azHo '^ANYSHELL_JOB_[0-9a-f]*=' 2>/dev/null | tr '\0' '\n'
+    else
+        for each in /proc/[0-9]*/environ; do
+            tr '\n\0' '?\n' 2>/dev/null <"$each" | sed -n "s|^ANYSHELL_JOB_[0-9a-f]*=|$each:&|p"
+        done
+    fi | sed -n 's|^/proc/\([0-9]*\)/environ:ANYSHELL_JOB_\([0-9a-f]*\)=.*|m \1 \2|p'
+}
+
+# members ID: what lives of a job, as PID GROUP BEGAN NAME. By the mark, by descent, by having been one at an earlier look
+# (the same lines, in "seen"), and while its first process lives, whose number cannot have come to mean another then, by
+# session.
 members() {
-    young "$1" | awk -v leader="${leads:+$pid}" '
-        $1 == "p" { parent[$2] = $3; session[$2] = $5; text[$2] = $2 " " $4 " " $6 " " $7 }
-        $1 == "m" { member[$2] = 1 }
+    {
+        young
+        marked
+        sed 's/^/s /' "$job/seen" 2>/dev/null
+    } | awk -v id="$1" -v leader="${leads:+$pid}" '
+        $1 == "p" { parent[$2] = $3; session[$2] = $5; began[$2] = $6; text[$2] = $2 " " $4 " " $6 " " $7 }
+        $1 == "m" && $3 == id { member[$2] = 1 }
+        $1 == "s" { seen[$2, $4] = 1 }
         END {
-            if (leader != "") for (each in parent) if (each == leader || session[each] == leader) member[each] = 1
+            for (each in parent) {
+                if (leader != "" && (each == leader || session[each] == leader)) member[each] = 1
+                if ((each, began[each]) in seen) member[each] = 1
+            }
             do {
                 grown = 0
                 for (each in parent) if (!(each in member) && (parent[each] in member)) { member[each] = 1; grown = 1 }
@@ -137,6 +189,12 @@ signal() {
     [ "$booted" = "$boot" ] || return
     found=$(members "$2")
     [ "$found" ] || return
+    # Before anything of it ends: who is found by its session or its parent alone could not be found again after that.
+    if ! { printf '%s\n' "$found" >"$job/seen.$$" && mv -f "$job/seen.$$" "$job/seen"; } 2>/dev/null &&
+        [ "$1" != KILL ]; then
+        printf 'error %s cannot be written to: make room, or stop the job with a grace of 0\n' "$job"
+        exit 1
+    fi
     if [ "$1" != 0 ] && [ "$state" = running ]; then : >"$job/stopped"; fi
     # All of its group at once: a shell whose child ends first would go on with its next command.
     if [ "$leads" ] && is_alive "$pid" "$began"; then send "$1" "-$pid"; fi
@@ -156,13 +214,28 @@ send() {
     [ "$1" = KILL ] || kill -s CONT $end "$2" 2>/dev/null
 }
 
+# Whether something lives that an earlier look has seen of the job.
+is_seen_alive() {
+    [ -r "$job/seen" ] || return 1
+    while read -r each_seen _ since _; do
+        if is_alive "$each_seen" "$since"; then return 0; fi
+    done <"$job/seen"
+    return 1
+}
+
 remove() {
+    living=$(marked)
     for each; do
-        job=$jobs/$each
-        if inspect "$each"; then [ "$state" != running ] || continue
+        is_job "$each" || continue
+        if inspect "$each"; then
+            [ "$state" != running ] || continue
+            # Without its record, nobody could stop what is left of it.
+            case $living in *" $each"*) continue ;; esac
+            if [ "$booted" = "$boot" ] && is_seen_alive; then continue; fi
         # Nothing is written down of it: it is just being started, or was killed while it was.
         elif [ ! "$(find "$job" -prune -mtime +0 2>/dev/null)" ]; then continue
         fi
+        is_only_ours || continue
         rm -rf "$job" && [ ! -e "$job" ] && printf 'removed %s\n' "$each"
     done
 }
