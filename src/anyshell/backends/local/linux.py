@@ -194,6 +194,7 @@ class LinuxTree:
         pipe: What ``/proc/PID/fd`` shows for the life pipe.
         census: Tells who is alive, and lends descriptors when there are none left: a tree must be found then too.
         before: Of a part: the pid that was given last before it.
+        group: Of a part: the process group of its shell, and so of all that has not left it.
         outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. 0 is none.
     """
 
@@ -205,6 +206,7 @@ class LinuxTree:
     pipe: str
     census: Census
     before: int = 0
+    group: int = 0
     outside: int = 0
     _claims: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     """Who was found to belong to which part: a pid's start and the part's mark. All parts share it."""
@@ -258,6 +260,7 @@ class LinuxTree:
     def may_live(self) -> bool:
         """Whether a member lives among those who were given a pid since a part began; true where these are too many.
 
+        One that has left the group, and has nothing of ours, has made itself a daemon.
         Who came after a pid is told by the pid alone, until pids begin anew: then there are too many.
         """
         spending = self.census.reserve.spending
@@ -265,7 +268,10 @@ class LinuxTree:
         if not 0 <= newest - self.before <= MOST_NEW:
             return True
         new = spending(partial(_read_living, range(self.before + 1, newest + 1)))
-        return any(stat.pid != self.outside and spending(partial(self._is_member, stat)) for stat in new)
+        return any(
+            stat.pid != self.outside and stat.group == self.group and spending(partial(self._is_member, stat))
+            for stat in new
+        )
 
     def _is_child(self, stat: Stat) -> bool:
         """Whether the shell has started it, for this command as far as anybody knows, if it has cleared everything."""
@@ -351,6 +357,7 @@ class LinuxTree:
             pipe=pipe,
             census=self.census,
             before=self.census.reserve.spending(_newest_pid),
+            group=self.leader,
             outside=shell,
             _claims=self._claims,
         )

@@ -226,6 +226,7 @@ class Tree:
         leader: The pid of the process that became the command, as soon as it is known; also its group and session.
         outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. It is the
             only one then that has its tag to the last bit.
+        group: The process group of that shell.
     """
 
     processes: Processes
@@ -235,6 +236,7 @@ class Tree:
     since: float
     leader: int | None = None
     outside: int | None = None
+    group: int | None = None
     ended_at: float | None = None
     """A time of the host at which the leader was known to have ended."""
     _life: str = ""
@@ -337,15 +339,17 @@ class Tree:
             self.tag | (number % (2**31 - 1) + 1),
             since=self.processes.host_time(time.monotonic() - CLOCK_SLACK),
             outside=shell,
+            group=self.leader,
         )
 
     async def may_live(self, first: int) -> bool:
-        """Whether somebody with its tag was given a pid after that one, or nobody can tell.
+        """Whether somebody of it, in the group of its shell, was given a pid after that one; or nobody can tell.
 
         Raises:
             HostAway: Nobody answers.
         """
-        return "some" in (await self.processes.ask(f"newer {first} {self.tag} {self.outside}")).lines
+        question = f"newer {first} {self.tag} {self.outside} {self.group}"
+        return "some" in (await self.processes.ask(question)).lines
 
     async def signal_one(self, pid: int | None, name: str) -> None:
         """Signal one of them alone, by the name of a signal, as long as the leader is there.

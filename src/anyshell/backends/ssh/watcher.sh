@@ -168,18 +168,26 @@ sweep() {
     set -f
 }
 
-# newer FIRST TAG SHELL: whether somebody with that tag was given a pid after FIRST. Where the shell itself has not got it,
-# or there are too many to look at, nobody can tell.
+# newer FIRST TAG SHELL GROUP: whether somebody with that tag, in that group, was given a pid after FIRST. Where the shell
+# itself has not got the tag, or there are too many to look at, nobody can tell.
 newer() {
     [ "$proc" ] || { echo some; return; }
     read -r _ _ _ _ newest </proc/loadavg
-    [ "$newest" -ge "$1" ] && [ $((newest - $1)) -le 200 ] && has_tag "$3" "$2" || { echo some; return; }
+    [ "$newest" -ge "$1" ] && [ $((newest - $1)) -le 200 ] &&
+        { [ ! -d "/proc/$3" ] || has_tag "$3" "$2"; } || { echo some; return; }
     pid=$1
     while [ "$pid" -lt "$newest" ]; do
         pid=$((pid + 1))
-        if [ "$pid" != "$3" ] && has_tag "$pid" "$2"; then echo some; return; fi
+        if [ "$pid" != "$3" ] && has_tag "$pid" "$2" && in_group "$pid" "$4"; then echo some; return; fi
     done
     echo none
+}
+
+in_group() {
+    stat=
+    while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
+    set -- "$2" ${stat##*) }
+    [ "$4" = "$1" ]
 }
 
 has_tag() {
