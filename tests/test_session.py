@@ -807,3 +807,30 @@ async def test_a_session_that_is_closed_twice_forgets_no_other(local: Environmen
         await second.run("true", env={"ANYSHELL_SET": "1"})
     ended = await second.run("sleep 30 & exit 3", left_behind="stop")
     assert (ended.exit_code, reported(ended).state) == (3, "ended")
+
+
+async def test_a_shell_that_is_stopped_does_not_begin_after_the_time_is_over(env: Environment) -> None:
+    async with env.session() as session:
+        for cwd in (None, "."):
+            await session.run("A=5; (sleep 0.1; kill -STOP $$) & :", left_behind="keep", timeout=20)
+            await asyncio.sleep(0.3)
+            outcome = await session.run("touch ran", cwd=cwd, timeout=0.3)
+            assert outcome.status == "timed_out"
+            assert not await env.files.exists(f"{env.directory}/ran")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+async def test_a_status_is_not_taken_from_a_variable_that_stands(shell: str, tmp_path: Path) -> None:
+    async with Environment.detect(shell=shell, cwd=tmp_path) as env, env.session() as session:
+        outcomes = [
+            await session.run(text, timeout=20) for text in ("readonly ANYSHELL_STATUS=0", "false", "false")
+        ]
+        assert reported(outcomes[0]).state != "kept" or reported(outcomes[1]).state != "kept"
+        assert outcomes[2].exit_code == 1
+
+
+async def test_the_directory_is_where_the_shell_is_also_when_it_has_another_name(local: Environment) -> None:
+    async with local.session() as session:
+        outcome = await session.run("mkdir d; cd d; mv ../d ../e; mkdir ../d")
+        assert reported(outcome).directory == f"{local.directory}/e"
+        assert await printed(session, "env pwd -P") == f"{local.directory}/e\n"

@@ -205,21 +205,30 @@ class SessionProcess:
                     await asyncio.shield(self.ended)
 
     async def _interrupt(self) -> None:
-        if self._shell.interruptible:
-            await self._arrived(self._section.interrupt())
+        """Have the shell go no further with the text, nor begin with it.
+
+        An interrupt says nothing to a shell that has not begun, such as one that is stopped: it would begin when it is
+        woken. So the text is taken away from it, or else the shell is killed.
+        """
+        if self._shell.interruptible and (self._shell.retract() or self.begun.done()):
+            await asyncio.shield(self._send(self._section.interrupt()))
         else:
             await self._kill_shell()
 
     async def _kill_shell(self) -> None:
         self._shell.doomed = True
-        await self._arrived(self._section.kill_shell())
+        await asyncio.shield(self._send(self._section.kill_shell()))
 
-    async def _arrived(self, signal: Coroutine[Any, Any, None]) -> None:
+    def kill_shell(self) -> None:
+        """Have the shell killed, and nothing that it has started. Never waits."""
+        self._send(self._section.kill_shell())
+
+    def _send(self, signal: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Send the shell a signal, to the end: what arrives later than that would meet the next command."""
         task = asyncio.get_running_loop().create_task(signal)
         self._signals.add(task)
         task.add_done_callback(self._sent)
-        await asyncio.shield(task)
+        return task
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._signals.discard(task)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import re
+import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,7 @@ class Shell:
         self.ended = False
         self.doomed = False
         """Whether it was killed, and may not know that yet."""
+        self._numbered = name != "sh"
         self.fresh = ""
         """Why it is another than the one before, as long as nobody was told; empty for the first."""
         self.interruptible = True
@@ -158,13 +160,15 @@ class Shell:
                     stack.callback(stdin.close)
                 section = self.process.section(stdout.path, self._speak.life_fd, shell=self.info.pid)
                 frame = shells.Frame(
-                    number=next(self._numbers),
+                    # Not to be guessed by a text that would say in the shell's stead how it ended.
+                    number=secrets.randbits(60) << 1 | next(self._numbers) & 1,
                     mark=section.mark,
                     tag=section.tag,
                     stdout=stdout.path,
                     stderr=None if stderr is None else stderr.path,
                     stdin=None if stdin is None else stdin.path,
                     status=self._status,
+                    begun=self._exchange.longest_line > 0,
                     cwd=spawn.cwd or None,
                     env=spawn.env,
                     variables=variables,
@@ -216,6 +220,16 @@ class Shell:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return False
         return True
+
+    def retract(self) -> bool:
+        """Take back a text that it may not have begun with; whether that can be."""
+        return self._exchange.retract("command")
+
+    def kill(self) -> None:
+        """Kill it, and nothing that it has started."""
+        self.doomed = True
+        if self._current is not None:
+            self._current.kill_shell()
 
     async def _gone(self) -> None:
         """Nobody reads what it is told: it has ended, or ends now."""
@@ -278,7 +292,7 @@ class Shell:
             self._pid.set_result(None)
             return False
         number, _, rest = rest.partition(b" ")
-        if self._current is None or number not in (self._current.number, b"0"):
+        if self._current is None or number != self._current.number:
             return False  # of a command that is over
         if word == b"variables":
             self._entries = []
@@ -287,6 +301,12 @@ class Shell:
         elif word == b"ended":
             said, _, directory = rest.partition(b"\n")
             code, interrupted, first, last, *_ = (*said.split(b" "), b"", b"", b"")
+            of, numbered, code = code.rpartition(b":")
+            if (numbered and of != number) or (
+                not numbered and self._numbered and code not in (b"x", b"full")
+            ):
+                self.kill()  # a variable of ours is not its own any more, and stands for what was once
+                return False
             known = _NUMBER.fullmatch(code) is not None
             self._status = int(code) & 0xFF if known else 1  # some shells let a function return anything
             status = ExitStatus(code=self._status) if not interrupted else ExitStatus()

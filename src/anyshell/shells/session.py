@@ -57,6 +57,7 @@ class Frame:
         stderr: The one for its errors, if the channels are split.
         stdin: The pipe that it reads; ``None`` is end-of-file at once.
         status: What ``$?`` is when it begins.
+        begun: Whether to tell that it begins.
         cwd: A directory that the shell changes to before; ``None`` leaves it where it is.
         env: Variables that it exports before.
         variables: Whether to tell the exported variables before and after it.
@@ -71,6 +72,7 @@ class Frame:
     stderr: str | None
     stdin: str | None
     status: int
+    begun: bool
     cwd: str | None
     env: Mapping[str, str]
     variables: bool
@@ -132,7 +134,7 @@ class Conversation:
         )
         # What could not be written whole must not run, and the one before not again.
         return (
-            f"if {writes}; then {source}; else {_BUILTIN[kind]} printf '\\000ended 0 full \\n\\000' >&{_STATUS_FD[kind]}; "
+            f"if {writes}; then {source}; else {_BUILTIN[kind]} printf '\\000ended {number} full \\n\\000' >&{_STATUS_FD[kind]}; "
             f"ANYSHELL_TOLD=1; fi\n{back}"
         )
 
@@ -191,13 +193,18 @@ class Conversation:
 
     def _guarded(self, frame: Frame, status_fd: int, run: str) -> str:
         """The command, if the shell can be where it is to run; whoever waits for that is told."""
-        if frame.cwd is None:
-            return run
         builtin = _BUILTIN[self.shell.kind]
+        begun = f"{builtin} printf '\\000begun {frame.number}\\000' >&{status_fd}\n{run}"
+        if frame.cwd is None:
+            return begun if frame.begun else run
         return (
             f"if {builtin} cd -- {self.shell.quote(frame.cwd)} >/dev/null 2>&1; then "
-            f"{builtin} printf '\\000begun {frame.number}\\000' >&{status_fd}\n{run}\nelse ANYSHELL_STATUS=cwd; fi"
+            f"{begun}\nelse ANYSHELL_STATUS={self._number(frame)}cwd; fi"
         )
+
+    def _number(self, frame: Frame) -> str:
+        """What begins a status, where a readonly variable would otherwise stand for every command's: not in sh, which ends."""
+        return "" if self.shell.kind == "sh" else f"{frame.number}:"
 
     def _variables(self, frame: Frame, status_fd: int) -> str:
         return (
@@ -229,11 +236,17 @@ class Conversation:
         words = '"${ANYSHELL_STATUS:-x}" "${ANYSHELL_SET:+i}"'
         if frame.pids:
             words += ' "${ANYSHELL_FIRST##* }" "${ANYSHELL_LAST##* }"'
-        tell = f"{builtin} printf '{ended}' {words}{each} && {builtin} pwd{each} && {builtin} printf '\\000'{each}"
+        # PWD is a variable like any other, and what the shell remembers may have another name by now.
+        there = '[ . -ef "${PWD-}" ]' if self.shell.kind == "sh" else "[[ ${PWD-} == /* && . -ef $PWD ]]"
+        where = (
+            f"{{ if {there} 2>/dev/null; then {builtin} pwd{each}; else "
+            f"\\command -p env pwd -P{each} || {builtin} printf '%s\\n' \"${{PWD-}}\"{each}; fi; }}"
+        )
+        tell = f"{builtin} printf '{ended}' {words}{each} && {where} && {builtin} printf '\\000'{each}"
         if self.shell.kind != "sh" and not frame.careful:
-            # At once, which wakes nobody three times. PWD is a variable like any other: it may name another directory.
+            # At once, which wakes nobody three times.
             at_once = f"{builtin} printf '{ended}%s\\n\\000' {words} \"$PWD\""
-            tell = f"if [[ ${{PWD-}} == /* && . -ef $PWD ]]; then {at_once}; else {tell}; fi"
+            tell = f"if {there}; then {at_once}; else {tell}; fi"
         return (
             (f"{self._last_pid('ANYSHELL_LAST')}\n" if frame.pids else "")
             + f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in '') {builtin} test -p {self.shell.quote(frame.stdout)} && "
@@ -320,7 +333,7 @@ def _run_bash(speak: Conversation, frame: Frame) -> str:
         source += f" {output.rpartition(' ')[0]}"
     # "!" spares the shell an ERR trap and errexit for the file as a whole; inside it they are as ever.
     source = f"\\builtin . {speak._path('status')} || ! {source}" if frame.status else f"! {source}"
-    source += "; ANYSHELL_STATUS=${PIPESTATUS[0]}"
+    source += f"; ANYSHELL_STATUS={speak._number(frame)}${{PIPESTATUS[0]}}"
     if frame.careful:
         # exec redirects its output, so that an EXIT trap prints there too. Not its input: the shell reads commands from
         # that. The group keeps what bash traces, and what a DEBUG trap prints, of our own commands out of the output; so
@@ -369,7 +382,7 @@ def _run_zsh(speak: Conversation, frame: Frame) -> str:
         + speak._guarded(
             frame,
             8,
-            f"{{ {source}; ANYSHELL_STATUS=$? }} {speak._input(frame)} {speak._output(frame)}",
+            f"{{ {source}; ANYSHELL_STATUS={speak._number(frame)}$? }} {speak._input(frame)} {speak._output(frame)}",
         )
         + "\n"
         "{\n\\unset -f builtin command || :\n"

@@ -120,6 +120,13 @@ class LocalExchange:
         if state.st_size > at:
             os.ftruncate(fd, at)
 
+    def retract(self, name: str) -> bool:
+        """Empty a file that the shell may not have read yet."""
+        fd = self._files.get(name, -1)
+        if fd >= 0:
+            os.ftruncate(fd, 0)
+        return True
+
     async def outlet(self) -> Outlet:
         """Make a pipe, or use one again that nobody has any more."""
         if not self._unused:

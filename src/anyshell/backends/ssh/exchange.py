@@ -99,6 +99,10 @@ class SSHExchange:
         """Put a file there."""
         await self._files.write(f"{self.directory}/{name}", data)
 
+    def retract(self, name: str) -> bool:
+        """Nothing: that takes a round trip."""
+        return False
+
     async def outlet(self) -> Outlet:
         """Make a pipe, or use one again that nobody has any more."""
         return RelayOutlet(self, self._unused.pop() if self._unused else await self._relay())
