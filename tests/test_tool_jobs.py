@@ -308,6 +308,34 @@ async def test_reading_goes_on_where_it_was(here: Environment) -> None:
     assert last.message.endswith(" s. That is all of its output.")
 
 
+async def test_what_was_sent_in_part_is_not_said_to_be_nothing(here: Environment) -> None:
+    tool = jobs_of(here)
+    await tool({"command": "sh", "background": True})
+    text = "echo did >log\nexit 0\n" + "# pad\n" * 40_000
+    sent = await tool.job_tool({"action": "send", "id": "j1", "text": text})
+    assert sent.details.status == "failed"
+    assert "Nothing was done" not in sent.message
+    assert sent.message.startswith(
+        "Not all was sent: job j1 ended, or closed its input, before it had read all that it was sent: it may have read "
+        'part of it. Look at its output, with action "output", before sending any of it again.'
+    )
+    assert await here.files.read_text("log") == "did\n"
+
+
+async def test_what_is_on_its_way_is_not_said_to_be_sent(
+    here: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anyshell.jobs.job.SEND_SECONDS", 0.05)
+    tool = jobs_of(here)
+    await tool({"command": "sleep 300", "background": True})
+    sent = await tool.job_tool({"action": "send", "id": "j1", "text": "x" * 300_000, "end_of_input": True})
+    assert not sent.is_error
+    assert sent.message == (
+        "On its way to job j1: 300,000 bytes; not all read yet, and its input ends after them. Do not send it again. See "
+        'what the job does with action "output" and wait, or stop it.'
+    )
+
+
 async def test_much_output_is_shown_in_pieces_that_say_where_to_go_on(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=300, tail=100, max_line=50)) as env:
         tool = jobs_of(env)

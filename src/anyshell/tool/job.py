@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .. import policy
 from .._exceptions import AnyshellError
 from .._types import ApprovalRequest, Output, Refused, exact
+from ..jobs import SentInPart
 from ..output import OutputBuilder
 from . import job_words, words
 from .definition import ToolDefinition, number, object_of, properties_of
@@ -152,8 +153,11 @@ class JobTool:
         answer = await self._approvals.ask(replace(request, display=policy.display(request)))
         if isinstance(answer, Refused):
             return self._result("send", "refused", [words.refused(answer.reason, "sent")], [entry])
-        await job.send(call.data, close=call.end_of_input)
-        said = job_words.sent(job, len(call.data), end=call.end_of_input)
+        try:
+            taken = await job.send(call.data, close=call.end_of_input)
+        except SentInPart as error:
+            return self._result("send", "failed", [job_words.sent_in_part(str(error))], [entry])
+        said = job_words.sent(job, len(call.data), end=call.end_of_input, taken=taken)
         return self._result("send", "done", [said], [entry])
 
     def _result(

@@ -179,12 +179,31 @@ def stopped(job: Job, *, before: bool) -> str:
     return f"Job {job.id} was stopped, with everything that it started. What it printed can still be read."
 
 
-def sent(job: Job, size: int, *, end: bool) -> str:
-    """Say that a job was sent something."""
+def sent(job: Job, size: int, *, end: bool, taken: bool) -> str:
+    """Say that a job was sent something.
+
+    Args:
+        job: The job.
+        size: Bytes of that.
+        end: Whether its input was to end then.
+        taken: Whether all of that is done, rather than on its way.
+    """
     what = f"{size:,} bytes" if size != 1 else "1 byte"
+    if not taken:
+        said = f"On its way to job {job.id}: {what}; not all read yet"
+        said += ", and its input ends after them" if end else ""
+        return (
+            f'{said}. Do not send it again. See what the job does with action "output" and wait, or stop it.'
+        )
     said = f"Sent {what} to job {job.id}" if size else f"Nothing was sent to job {job.id}"
     said += ", and ended its input" if end else ""
     return f'{said}. See what it answers with action "output" and wait.'
+
+
+def sent_in_part(problem: str) -> str:
+    """Say that a job may have read the beginning of what it was sent, and will read no more."""
+    said = f"Not all was sent: {visible(problem).rstrip('.')}"
+    return f'{said}. Look at its output, with action "output", before sending any of it again.'
 
 
 def invalid(problem: str) -> str:
