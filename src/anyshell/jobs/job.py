@@ -324,9 +324,8 @@ class Job:
     def _check_offset(self, since: object) -> None:
         total = self._work.log.total
         if isinstance(since, bool) or not isinstance(since, int) or not 0 <= since <= total:
-            raise InvalidCommand(
-                f"since must be 0 to {total}, the bytes that the job has printed, not {since!r}"
-            )
+            # The value is left out: Python makes no text of a number of thousands of digits.
+            raise InvalidCommand(f"since must be 0 to {total}, the bytes that the job has printed")
 
     async def _feed(self, stdin: ByteSendStream, data: bytes, *, close: bool) -> None:
         self._work.last_heard = time.monotonic()
