@@ -425,13 +425,20 @@ async def test_input_that_was_given_is_all_there_is(here: Environment) -> None:
 async def test_who_does_not_read_is_sent_no_more(here: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_module, "SEND_SECONDS", 0.05)
     job = await here.start("until [ -e go ]; do sleep 0.01; done; wc -c")
-    await job.send("x" * 200_000)
+    assert not await job.send("x" * 200_000)
     with pytest.raises(AnyshellError, match="nothing more was sent"):
         await job.send("y")
     await here.files.write("go", b"")
     monkeypatch.setattr(job_module, "SEND_SECONDS", 20)
-    await job.send("", close=True)
+    assert await job.send("", close=True)
     assert (await ended(job)).output.text.strip() == "200000"
+
+
+async def test_who_ends_before_it_has_read_all_may_have_read_a_part(here: Environment) -> None:
+    job = await here.start("read line; echo got $line")
+    with pytest.raises(AnyshellError, match="may have read part of it"):
+        await job.send("one\n" + "x" * 300_000)
+    assert (await ended(job)).output.text == "got one\n"
 
 
 # --- Output ---------------------------------------------------------------------------------------------------

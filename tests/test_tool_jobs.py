@@ -161,7 +161,6 @@ async def test_every_kind_of_result_tells_the_end_of_a_job(here: Environment) ->
         (tool, {}),
         (tool, {"command": "true", "cwd": "nowhere"}),
         (tool.job_tool, {}),
-        (tool.job_tool, {"action": "list"}),
         (tool.job_tool, {"action": "stop", "id": "none"}),
     ]
     for count, (called, params) in enumerate(calls, 1):
@@ -172,10 +171,11 @@ async def test_every_kind_of_result_tells_the_end_of_a_job(here: Environment) ->
 
 async def test_who_was_shown_the_end_is_not_told_it_again(here: Environment) -> None:
     tool = jobs_of(here)
-    for count, last in enumerate(("output", "stop"), 1):
+    for count, last in enumerate(("output", "stop", "list"), 1):
         await tool({"command": "sleep 0.1", "background": True})
         await ended(here, f"j{count}")
-        await tool.job_tool({"action": last, "id": f"j{count}"})
+        params = {"action": last} if last == "list" else {"action": last, "id": f"j{count}"}
+        assert "Meanwhile" not in (await tool.job_tool(params)).message
     assert (await tool({"command": "true"})).message == "Exit code 0."
 
 
@@ -308,6 +308,49 @@ async def test_reading_goes_on_where_it_was(here: Environment) -> None:
     assert last.message.endswith(" s. That is all of its output.")
 
 
+async def test_what_was_sent_in_part_is_not_said_to_be_nothing(here: Environment) -> None:
+    tool = jobs_of(here)
+    await tool({"command": "sh", "background": True})
+    text = "echo did >log\nexit 0\n" + "# pad\n" * 40_000
+    sent = await tool.job_tool({"action": "send", "id": "j1", "text": text})
+    assert sent.details.status == "failed"
+    assert "Nothing was done" not in sent.message
+    assert sent.message.startswith(
+        "Not all was sent: job j1 ended, or closed its input, before it had read all that it was sent: it may have read "
+        'part of it. Look at its output, with action "output", before sending any of it again.'
+    )
+    assert await here.files.read_text("log") == "did\n"
+
+
+async def test_what_is_on_its_way_is_not_said_to_be_sent(
+    here: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anyshell.jobs.job.SEND_SECONDS", 0.05)
+    tool = jobs_of(here)
+    await tool({"command": "sleep 300", "background": True})
+    sent = await tool.job_tool({"action": "send", "id": "j1", "text": "x" * 300_000, "end_of_input": True})
+    assert not sent.is_error
+    assert sent.message == (
+        "On its way to job j1: 300,000 bytes; not all read yet, and its input ends after them. Do not send it again. See "
+        'what the job does with action "output" and wait, or stop it.'
+    )
+
+
+async def test_what_cannot_be_shown_yet_is_not_said_to_follow(here: Environment) -> None:
+    tool = jobs_of(here)
+    command = r"printf 'Continue? \342\202'; read line; printf '\254'; exec sleep 300"
+    await tool({"command": command, "background": True})
+    assert await here.jobs.get("j1").wait_for(r"Continue\? ")
+    shown = await tool.job_tool({"action": "output", "id": "j1", "offset": 0})
+    assert (shown.output, shown.details.total_bytes) == ("Continue? ", 12)
+    assert "More follows" not in shown.message
+    nothing = await tool.job_tool({"action": "output", "id": "j1"})
+    assert "It has printed nothing new that can be shown. " in nothing.message
+    assert "More follows" not in nothing.message
+    await tool.job_tool({"action": "send", "id": "j1", "text": "\n"})
+    assert (await tool.job_tool({"action": "output", "id": "j1", "wait": 20})).output == "€"
+
+
 async def test_much_output_is_shown_in_pieces_that_say_where_to_go_on(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=300, tail=100, max_line=50)) as env:
         tool = jobs_of(env)
@@ -325,7 +368,9 @@ async def test_much_output_is_shown_in_pieces_that_say_where_to_go_on(tmp_path: 
         assert "More follows: go on with offset 400, or see the end alone with offset 4671." in first.message
         beyond = await tool.job_tool({"action": "output", "id": "j1", "offset": 9999})
         assert beyond.details.status == "failed"
-        assert "0 to 5071" in beyond.message
+        assert (
+            beyond.message == "Nothing was done: offset must be 0 to 5071, the bytes that job j1 has printed."
+        )
 
 
 async def test_waiting_for_the_end_is_not_ended_by_output(here: Environment) -> None:
@@ -512,7 +557,8 @@ async def test_what_a_command_of_a_session_leaves_behind_survives_a_restart(here
         ({"action": "output", "job": "j1"}, 'there is no "job" (did you mean "id"?)'),
         ({"action": "output", "job_id": "j1"}, 'there is no "job_id" (did you mean "id"?)'),
         ({"action": "output", "id": "j1", "offsett": 1}, 'there is no "offsett" (did you mean "offset"?)'),
-        ({"action": "output", "id": "j1", "offset": -1}, "offset must be 0 or more"),
+        ({"action": "output", "id": "j1", "offset": -1}, "offset must be 0 to 9223372036854775807"),
+        ({"action": "output", "id": "j1", "offset": 10**5000}, "offset must be 0 to 9223372036854775807."),
         ({"action": "output", "id": "j1", "offset": 1.5}, "offset must be a whole number"),
         ({"action": "output", "id": "j1", "wait": -1}, "wait must be 0 seconds or more"),
         ({"action": "output", "id": "j1", "until": "end"}, "until needs wait"),

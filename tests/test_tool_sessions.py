@@ -260,6 +260,15 @@ async def test_a_restart_with_a_command_runs_it_in_the_fresh_shell(here: Environ
     assert (await tool({"command": "echo $A"})).output == "2\n"
 
 
+async def test_a_restart_is_said_even_if_its_command_cannot_run(here: Environment, tmp_path: Path) -> None:
+    tool = session_of(here)
+    await tool({"command": "cd /; A=1"})
+    result = await tool({"command": "true", "restart": True, "cwd": "no/such"})
+    assert result.details.status == "failed"
+    assert f"Restarted: the next command begins in a fresh shell, in {tmp_path}. What" in result.message
+    assert (await tool({"command": "pwd; echo $A"})).output == f"{tmp_path}\n\n"
+
+
 async def test_a_refusal_restarts_nothing(here: Environment) -> None:
     async def approver(request: ApprovalRequest) -> Approved | Refused:
         return Refused() if request.restart else Approved()
@@ -306,6 +315,63 @@ async def test_cancelling_a_call_of_a_session_leaves_nothing_running(here: Envir
     assert (await tool({"command": "echo $A"})).output == "1\n"
 
 
+async def test_where_a_cancelled_call_left_the_shell_is_said_by_the_next(here: Environment) -> None:
+    seconds = unique_seconds()
+    tool = session_of(here)
+    await tool({"command": "true"})
+    call = asyncio.create_task(tool({"command": f"cd /usr; sleep {seconds}"}))
+    await asyncio.to_thread(wait_asleep, seconds)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    result = await tool({"command": "pwd"})
+    assert result.output == "/usr\n"
+    assert result.message == "Exit code 0. The shell is now in /usr, where the next command begins."
+    assert (await tool({"command": "true"})).message == "Exit code 0."
+
+
+async def test_a_shell_that_is_killed_is_not_said_to_be_short_of_memory(here: Environment) -> None:
+    result = await session_of(here)({"command": "kill -9 $$"})
+    assert result.message.startswith(
+        "Ended by SIGKILL (exit code 137). The shell of the session is gone, perhaps because the command"
+    )
+    assert "memory" not in result.message
+
+
+async def test_a_tool_that_is_closed_says_so_and_nothing_else(tmp_path: Path) -> None:
+    said = (
+        "Nothing ran: this tool is closed, and runs nothing any more. Do not call it again; if something is still to be "
+        "done, tell the user."
+    )
+    asked, gate = asyncio.Event(), asyncio.Event()
+
+    async def late(request: ApprovalRequest) -> Approved:
+        asked.set()
+        await gate.wait()
+        return Approved()
+
+    async with Environment.detect(cwd=tmp_path) as env:
+        closed, left = session_of(env), ShellTool(env, approver=approve_all, session=True, jobs=True)
+        await left({"command": "A=1"})
+        await closed.aclose()
+        waiting = session_of(env, late)
+        call = asyncio.create_task(waiting({"command": "true"}))
+        await asked.wait()
+        await waiting.aclose()
+        gate.set()
+        assert (await call).message == said
+    for tool, params in (
+        (closed, {"command": "true"}),
+        (closed, {"restart": True}),
+        (left, {"command": "true"}),
+        (left, {"restart": True}),
+        (left, {"command": "true", "background": True}),
+        (ShellTool(env, approver=approve_all), {"command": "true"}),
+    ):
+        result = await tool(params)
+        assert (result.is_error, result.details.status, result.message) == (True, "failed", said)
+
+
 async def test_two_tools_have_two_shells(here: Environment) -> None:
     one, other = session_of(here), session_of(here)
     await one({"command": "A=1"})
@@ -327,6 +393,11 @@ async def test_a_session_needs_an_environment_that_was_entered(tmp_path: Path) -
         ({}, "command is missing. The keys are command, timeout, cwd, env, stdin, description, restart."),
         ({"command": "", "restart": False}, "command is blank"),
         ({"command": " ", "restart": True}, "command is blank"),
+        (
+            {"restart": True, "cwd": "/", "env": {}},
+            "restart without a command takes no cwd and no env: give a",
+        ),
+        ({"restart": True, "stdin": ""}, "restart without a command takes no stdin"),
         ({"command": "ls", "restart": "yes"}, "restart must be true or false"),
         ({"command": "ls", "background": True}, 'there is no "background" (not possible here: '),
     ],

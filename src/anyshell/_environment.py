@@ -204,6 +204,11 @@ class Environment:
         return self._directory
 
     @property
+    def closed(self) -> bool:
+        """Whether it was closed, and starts nothing more."""
+        return self._closed
+
+    @property
     def entered(self) -> bool:
         """Whether it was entered with ``async with``, and so may own what it starts."""
         return self._entered

@@ -2,6 +2,7 @@
 
 from .job import READY_SECONDS as READY_SECONDS
 from .job import Job as Job
+from .job import SentInPart as SentInPart
 from .processes import Adopting as Adopting
 from .readiness import Ready as Ready
 from .registry import MAX_JOBS as MAX_JOBS

@@ -47,6 +47,14 @@ PORT_PAUSE = 0.1
 SEND_SECONDS = 5.0
 """Seconds for which sending waits until a job has read what it was sent."""
 
+ATOMIC = 512
+"""Bytes that are sent first, which a pipe takes whole or not at all (POSIX, ``PIPE_BUF``): when they fail, nothing
+was read."""
+
+
+class SentInPart(AnyshellError):  # noqa: N818 - says what happened
+    """A job reads nothing more, and may have read the beginning of what it was sent."""
+
 
 class Job:
     """A command that runs in the background of an environment, which stops it at its end at the latest.
@@ -265,7 +273,7 @@ class Job:
         assert idle is not None
         return await _within(timeout, self._wait_idle(idle))
 
-    async def send(self, data: str | bytes, *, close: bool = False) -> None:
+    async def send(self, data: str | bytes, *, close: bool = False) -> bool:
         """Send something to its stdin, which it reads as if somebody had typed it; a line needs its line feed.
 
         Waits until it is read, 5 s at most; then it is still on its way. What is sent next waits for that.
@@ -274,10 +282,14 @@ class Job:
             data: Text or bytes.
             close: End its input afterwards.
 
+        Returns:
+            Whether all of it was taken, and its input ended if asked for; false while some is on its way.
+
         Raises:
             InvalidCommand: No text, and no bytes either.
             AnyshellError: It has ended, its input is closed or was given at its start, or it does not read: nothing
-                of `data` was sent. Or it ended before it had read all of it.
+                of `data` was sent. Or it read no more when part was sent: the message says that it may have read
+                that part.
         """
         if isinstance(data, str):
             check_text("what is sent", data)
@@ -302,6 +314,7 @@ class Job:
         await asyncio.wait([task], timeout=SEND_SECONDS)
         if task.done():
             task.result()
+        return task.done()
 
     @property
     def _error(self) -> BaseException | None:
@@ -311,17 +324,25 @@ class Job:
     def _check_offset(self, since: object) -> None:
         total = self._work.log.total
         if isinstance(since, bool) or not isinstance(since, int) or not 0 <= since <= total:
-            raise InvalidCommand(
-                f"since must be 0 to {total}, the bytes that the job has printed, not {since!r}"
-            )
+            # The value is left out: Python makes no text of a number of thousands of digits.
+            raise InvalidCommand(f"since must be 0 to {total}, the bytes that the job has printed")
 
     async def _feed(self, stdin: ByteSendStream, data: bytes, *, close: bool) -> None:
         self._work.last_heard = time.monotonic()
+        begun = False
         try:
-            await stdin.send(data)
+            await stdin.send(data[:ATOMIC])
+            begun = bool(data)
+            if rest := data[ATOMIC:]:
+                await stdin.send(rest)
             if close:
                 await stdin.aclose()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            if begun:
+                raise SentInPart(
+                    f"job {self.id} ended, or closed its input, before it had read all that it was sent: it may have "
+                    "read part of it"
+                ) from None
             raise AnyshellError(
                 f"job {self.id} reads nothing more: its input is closed, or it ended"
             ) from None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .. import policy
 from .._exceptions import AnyshellError
 from .._types import ApprovalRequest, Output, Refused, exact
+from ..jobs import SentInPart
 from ..output import OutputBuilder
 from . import job_words, words
 from .definition import ToolDefinition, number, object_of, properties_of
@@ -80,6 +81,8 @@ class JobTool:
                 case "list":
                     entries = self._ledger.entries()
                     said = list(job_words.listed(entries))
+                    for entry in entries[-job_words.LISTED :]:
+                        entry.told = entry.over
                     return self._result("list", "done", said, entries[-job_words.LISTED :])
                 case "output":
                     return await self._read(call, self._ledger.get(call.id))
@@ -96,16 +99,30 @@ class JobTool:
         since = entry.seen if call.offset is None else call.offset
         if call.until_end:
             await job.wait(timeout=call.wait)
+        total = (await job.output(limit=1)).total_bytes
+        if since > total:
+            problem = f"offset must be 0 to {total}, the bytes that job {job.id} has printed"
+            return self._result("output", "failed", [job_words.failed(problem)], [entry])
         piece = await job.output(since, limit=most, wait=0 if call.until_end else call.wait)
         skipped = 0
         if call.offset is None and piece.total_bytes - since > most:
             skipped = piece.total_bytes - most - since
             since += skipped
             piece = await job.output(since, limit=most)
+        # What is left of it may be the beginning of a character or of an escape sequence, which is shown when it is whole.
+        follows = piece.offset < piece.total_bytes and bool((await job.output(piece.offset, limit=most)).data)
         entry.seen = max(entry.seen, piece.offset)
         entry.told = entry.over
         said = list(
-            job_words.read(entry, piece, since=since, skipped=skipped, waited=call.wait, shown_at_most=most)
+            job_words.read(
+                entry,
+                piece,
+                since=since,
+                skipped=skipped,
+                waited=call.wait,
+                shown_at_most=most,
+                follows=follows,
+            )
         )
         output = self._bounded(piece.data)
         if output.truncated:
@@ -152,8 +169,11 @@ class JobTool:
         answer = await self._approvals.ask(replace(request, display=policy.display(request)))
         if isinstance(answer, Refused):
             return self._result("send", "refused", [words.refused(answer.reason, "sent")], [entry])
-        await job.send(call.data, close=call.end_of_input)
-        said = job_words.sent(job, len(call.data), end=call.end_of_input)
+        try:
+            taken = await job.send(call.data, close=call.end_of_input)
+        except SentInPart as error:
+            return self._result("send", "failed", [job_words.sent_in_part(str(error))], [entry])
+        said = job_words.sent(job, len(call.data), end=call.end_of_input, taken=taken)
         return self._result("send", "done", [said], [entry])
 
     def _result(

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from .limits import ToolLimits
 
+LARGEST_OFFSET = 2**63 - 1
+"""Bytes of its output that can be skipped: more than any job prints."""
+
 Action = Literal["list", "output", "stop", "send"]
 
 
@@ -155,8 +158,8 @@ def _problems(asked: JobParams, limits: ToolLimits) -> Iterator[str]:
             yield f"{name} is a parameter of {' and '.join(actions)}, not of {asked.action}"
     if asked.action != "list" and not asked.id:
         yield f"id is missing: {asked.action} needs that of a job, as results name it or list says it"
-    if asked.offset is not None and asked.offset < 0:
-        yield "offset must be 0 or more"
+    if asked.offset is not None and not 0 <= asked.offset <= LARGEST_OFFSET:
+        yield f"offset must be 0 to {LARGEST_OFFSET}"
     if asked.wait is not None and asked.wait < 0:
         yield "wait must be 0 seconds or more"
     elif asked.wait is not None and limits.beyond == "refuse" and asked.wait > limits.max_wait:

@@ -105,7 +105,14 @@ def listed(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def read(
-    entry: Entry, piece: JobOutput, *, since: int, skipped: int, waited: float, shown_at_most: int
+    entry: Entry,
+    piece: JobOutput,
+    *,
+    since: int,
+    skipped: int,
+    waited: float,
+    shown_at_most: int,
+    follows: bool,
 ) -> Iterator[str]:
     """Say how a job is, and what of its output is shown.
 
@@ -116,11 +123,13 @@ def read(
         skipped: Bytes before `since` that the model has not seen.
         waited: Seconds that could be waited.
         shown_at_most: Bytes that are shown at once.
+        follows: Whether more can be shown at once, after the piece.
     """
     job = entry.job
     first = piece.offset - len(piece.data)
     more = piece.total_bytes - piece.offset
     running = job.status == "running"
+    shown = " that can be shown" if more else ""
     if running:
         yield f"Job {job.id} is running, for {exact(seconds(job))} s now."
     else:
@@ -134,12 +143,12 @@ def read(
     if piece.data:
         yield f"Shown are bytes {first} to {piece.offset} of {piece.total_bytes}."
     elif running and waited:
-        yield f"It has printed nothing new in {exact(waited)} s."
+        yield f"It has printed nothing new{shown} in {exact(waited)} s."
     elif running:
-        yield "It has printed nothing new."
+        yield f"It has printed nothing new{shown}."
     elif not more:
         yield "That is all of its output."
-    if more > 0:
+    if follows:
         yield (
             f"More follows: go on with offset {piece.offset}, or see the end alone with offset "
             f"{max(piece.offset, piece.total_bytes - shown_at_most)}."
@@ -179,12 +188,31 @@ def stopped(job: Job, *, before: bool) -> str:
     return f"Job {job.id} was stopped, with everything that it started. What it printed can still be read."
 
 
-def sent(job: Job, size: int, *, end: bool) -> str:
-    """Say that a job was sent something."""
+def sent(job: Job, size: int, *, end: bool, taken: bool) -> str:
+    """Say that a job was sent something.
+
+    Args:
+        job: The job.
+        size: Bytes of that.
+        end: Whether its input was to end then.
+        taken: Whether all of that is done, rather than on its way.
+    """
     what = f"{size:,} bytes" if size != 1 else "1 byte"
+    if not taken:
+        said = f"On its way to job {job.id}: {what}; not all read yet"
+        said += ", and its input ends after them" if end else ""
+        return (
+            f'{said}. Do not send it again. See what the job does with action "output" and wait, or stop it.'
+        )
     said = f"Sent {what} to job {job.id}" if size else f"Nothing was sent to job {job.id}"
     said += ", and ended its input" if end else ""
     return f'{said}. See what it answers with action "output" and wait.'
+
+
+def sent_in_part(problem: str) -> str:
+    """Say that a job may have read the beginning of what it was sent, and will read no more."""
+    said = f"Not all was sent: {visible(problem).rstrip('.')}"
+    return f'{said}. Look at its output, with action "output", before sending any of it again.'
 
 
 def invalid(problem: str) -> str:

@@ -314,6 +314,10 @@ def _problems(asked: ShellParams, limits: ToolLimits) -> Iterator[str]:
         yield "command is blank: say what to run"
     if asked.restart and asked.background:
         yield "restart and background exclude each other: a job is a shell of its own; give one after the other"
+    if asked.restart and not asked.command:
+        given = [name for name in ("cwd", "env", "stdin") if getattr(asked, name) is not None]
+        if given:
+            yield f"restart without a command takes no {' and no '.join(given)}: give a command as well, or leave it out"
     yield from too_long("command", asked.command, limits.max_command)
     if asked.cwd is not None:
         if not asked.cwd.strip():

@@ -86,6 +86,8 @@ class ShellTool:
         self._approvals = Approvals(approver, timeout=self._limits.approval_timeout)
         self._session: Session | None = env.session() if session else None
         self._counted_on = False  # whether a model thinks that the session's shell knows something
+        self._told = env.directory  # where the model was last told that the session's shell is
+        self._closed = False
         self._turn = asyncio.Lock()
         self._ledger = Ledger(env.jobs) if jobs else None
 
@@ -131,10 +133,11 @@ class ShellTool:
         return JobTool(self._env, self._ledger, approvals=self._approvals, limits=self._limits)
 
     async def aclose(self) -> None:
-        """End the tool's session, if it has one. The end of the environment does so as well.
+        """Run nothing more, and end the tool's session, if it has one. The end of the environment does so as well.
 
-        Its jobs go on.
+        Its jobs go on, and `job_tool` with them. Closing twice does nothing.
         """
+        self._closed = True
         self._counted_on = False
         if self._session is not None:
             await self._session.aclose()
@@ -174,7 +177,15 @@ class ShellTool:
         async with self._turn:
             yield
 
+    @property
+    def _over(self) -> bool:
+        """Whether nothing can run any more."""
+        return self._closed or self._env.closed
+
     async def _carried_out(self, call: Call, on_update: OnUpdate | None) -> ShellResult:
+        if self._over:
+            details = ShellDetails(status="failed", timeout=call.timeout)
+            return self._result(details, [words.CLOSED], output=None, is_error=True)
         if call.restart and not call.command.text:
             return await self._restarted(call)
         run = await self._prepared(call)
@@ -189,15 +200,25 @@ class ShellTool:
             return await self._run(run, on_update)
         except AnyshellError as error:
             request, session = run.request, self._session
+            if self._over:
+                return self._unrun(run, "failed", words.CLOSED)
             if session is not None and request.session and not (request.fresh or session.alive):
                 return self._gone(run)
-            return self._unrun(run, "failed", words.failed(str(error)))
+            said = words.failed(str(error))
+            if session is not None and request.restart:
+                said += f" {words.restarted(self._tell(session))}"
+            return self._unrun(run, "failed", said)
 
     def _gone(self, run: _Run) -> ShellResult:
         """Say that nothing ran because the shell of the session has ended since the last command."""
         assert self._session is not None
         self._counted_on = False
-        return self._unrun(run, "failed", words.gone(self._session.directory))
+        return self._unrun(run, "failed", words.gone(self._tell(self._session)))
+
+    def _tell(self, session: Session) -> str:
+        """Where the next command of the session begins, which the model is told now."""
+        self._told = session.directory
+        return self._told
 
     async def _restarted(self, call: Call) -> ShellResult:
         """Begin a fresh shell, and nothing in it."""
@@ -205,7 +226,7 @@ class ShellTool:
         self._counted_on = False
         await self._session.restart()
         details = ShellDetails(status="restarted", directory=self._directory, timeout=call.timeout)
-        said = [words.restarted(self._session.directory)]
+        said = [words.restarted(self._tell(self._session))]
         return self._result(details, said, output=None, is_error=False)
 
     async def _prepared(self, call: Call) -> _Run:
@@ -244,7 +265,7 @@ class ShellTool:
             notices.append(words.guarded(dropped))
         if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
             notices.append(words.clamped(call.requested_timeout, call.timeout, self._limits))
-        return _Run(call, replace(request, display=policy.display(request)), before, tuple(notices))
+        return _Run(call, replace(request, display=policy.display(request)), tuple(notices))
 
     async def _rewritten(self, command: Command) -> Command:
         env = self._env
@@ -341,9 +362,8 @@ class ShellTool:
         if outcome.session is not None and self._session is not None:
             self._counted_on = outcome.session.state == "kept"
             stopped = outcome.status in ("timed_out", "cancelled")
-            said += words.session(
-                outcome.session, before=run.before, now=self._session.directory, stopped=stopped
-            )
+            before, now = self._told, self._tell(self._session)
+            said += words.session(outcome.session, before=before, now=now, stopped=stopped)
         if output.truncated and outcome.status == "running":
             said.append(job_words.cut(output, outcome.job or ""))
         elif output.truncated:
@@ -407,13 +427,11 @@ class _Run:
     Attributes:
         call: What was asked for.
         request: What runs if it is approved.
-        before: The directory that a command has which says nothing of one.
         notices: What to say besides how it ended.
     """
 
     call: Call
     request: ApprovalRequest
-    before: str
     notices: tuple[str, ...]
 
     def details(self, status: CallStatus, **facts: Any) -> ShellDetails:

@@ -21,6 +21,12 @@ OURS = "[anyshell]"
 NO_OUTPUT = "(no output)"
 INVISIBLE_OUTPUT = "(nothing visible: only blank lines or control characters)"
 
+CLOSED = (
+    "Nothing ran: this tool is closed, and runs nothing any more. Do not call it again; if something is still to be done, "
+    "tell the user."
+)
+"""What is said when the tool, or the environment, was closed."""
+
 LATER = (
     "Do something else meanwhile: the next result after its end says so. If nothing else is to be done, wait for it "
     'with the tool job: action "output" with wait, until "end".'
@@ -34,6 +40,8 @@ _LONGEST_REASON = 1000
 
 # SIGKILL at the end of one's own `timeout -k`, or 124 of `timeout` itself, is no news of this tool or of the host.
 _TIMEOUT = re.compile(r"\btimeout\b")
+
+_SHELL_GONE = "The shell of the session is gone, perhaps because the command killed it, or took from it what it needs to go on."
 
 _CRASHES = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"})
 
@@ -91,6 +99,9 @@ def ending(
 def _exited(outcome: Outcome, os: OperatingSystem, command: str) -> str:
     if outcome.signal is not None:
         number = _code(number_of(outcome.signal, os))
+        if outcome.signal == "SIGKILL" and outcome.session is not None and outcome.session.state != "kept":
+            # That of the shell: it was killed, or could not be left to live.
+            return f"Ended by SIGKILL{number}. {_SHELL_GONE}"
         return f"Ended by {outcome.signal}{number}. {_signal_advice(outcome.signal, command)}"
     code = outcome.exit_code
     if code is None:
@@ -228,7 +239,7 @@ def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> I
 
     Args:
         report: What the command did to it.
-        before: Where the command was to begin.
+        before: Where the shell is as far as the model was told.
         now: Where the next one begins.
         stopped: Whether the command was stopped.
     """
