@@ -30,14 +30,18 @@ class DescendantTree:
 
     Args:
         leader: The pid of the process that was started; also its process group and its session.
+        shell: Of a part: the pid of the shell whose command it is, the leader or a child of it.
+        since: Of a part: when it began, in seconds since the epoch. The whole is written down, and no part of it.
     """
 
-    def __init__(self, leader: int) -> None:
+    def __init__(self, leader: int, *, shell: int = 0, since: float = 0.0) -> None:
         self._leader = leader
-        self._shell = leader
-        self._since = 0.0
+        self._shell = shell
+        self._since = since
         self._seen: dict[int, float] = {}
-        self._recording: asyncio.Task[None] | None = asyncio.get_running_loop().create_task(self._record())
+        self._recording: asyncio.Task[None] | None = None
+        if not since:
+            self._recording = asyncio.get_running_loop().create_task(self._record())
 
     def part(self, shell: int, *, mark: bytes, number: int, life: int, pipe: str) -> DescendantTree:
         """The processes of a part: of what the shell, the leader or a child of it, starts from now on.
@@ -45,10 +49,7 @@ class DescendantTree:
         Neither mark nor tag nor pipe can be read here. Who was started since belongs to it, unless by somebody who was
         there before.
         """
-        part = DescendantTree.__new__(DescendantTree)
-        part._leader, part._shell, part._since = self._leader, shell, time.time()
-        part._seen, part._recording = {}, None
-        return part
+        return DescendantTree(self._leader, shell=shell, since=time.time())
 
     @property
     def limit(self) -> int | None:
