@@ -7,7 +7,9 @@ import gc
 import os
 import random
 import shutil
+import signal
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -834,3 +836,45 @@ async def test_the_directory_is_where_the_shell_is_also_when_it_has_another_name
         outcome = await session.run("mkdir d; cd d; mv ../d ../e; mkdir ../d")
         assert reported(outcome).directory == f"{local.directory}/e"
         assert await printed(session, "env pwd -P") == f"{local.directory}/e\n"
+
+
+async def test_a_job_outlives_the_shell_that_started_it_however_that_ends(env: Environment) -> None:
+    seconds = unique_seconds()
+    async with env.session() as session:
+        outcome = await session.run(f"sleep {seconds} & echo $$", timeout=20)
+        # Blocking, so that nobody here has noticed when the next command comes. By SSH it may be sent to nobody.
+        os.kill(int(outcome.output.text), signal.SIGKILL)
+        time.sleep(0.05)
+        lost = await session.run("echo lost", timeout=20)
+        assert lost.output.text == "lost\n" or reported(lost).state == "ended"
+        assert (await session.run("echo again", timeout=20)).output.text == "again\n"
+        assert outcome.job is not None
+        assert env.jobs.get(outcome.job).status == "running"
+    assert living(f"sleep {seconds}")
+    await env.jobs.get(outcome.job).stop()
+    assert not living(f"sleep {seconds}")
+
+
+async def test_a_shell_that_ends_at_once_is_said(tmp_path: Path) -> None:
+    shell = tmp_path / "bash"
+    shell.write_text('#!/bin/bash\ncase " $* " in *" -s "*) exit 0;; esac\nexec /bin/bash "$@"\n')
+    shell.chmod(0o755)
+    async with Environment.detect(shell=str(shell), cwd=tmp_path) as env, env.session() as session:
+        said: list[str] = []
+        for _ in range(3):
+            try:
+                said.append(reported(await session.run("echo hi", timeout=20)).state)
+            except SpawnError as error:
+                said.append(str(error))
+        # It may have been given the command before anybody noticed.
+        assert all(each == "ended" or "ends as soon as" in each for each in said), said
+
+
+async def test_what_a_text_says_in_the_shells_name_changes_nothing(tmp_path: Path) -> None:
+    """The stream by which the shell is heard can be written to by way of /proc, by whoever wants to break his session."""
+    async with Environment.detect(shell="bash", cwd=tmp_path) as env, env.session() as session:
+        await printed(session, "A=5")
+        forged = r"for word in 'shell 1' 'shell x' back 'back' 'ended 0 0 ' 'begun 1'; do printf '\0%s\0' \"$word\"; done"
+        await session.run(f"{{ {forged}; }} >/proc/$$/fd/199 2>/dev/null; sleep 0.05; false", timeout=20)
+        assert (await session.run("(exit 3)", timeout=20)).exit_code == 3
+        assert await printed(session, "echo $A") == "5\n"

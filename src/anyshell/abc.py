@@ -183,8 +183,12 @@ class Exchange(Protocol):
     async def write(self, name: str, data: bytes) -> None:
         """Put a file there, which a reader of the old one must not be reading any more."""
 
-    def retract(self, name: str) -> bool:
-        """Empty a file that the shell may not have read yet; whether that can be done at once. Never waits."""
+    @property
+    def retracts(self) -> bool:
+        """Whether `retract` does anything."""
+
+    def retract(self, name: str) -> None:
+        """Empty a file that the shell may not have read yet, if that can be done at once. Never waits."""
 
     async def outlet(self) -> Outlet:
         """Make a pipe that a command prints to."""

@@ -102,7 +102,7 @@ class Session:
     @property
     def alive(self) -> bool:
         """Whether its shell runs, as far as is known, and so has what earlier commands have set up."""
-        return self._shell is not None and not self._shell.ended
+        return self._shell is not None and not self._shell.ended and not self._shell.doomed
 
     async def __aenter__(self) -> Session:
         return self
@@ -241,14 +241,13 @@ class Session:
         """Start a command when it is its turn, and say in which shell. For `_Turn` alone."""
         await self._turn.acquire()
         try:
-            if spawn.cwd:  # relative to where the shell is by now
-                spawn = replace(spawn, cwd=await self._place(spawn.cwd, self.directory))
-            shell = await self._living(may_be_fresh)
             try:
-                process = await shell.run(spawn, variables=variables)
+                shell, process = await self._given(spawn, variables=variables, may_be_fresh=may_be_fresh)
             except ShellGone:  # it was killed since the last command, and this one has not reached it
-                shell = await self._living(may_be_fresh)
-                process = await shell.run(spawn, variables=variables)
+                shell, process = await self._given(spawn, variables=variables, may_be_fresh=may_be_fresh)
+        except ShellGone:
+            self._turn.release()
+            raise SpawnError("the session's shell ends as soon as it is started") from None
         except BaseException:
             self._turn.release()
             raise
@@ -266,10 +265,19 @@ class Session:
                 raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: the shell does not change to it")
         return process, shell
 
+    async def _given(
+        self, spawn: Spawn, *, variables: bool, may_be_fresh: bool
+    ) -> tuple[Shell, SessionProcess]:
+        """Give a command to the session's shell, relative to where that is by now."""
+        shell = await self._living(may_be_fresh)
+        if spawn.cwd:
+            spawn = replace(spawn, cwd=await self._place(spawn.cwd, self.directory))
+        return shell, await shell.run(spawn, variables=variables)
+
     async def _living(self, may_be_fresh: bool) -> Shell:
         """The session's shell, or a fresh one."""
         if self._shell is not None:
-            if not self._shell.ended and not self._shell.doomed:
+            if self.alive:
                 return self._shell
             self._fresh = self._fresh or "the shell of the session was gone"
             self._directory = None

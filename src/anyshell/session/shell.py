@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._types import ShellInfo
-    from ..abc import Backend, Exchange, Program
+    from ..abc import Backend, Exchange, Program, Section
 
 START_SECONDS = 30.0
 """How long a prefix may take to start the shell."""
@@ -55,12 +55,12 @@ class Shell:
         self._speak = speak
         self._numbers = itertools.count(1)
         self._current: SessionProcess | None = None
+        self._section: Section | None = None
         self._status = 0
         self._entries: list[bytes] | None = None
         self.ended = False
         self.doomed = False
         """Whether it was killed, and may not know that yet."""
-        self._numbered = name != "sh"
         self.fresh = ""
         """Why it is another than the one before, as long as nobody was told; empty for the first."""
         self.interruptible = True
@@ -108,6 +108,8 @@ class Shell:
             lines += shells.SHELLS[shell.kind].load(snapshot) + "\n"
         if prefix is not None:
             lines += speak.tell_pid()
+        if prefix is None:
+            started._pid.set_result(None)  # it is the program itself, whatever is said later
         try:
             await started._tell(lines)
             if prefix is not None:
@@ -158,7 +160,9 @@ class Shell:
                 stdin = await self._exchange.inlet() if spawn.stdin else None
                 if stdin is not None:
                     stack.callback(stdin.close)
-                section = self.process.section(stdout.path, self._speak.life_fd, shell=self.info.pid)
+                section = self._section = self.process.section(
+                    stdout.path, self._speak.life_fd, shell=self.info.pid
+                )
                 frame = shells.Frame(
                     # Not to be guessed by a text that would say in the shell's stead how it ended.
                     number=secrets.randbits(60) << 1 | next(self._numbers) & 1,
@@ -168,7 +172,7 @@ class Shell:
                     stderr=None if stderr is None else stderr.path,
                     stdin=None if stdin is None else stdin.path,
                     status=self._status,
-                    begun=self._exchange.longest_line > 0,
+                    begun=not self._exchange.retracts,
                     cwd=spawn.cwd or None,
                     env=spawn.env,
                     variables=variables,
@@ -223,7 +227,8 @@ class Shell:
 
     def retract(self) -> bool:
         """Take back a text that it may not have begun with; whether that can be."""
-        return self._exchange.retract("command")
+        self._exchange.retract("command")
+        return self._exchange.retracts
 
     def kill(self) -> None:
         """Kill it, and nothing that it has started."""
@@ -232,8 +237,9 @@ class Shell:
             self._current.kill_shell()
 
     async def _gone(self) -> None:
-        """Nobody reads what it is told: it has ended, or ends now."""
-        await self.process.send_signal("kill")
+        """Nobody reads what it is told: it has ended, or ends now. What it has started before goes on."""
+        if self._section is not None:
+            await self._section.kill_shell()
         with anyio.move_on_after(END_SECONDS):
             await asyncio.wait([self._listening])
         self.ended = True
@@ -270,7 +276,7 @@ class Shell:
                     if self._heard(record):
                         size = 0
         if size > LONGEST_RECORD:
-            await self.process.send_signal("kill")
+            self.kill()
 
     def _heard(self, record: bytes) -> bool:
         """Take one thing that the shell says; whether a command is over by that."""
@@ -288,8 +294,9 @@ class Shell:
                 self._back.set_result(None)
             return False
         if word == b"shell":
-            self.info = replace(self.info, pid=int(rest))
-            self._pid.set_result(None)
+            if rest.isdigit() and not self._pid.done():
+                self.info = replace(self.info, pid=int(rest))
+                self._pid.set_result(None)
             return False
         number, _, rest = rest.partition(b" ")
         if self._current is None or number != self._current.number:
@@ -303,7 +310,7 @@ class Shell:
             code, interrupted, first, last, *_ = (*said.split(b" "), b"", b"", b"")
             of, numbered, code = code.rpartition(b":")
             if (numbered and of != number) or (
-                not numbered and self._numbered and code not in (b"x", b"full")
+                not numbered and self._speak.numbers_statuses and code not in (b"x", b"full")
             ):
                 self.kill()  # a variable of ours is not its own any more, and stands for what was once
                 return False
@@ -323,8 +330,10 @@ class Shell:
         return False
 
     async def aclose(self) -> None:
-        """End it, with nothing of it left."""
-        if not self.ended:
+        """End it. What its commands have left running goes on, if somebody has it."""
+        if not self.ended and self._section is not None:
+            await self._gone()
+        if not self._listening.done():
             await self.process.aclose()
         with anyio.move_on_after(END_SECONDS):
             await asyncio.wait([self._listening])

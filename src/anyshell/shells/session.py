@@ -97,6 +97,14 @@ class Conversation:
         """The descriptor by which everything that a command starts has the pipe that it prints to."""
         return LIFE_FD.get(self.shell.kind, _LIFE_FD)
 
+    @property
+    def numbers_statuses(self) -> bool:
+        """Whether a status begins with the number of its command: a readonly variable would otherwise stand for all.
+
+        It ends sh, which needs none.
+        """
+        return self.shell.kind != "sh"
+
     def argv(self, info: ShellInfo) -> tuple[str, ...]:
         """What is started."""
         return (info.path, *self.shell.options, "-s")
@@ -203,8 +211,7 @@ class Conversation:
         )
 
     def _number(self, frame: Frame) -> str:
-        """What begins a status, where a readonly variable would otherwise stand for every command's: not in sh, which ends."""
-        return "" if self.shell.kind == "sh" else f"{frame.number}:"
+        return f"{frame.number}:" if self.numbers_statuses else ""
 
     def _variables(self, frame: Frame, status_fd: int) -> str:
         return (

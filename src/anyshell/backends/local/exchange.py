@@ -87,6 +87,7 @@ class LocalExchange:
     """Named pipes and files in a directory of its owner's alone."""
 
     longest_line = 0
+    retracts = True
 
     def __init__(self, on_released: Callable[[PipeReceiveStream], object]) -> None:
         self._on_released = on_released
@@ -120,12 +121,11 @@ class LocalExchange:
         if state.st_size > at:
             os.ftruncate(fd, at)
 
-    def retract(self, name: str) -> bool:
+    def retract(self, name: str) -> None:
         """Empty a file that the shell may not have read yet."""
         fd = self._files.get(name, -1)
         if fd >= 0:
             os.ftruncate(fd, 0)
-        return True
 
     async def outlet(self) -> Outlet:
         """Make a pipe, or use one again that nobody has any more."""

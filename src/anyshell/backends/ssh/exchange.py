@@ -74,6 +74,7 @@ class SSHExchange:
     """
 
     longest_line = LONGEST_LINE
+    retracts = False
 
     def __init__(self, spawn: Callable[[Spawn], Awaitable[Process]], files: Files) -> None:
         self._spawn = spawn
@@ -99,9 +100,8 @@ class SSHExchange:
         """Put a file there."""
         await self._files.write(f"{self.directory}/{name}", data)
 
-    def retract(self, name: str) -> bool:
+    def retract(self, name: str) -> None:
         """Nothing: that takes a round trip."""
-        return False
 
     async def outlet(self) -> Outlet:
         """Make a pipe, or use one again that nobody has any more."""
