@@ -7,7 +7,6 @@ import gc
 import os
 import random
 import shutil
-import signal
 import tempfile
 import time
 from dataclasses import dataclass
@@ -843,7 +842,7 @@ async def test_a_job_outlives_the_shell_that_started_it_however_that_ends(env: E
     async with env.session() as session:
         outcome = await session.run(f"sleep {seconds} & echo $$", timeout=20)
         # Blocking, so that nobody here has noticed when the next command comes. By SSH it may be sent to nobody.
-        os.kill(int(outcome.output.text), signal.SIGKILL)
+        psutil.Process(int(outcome.output.text)).kill()
         time.sleep(0.05)
         lost = await session.run("echo lost", timeout=20)
         assert lost.output.text == "lost\n" or reported(lost).state == "ended"
