@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ._types import ExitStatus as ExitStatus
     from ._types import FileEntry as FileEntry
     from ._types import FileStat as FileStat
+    from ._types import Foreground as Foreground
     from ._types import HostInfo as HostInfo
     from ._types import HostQuery as HostQuery
     from ._types import JobOutput as JobOutput
@@ -40,10 +41,12 @@ if TYPE_CHECKING:
     from ._types import OutputLimits as OutputLimits
     from ._types import ProcessInfo as ProcessInfo
     from ._types import Refused as Refused
+    from ._types import Screen as Screen
     from ._types import SessionReport as SessionReport
     from ._types import ShellCandidate as ShellCandidate
     from ._types import ShellInfo as ShellInfo
     from ._types import Spawn as Spawn
+    from ._types import Terminal as Terminal
     from .backends import SSHOptions as SSHOptions
     from .detached import DetachedJob as DetachedJob
     from .detached import DetachedJobs as DetachedJobs
@@ -83,6 +86,7 @@ _HOMES = {
     "ExitStatus": "._types",
     "FileEntry": "._types",
     "FileStat": "._types",
+    "Foreground": "._types",
     "HostInfo": "._types",
     "HostQuery": "._types",
     "JobOutput": "._types",
@@ -92,10 +96,12 @@ _HOMES = {
     "OutputLimits": "._types",
     "ProcessInfo": "._types",
     "Refused": "._types",
+    "Screen": "._types",
     "SessionReport": "._types",
     "ShellCandidate": "._types",
     "ShellInfo": "._types",
     "Spawn": "._types",
+    "Terminal": "._types",
     "SSHOptions": ".backends",
     "DetachedJob": ".detached",
     "DetachedJobs": ".detached",

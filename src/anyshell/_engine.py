@@ -125,7 +125,10 @@ async def run(
                 control.hold(clock)
                 try:
                     process = await spawner.spawn(spawn)
-                    reading = _Reading(process, output, stderr, listener, stdin, on_failure=control.cancel)
+                    feed = process.stdin if spawn.stdin else None  # a terminal can be typed on in any case
+                    reading = _Reading(
+                        process, output, stderr, listener, feed, stdin, on_failure=control.cancel
+                    )
                     ended = await process.wait()
                     survivors = await _settle(process, reading)
                 finally:
@@ -218,6 +221,7 @@ class _Reading:
         output: OutputBuilder,
         stderr: OutputBuilder | None,
         listener: Callable[[Channel, bytes], Awaitable[None]] | None,
+        feed: ByteSendStream | None,
         stdin: bytes | AsyncIterable[bytes] | None,
         *,
         on_failure: Callable[[], object],
@@ -232,8 +236,8 @@ class _Reading:
         for task in self._tasks:
             task.add_done_callback(self._check)
         self._feeding = None
-        if process.stdin is not None:
-            self._feeding = loop.create_task(_feed(process.stdin, stdin or b""))
+        if feed is not None:
+            self._feeding = loop.create_task(_feed(feed, stdin or b""))
             self._feeding.add_done_callback(self._check)
 
     @property

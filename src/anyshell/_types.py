@@ -32,6 +32,11 @@ LONGEST_NAME = 80
 
 _LONGEST_NUMBER = 24
 
+LARGEST_TERMINAL = 1_000
+"""Columns, and rows, that a terminal may have: its screen is held in memory."""
+
+_TERMINAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
@@ -153,6 +158,76 @@ def check_count(name: str, value: object) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """The terminal that a program is given.
+
+    Attributes:
+        columns: Characters of a row, 2 to 1,000.
+        rows: 2 to 1,000.
+        term: What it is like: a name of the host's terminfo, which the program finds in ``TERM``.
+
+    Raises:
+        InvalidCommand: A size that is out of range; a name that no terminal has.
+    """
+
+    columns: int = 80
+    rows: int = 24
+    term: str = "xterm-256color"
+
+    def __post_init__(self) -> None:
+        _check_size("columns", self.columns)
+        _check_size("rows", self.rows)
+        _check_terminal_name(self.term)
+
+
+def _check_size(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= LARGEST_TERMINAL:
+        raise InvalidCommand(f"{name} must be a whole number from 2 to {LARGEST_TERMINAL:,}, not {value!r}")
+
+
+def _check_terminal_name(name: object) -> None:
+    if not isinstance(name, str) or not _TERMINAL_NAME.match(name):
+        raise InvalidCommand(f"term must be a name such as xterm-256color, not {name!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """What stands on a terminal at one moment.
+
+    Attributes:
+        rows: Its rows from the top, each without the blanks at its end.
+        cursor: Row and column of the cursor, both from 0.
+        title: What the program has called its window; empty when it has not.
+        alternate: Whether it is the alternate screen, as editors and pagers use it, which leaves no trace.
+    """
+
+    rows: tuple[str, ...]
+    cursor: tuple[int, int] = (0, 0)
+    title: str = ""
+    alternate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreground:
+    """Who has a terminal at one moment: what of it a host can tell. What is ``None`` it cannot.
+
+    Attributes:
+        processes: The foreground process group: those that ^C reaches, and that may read.
+        asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself; ``poll``,
+            ``select`` or the like while it has the terminal open; ``None`` when neither, or not known.
+        cpu: Seconds of processor time that they have used together.
+        echo: Whether the terminal shows what is typed. A program that asks for a password has it off.
+        line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
+    """
+
+    processes: tuple[ProcessInfo, ...] = ()
+    asleep_in: Literal["read", "poll"] | None = None
+    cpu: float | None = None
+    echo: bool | None = None
+    line_mode: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spawn:
     """What a backend starts: one program with its surroundings, ready to run and already quoted.
 
@@ -165,8 +240,10 @@ class Spawn:
             the host can see them, such as a command line.
         env: Variables set over the host's own and over `settings`. They may be secrets.
         unset: Variables of the host's own that are removed, unless `settings` or `env` sets them.
-        stdin: A pipe when true; otherwise reading gives end-of-file at once.
+        stdin: A pipe when true; otherwise reading gives end-of-file at once. On a terminal: whether whoever runs the
+            program types what it reads, and then ^D; the terminal can be typed on in any case.
         split_stderr: Two pipes. Otherwise both channels share one, which keeps their order true.
+        terminal: What stdin, stdout and stderr are, instead of pipes: the program's controlling terminal.
     """
 
     argv: tuple[str, ...]
@@ -177,6 +254,11 @@ class Spawn:
     unset: frozenset[str] = frozenset()
     stdin: bool = False
     split_stderr: bool = False
+    terminal: Terminal | None = None
+
+    def __post_init__(self) -> None:
+        if self.terminal is not None and self.split_stderr:
+            raise InvalidCommand("on a terminal stdout and stderr are one: leave out split_stderr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +340,10 @@ class Output:
         cut_lines: Lines of `text` that were longer than a line may be, and say so.
         artifact: The whole; ``None`` when nothing was left out, or when it could not be kept.
         artifact_error: Why the whole was not kept, such as ``No space left on device``.
+        skipped_bytes: Of a terminal: raw bytes that were not drawn, since the program drew faster than a screen can
+            be kept; the screen is exact for the last MiB all the same. 0 otherwise.
+        alternate: Of a terminal: the last frame of the alternate screen, as an editor or a pager draws on it, which is
+            no part of `text`; ``None`` when it was not used.
     """
 
     text: str = ""
@@ -268,6 +354,8 @@ class Output:
     cut_lines: int = 0
     artifact: Artifact | None = None
     artifact_error: str | None = None
+    skipped_bytes: int = 0
+    alternate: str | None = None
 
     @property
     def truncated(self) -> bool:

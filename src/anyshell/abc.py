@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ExitStatus,
         FileEntry,
         FileStat,
+        Foreground,
         HostInfo,
         HostQuery,
         ProcessInfo,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         Signal,
         Spawn,
         Start,
+        Terminal,
     )
 
 
@@ -37,7 +39,10 @@ class Process(Protocol):
 
     @property
     def stdin(self) -> ByteSendStream | None:
-        """What the program reads, if a pipe was asked for. Closing it is end-of-file."""
+        """What the program reads, if a pipe was asked for. Closing it is end-of-file.
+
+        On a terminal it is always there, and is what is typed; closing it types ^D, and more can not be typed then.
+        """
 
     @property
     def stdout(self) -> ByteReceiveStream:
@@ -62,6 +67,15 @@ class Process(Protocol):
 
     async def wait_gone(self) -> None:
         """Wait until nothing of the tree is alive. Has no bound of its own: the caller cancels it."""
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Give its terminal another size, of which the foreground hears by SIGWINCH. Never fails because it is gone.
+
+        Without a terminal it does nothing.
+        """
+
+    async def foreground(self) -> Foreground | None:
+        """Who has its terminal now. ``None`` when it has no terminal, or when the host cannot tell."""
 
     async def release(self) -> None:
         """Let what still lives of the tree go on; its output is read and thrown away from now on.

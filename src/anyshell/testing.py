@@ -34,6 +34,7 @@ from ._types import (
     ShellInfo,
     Signal,
     Spawn,
+    Terminal,
 )
 
 if TYPE_CHECKING:
@@ -210,6 +211,12 @@ class FakeProcess:
     async def wait_gone(self) -> None:
         """Wait until nothing of it lives."""
         await self._gone.wait()
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Do nothing: it has no terminal."""
+
+    async def foreground(self) -> None:
+        """Nobody: it has no terminal."""
 
     async def release(self) -> None:
         """Let the children go on."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
-    from .._types import ProcessInfo, Signal, Spawn
+    from .._types import Foreground, ProcessInfo, Signal, Spawn, Terminal
     from ..abc import Process, Spawner
     from .job import Job
 
@@ -86,6 +86,12 @@ class _Wrapped:
 
     async def wait_gone(self) -> None:
         await self._process.wait_gone()
+
+    async def resize(self, terminal: Terminal) -> None:
+        await self._process.resize(terminal)
+
+    async def foreground(self) -> Foreground | None:
+        return await self._process.foreground()
 
     async def release(self) -> None:
         await self._process.release()

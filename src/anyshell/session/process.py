@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
-    from .._types import ProcessInfo, Signal
+    from .._types import ProcessInfo, Signal, Terminal
     from ..abc import Inlet, Outlet, Section
     from .shell import Shell
 
@@ -241,6 +241,12 @@ class SessionProcess:
             self.over.set_result(None)
             if self.on_over is not None:
                 self.on_over()
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Do nothing: it has no terminal."""
+
+    async def foreground(self) -> None:
+        """Nobody: it has no terminal."""
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""

@@ -36,7 +36,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from ..._types import ExitStatus, Signal, Spawn
+    from ..._types import ExitStatus, Signal, Spawn, Terminal
     from .tree import Tree
 
 _FIRST_FD = 100
@@ -316,6 +316,12 @@ class PosixProcess:
         if not self._reaped:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Do nothing: it has no terminal."""
+
+    async def foreground(self) -> None:
+        """Nobody: it has no terminal."""
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""

@@ -17,7 +17,7 @@ from .watcher import SILENCE_SECONDS, HostAway
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..._types import Signal
+    from ..._types import Signal, Terminal
     from .processes import Processes, Tree
     from .watcher import Answer
 
@@ -218,6 +218,12 @@ class SSHProcess:
         """What a persistent shell starts from now on."""
         part = self._tree.part(next(self._sections), shell or self.pid or 0)
         return SSHSection(self._tree, part, self._name)
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Do nothing: it has no terminal."""
+
+    async def foreground(self) -> None:
+        """Nobody: it has no terminal."""
 
     async def release(self) -> None:
         """Let what lives go on; its output is read and thrown away."""
