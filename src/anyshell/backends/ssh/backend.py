@@ -20,6 +20,7 @@ from ..._exceptions import (
     ConnectionFailed,
     InvalidCommand,
     SpawnError,
+    TerminalUnavailable,
 )
 from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD
 from ..._types import HostInfo, HostQuery, Spawn
@@ -370,7 +371,7 @@ class SSHBackend:
             program has ended.
 
         Raises:
-            SpawnError: It was to be on a terminal, and the server grants none.
+            TerminalUnavailable: It was to be on one, and the server grants none.
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
         broken = 0
@@ -381,7 +382,7 @@ class SSHBackend:
             except asyncssh.ChannelOpenError as error:
                 if error.code == OPEN_REQUEST_PTY_FAILED and not slot.connection.is_closed():
                     channel.refused = True
-                    raise SpawnError(
+                    raise TerminalUnavailable(
                         f"{self.name} grants no terminal (PermitTTY no, a key with no-pty or restrict, or none is "
                         "left); run it without one"
                     ) from error
