@@ -1,4 +1,4 @@
-"""What a terminal of Linux does, for whoever has one: on this machine, or on a host."""
+"""What the terminals of a kernel do, for whoever has one: on this machine, or on a host."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LONGEST_LINE = 4095
 LONGEST_LINE_OF_BSD = 1023
 """The same where it is no Linux (``MAX_CANON``)."""
 
-_LINE_ENDS = (b"\n", b"\r", b"\x03", b"\x04", b"\x15", b"\x1a", b"\x1c")
-"""Keys after which a line begins anew: its end, ^C, ^D, ^U, ^Z and ^\\."""
+_LINE_ENDS = bytes.maketrans(b"\r\x03\x04\x15\x1a\x1c", b"\n\n\n\n\n\n")
+"""Keys after which a line begins anew: besides its end, ^C, ^D, ^U, ^Z and ^\\."""
 
 _READS = {"x86_64": {"0", "19"}, "aarch64": {"63", "65"}}
 """The numbers of read and readv (``unistd_64.h``, ``asm-generic/unistd.h``)."""
@@ -63,10 +63,10 @@ class Line:
 
     def takes(self, keys: bytes) -> bool:
         """Whether keys can be typed in line mode without making a line too long."""
-        begin = -self._length
+        keys, begin = keys.translate(_LINE_ENDS), -self._length
         while len(keys) - begin > self._longest:
             # From the last end that is near enough: short lines need not be looked at one by one.
-            end = max(keys.rfind(key, max(begin, 0), begin + self._longest + 1) for key in _LINE_ENDS)
+            end = keys.rfind(b"\n", max(begin, 0), begin + self._longest + 1)
             if end < 0:
                 return False
             begin = end + 1
@@ -81,7 +81,7 @@ class Line:
 
     def type(self, keys: bytes) -> None:
         """Note that keys were typed."""
-        end = max(map(keys.rfind, _LINE_ENDS))
+        end = keys.translate(_LINE_ENDS).rfind(b"\n")
         self._length = self._length + len(keys) if end < 0 else len(keys) - end - 1
 
     def forget(self) -> None:
