@@ -441,7 +441,12 @@ WAITING = {
         True,
         "python3",
     ),
-    "python3 -c 'import select; p = select.poll(); p.register(0); p.poll()'": ("poll", True, True, "python3"),
+    "python3 -c 'import select; p = select.poll(); p.register(0, 1); p.poll()'": (
+        "poll",
+        True,
+        True,
+        "python3",
+    ),
     "python3 -c 'import threading, sys, time; threading.Thread(target=sys.stdin.read).start(); time.sleep(300)'": (
         "read",
         True,
