@@ -6,11 +6,12 @@ import errno
 import fcntl
 import os
 import select
+import shutil
 import struct
 import sys
 import termios
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 assert sys.platform != "win32"
@@ -95,6 +96,14 @@ def default_starter() -> Starter:
     from . import forking
 
     return forking.start
+
+
+def find_program(name: str, cwd: str, env: Mapping[bytes, bytes]) -> str:
+    """The path of a program: below its directory, or looked for on its own PATH; `name` where there is none."""
+    if "/" in name:
+        return os.path.join(cwd, name)
+    path = os.fsdecode(env.get(b"PATH", os.fsencode(os.defpath)))
+    return shutil.which(name, path=path) or name
 
 
 def open_pair(terminal: Terminal) -> tuple[int, int]:
@@ -204,9 +213,12 @@ class TerminalReceiveStream(PipeReceiveStream):
         if settings is None:
             return None
         try:
-            return look(os.tcgetpgrp(self._fd), self._tty, self._device, settings)
+            found = look(os.tcgetpgrp(self._fd), self._tty, self._device, settings)
         except OSError:
             return None
+        # Again: who was found to wait may have set them just before.
+        settings = Settings.read(self._fd) or settings
+        return replace(found, echo=settings.echo, line_mode=settings.line_mode)
 
     def let_go(self) -> None:
         """Keep the terminal open no longer: its program has ended."""
