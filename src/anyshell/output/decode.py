@@ -33,21 +33,21 @@ LONGEST_LINE = 64 * 1024
 """Raw bytes of a line that a `LineDecoder` holds; a longer line is delivered in pieces."""
 
 # Possessive quantifiers throughout: no sequence is looked at again from a second angle when it fails.
-_CSI = rb"(?:\x1b\[|\xc2\x9b)[0-?]{0,256}+[ -/]{0,16}+"
-_STRING = (
+CSI = rb"(?:\x1b\[|\xc2\x9b)[0-?]{0,256}+[ -/]{0,16}+"
+STRING = (
     rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])"
     rb"(?:[^\n\r\x07\x18\x1a\x1b\xc2]|\xc2(?![\x80-\x9f])){0,4096}+"
 )
-_SEQUENCE = re.compile(
-    _CSI + rb"[@-~]"
-    rb"|" + _STRING + rb"(?:\x07|\x1b\\|\xc2\x9c)"
-    rb"|\x1b[ -/]{0,16}+[0-OQ-WYZ\\`-~]"  # all finals but those that introduce something longer
+STRING_END = rb"(?:\x07|\x1b\\|\xc2\x9c)"
+ESCAPE = (
+    rb"\x1b[ -/]{0,16}+[0-OQ-WYZ\\`-~]"  # all finals but those that introduce something longer
     rb"|\x1b[ -/]{1,16}+[PX\[\]^_]"
     rb"|\x1b[\]PX^_]?"  # unfinished: without its introducer
     rb"|\xc2[\x80-\x9f]"
 )
+_SEQUENCE = re.compile(CSI + rb"[@-~]|" + STRING + STRING_END + rb"|" + ESCAPE)
 _UNFINISHED = re.compile(
-    rb"(?:" + _CSI + rb"|" + _STRING + rb"\x1b?"
+    rb"(?:" + CSI + rb"|" + STRING + rb"\x1b?"
     rb"|\x1b[ -/]{0,16}+"
     rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2}"
     rb")\Z"
