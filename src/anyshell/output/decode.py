@@ -197,9 +197,13 @@ def edit(text: str) -> str:
 def unfinished(data: bytes) -> int:
     """How many of the last bytes are the start of a character or a sequence whose end is still to come."""
     data = data[-LONGEST_SEQUENCE:]
-    if data.isascii() and b"\x1b" not in data:
-        return 0
-    match = _UNFINISHED.search(data)
+    # No sequence goes past an ESC, but for that which may be half of its end.
+    start = data.rfind(b"\x1b", 0, -1)
+    if start < 0:
+        if data.isascii():
+            return 1 if data[-1:] == b"\x1b" else 0
+        start = 0 if b"\xc2" in data else max(0, len(data) - 4)
+    match = _UNFINISHED.search(data, start)
     return 0 if match is None else len(data) - match.start()
 
 
