@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import select
 import signal
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -32,10 +32,14 @@ def record(argv: Sequence[str], steps: Sequence[tuple[bytes, bytes]] = (), *, un
         steps: What to wait for in what is printed after the step before, and what to type then.
         until: What to wait for at last; empty is its end. If it goes on, it is killed.
     """
+    if sys.platform == "win32":
+        raise NotImplementedError("there are no such terminals")
+    import pty  # not there
+
     pid, fd = pty.fork()
     if pid == 0:
         os.environ |= {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "LINES": "24", "COLUMNS": "80"}
-        os.execvp(argv[0], argv)
+        os.execvp(argv[0], list(argv))
     os.set_blocking(fd, False)
     output = bytearray()
     start = 0

@@ -106,7 +106,7 @@ def test_what_scrolls_above_a_status_row_is_text() -> None:
 
 
 BARS = {
-    "tqdm": lambda at: ("\r%3d%%|%-20s| %d/10000" % (at // 100, "█" * (at // 500), at)).encode(),
+    "tqdm": lambda at: f"\r{at // 100:3}%|{'█' * (at // 500):20}| {at}/10000".encode(),
     "pip": lambda at: (
         b"\r\x1b[2K   \x1b[90m" + "━".encode() * (at // 250) + b"\x1b[0m \x1b[32m%d/10000\x1b[0m" % at
     ),
