@@ -280,6 +280,11 @@ NO_BOUND = {
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
+    "output.cells._FIRST",  # a code point
+    "output.queries._STEPS",  # colours
+    "output.lines.TAB_WIDTH",  # how a terminal is
+    "output.lines._STATES_WORTH_SKIPPING",  # when the short way is the shorter one
+    "output.lines._WORTH_SKIPPING",
     "shells.session._LIFE_FD",  # a descriptor
     "shells.snapshot._FD",  # a descriptor
     "tool.limits.MIB",  # a unit
