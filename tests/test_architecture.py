@@ -150,4 +150,5 @@ def test_nothing_changes_the_state_of_the_process(path: Path) -> None:
         if isinstance(node, ast.Attribute):
             assert node.attr not in forbidden, f"{path.name} uses {node.attr}"
             if node.attr == "signal" and isinstance(node.value, ast.Name) and node.value.id == "signal":
-                assert part(path) == "cli", f"{path.name} sets a signal handler"
+                in_a_child = path.name == "forking.py"  # before it becomes another program
+                assert part(path) == "cli" or in_a_child, f"{path.name} sets a signal handler"
