@@ -268,10 +268,12 @@ class Start:
     Attributes:
         line: The one string that it hands to the user's login shell. Everybody on the host can see it.
         sent: What is written to the program's stdin at once, and read before anything else happens.
+        when_ready: What is written after that, each part when the program has said that it is ready for it.
     """
 
     line: str
-    sent: bytes = field(repr=False)
+    sent: bytes = field(default=b"", repr=False)
+    when_ready: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ clock() {
 # look SINCE FD: each process that started then or later, in clock ticks since boot:
 #   process PID PARENT GROUP SESSION STARTED LOCKS NAME    LOCKS is the soft limit on file locks
 #   mark PID NAME                                          it has a variable of ours, and has another limit
-#   holds PID DESCRIPTOR WHAT                              what it has at descriptors 1, 2 and FD
+#   holds PID DESCRIPTOR WHAT                              what it has at descriptors 1, 2 and FD: a pipe, a terminal
 look() {
     [ "$proc" ] || { look_ps; return; }
     set +f
@@ -86,7 +86,7 @@ look() {
     # What a descriptor leads to may be a file whose name looks like any line, or part of one, that its owner likes. So
     # each field must be where it belongs, and a name with spaces is nothing that is sought.
     $list $links 2>/dev/null | awk '
-        NF == 11 && $10 == "->" && $9 ~ /^\/proc\/[0-9]+\/fd\/[0-9]+$/ && $11 ~ /^[a-z]+:\[/ {
+        NF == 11 && $10 == "->" && $9 ~ /^\/proc\/[0-9]+\/fd\/[0-9]+$/ && $11 ~ /^([a-z]+:\[|\/dev\/pts\/[0-9]+$)/ {
             split($9, part, "/")
             print "holds", part[3], part[5], $11
         }'
@@ -127,20 +127,26 @@ started() {
     fi
 }
 
-# signal NAME [-PID:STARTED] PID:STARTED...: with a minus it is the whole group of that process
+# hit NAME[+NAME] [-]PID: send it one signal, or two
+hit() {
+    case $1 in *+*) kill -s "${1%+*}" $end "$2" 2>/dev/null ;; esac
+    kill -s "${1#*+}" $end "$2" 2>/dev/null
+    # What is stopped acts on no other signal.
+    [ "$1" = KILL ] || kill -s CONT $end "$2" 2>/dev/null
+}
+
+# signal NAME[+NAME] [-PID:STARTED] PID:STARTED...: with a minus it is the whole group of that process
 signal() {
     name=$1
     shift
     for each; do
         pid=${each%%:*}
         started "${pid#-}" && [ "$began" = "${each#*:}" ] || continue
-        kill -s "$name" $end "$pid" 2>/dev/null
-        # What is stopped acts on no other signal.
-        [ "$name" = KILL ] || kill -s CONT $end "$pid" 2>/dev/null
+        hit "$name" "$pid"
     done
 }
 
-# sweep NAME SINCE TAG LEADER: signal what has that tag, or is in that group or session, and say what it is, as look
+# sweep NAME[+NAME] SINCE TAG LEADER: signal what has that tag, or is in that group or session, and say what it is, as look
 # does. NAME may be 0. Nothing but the shell itself is needed for it, and it takes several times as long.
 sweep() {
     [ "$proc" ] || return
@@ -161,8 +167,7 @@ sweep() {
         done 2>/dev/null <"$path/limits"
         [ "$locks" = "$tag" ] || [ "$group" = "$leader" ] || [ "$session" = "$leader" ] || continue
         stat=${stat#*(}
-        [ "$name" = 0 ] || kill -s "$name" $end "$pid" 2>/dev/null
-        case $name in 0 | KILL) ;; *) kill -s CONT $end "$pid" 2>/dev/null ;; esac
+        [ "$name" = 0 ] || hit "$name" "$pid"
         printf 'process %s %s %s %s %s %s %s\n' "$pid" "$parent" "$group" "$session" "$began" "$locks" "${stat%%)*}"
     done
     set -f
@@ -195,6 +200,80 @@ has_tag() {
         case $line in 'Max file locks'*) set -- "$1" "$2" $line; [ "$6" = "$2" ]; return ;; esac
     done 2>/dev/null <"/proc/$1/limits"
     return 1
+}
+
+# terminal PID: $tty, its controlling terminal, and $front, the process group that is in the foreground there
+terminal() {
+    tty= front=
+    if [ "$proc" ]; then
+        stat=
+        while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
+        set -- ${stat##*) }
+        # Linux counts them by majors 136 to 143.
+        case $((${5:-0} >> 8 & 4095)) in 13[6-9] | 14[0-3]) ;; *) return ;; esac
+        tty=/dev/pts/$(((($5 >> 8 & 4095) - 136) * 1048576 + ($5 >> 12 & 1048320) + ($5 & 255)))
+        front=$6
+    else
+        set -- $(ps -o tty= -o tpgid= -p "$1")
+        [ $# -eq 2 ] || return
+        tty=/dev/$1 front=$2
+    fi
+    [ -c "$tty" ]
+}
+
+# modes PID: the settings of its terminal, as stty writes them
+modes() {
+    terminal "$1" && printf 'modes %s\n' "$(stty -a 2>/dev/null <"$tty" | tr '\n' ' ')"
+}
+
+# foreground PID: who is in the foreground of its terminal, 64 processes at most:
+#   member PID STARTED CPU NAME    CPU is the time that it used, in the unit of STARTED
+#   has PID DESCRIPTOR             that is the terminal
+#   sleeps PID WHERE               in the kernel
+#   call PID NUMBER ARGUMENT...    the system call that a thread of it is in
+# and the settings of the terminal.
+foreground() {
+    modes "$1" || return
+    [ "$front" -gt 0 ] || return
+    if [ ! "$proc" ]; then
+        TZ=UTC0 ps -A -o pid= -o pgid= -o state= -o lstart= -o time= -o comm= | awk -v group="$front" '
+            $2 == group && $3 !~ /^Z/ && count++ < 64 {
+                parts = split($9, part, /[-:]/)
+                seconds = part[parts] + 60 * part[parts - 1] + 3600 * part[parts - 2] + 86400 * part[parts - 3]
+                name = $10; sub(/.*\//, "", name)
+                print "member", $1, $5 "-" $6 "-" $7 "-" $8, seconds, name
+            }'
+        return
+    fi
+    set +f
+    found=$(
+        printf '%s\n' /proc/[0-9]* | awk -v group="$front" '{
+            stat = ""
+            while ((getline line < ($0 "/stat")) > 0) stat = stat " " line
+            close($0 "/stat")
+            if (!match(stat, /.*\)/)) next
+            name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
+            split(substr(stat, RLENGTH + 2), field, " ")
+            if (field[3] != group || field[1] == "Z" || field[1] == "X" || count++ >= 64) next
+            print "member", substr($0, 7), field[20], field[12] + field[13], name
+        }'
+    )
+    [ "$found" ] && printf '%s\n' "$found"
+    folders=
+    for pid in $(printf '%s\n' "$found" | while read -r _ pid _; do printf '%s ' "$pid"; done); do
+        folders="$folders /proc/$pid/fd"
+        where=
+        read -r where 2>/dev/null <"/proc/$pid/wchan"
+        [ "$where" ] && printf 'sleeps %s %s\n' "$pid" "$where"
+        for task in /proc/$pid/task/*; do
+            read -r line 2>/dev/null <"$task/syscall" && printf 'call %s %s\n' "$pid" "$line"
+        done 2>/dev/null
+    done
+    set -f
+    # Of a single folder ls would not say which it is.
+    $list /dev/null $folders 2>/dev/null | awk -v tty="$tty" '
+        NF == 1 && /^\/proc\/[0-9]+\/fd:$/ { split($1, part, "/"); pid = part[3] }
+        NF == 11 && $10 == "->" && ($11 == tty || $11 == "/dev/tty") { print "has", pid, $9 }'
 }
 
 # drop TOKEN: kill the groups of processes in whose command lines that stands
@@ -323,6 +402,8 @@ watch() {
         chase) chase "$1" ;;
         newer) newer "$@" ;;
         drop) drop "$1" ;;
+        modes) modes "$1" ;;
+        foreground) foreground "$1" ;;
         ping) ;;
         esac
         answer
@@ -338,6 +419,8 @@ both() {
         look() { echo failed; }
         chase() { :; }
         drop() { :; }
+        modes() { echo failed; }
+        foreground() { echo failed; }
         watch <&3 >&4
     }
 }
