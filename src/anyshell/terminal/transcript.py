@@ -1,0 +1,75 @@
+"""What a program has printed and nobody has looked at yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ..output.decode import strip, unfinished
+from ..output.search import WINDOW
+
+if TYPE_CHECKING:
+    import re
+
+KEPT = 256 * 1024
+"""Bytes of output that are kept for `DrivenTerminal.expect`, beside one piece; of more, the oldest are forgotten."""
+
+
+class Transcript:
+    """Keeps output until something in it is looked for and found.
+
+    It is decoded when it is looked at: what a terminal is flooded with costs nothing.
+
+    Attributes:
+        forgotten: Bytes of it that nobody has looked at and that are not kept any more.
+    """
+
+    def __init__(self) -> None:
+        self.forgotten = 0
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+        self._text = ""
+        self._searched: tuple[re.Pattern[str] | None, int] = (None, 0)
+
+    def feed(self, data: bytes) -> None:
+        """Take what was printed."""
+        self._pieces.append(data)
+        self._size += len(data)
+        while self._size > KEPT and len(self._pieces) > 1:
+            gone = self._pieces.popleft()
+            self._size -= len(gone)
+            self.forgotten += len(gone)
+
+    def search(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """The first match in what is kept; the text that it was found in begins after what was taken last.
+
+        What was searched for the same pattern before is searched again only as far as a match may go back.
+        """
+        text = self.text()
+        known, searched = self._searched
+        match = pattern.search(text, max(0, searched - WINDOW) if known is pattern else 0)
+        self._searched = (pattern, len(text))
+        return match
+
+    def text(self) -> str:
+        """What was printed and not taken: decoded, without escape sequences."""
+        if self._pieces:
+            data = b"".join(self._pieces)
+            rest = unfinished(data)
+            self._pieces.clear()
+            if rest:
+                self._pieces.append(data[len(data) - rest :])
+            self._size = rest
+            # A CR at the end stands for itself until it is known what follows.
+            self._text = (self._text + strip(data[: len(data) - rest])).replace("\r\n", "\n")
+            if len(self._text) > KEPT:
+                gone = len(self._text) - KEPT
+                self.forgotten += len(self._text[:gone].encode(errors="replace"))
+                self._text = self._text[gone:]
+                self._searched = (None, 0)
+        return self._text
+
+    def take(self, match: re.Match[str]) -> None:
+        """Forget a match, and all before it."""
+        self._text = self._text[match.end() :]
+        self._searched = (None, 0)
