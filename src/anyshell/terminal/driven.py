@@ -42,7 +42,7 @@ SETTLE_SECONDS = 0.05
 """Seconds of silence after which a match at the very end of the output counts: it might have grown longer."""
 
 SEARCH_PAUSE = 0.01
-"""Seconds between two searches of output that comes."""
+"""Seconds between two searches of output that comes, at least; a search that took longer is followed by as long a pause."""
 
 SECRET_SECONDS = 600.0
 """Seconds that whoever has a secret has to give it."""
@@ -366,7 +366,9 @@ class DrivenTerminal:
         give_up = None if timeout is None else time.monotonic() + timeout
         while True:
             ended = console.ended
+            began = time.monotonic()
             match, settled = self._look_for(pattern)
+            took = time.monotonic() - began
             left = None if give_up is None else give_up - time.monotonic()
             late = left is not None and left <= 0
             if match is not None and (settled or ended or late):
@@ -377,7 +379,7 @@ class DrivenTerminal:
                 await console.changed(left)
             elif not await console.changed(SETTLE_SECONDS if left is None else min(left, SETTLE_SECONDS)):
                 return self._take(match)
-            await asyncio.sleep(SEARCH_PAUSE)
+            await asyncio.sleep(max(SEARCH_PAUSE, took))
 
     def _look_for(self, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, bool]:
         """The first match, and whether it cannot grow with what comes."""
