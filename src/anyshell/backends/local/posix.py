@@ -31,9 +31,9 @@ from .tree import MARK_PREFIX
 from .variables import host_variables
 
 if sys.platform == "linux":
-    from .linux import Census, make_tree, now, start_time
+    from .linux import Census, make_tree, now, shares_session, start_time
 else:
-    from .descendants import Census, make_tree, now, start_time
+    from .descendants import Census, make_tree, now, shares_session, start_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -54,10 +54,16 @@ _LOOK_ANYWAY = 0.1
 _CLOSE_BOUND = 0.5
 """Seconds that closing a process goes on killing what lives of its tree."""
 
-_SIGNALS: Mapping[Signal, int] = {
-    "interrupt": signal.SIGINT,
-    "terminate": signal.SIGTERM,
-    "kill": signal.SIGKILL,
+# A stopped process acts on no other signal than these.
+_SIGNALS: Mapping[Signal, Sequence[int]] = {
+    "interrupt": (signal.SIGINT, signal.SIGCONT),
+    "terminate": (signal.SIGTERM, signal.SIGCONT),
+    "kill": (signal.SIGKILL,),
+}
+
+_SIGNALS_ON_TERMINAL: Mapping[Signal, Sequence[int]] = {
+    **_SIGNALS,
+    "terminate": (signal.SIGHUP, signal.SIGTERM, signal.SIGCONT),  # an interactive shell ignores SIGTERM
 }
 
 
@@ -252,7 +258,7 @@ class PosixProcess:
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal the group, and everything of the tree that left it; wake what is stopped."""
-        number = _SIGNALS[signal]
+        numbers = (_SIGNALS_ON_TERMINAL if self._on_terminal else _SIGNALS)[signal]
         self._signalled = True
         members: Sequence[ProcessInfo] = ()
         # Out of descriptors, even of reserved ones, the group can be signalled all the same; survivors() tells.
@@ -260,21 +266,19 @@ class PosixProcess:
             # Before anybody is signalled: who descends from the leader can be known by that only while it lives.
             members = await self._tree.members()
         if not self._reaped:
-            self._signal_group(number)
+            self._signal_group(numbers)
         with contextlib.suppress(OSError):
             for member in members:
                 if self._reaped or not _in_group(member.pid, self.pid):
-                    self._tree.signal(member, number)
-                    if number != _KILL:
-                        self._tree.signal(member, _CONTINUE)
-            if number == _KILL:
+                    for number in numbers:
+                        self._tree.signal(member, number)
+            if signal == "kill":
                 self._tree.chase()
 
-    def _signal_group(self, number: int) -> None:
+    def _signal_group(self, numbers: Sequence[int]) -> None:
         try:
-            os.killpg(self.pid, number)
-            if number != _KILL:
-                os.killpg(self.pid, _CONTINUE)  # a stopped process acts on no other signal
+            for number in numbers:
+                os.killpg(self.pid, number)
         except ProcessLookupError:
             pass
         except PermissionError:
@@ -283,16 +287,19 @@ class PosixProcess:
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What of the tree is alive.
 
-        Nothing is looked for after a normal end that nobody outlives who is in the group or holds a pipe of ours:
-        whoever has left the one and closed the others has made itself a daemon, and is not ours any more. Once
+        Nothing is looked for after a normal end that nobody outlives who is in the group, or in the session of a
+        terminal, or holds a pipe of ours: whoever has left the one and closed the others has made itself a daemon, and
+        is not ours any more. Once
         a signal has been sent, everybody is: then only looking tells.
         """
         if self._gone:
             return ()
         ended = self._exit.poll() is not None
         if ended and not self._signalled and self._nobody_holds_a_pipe():
+            # On a terminal a shell gives its jobs groups of their own, in its session.
+            shared = self._on_terminal and shares_session(self.pid)
             self._reap()
-            if not _group_exists(self.pid):
+            if not shared and not _group_exists(self.pid):
                 self._gone = True
                 return ()
         try:
@@ -303,6 +310,10 @@ class PosixProcess:
             return [ProcessInfo(self.pid, "unknown", 0.0)]
         self._gone = ended and not members
         return members
+
+    @property
+    def _on_terminal(self) -> bool:
+        return isinstance(self._stdout, TerminalReceiveStream)
 
     def _nobody_holds_a_pipe(self) -> bool:
         if not (self._life.at_end() and self._stdout.ended):
@@ -340,7 +351,7 @@ class PosixProcess:
 
     async def foreground(self) -> Foreground | None:
         """Who has its terminal now."""
-        return None
+        return self._stdout.foreground() if isinstance(self._stdout, TerminalReceiveStream) else None
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""
@@ -415,14 +426,13 @@ class PosixSection:
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal all of it, and wake what is stopped."""
-        number = _SIGNALS[signal]
+        numbers = _SIGNALS[signal]
         with contextlib.suppress(OSError):
             # A subshell must not see its program end, and go on with the next, before it is signalled itself.
             for member in sorted(await self._tree.members(), key=_by_age):
-                self._tree.signal(member, number)
-                if number != _KILL:
-                    self._tree.signal(member, _CONTINUE)
-            if number == _KILL:
+                for number in numbers:
+                    self._tree.signal(member, number)
+            if signal == "kill":
                 self._tree.chase()
 
     async def interrupt(self) -> None:
@@ -483,6 +493,8 @@ def _explain(error: OSError) -> str:
         return "too many open files; run fewer commands at once, or raise the limit (ulimit -n)"
     if error.errno == errno.EAGAIN:
         return "too many processes (ulimit -u); run fewer commands at once"
+    if error.errno == errno.ENOSPC:
+        return "no terminal is left on this host (kernel.pty.max); run fewer programs on terminals at once"
     return error.strerror or str(error)
 
 

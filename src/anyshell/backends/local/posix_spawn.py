@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from .terminals import Started, prepare
+from .terminals import Started, open_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,19 +35,16 @@ _STANDARD = 3
 """Descriptors that are the terminal itself."""
 
 
-def _functions() -> ctypes.CDLL | None:
-    """The C library, if it has all that is needed: glibc from 2.34 on."""
-    library = ctypes.CDLL(None)
-    needed = ("addopen", "adddup2", "addclose", "addchdir_np", "addclosefrom_np")
-    if all(hasattr(library, f"posix_spawn_file_actions_{name}") for name in needed):
-        return library
-    return None
+_PREPARING = ctypes.PyDLL(None)
+"""The C library, called without letting another thread have the interpreter, which takes milliseconds to come back."""
 
+_SPAWNING = ctypes.CDLL(None)
+"""The same, called so that others run meanwhile."""
 
-_LIBRARY = _functions()
-
-AVAILABLE = _LIBRARY is not None
-"""Whether the C library of this machine has what is needed."""
+AVAILABLE = all(
+    hasattr(_SPAWNING, f"posix_spawn_file_actions_add{name}") for name in ("chdir_np", "closefrom_np")
+)
+"""Whether this C library has what is needed; glibc has from 2.34 on."""
 
 
 def start(
@@ -63,9 +60,8 @@ def start(
     if b"/" not in program:
         path = os.fsdecode(env.get(b"PATH", os.fsencode(os.defpath)))
         program = os.fsencode(shutil.which(argv[0], path=path) or argv[0])
-    master, slave = os.openpty()
+    master, slave = open_pair(terminal)
     try:
-        prepare(slave, terminal)
         with _actions(os.ttyname(slave), cwd, inherited) as actions, _attributes() as attributes:
             pid = _spawn(program, [os.fsencode(word) for word in argv], env, actions, attributes)
     except BaseException:
@@ -82,9 +78,8 @@ def _spawn(
     actions: ctypes.Array[ctypes.c_char],
     attributes: ctypes.Array[ctypes.c_char],
 ) -> int:
-    assert _LIBRARY is not None
     pid = ctypes.c_int()
-    error = _LIBRARY.posix_spawn(
+    error = _SPAWNING.posix_spawn(
         ctypes.byref(pid),
         program,
         actions,
@@ -154,7 +149,6 @@ def _attributes() -> Iterator[ctypes.Array[ctypes.c_char]]:
 
 
 def _call(name: str, *arguments: object) -> None:
-    assert _LIBRARY is not None
-    error = getattr(_LIBRARY, name)(*arguments)
+    error = getattr(_PREPARING, name)(*arguments)
     if error:
         raise OSError(error, os.strerror(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import struct
 import sys
 import termios
@@ -16,12 +17,18 @@ assert sys.platform != "win32"
 
 import anyio
 
+from ..._exceptions import InvalidCommand
 from .pipes import PipeReceiveStream, PipeSendStream
+
+if sys.platform == "linux":
+    from .linux_foreground import look
+else:
+    from .foreground import look
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..._types import Terminal
+    from ..._types import Foreground, Terminal
 
 _GONE = (errno.EIO, errno.ENXIO)
 """What a master says when nobody has the terminal itself open any more; ENXIO on macOS, when it was revoked."""
@@ -32,6 +39,19 @@ _IUTF8 = 0x4000
 _LOCAL_FLAGS = 3
 _INPUT_FLAGS = 0
 _CHARACTERS = 6
+"""Places in what ``termios.tcgetattr`` returns."""
+
+_NO_KEY = b"\0" if sys.platform == "linux" else b"\xff"
+"""``_POSIX_VDISABLE``: what stands for no key."""
+
+
+LONGEST_LINE = 4095 if sys.platform == "linux" else 1023
+"""Bytes of a line that a terminal in line mode passes on, without its end (termios(3), "Canonical mode")."""
+
+_LINE_END = re.compile(rb"[\n\r\x03\x04\x15\x1a\x1c]")
+"""Keys after which a line begins anew: its end, ^C, ^D, ^U, ^Z and ^\\."""
+
+_TOO_LONG = re.compile(rb"[^\n\r\x03\x04\x15\x1a\x1c]{%d}" % (LONGEST_LINE + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +107,22 @@ def default_starter() -> Starter:
     return forking.start
 
 
+def open_pair(terminal: Terminal) -> tuple[int, int]:
+    """Open a new terminal: the side of a person, and that of a program.
+
+    Raises:
+        OSError: There is none left, or this process is out of descriptors.
+    """
+    master, slave = os.openpty()
+    try:
+        prepare(slave, terminal)
+    except BaseException:
+        os.close(master)
+        os.close(slave)
+        raise
+    return master, slave
+
+
 def resize(fd: int, terminal: Terminal) -> None:
     """Give a terminal a size, of which the kernel tells its foreground by SIGWINCH if it is another.
 
@@ -104,14 +140,35 @@ def prepare(fd: int, terminal: Terminal) -> None:
     termios.tcsetattr(fd, termios.TCSANOW, attributes)
 
 
-def end_of_file(fd: int) -> bytes | None:
-    """What has to be typed for a program to read end-of-file at the start of a line; ``None`` outside line mode."""
-    try:
-        attributes = termios.tcgetattr(fd)
-    except termios.error:
-        return None
-    key: bytes = attributes[_CHARACTERS][termios.VEOF]
-    return key if attributes[_LOCAL_FLAGS] & termios.ICANON and key != b"\0" else None
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is set in a terminal.
+
+    Attributes:
+        echo: Whether it shows what is typed.
+        line_mode: Whether it passes on whole lines.
+        end_of_file: The key that makes a program read end-of-file at the start of a line, in line mode; ``None`` is
+            none.
+    """
+
+    echo: bool
+    line_mode: bool
+    end_of_file: bytes | None
+
+    @classmethod
+    def read(cls, fd: int) -> Settings | None:
+        """Ask a terminal; ``None`` when it is gone."""
+        try:
+            attributes = termios.tcgetattr(fd)
+        except termios.error:
+            return None
+        flags = attributes[_LOCAL_FLAGS]
+        key = attributes[_CHARACTERS][termios.VEOF]
+        return cls(
+            echo=bool(flags & termios.ECHO),
+            line_mode=bool(flags & termios.ICANON),
+            end_of_file=key if flags & termios.ICANON and key != _NO_KEY else None,
+        )
 
 
 class TerminalReceiveStream(PipeReceiveStream):
@@ -128,6 +185,8 @@ class TerminalReceiveStream(PipeReceiveStream):
     def __init__(self, fd: int, slave: int) -> None:
         super().__init__(fd)
         self._slave = slave
+        self._tty = os.ttyname(slave)
+        self._device = os.fstat(slave).st_rdev
 
     def _read(self, max_bytes: int) -> bytes:
         try:
@@ -142,6 +201,16 @@ class TerminalReceiveStream(PipeReceiveStream):
         if self._fd >= 0:
             with suppress(OSError):
                 resize(self._fd, terminal)
+
+    def foreground(self) -> Foreground | None:
+        """Describe who has it; ``None`` when it is gone, or this process is out of descriptors."""
+        settings = Settings.read(self._fd) if self._fd >= 0 else None
+        if settings is None:
+            return None
+        try:
+            return look(os.tcgetpgrp(self._fd), self._tty, self._device, settings)
+        except OSError:
+            return None
 
     def let_go(self) -> None:
         """Keep the terminal open no longer: its program has ended."""
@@ -163,18 +232,35 @@ class TerminalSendStream(PipeSendStream):
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
-        self._begun = False
+        self._begun = 0
 
     async def send(self, item: bytes) -> None:
-        """Type all of `item`, as fast as the terminal takes it.
+        """Type all of `item`, as fast as the terminal takes it: as the program reads, once a few KiB wait for it.
 
         Raises:
+            InvalidCommand: A line is longer than the terminal passes on in line mode. Nothing was typed.
             anyio.BrokenResourceError: Nobody has the terminal open any more.
             anyio.ClosedResourceError: Nothing more can be typed.
         """
+        if not item:
+            return
+        settings = Settings.read(self._fd) if self._fd >= 0 else None
+        if settings is not None and settings.line_mode:
+            self._check_lines(item)
         await super().send(item)
-        if item:
-            self._begun = item[-1:] not in (b"\n", b"\r")
+        self._begun = _length_of_last_line(item, self._begun)
+
+    def _check_lines(self, item: bytes) -> None:
+        # What does not fit the kernel drops, and rings a bell.
+        first = _LINE_END.search(item)
+        if (
+            self._begun + (len(item) if first is None else first.start()) > LONGEST_LINE
+            or _TOO_LONG.search(item) is not None
+        ):
+            raise InvalidCommand(
+                f"a terminal in line mode takes no line of more than {LONGEST_LINE:,} bytes: send shorter lines, or "
+                "give the program a file"
+            )
 
     def _write(self, data: memoryview) -> int:
         try:
@@ -186,7 +272,19 @@ class TerminalSendStream(PipeSendStream):
 
     async def aclose(self) -> None:
         """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends."""
-        if self._fd >= 0 and (key := end_of_file(self._fd)) is not None:
+        settings = Settings.read(self._fd) if self._fd >= 0 else None
+        if settings is not None and (key := settings.end_of_file) is not None:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await self.send(key * 2 if self._begun else key)
         self.close()
+
+
+def _length_of_last_line(typed: bytes, begun: int) -> int:
+    """How long the line is that is begun now; as good as any other number beyond the longest.
+
+    Args:
+        typed: What was typed.
+        begun: How long the line was before that.
+    """
+    end = _LINE_END.split(typed[-LONGEST_LINE:])
+    return len(end[-1]) if len(end) > 1 else begun + len(typed)

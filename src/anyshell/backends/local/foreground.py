@@ -1,0 +1,40 @@
+"""Who has a terminal where only psutil tells: macOS. What holds a process up cannot be learnt there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+import psutil
+
+from ..._types import Foreground, ProcessInfo
+
+if TYPE_CHECKING:
+    from .terminals import Settings
+
+
+def look(group: int, tty: str, device: int, settings: Settings) -> Foreground:
+    """Describe the foreground of a terminal. Waits for nothing.
+
+    Args:
+        group: The foreground process group; 0 is none.
+        tty: The terminal's path.
+        device: Its number.
+        settings: What is set in it.
+    """
+    found = []
+    cpu = 0.0
+    for pid in psutil.pids() if group > 0 else ():
+        with suppress(psutil.Error, OSError):
+            if os.getpgid(pid) == group:
+                process = psutil.Process(pid)
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(ProcessInfo(pid, process.name(), process.create_time()))
+                with suppress(psutil.AccessDenied):
+                    times = process.cpu_times()
+                    cpu += times.user + times.system
+    return Foreground(processes=tuple(found), cpu=cpu, echo=settings.echo, line_mode=settings.line_mode)
