@@ -363,6 +363,9 @@ async def test_what_cannot_be_started_is_raised_when_it_is_entered(here: Environ
         here.terminal("true", columns=0)
     with pytest.raises(AnyshellError, match="async with"):
         await here.terminal("true").wait()
+    async with here.terminal("true") as t:
+        with pytest.raises(AnyshellError, match="entered once"):
+            await t.__aenter__()
 
 
 async def test_a_terminal_needs_somebody_to_own_it() -> None:

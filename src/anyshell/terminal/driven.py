@@ -84,6 +84,8 @@ class DrivenTerminal:
         self._task: asyncio.Task[Outcome] | None = None
 
     async def __aenter__(self) -> Self:
+        if self._task is not None:
+            raise AnyshellError("a terminal is entered once: ask the environment for another one")
         console = self._console
         task = self._task = asyncio.ensure_future(self._run(self._hear, self._control))
         task.add_done_callback(lambda _: console.end())
