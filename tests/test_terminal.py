@@ -254,6 +254,16 @@ async def test_queries_are_answered_and_not_when_nobody_wants_that(here: Environ
         assert await t.expect("^78 $")
 
 
+async def test_a_program_that_asks_and_never_reads_harms_nobody(here: Environment) -> None:
+    """In line mode answers are one long line, of which the terminal takes no more than it holds."""
+    asks = "for i in $(seq 3000); do printf '\\033[6n'; done; stty -echo; echo done; read -r x; echo end"
+    async with here.terminal(asks) as t:
+        assert await t.expect("done")
+        await t.send_key("Ctrl-U", "Enter")
+        assert await t.expect("^end$")
+        assert (await t.wait()).exit_code == 0
+
+
 async def test_a_program_that_does_not_read_is_said_to_be_so(here: Environment) -> None:
     async with here.terminal("stty raw -echo; echo ready; sleep 100", grace=0) as t:
         assert await t.expect("ready")
@@ -500,6 +510,18 @@ def on_fake(os: Any = "linux") -> FakeBackend:
 async def fake(backend: FakeBackend, t: anyshell.DrivenTerminal) -> FakeProcess:
     assert await t.expect("> ")
     return backend.processes[-1]
+
+
+async def test_a_double_has_a_terminal_too() -> None:
+    backend = on_fake()
+    async with Environment.detect(backend) as environment, environment.terminal("fake", rows=30) as t:
+        process = await fake(backend, t)
+        assert process.spawn.terminal == process.terminal == Terminal(rows=30)
+        await t.resize(columns=100)
+        assert process.terminal == Terminal(columns=100, rows=30)
+        await t.send_key("Up")
+        assert process.stdin is not None
+        assert process.stdin.received == b"\x1b[A"
 
 
 async def test_one_that_draws_by_itself_when_it_seemed_to_wait_does_not_seem_so_at_once() -> None:

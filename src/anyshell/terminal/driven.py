@@ -44,6 +44,9 @@ SETTLE_SECONDS = 0.05
 SEARCH_PAUSE = 0.01
 """Seconds between two searches of output that comes, at least; a search that took longer is followed by as long a pause."""
 
+LOOK_PAUSE = 0.05
+"""Seconds between two looks at the alternate screen, which is drawn for that."""
+
 SECRET_SECONDS = 600.0
 """Seconds that whoever has a secret has to give it."""
 
@@ -388,13 +391,12 @@ class DrivenTerminal:
                 await console.changed(left)
             elif not await console.changed(SETTLE_SECONDS if left is None else min(left, SETTLE_SECONDS)):
                 return self._take(match)
-            await asyncio.sleep(max(SEARCH_PAUSE, took))
+            await asyncio.sleep(max(LOOK_PAUSE if self._transcript.alternate else SEARCH_PAUSE, took))
 
     def _look_for(self, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, bool]:
         """The first match, and whether it cannot grow with what comes."""
-        screen = self.screen
-        if screen.alternate:
-            return pattern.search("\n".join(screen.rows)), True
+        if self._transcript.alternate:
+            return pattern.search("\n".join(self.screen.rows)), True
         match = self._transcript.search(pattern)
         return match, match is not None and (match.end() < len(match.string) or len(match[0]) >= WINDOW)
 

@@ -100,7 +100,7 @@ class Keyboard(ByteSendStream):
                     data = bytes(self._answers)
                     self._answers.clear()
                     await self._terminal.send(data)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._answers.clear()  # it has ended, or reads no more
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, InvalidCommand):
+            self._answers.clear()  # it has ended, reads no more, or has asked more than a line holds
         finally:
             self._answering = None
