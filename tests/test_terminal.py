@@ -728,6 +728,21 @@ async def test_a_job_on_a_terminal_is_typed_on(here: Environment) -> None:
     assert outcome.output.text == "Name? bob\nhi bob\n"
 
 
+async def test_what_is_left_behind_on_a_terminal_holds_nobody_up(here: Environment) -> None:
+    """Answers that nobody reads any more wait in the terminal, and so would the end of input."""
+    command = """
+        stty raw -echo
+        (trap '' HUP; exec sleep 100) &
+        for number in $(seq 15000); do printf '\\033[6n'; done
+        exit 3
+    """
+    outcome = await here.run(command, terminal=Terminal(), timeout=15)
+    assert (outcome.status, outcome.exit_code) == ("exited", 3)
+    assert outcome.job is not None
+    stopped = await here.jobs.get(outcome.job).stop()
+    assert stopped.status == "cancelled"
+
+
 async def test_a_command_on_a_terminal_goes_on_as_a_job(here: Environment) -> None:
     outcome = await here.run("echo one; read x; echo two", terminal=Terminal(), background_after=0.2)
     assert (outcome.status, outcome.output.text) == ("running", "one\n")
