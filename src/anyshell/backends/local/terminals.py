@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import select
+import shutil
 import struct
 import sys
 import termios
@@ -41,7 +42,6 @@ _IUTF8 = 0x4000
 
 _NO_KEY = b"\0" if sys.platform == "linux" else b"\xff"
 """``_POSIX_VDISABLE``: what stands for no key."""
-
 
 LONGEST_LINE = 4095 if sys.platform == "linux" else 1023
 """Bytes of a line that a terminal in line mode passes on, without its end (termios(3), "Canonical mode")."""
@@ -101,6 +101,14 @@ def default_starter() -> Starter:
     from . import forking
 
     return forking.start
+
+
+def find_program(name: str, cwd: str, env: Mapping[bytes, bytes]) -> str:
+    """The path of a program: below its directory, or looked for on its own PATH; `name` where there is none."""
+    if "/" in name:
+        return os.path.join(cwd, name)
+    path = os.fsdecode(env.get(b"PATH", os.fsencode(os.defpath)))
+    return shutil.which(name, path=path) or name
 
 
 def open_pair(terminal: Terminal) -> tuple[int, int]:
