@@ -17,7 +17,7 @@ assert sys.platform != "win32"
 
 import anyio
 
-from ..._exceptions import InvalidCommand
+from ..._exceptions import InvalidCommand, TerminalUnavailable
 from .pipes import PipeReceiveStream, PipeSendStream
 
 if sys.platform == "linux":
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _GONE = (errno.EIO, errno.ENXIO)
 """What a master says when nobody has the terminal itself open any more; ENXIO on macOS, when it was revoked."""
+
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What keeps a program from being started without a terminal as well."""
 
 _IUTF8 = 0x4000
 """``asm-generic/termbits.h``, and macOS's ``sys/termios.h``. Python does not name it."""
@@ -111,9 +114,17 @@ def open_pair(terminal: Terminal) -> tuple[int, int]:
     """Open a new terminal: the side of a person, and that of a program.
 
     Raises:
-        OSError: There is none left, or this process is out of descriptors.
+        TerminalUnavailable: There is none, or none is left.
+        OSError: This process is out of descriptors, or of memory.
     """
-    master, slave = os.openpty()
+    try:
+        master, slave = os.openpty()
+    except OSError as error:
+        if error.errno in _SHORTAGES:
+            raise
+        raise TerminalUnavailable(
+            f"this machine has no terminal to give ({error.strerror or error}): run it without one"
+        ) from error
     try:
         prepare(slave, terminal)
     except BaseException:

@@ -20,6 +20,7 @@ from ..._exceptions import (
     ConnectionFailed,
     InvalidCommand,
     SpawnError,
+    TerminalUnavailable,
 )
 from ..._types import HostInfo, HostQuery, Spawn
 from ..._waits import to_the_end
@@ -367,7 +368,7 @@ class SSHBackend:
             Whether the server keeps a channel open until nobody has it any more.
 
         Raises:
-            SpawnError: It was to be on a terminal, and the server grants none.
+            TerminalUnavailable: It was to be on one, and the server grants none.
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
         broken = 0
@@ -378,7 +379,7 @@ class SSHBackend:
             except asyncssh.ChannelOpenError as error:
                 if error.code == OPEN_REQUEST_PTY_FAILED and not slot.connection.is_closed():
                     channel.refused = True
-                    raise SpawnError(
+                    raise TerminalUnavailable(
                         f"{self.name} grants no terminal (PermitTTY no, a key with no-pty or restrict, or none is "
                         "left); run it without one"
                     ) from error
