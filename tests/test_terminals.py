@@ -171,8 +171,18 @@ async def test_closing_what_is_typed_is_end_of_file_and_the_terminal_stays(
         expected = "ready\r\n" + typed.replace("\n", "\r\n") + "over\r\n24 80\r\n"
         assert (await sitting.rest()).decode() == expected
         assert await sitting.wait() == ExitStatus(code=0)
-        with pytest.raises(anyio.ClosedResourceError):
+        with pytest.raises((anyio.BrokenResourceError, anyio.ClosedResourceError)):
             await sitting.type("x")
+
+
+async def test_more_can_be_typed_after_the_end_of_file(backend: Backend) -> None:
+    async with sit(backend, "stty -echo; echo ready; cat; echo over; read x; echo $x") as sitting:
+        await sitting.until("ready\r\n")
+        await sitting.keys.aclose()
+        await sitting.until("over\r\n")
+        await sitting.keys.aclose()  # says nothing new
+        await sitting.type("more\n")
+        assert await sitting.rest() == b"ready\r\nover\r\nmore\r\n"
 
 
 async def test_end_of_file_is_no_key_where_keys_are_read_one_by_one(backend: Backend) -> None:

@@ -243,6 +243,7 @@ class TerminalSendStream(PipeSendStream):
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
         self._begun = 0
+        self._ended = False
         self._gone = select.poll()
         self._gone.register(fd, 0)  # of a hang-up it tells in any case
 
@@ -281,14 +282,15 @@ class TerminalSendStream(PipeSendStream):
             raise
 
     async def aclose(self) -> None:
-        """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends."""
-        settings = Settings.read(self._fd) if self._fd >= 0 else None
-        try:
-            if settings is not None and (key := settings.end_of_file) is not None:
-                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    await self.send(key * 2 if self._begun else key)
-        finally:
-            self.close()
+        """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends.
+
+        What is typed after that arrives all the same, such as an answer to what the program asks the terminal.
+        """
+        settings = Settings.read(self._fd) if self._fd >= 0 and not self._ended else None
+        self._ended = True
+        if settings is not None and (key := settings.end_of_file) is not None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await self.send(key * 2 if self._begun else key)
 
 
 def _has_line_too_long(typed: bytes, begun: int) -> bool:
