@@ -12,6 +12,7 @@ import sys
 import termios
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 assert sys.platform != "win32"
@@ -214,11 +215,10 @@ class TerminalReceiveStream(PipeReceiveStream):
 
     def foreground(self) -> Foreground | None:
         """Describe who has it; ``None`` when it is gone, or this process is out of descriptors."""
-        settings = Settings.read(self._fd) if self._fd >= 0 else None
-        if settings is None:
+        if self._fd < 0:
             return None
         try:
-            return look(os.tcgetpgrp(self._fd), self._tty, self._device, settings)
+            return look(os.tcgetpgrp(self._fd), self._tty, self._device, partial(Settings.read, self._fd))
         except OSError:
             return None
 
