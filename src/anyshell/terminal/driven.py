@@ -145,13 +145,18 @@ class DrivenTerminal:
         """What stands on the terminal now."""
         return self._console.output.screen
 
-    async def send(self, data: str | bytes) -> None:
+    async def send(self, data: str | bytes, *, timeout: float | None = SEND_SECONDS) -> None:
         r"""Type text or bytes, exactly these. The Enter key is ``\r``.
 
         Returns when all of it was taken, which does not mean that the program has read it.
 
+        Args:
+            data: What is typed.
+            timeout: Seconds for which the program may take nothing of it; ``None`` waits for as long as it runs.
+
         Raises:
-            InvalidCommand: Neither text nor bytes, or text that cannot be encoded.
+            InvalidCommand: Neither text nor bytes, or text that cannot be encoded; a bad timeout; a line of more bytes
+                than a terminal passes on in line mode.
             AnyshellError: The program has ended, or takes nothing.
         """
         if isinstance(data, str):
@@ -159,7 +164,8 @@ class DrivenTerminal:
             data = data.encode(errors="surrogateescape")
         elif not isinstance(data, bytes):
             raise InvalidCommand(f"what is sent must be text or bytes, not {type(data).__name__}")
-        await self._type(data)
+        check_seconds("timeout", timeout)
+        await self._type(data, timeout)
 
     async def send_key(self, *names: str) -> None:
         """Press keys, one after the other, such as ``Ctrl-C``, ``Up``, ``F5``, ``Alt-x``, ``q``.
@@ -332,12 +338,12 @@ class DrivenTerminal:
         if self._started().done():
             raise AnyshellError(f"the program on the terminal {_how(self.outcome)}: it reads nothing more")
 
-    async def _type(self, data: bytes) -> None:
+    async def _type(self, data: bytes, timeout: float | None = SEND_SECONDS) -> None:
         self._check_running()
         keyboard = self._console.keyboard
         assert keyboard is not None
         try:
-            taken = await keyboard.type(data, seconds=SEND_SECONDS)
+            taken = await keyboard.type(data, seconds=timeout)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             # It has closed the terminal, and so it ends, unless it goes on without.
             await asyncio.wait([self._started()], timeout=SETTLE_SECONDS)
@@ -347,7 +353,7 @@ class DrivenTerminal:
             ) from None
         if taken < len(data):
             raise AnyshellError(
-                f"the program on the terminal does not read: after {SEND_SECONDS:g} s without progress, {taken:,} of "
+                f"the program on the terminal does not read: after {timeout:g} s without progress, {taken:,} of "
                 f"{len(data):,} bytes were taken, and perhaps some of the next; see what it does, or stop it"
             )
 

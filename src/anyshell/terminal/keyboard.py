@@ -41,8 +41,10 @@ class Keyboard(ByteSendStream):
                 await self._terminal.send(item[start : start + PIECE])
         self._on_typed()
 
-    async def type(self, data: bytes, *, seconds: float) -> int:
+    async def type(self, data: bytes, *, seconds: float | None) -> int:
         """Type bytes, and wait at most so long for each piece of them to be taken; also for one's turn.
+
+        ``None`` is no bound.
 
         Returns:
             How many were taken; of the piece after these, a part may have been.
@@ -53,7 +55,8 @@ class Keyboard(ByteSendStream):
                     for start in range(0, len(data), PIECE):
                         self._on_typed()
                         taken = start
-                        clock.reschedule(asyncio.get_running_loop().time() + seconds)
+                        if seconds is not None:
+                            clock.reschedule(asyncio.get_running_loop().time() + seconds)
                         await self._terminal.send(data[start : start + PIECE])
         except TimeoutError:
             if not clock.expired():
