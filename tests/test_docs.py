@@ -273,10 +273,18 @@ LIMITS = DOCS / "reference" / "limits.md"
 NO_BOUND = {
     "backends.local.linux.RLIMIT_LOCKS",  # the number of a system call's argument
     "backends.local.linux.TAG_BITS",  # the shape of a number
+    "backends.local.posix_spawn._FLAGS",  # of a call
+    "backends.local.posix_spawn._SIZE",  # room for what a call fills in
+    "backends.local.terminals._IUTF8",  # a flag
     "cli.OWN_FAILURE",  # exit codes, on the command line's page
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
+    "output.cells._FIRST",  # a code point
+    "output.queries._STEPS",  # colours
+    "output.lines.TAB_WIDTH",  # how a terminal is
+    "output.lines._STATES_WORTH_SKIPPING",  # when the short way is the shorter one
+    "output.lines._WORTH_SKIPPING",
     "shells.session._LIFE_FD",  # a descriptor
     "shells.snapshot._FD",  # a descriptor
     "tool.limits.MIB",  # a unit

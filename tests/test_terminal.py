@@ -133,7 +133,9 @@ async def test_a_line_that_the_terminal_wraps_is_one_line(here: Environment) -> 
 
 
 async def test_on_the_alternate_screen_its_rows_are_searched(here: Environment) -> None:
-    program = r"printf 'before\033[?1049h\033[5;10Hhello \033[5;16Hworld'; read x; printf '\033[?1049l'; read x"
+    program = (
+        r"printf 'before\033[?1049h\033[5;10Hhello \033[5;16Hworld'; read x; printf '\033[?1049l'; read x"
+    )
     async with here.terminal(program) as t:
         assert await t.expect(r"^ {9}hello world$")
         assert t.screen.alternate
@@ -161,7 +163,7 @@ async def test_idle_is_when_it_waits_and_gives_what_was_printed(here: Environmen
         await t.send("\r")
         match = await t.expect("idle")  # it does not wait for input, and is silent
         assert match is not None
-        assert match[0] == "\nsecond\n"
+        assert match[0].strip() == "second"
 
 
 async def test_idle_is_no_more_when_it_has_ended(here: Environment) -> None:
@@ -170,8 +172,18 @@ async def test_idle_is_no_more_when_it_has_ended(here: Environment) -> None:
         assert await t.expect("idle") is None
 
 
+async def test_each_state_of_a_line_that_is_drawn_anew_is_a_line(here: Environment) -> None:
+    async with here.terminal(r"printf '10%%\r20%%\r\r\n\rdone\r\033[Kagain'; read x") as t:
+        assert await t.expect("again")
+        assert t.screen.rows[:2] == ("20%", "again")
+    async with here.terminal(r"printf '10%%\r20%%\r\r\n\rdone\r\033[Kagain'; read x") as t:
+        match = await t.expect("^10%\n20%\ndone\nagain$")
+        assert match is not None
+        assert match.start() == 0
+
+
 async def test_a_flood_does_not_grow_what_is_kept_for_expect(here: Environment) -> None:
-    async with here.terminal("yes | head -c 5000000; echo; echo finis; read x") as t:
+    async with here.terminal("yes | head -c 1000000; echo; echo finis; read x") as t:
         assert await t.expect("finis")
         match = await t.expect("idle")
         assert match is not None
@@ -239,7 +251,7 @@ async def test_queries_are_answered_and_not_when_nobody_wants_that(here: Environ
     async with here.terminal(asks, answers=False) as t:
         assert await t.expect("ready ")
         await t.send("x")
-        assert await t.expect(r"ready 78 $")
+        assert await t.expect("^78 $")
 
 
 async def test_a_program_that_does_not_read_is_said_to_be_so(
@@ -250,8 +262,6 @@ async def test_a_program_that_does_not_read_is_said_to_be_so(
         assert await t.expect("ready")
         with pytest.raises(AnyshellError, match=r"does not read: .* [\d,]+ of 1,000,000 bytes were taken"):
             await t.send(b"x" * 1_000_000)
-        with pytest.raises(AnyshellError, match="does not read"):
-            await t.send("more")
 
 
 async def test_typing_for_a_program_that_has_ended_says_how_it_ended(here: Environment) -> None:
@@ -290,19 +300,23 @@ async def test_a_resize_reaches_the_program_and_the_screen(anywhere: Environment
 
 
 async def test_job_control_works_in_a_shell(here: Environment) -> None:
-    async with here.terminal("bash --norc -i", env={"PS1": "$ "}) as t:
-        assert await t.expect(r"\$ $")
+    async with here.terminal("bash --norc -i") as t:
+        assert await t.expect("[$#] $")
         await t.send("sleep 100\r")
         assert await t.expect("sleep 100\n")
-        while (seat := await t.waiting()) is not None:
+        while await t.waiting() is not None:
             pass  # until sleep has the terminal, it is bash that waits
         await t.send_key("Ctrl-Z")
         assert await t.expect(r"Stopped +sleep 100")
-        await t.send("kill %1; wait; fg\r")
-        assert await t.expect("no such job|no current job|terminated", timeout=5)
-        await t.send("exit\r")
-        assert (await t.wait()).status == "exited"
-        assert seat is None
+        assert await t.expect("[$#] $")
+        await t.send("fg\r")
+        assert await t.expect("^sleep 100$")
+        while await t.waiting() is not None:
+            pass
+        await t.send_key("Ctrl-C")
+        assert await t.expect("[$#] $")
+        await t.send("exit 7\r")
+        assert (await t.wait()).exit_code == 7
 
 
 # --- beginning and end ----------------------------------------------------------------------------------------
@@ -394,7 +408,9 @@ async def waiting_of(environment: Environment, command: str, timeout: float = 3)
 
 
 async def test_a_question_is_certain_with_its_prompt(anywhere: Environment) -> None:
-    async with anywhere.terminal("read -p 'Name? ' name; echo hi $name; read -s -p 'Password: ' word; echo") as t:
+    async with anywhere.terminal(
+        "read -p 'Name? ' name; echo hi $name; read -s -p 'Password: ' word; echo"
+    ) as t:
         waiting = await t.wait_for_input()
         assert waiting is not None
         assert (waiting.certainty, waiting.prompt, waiting.echo) == ("certain", "Name? ", True)
@@ -430,7 +446,6 @@ async def test_a_program_that_polls_likely_waits_at_least(here: Environment, com
         "sleep 100",
         "while :; do :; done",
         "while sleep 0.05; do echo still here; done",
-        "cat <&0 & wait",
         f"{sys.executable} -c 'import time; time.sleep(100)'",
     ],
 )
@@ -632,7 +647,9 @@ async def test_variables_on_a_terminal_are_the_hosts_but_for_those_of_another_te
         text = (await environment.run("env", terminal=Terminal(term="vt100"))).output.text
         found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         assert (found["PAGER"], found["TERM"], found["COLORTERM"]) == ("mine", "vt100", "truecolor")
-        assert not found.keys() & {"TMUX", "COLUMNS", "GPG_TTY", "CI", "NO_COLOR", "EDITOR"} - os_has("EDITOR")
+        assert not found.keys() & {"TMUX", "COLUMNS", "GPG_TTY", "CI", "NO_COLOR", "EDITOR"} - os_has(
+            "EDITOR"
+        )
         text = (await environment.run("echo $PAGER", terminal=Terminal(), env={"PAGER": "less"})).output.text
         assert text == "less\n"
         text = (await environment.run("echo $PAGER $TERM")).output.text

@@ -260,7 +260,8 @@ class DrivenTerminal:
         """Wait until the program has printed something, or is idle.
 
         What is searched is what it has printed since the last match, decoded and without escape sequences, so that a line
-        that the terminal wraps is one line; what was typed and echoed is in it. While the program uses the alternate
+        that the terminal wraps is one line, and each state of a line that is drawn anew is a line. What was typed and
+        echoed is in it. While the program uses the alternate
         screen, as an editor or a pager does, it is the rows of that which are searched, as they stand there now.
 
         Args:

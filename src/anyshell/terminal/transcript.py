@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from typing import TYPE_CHECKING
 
 from ..output.decode import strip, unfinished
 from ..output.search import WINDOW
 
-if TYPE_CHECKING:
-    import re
-
 KEPT = 256 * 1024
 """Bytes of output that are kept for `DrivenTerminal.expect`, beside one piece; of more, the oldest are forgotten."""
+
+# CRs at the beginning of a line do nothing either; bash prints one before the output of every command.
+_ENDS = re.compile(r"\r*\n\r*")
 
 
 class Transcript:
@@ -52,16 +52,17 @@ class Transcript:
         return match
 
     def text(self) -> str:
-        """What was printed and not taken: decoded, without escape sequences."""
+        """What was printed and not taken: decoded, without escape sequences; each state of a line as a line."""
         if self._pieces:
             data = b"".join(self._pieces)
             rest = unfinished(data)
+            # What a CR at the end means is known when it is known what follows.
+            end = len(data[: len(data) - rest].rstrip(b"\r"))
             self._pieces.clear()
-            if rest:
-                self._pieces.append(data[len(data) - rest :])
-            self._size = rest
-            # A CR at the end stands for itself until it is known what follows.
-            self._text = (self._text + strip(data[: len(data) - rest])).replace("\r\n", "\n")
+            if end < len(data):
+                self._pieces.append(data[end:])
+            self._size = len(data) - end
+            self._text += _lines(strip(data[:end]), begins=not self._text or self._text.endswith("\n"))
             if len(self._text) > KEPT:
                 gone = len(self._text) - KEPT
                 self.forgotten += len(self._text[:gone].encode(errors="replace"))
@@ -73,3 +74,16 @@ class Transcript:
         """Forget a match, and all before it."""
         self._text = self._text[match.end() :]
         self._searched = (None, 0)
+
+
+def _lines(text: str, *, begins: bool) -> str:
+    """Make every state of a line that is begun anew a line of its own.
+
+    Args:
+        text: As it was printed.
+        begins: Whether it begins at the beginning of a line.
+    """
+    if "\r" not in text:
+        return text
+    text = _ENDS.sub("\n", text)
+    return (text.lstrip("\r") if begins else text).replace("\r", "\n")

@@ -300,9 +300,10 @@ class Tree:
         return self.ended_at is None or seen.started <= self.ended_at
 
     def _holds_life(self, seen: Seen) -> bool:
-        # Pipes are numbered for ever, terminals only as long as somebody has them.
-        held = seen.holds.get(self.processes.life_fd)
-        return bool(self._life) and held == self._life and not self.let_go
+        if not self._life or seen.holds.get(self.processes.life_fd) != self._life:
+            return False
+        # A pipe has its number for ever, a terminal only as long as somebody has it: the next has it then.
+        return not self.on_terminal or not (self.let_go or seen.marks or seen.locks != UNLIMITED)
 
     def _is_child(self, seen: Seen) -> bool:
         """Whether the shell of which this is one command has started it, and it has cleared everything since."""

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .channel import Channel
     from .processes import Processes
 
+MOST_SEEN = 64
+"""Processes in the foreground of a terminal that are looked at, and threads of each."""
+
 _READ = {"x86_64": {"0", "19"}, "aarch64": {"63", "65"}}
 """The system calls ``read`` and ``readv``. Their numbers are a matter of the architecture."""
 

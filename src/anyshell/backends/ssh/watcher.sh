@@ -204,18 +204,18 @@ has_tag() {
 
 # terminal PID: $tty, its controlling terminal, and $front, the process group that is in the foreground there
 terminal() {
-    tty= front=
+    tty='' front=''
     if [ "$proc" ]; then
         stat=
         while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
         set -- ${stat##*) }
         # Linux counts them by majors 136 to 143.
-        case $((${5:-0} >> 8 & 4095)) in 13[6-9] | 14[0-3]) ;; *) return ;; esac
+        case $((${5:-0} >> 8 & 4095)) in 13[6-9] | 14[0-3]) ;; *) return 1 ;; esac
         tty=/dev/pts/$(((($5 >> 8 & 4095) - 136) * 1048576 + ($5 >> 12 & 1048320) + ($5 & 255)))
         front=$6
     else
         set -- $(ps -o tty= -o tpgid= -p "$1")
-        [ $# -eq 2 ] || return
+        [ $# -eq 2 ] || return 1
         tty=/dev/$1 front=$2
     fi
     [ -c "$tty" ]
@@ -226,7 +226,7 @@ modes() {
     terminal "$1" && printf 'modes %s\n' "$(stty -a 2>/dev/null <"$tty" | tr '\n' ' ')"
 }
 
-# foreground PID: who is in the foreground of its terminal, 64 processes at most:
+# foreground PID MOST: who is in the foreground of its terminal, at most so many of them, and of their threads:
 #   member PID STARTED CPU NAME    CPU is the time that it used, in the unit of STARTED
 #   has PID DESCRIPTOR             that is the terminal
 #   sleeps PID WHERE               in the kernel
@@ -236,8 +236,8 @@ foreground() {
     modes "$1" || return
     [ "$front" -gt 0 ] || return
     if [ ! "$proc" ]; then
-        TZ=UTC0 ps -A -o pid= -o pgid= -o state= -o lstart= -o time= -o comm= | awk -v group="$front" '
-            $2 == group && $3 !~ /^Z/ && count++ < 64 {
+        TZ=UTC0 ps -A -o pid= -o pgid= -o state= -o lstart= -o time= -o comm= | awk -v group="$front" -v most="$2" '
+            $2 == group && $3 !~ /^Z/ && count++ < most {
                 parts = split($9, part, /[-:]/)
                 seconds = part[parts] + 60 * part[parts - 1] + 3600 * part[parts - 2] + 86400 * part[parts - 3]
                 name = $10; sub(/.*\//, "", name)
@@ -247,26 +247,29 @@ foreground() {
     fi
     set +f
     found=$(
-        printf '%s\n' /proc/[0-9]* | awk -v group="$front" '{
+        printf '%s\n' /proc/[0-9]* | awk -v group="$front" -v most="$2" '{
             stat = ""
             while ((getline line < ($0 "/stat")) > 0) stat = stat " " line
             close($0 "/stat")
             if (!match(stat, /.*\)/)) next
             name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
             split(substr(stat, RLENGTH + 2), field, " ")
-            if (field[3] != group || field[1] == "Z" || field[1] == "X" || count++ >= 64) next
+            if (field[3] != group || field[1] == "Z" || field[1] == "X" || count++ >= most) next
             print "member", substr($0, 7), field[20], field[12] + field[13], name
         }'
     )
     [ "$found" ] && printf '%s\n' "$found"
     folders=
-    for pid in $(printf '%s\n' "$found" | while read -r _ pid _; do printf '%s ' "$pid"; done); do
+    most=$2
+    for pid in $(printf '%s\n' "$found" | while read -r _ each _; do printf '%s ' "$each"; done); do
         folders="$folders /proc/$pid/fd"
         where=
         read -r where 2>/dev/null <"/proc/$pid/wchan"
         [ "$where" ] && printf 'sleeps %s %s\n' "$pid" "$where"
+        count=0
         for task in /proc/$pid/task/*; do
-            read -r line 2>/dev/null <"$task/syscall" && printf 'call %s %s\n' "$pid" "$line"
+            [ $((count += 1)) -le "$most" ] || break
+            read -r line <"$task/syscall" && printf 'call %s %s\n' "$pid" "$line"
         done 2>/dev/null
     done
     set -f
@@ -403,7 +406,7 @@ watch() {
         newer) newer "$@" ;;
         drop) drop "$1" ;;
         modes) modes "$1" ;;
-        foreground) foreground "$1" ;;
+        foreground) foreground "$@" ;;
         ping) ;;
         esac
         answer
