@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from .. import policy
 from .._exceptions import AnyshellError, TerminalUnavailable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .._environment import Environment
-    from .._types import Foreground
+    from .._types import Foreground, Waiting
     from ..terminal import SecretRequest, SecretSource
     from .approvals import Approvals
     from .limits import ToolLimits
@@ -152,16 +152,15 @@ class TerminalTool:
             said.append(words.clamped(call.requested_timeout, call.timeout, self._limits))
         try:
             async with self._terminals.begin(request) as held:
-                await held.settle(call.wait)
+                waiting = await held.settle(call.wait)
                 self._terminals.keep(held)
         except TerminalUnavailable as error:
             return self._result(call, "failed", [terminal_words.none_here(str(error))])
-        return await self._seen(call, held, [terminal_words.started(held), *said])
+        return await self._seen(call, held, [terminal_words.started(held), *said], waiting=waiting)
 
     async def _wait(self, call: TerminalCall, held: Held) -> TerminalResult:
         if not call.until:
-            await held.wait(call.wait)
-            return await self._seen(call, held, [])
+            return await self._seen(call, held, [], waiting=await held.wait(call.wait))
         began = time.monotonic()
         found = await held.wait_until(call.until, call.wait)
         said = [] if found else [terminal_words.not_found(round(time.monotonic() - began, 1))]
@@ -178,7 +177,7 @@ class TerminalTool:
     async def _type(self, call: TerminalCall, held: Held) -> TerminalResult:
         if held.over:
             return await self._seen(call, held, [terminal_words.over(held)], status="failed")
-        waited = await held.driven.waiting() is not None
+        waited = await held.waits()
         seat = await held.driven.foreground()
         request = self._request(held, seat, typed=call.text, keys=call.keys)
         answer = await self._approvals.ask(request)
@@ -201,15 +200,14 @@ class TerminalTool:
         said = [terminal_words.typed(held, len(call.text), call.keys)]
         if not waited:
             said.append(terminal_words.unasked())
-        await held.settle(call.wait)
-        return await self._seen(call, held, said)
+        return await self._seen(call, held, said, waiting=await held.settle(call.wait))
 
     async def _secret(self, call: TerminalCall, held: Held) -> TerminalResult:
         source = self._secrets
         assert source is not None
         if held.over:
             return await self._seen(call, held, [terminal_words.over(held)], status="failed")
-        waited = await held.driven.waiting() is not None
+        waited = await held.waits()
         seat = await held.driven.foreground()
         answer = await self._approvals.ask(self._request(held, seat, secret=True))
         if isinstance(answer, Refused):
@@ -239,8 +237,7 @@ class TerminalTool:
         said = [terminal_words.secret(held, echo=seat is not None and seat.echo is True)]
         if not waited:
             said.append(terminal_words.unasked())
-        await held.settle(call.wait)
-        return await self._seen(call, held, said)
+        return await self._seen(call, held, said, waiting=await held.settle(call.wait))
 
     def _request(
         self,
@@ -281,9 +278,10 @@ class TerminalTool:
         status: JobCallStatus = "done",
         screen: bool = False,
         found: bool | None = None,
+        waiting: Waiting | Literal["ask"] | None = "ask",
     ) -> TerminalResult:
         """Tell what was done, and what there is to see now."""
-        view = await held.look(self._env.limits, screen=screen)
+        view = await held.look(self._env.limits, screen=screen, waiting=waiting)
         said = [*said, *terminal_words.state(held, view, secrets=self._secrets is not None)]
         if call.requested_wait is not None and call.requested_wait > call.wait:
             said.append(terminal_words.clamped(call.requested_wait, call.wait))

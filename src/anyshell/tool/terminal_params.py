@@ -105,7 +105,7 @@ class TerminalParams(BaseModel):
     )
     wait: float | None = Field(
         default=None,
-        description="Of start, send, keys, secret and wait: seconds to wait at most for what the program does.",
+        description="Of all actions but screen and close: seconds to wait at most for what the program does.",
     )
 
     @field_validator("timeout", "wait", mode="before")

@@ -7,12 +7,13 @@ import contextlib
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._exceptions import AnyshellError
 from .._types import LONGEST_NAME, Outcome
 from ..output.bounded import cut_note
 from ..policy import visible
+from ..terminal.driven import IDLE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -32,6 +33,9 @@ NEWS = 10
 
 NAMED_PROGRAMS = 5
 """Programs in the foreground of a terminal that are named."""
+
+
+_ALL = re.compile(r"[\s\S]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +112,7 @@ class Held:
         self._shown: tuple[str, ...] = ()
         self._frame_shown = False
         self._printed = asyncio.Event()  # since it was looked at
+        self._heard = self._began
         self._known_to_wait = False
 
     @property
@@ -135,7 +140,11 @@ class Held:
         return time.monotonic() - self._began
 
     async def look(
-        self, limits: OutputLimits, *, screen: bool = False, waiting: Waiting | None = None
+        self,
+        limits: OutputLimits,
+        *,
+        screen: bool = False,
+        waiting: Waiting | Literal["ask"] | None = "ask",
     ) -> View:
         """See what there is to tell, which the model is told now.
 
@@ -145,9 +154,10 @@ class Held:
             waiting: What it waits for, if that is known already.
         """
         driven = self.driven
-        if waiting is None and driven.running:
+        if waiting == "ask":
             waiting = await driven.waiting()
         seat = await driven.foreground() if driven.running else None
+        await driven.expect(_ALL, timeout=0)  # what comes after this is looked for later
         self._printed.clear()
         outcome, shown = self.outcome, driven.screen
         text, left_out = self._news(limits)
@@ -174,15 +184,39 @@ class Held:
             frame=frame,
         )
 
-    async def settle(self, seconds: float) -> None:
-        """Wait until the program has reacted: it waits for input, is silent, or has ended. At most so long."""
-        await self.driven.expect("idle", timeout=seconds)
+    async def waits(self) -> bool:
+        """Whether the program waits for input now."""
+        if self._known_to_wait and not self._printed.is_set():
+            return True
+        return await self.driven.waiting() is not None
 
-    async def wait(self, seconds: float) -> None:
+    async def settle(self, seconds: float) -> Waiting | None:
+        """Wait until the program has reacted: it waits for input, is silent, or has ended. At most so long.
+
+        Returns:
+            What it waits for; ``None`` when it does not.
+        """
+        waits = asyncio.ensure_future(self.driven.wait_for_input(timeout=seconds))
+        began = time.monotonic()
+        try:
+            while not waits.done():
+                now = time.monotonic()
+                silent = max(began, self._heard) + IDLE_SECONDS - now
+                if silent <= 0 or now >= began + seconds:
+                    return None
+                await asyncio.wait([waits], timeout=min(silent, began + seconds - now))
+            return waits.result()
+        finally:
+            await _give_up(waits)
+
+    async def wait(self, seconds: float) -> Waiting | None:
         """Wait until there is something to tell, at most so long.
 
         That is: the program waits for input; it is silent, after it has printed something; or it has ended. That it likely
         waits is nothing to tell when the model knows that, and waits all the same.
+
+        Returns:
+            What it waits for; ``None`` when it does not.
         """
         driven = self.driven
         give_up = time.monotonic() + seconds
@@ -191,13 +225,14 @@ class Held:
         waits = asyncio.ensure_future(driven.wait_for_input(timeout=seconds))
         try:
             await asyncio.wait([prints, ends, waits], return_when=asyncio.FIRST_COMPLETED)
-            if waits.done() and not prints.done() and not ends.done() and self._known_to_wait:
-                found = waits.result()
-                if found is not None and found.certainty == "likely":
-                    left = max(0.0, give_up - time.monotonic())
-                    await asyncio.wait([prints, ends], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            found = waits.result() if waits.done() else None
+            known = found is not None and found.certainty == "likely" and self._known_to_wait
+            if known and not prints.done() and not ends.done():
+                left = max(0.0, give_up - time.monotonic())
+                await asyncio.wait([prints, ends], timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if prints.done() and not ends.done():
-                await self.settle(max(0.0, give_up - time.monotonic()))
+                found = await self.settle(max(0.0, give_up - time.monotonic()))
+            return found
         finally:
             await _give_up(prints, ends, waits)
 
@@ -236,6 +271,7 @@ class Held:
 
     async def _hear(self, channel: Channel, data: bytes) -> None:
         self._printed.set()
+        self._heard = time.monotonic()
         if self.listener is not None:
             await self.listener(channel, data)
 

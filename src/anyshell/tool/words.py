@@ -168,7 +168,9 @@ def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits, *, terminal
     else:
         said += " That was the longest timeout there is: split the work into shorter commands."
     if terminal:
-        return said  # what waits for an answer there is not waited for
+        return (
+            said + " If it waited for input, that was not noticed: begin it with the tool terminal instead."
+        )
     return said + " If it waited for an answer, none will come: say everything in options or in stdin."
 
 
