@@ -163,6 +163,7 @@ MADE_FOR_CALLERS = {
     "Job",
     "Jobs",
     "JobTool",
+    "TerminalTool",
     "FakeProcess",
     "FakeStdin",
 }
