@@ -26,7 +26,7 @@ from anyshell import (
     approve_all,
     deny_all,
 )
-from anyshell.testing import FakeBackend
+from anyshell.testing import FakeBackend, Script
 from anyshell.tool import TerminalParams, TerminalResult
 
 from .processes import living, unique_seconds
@@ -294,7 +294,7 @@ async def test_waiting_ends_with_what_is_waited_for_or_with_a_question(
     (tmp_path / "go").touch()
     found = await waiting
     assert (found.details.found, found.output) == (True, "1.0 is up")
-    assert "It does not wait for input now: terminal t1 runs" in found.message
+    assert "It does not seem to wait for input on terminal t1 now. In its foreground: " in found.message
     waiting = asyncio.ensure_future(do(tool, "wait", until="never", wait=20))
     (tmp_path / "on").touch()
     asked = await waiting
@@ -478,6 +478,47 @@ async def test_a_line_that_is_too_long_for_a_terminal_is_an_error_that_says_so(h
         r"Not all was typed: .*4,095 bytes.*Look at what is shown before typing any of it again\.",
         sent.message,
     )
+
+
+async def test_what_calls_type_at_once_is_not_mixed(
+    anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = FakeBackend({"read": Script(exit=None)})
+    async with Environment.detect(backend) as env:
+        tool = tool_of(env)
+        await start(tool, "read", wait=0)
+        stdin = backend.processes[-1].stdin
+        assert stdin is not None
+        take = stdin.send
+
+        async def slowly(item: bytes) -> None:
+            await asyncio.sleep(0)
+            await take(item)
+
+        monkeypatch.setattr(stdin, "send", slowly)
+        await asyncio.gather(*(do(tool, "send", text=letter, enter=True, wait=0) for letter in "abc"))
+        assert stdin.received == b"a\rb\rc\r"
+
+
+async def test_where_the_host_cannot_tell_who_reads_that_is_said(anyio_backend: str) -> None:
+    approver = Recorder()
+    backend = FakeBackend({"ask": Script(stdout=[b"Name? "], exit=None)})
+    async with Environment.detect(backend) as env:
+        tool = tool_of(env, approver)
+        begun = await start(tool, "ask", wait=0.2)
+        assert begun.output == "Name?"
+        assert begun.details.waiting is None
+        assert begun.message == (
+            "Started on terminal t1 (pid 1000). Whether it waits for input on terminal t1, this host cannot tell: judge by "
+            f"what is shown. {ANSWER} The cursor is in row 1, column 7, on the line: Name?"
+        )
+        sent = await do(tool, "send", text="me", wait=0)
+        stdin = backend.processes[-1].stdin
+        assert stdin is not None
+        assert stdin.received == b"me"
+    assert sent.message.startswith("Typed on terminal t1: 2 characters. Whether it waits")
+    assert approver.requests[1].program is None
+    assert "Program that reads it: not known\n" in approver.requests[1].display
 
 
 # Secrets.
@@ -700,6 +741,7 @@ async def test_where_none_is_given_a_command_runs_without_and_that_is_said(
     approver = Recorder()
     async with Environment.detect(cwd=tmp_path) as env:
         tool = tool_of(env, approver)
+        assert "pty" not in tool.definition.parameters["properties"]
         assert "`pty`" not in tool.definition.description
         result = await run(tool, "test -t 0 || echo none")
         assert (result.output, approver.requests[0].size) == ("none\n", None)

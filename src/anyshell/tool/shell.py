@@ -112,6 +112,7 @@ class ShellTool:
     def definition(self) -> ToolDefinition:
         """What the model is told: a name, a description of this host and its limits, and a JSON schema."""
         env = self._env
+        offer = replace(self._offer, terminals=self._offer.terminals and env.terminals)
         return ToolDefinition(
             name="shell",
             title="Run a shell command",
@@ -126,11 +127,11 @@ class ShellTool:
                 snapshot=env.snapshot is not None,
                 session=self._offer.session,
                 jobs=self._offer.jobs,
-                terminals=self._offer.terminals and env.terminals,
+                terminals=offer.terminals,
                 background_after=env.background_after,
             ),
             parameters=schema(
-                self._limits, directory=env.directory, guarded=not env.interactive, offer=self._offer
+                self._limits, directory=env.directory, guarded=not env.interactive, offer=offer
             ),
         )
 

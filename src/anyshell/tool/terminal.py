@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from .. import policy
 from .._exceptions import AnyshellError, TerminalUnavailable
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .._environment import Environment
-    from .._types import Foreground, Waiting
+    from .._types import Foreground
     from ..terminal import SecretRequest, SecretSource
     from .approvals import Approvals
     from .limits import ToolLimits
     from .result import JobCallStatus
     from .terminal_params import TerminalCall
-    from .terminals import Held, Terminals, View
+    from .terminals import Found, Held, Terminals, View
 
 _DESCRIPTION = (
     "Drives programs that run on a terminal: those that the tool shell has started with pty and that wait for input, and those "
@@ -185,20 +185,19 @@ class TerminalTool:
             return self._result(call, "refused", [words.refused(answer.reason, "typed")], held=held)
         if held.over:
             return await self._seen(call, held, [terminal_words.over(held)], status="failed")
-        now = await held.driven.foreground()
-        if _is_another(seat, now):
-            return await self._seen(
-                call, held, [terminal_words.changed(names(seat), names(now))], status="failed"
-            )
         try:
-            if call.text:
-                await held.driven.send(call.text)
-            if call.keys:
-                await held.driven.send_key(*call.keys)
+            async with held.turn:
+                await self._check_same(held, seat)
+                if call.text:
+                    await held.driven.send(call.text)
+                if call.keys:
+                    await held.driven.send_key(*call.keys)
+        except _OtherProgram as error:
+            return await self._seen(call, held, [str(error)], status="failed")
         except AnyshellError as error:
             return await self._seen(call, held, [terminal_words.failed_typing(str(error))], status="failed")
         said = [terminal_words.typed(held, len(call.text), call.keys)]
-        if not waited:
+        if not waited and seat is not None:
             said.append(terminal_words.unasked())
         return await self._seen(call, held, said, waiting=await held.settle(call.wait))
 
@@ -216,15 +215,14 @@ class TerminalTool:
         async def guarded(request: SecretRequest) -> str | None:
             given = source(request)
             secret = await given if inspect.isawaitable(given) else given
-            now = await held.driven.foreground()
-            if _is_another(seat, now):
-                raise _OtherProgram(terminal_words.changed(names(seat), names(now)))
+            await self._check_same(held, seat)
             return secret
 
         try:
             if held.over:
                 return await self._seen(call, held, [terminal_words.over(held)], status="failed")
-            typed = await held.driven.send_secret(guarded)
+            async with held.turn:
+                typed = await held.driven.send_secret(guarded)
         except _OtherProgram as error:
             return await self._seen(call, held, [str(error)], status="failed")
         except AnyshellError as error:
@@ -235,9 +233,19 @@ class TerminalTool:
         if not typed:
             return await self._seen(call, held, [terminal_words.no_secret(held)], status="refused")
         said = [terminal_words.secret(held, echo=seat is not None and seat.echo is True)]
-        if not waited:
+        if not waited and seat is not None:
             said.append(terminal_words.unasked())
         return await self._seen(call, held, said, waiting=await held.settle(call.wait))
+
+    async def _check_same(self, held: Held, before: Foreground | None) -> None:
+        """See that nobody else would read what is typed.
+
+        Raises:
+            _OtherProgram: Other programs are in the foreground than before, or other runs of them.
+        """
+        now = await held.driven.foreground()
+        if (None if before is None else before.processes) != (None if now is None else now.processes):
+            raise _OtherProgram(terminal_words.changed(names(before), names(now)))
 
     def _request(
         self,
@@ -278,7 +286,7 @@ class TerminalTool:
         status: JobCallStatus = "done",
         screen: bool = False,
         found: bool | None = None,
-        waiting: Waiting | Literal["ask"] | None = "ask",
+        waiting: Found = "ask",
     ) -> TerminalResult:
         """Tell what was done, and what there is to see now."""
         view = await held.look(self._env.limits, screen=screen, waiting=waiting)
@@ -337,11 +345,6 @@ class TerminalTool:
 
 class _OtherProgram(Exception):  # noqa: N818 - becomes a result; never leaves this module
     """Another program than the one that was approved would read what is typed."""
-
-
-def _is_another(before: Foreground | None, now: Foreground | None) -> bool:
-    """Whether others are in the foreground than before: other programs, or other runs of them."""
-    return (None if before is None else before.processes) != (None if now is None else now.processes)
 
 
 def _shown_call(call: TerminalCall | None) -> list[DisplayBlock]:

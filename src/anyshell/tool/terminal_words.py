@@ -131,11 +131,17 @@ def state(held: Held, view: View, *, secrets: bool) -> Iterator[str]:
     elif view.waiting is not None:
         yield from waits(held, view, secrets=secrets)
     else:
-        who = "nobody knows which program" if view.program is None else view.program
-        yield (
-            f"It does not wait for input now: terminal {held.id} runs {who}. To be told when it does, or what comes, use "
-            'action "wait".'
-        )
+        if view.told:
+            who = "" if view.program is None else f" In its foreground: {view.program}."
+            yield (
+                f"It does not seem to wait for input on terminal {held.id} now.{who} To be told when it does, or what comes, "
+                f'use the tool terminal, id "{held.id}", action "wait".'
+            )
+        else:
+            yield (
+                f"Whether it waits for input on terminal {held.id}, this host cannot tell: judge by what is shown. "
+                f"{_answer(held)}."
+            )
         yield _cursor(view)
     yield from shown(view)
     if view.outcome is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._exceptions import AnyshellError
-from .._types import LONGEST_NAME, Outcome
+from .._types import LONGEST_NAME, Outcome, Waiting
 from ..output.bounded import cut_note
 from ..policy import visible
 from ..terminal.driven import IDLE_SECONDS
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._stream import Listener
-    from .._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen, Waiting
+    from .._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen
     from ..terminal import DrivenTerminal
     from .ledger import Ledger
     from .limits import ToolLimits
@@ -38,6 +38,10 @@ NAMED_PROGRAMS = 5
 _ALL = re.compile(r"[\s\S]*")
 
 
+Found = Waiting | Literal["ask"] | None
+"""What a program waits for; ``None`` when it does not; or that it is to be asked about."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """What there is to tell of a terminal at one moment.
@@ -49,6 +53,7 @@ class View:
         screen: The screen.
         waiting: What the program waits for.
         password: Whether it is set to read a line that is not shown.
+        told: Whether the host can tell who has the terminal, and so whether that waits.
         program: Who is in the foreground; ``None`` when that is not known.
         outcome: How the program ended; ``None`` while it runs.
         frame: When it has ended: what the alternate screen showed last, if that was not shown.
@@ -60,6 +65,7 @@ class View:
     screen: Screen
     waiting: Waiting | None
     password: bool
+    told: bool
     program: str | None
     outcome: Outcome | None
     frame: str | None
@@ -79,6 +85,7 @@ class Held:
         id: What the model calls it; empty until it is kept.
         told: Whether the model was told that it has ended.
         listener: That.
+        turn: Whose turn it is to type: what one call types stays together.
     """
 
     def __init__(
@@ -95,6 +102,7 @@ class Held:
         self.request = request
         self.told = False
         self.listener = listener
+        self.turn = asyncio.Lock()
         self.driven: DrivenTerminal = env.terminal(
             request.text,
             columns=request.size.columns,
@@ -144,14 +152,14 @@ class Held:
         limits: OutputLimits,
         *,
         screen: bool = False,
-        waiting: Waiting | Literal["ask"] | None = "ask",
+        waiting: Found = "ask",
     ) -> View:
         """See what there is to tell, which the model is told now.
 
         Args:
             limits: How much of it is shown.
             screen: Whether the screen is asked for, rather than what is new.
-            waiting: What it waits for, if that is known already.
+            waiting: What it waits for, if that was found out already.
         """
         driven = self.driven
         if waiting == "ask":
@@ -179,6 +187,7 @@ class Held:
             screen=shown,
             waiting=waiting,
             password=seat is not None and seat.echo is False and seat.line_mode is True,
+            told=seat is not None,
             program=names(seat),
             outcome=outcome,
             frame=frame,
@@ -190,33 +199,28 @@ class Held:
             return True
         return await self.driven.waiting() is not None
 
-    async def settle(self, seconds: float) -> Waiting | None:
-        """Wait until the program has reacted: it waits for input, is silent, or has ended. At most so long.
-
-        Returns:
-            What it waits for; ``None`` when it does not.
-        """
+    async def settle(self, seconds: float) -> Found:
+        """Wait until the program has reacted: it waits for input, is silent, or has ended. At most so long."""
         waits = asyncio.ensure_future(self.driven.wait_for_input(timeout=seconds))
         began = time.monotonic()
         try:
             while not waits.done():
                 now = time.monotonic()
                 silent = max(began, self._heard) + IDLE_SECONDS - now
-                if silent <= 0 or now >= began + seconds:
+                if silent <= 0:
                     return None
+                if now >= began + seconds:
+                    return "ask"
                 await asyncio.wait([waits], timeout=min(silent, began + seconds - now))
-            return waits.result()
+            return waits.result() or "ask"
         finally:
             await _give_up(waits)
 
-    async def wait(self, seconds: float) -> Waiting | None:
+    async def wait(self, seconds: float) -> Found:
         """Wait until there is something to tell, at most so long.
 
         That is: the program waits for input; it is silent, after it has printed something; or it has ended. That it likely
         waits is nothing to tell when the model knows that, and waits all the same.
-
-        Returns:
-            What it waits for; ``None`` when it does not.
         """
         driven = self.driven
         give_up = time.monotonic() + seconds
@@ -225,8 +229,8 @@ class Held:
         waits = asyncio.ensure_future(driven.wait_for_input(timeout=seconds))
         try:
             await asyncio.wait([prints, ends, waits], return_when=asyncio.FIRST_COMPLETED)
-            found = waits.result() if waits.done() else None
-            known = found is not None and found.certainty == "likely" and self._known_to_wait
+            found: Found = (waits.result() if waits.done() else None) or "ask"
+            known = isinstance(found, Waiting) and found.certainty == "likely" and self._known_to_wait
             if known and not prints.done() and not ends.done():
                 left = max(0.0, give_up - time.monotonic())
                 await asyncio.wait([prints, ends], timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -324,11 +328,8 @@ class Terminals:
         )
         async with contextlib.AsyncExitStack() as stack:
             self._live.add(held)
-            try:
-                await stack.enter_async_context(held.driven)
-            except BaseException:
-                self._live.discard(held)
-                raise
+            stack.callback(self._live.discard, held)
+            await stack.enter_async_context(held.driven)
             yield held
             held.listener = None
             if held.id:
