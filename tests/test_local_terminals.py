@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import os
 import resource
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import InvalidCommand, SpawnError
+from anyshell import InvalidCommand, SpawnError, TerminalUnavailable
 from anyshell._types import ExitStatus, Spawn, Terminal
 
 from .conftest import missing
@@ -109,6 +110,17 @@ async def test_a_program_that_cannot_be_run_is_a_spawn_error(backend: LocalBacke
     program.write_text("no program")
     with pytest.raises(SpawnError, match="cannot start"):
         await backend.spawn(Spawn(argv=(str(program),), cwd="/", terminal=Terminal()))
+
+
+async def test_a_machine_without_terminals_says_so(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> tuple[int, int]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "openpty", refuse)
+    with pytest.raises(TerminalUnavailable, match="no terminal to give"):
+        await backend.spawn(Spawn(argv=("/bin/true",), cwd="/", terminal=Terminal()))
 
 
 async def test_a_program_is_found_on_the_path(backend: LocalBackend) -> None:

@@ -44,6 +44,9 @@ SETTLE_SECONDS = 0.05
 SEARCH_PAUSE = 0.01
 """Seconds between two searches of output that comes, at least; a search that took longer is followed by as long a pause."""
 
+LOOK_PAUSE = 0.05
+"""Seconds between two looks at the alternate screen, which is drawn for that."""
+
 SECRET_SECONDS = 600.0
 """Seconds that whoever has a secret has to give it."""
 
@@ -84,6 +87,8 @@ class DrivenTerminal:
         self._task: asyncio.Task[Outcome] | None = None
 
     async def __aenter__(self) -> Self:
+        if self._task is not None:
+            raise AnyshellError("a terminal is entered once: ask the environment for another one")
         console = self._console
         task = self._task = asyncio.ensure_future(self._run(self._hear, self._control))
         task.add_done_callback(lambda _: console.end())
@@ -400,13 +405,12 @@ class DrivenTerminal:
                 await console.changed(left)
             elif not await console.changed(SETTLE_SECONDS if left is None else min(left, SETTLE_SECONDS)):
                 return self._take(match)
-            await asyncio.sleep(max(SEARCH_PAUSE, took))
+            await asyncio.sleep(max(LOOK_PAUSE if self._transcript.alternate else SEARCH_PAUSE, took))
 
     def _look_for(self, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, bool]:
         """The first match, and whether it cannot grow with what comes."""
-        screen = self.screen
-        if screen.alternate:
-            return pattern.search("\n".join(screen.rows)), True
+        if self._transcript.alternate:
+            return pattern.search("\n".join(self.screen.rows)), True
         match = self._transcript.search(pattern)
         return match, match is not None and (match.end() < len(match.string) or len(match[0]) >= WINDOW)
 

@@ -15,6 +15,11 @@ KEPT = 256 * 1024
 _ENDS = re.compile(r"\r*\n\r*")
 
 
+# Of xterm's private modes those that switch to the alternate screen and back, and the reset of all.
+_SWITCH = re.compile(rb"\x1b(?:\[\?(?:[0-9]{1,4};){0,8}(?:1049|1047|47)(?:;[0-9]{1,4}){0,8}([hl])|c)")
+_LONGEST_SWITCH = 96
+
+
 class Transcript:
     """Keeps output until something in it is looked for and found.
 
@@ -22,10 +27,13 @@ class Transcript:
 
     Attributes:
         forgotten: Bytes of it that nobody has looked at and that are not kept any more.
+        alternate: Whether the alternate screen is shown. The screen itself knows that too, but has to be drawn for it.
     """
 
     def __init__(self) -> None:
         self.forgotten = 0
+        self.alternate = False
+        self._end = b""
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._text = ""
@@ -33,12 +41,20 @@ class Transcript:
 
     def feed(self, data: bytes) -> None:
         """Take what was printed."""
+        self._notice_switch(data)
         self._pieces.append(data)
         self._size += len(data)
         while self._size > KEPT and len(self._pieces) > 1:
             gone = self._pieces.popleft()
             self._size -= len(gone)
             self.forgotten += len(gone)
+
+    def _notice_switch(self, data: bytes) -> None:
+        data = self._end + data
+        start = data.rfind(b"\x1b", -_LONGEST_SWITCH)
+        self._end = b"" if start < 0 else data[start:]  # it may be cut there
+        for match in _SWITCH.finditer(data):
+            self.alternate = match[1] == b"h"
 
     def search(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """The first match in what is kept; the text that it was found in begins after what was taken last.

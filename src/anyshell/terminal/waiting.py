@@ -6,7 +6,8 @@ The rule, in full:
 - *Likely*: one of them sleeps in poll, select or the like with the terminal open; or echo is off while whole lines are
   read, as for a password; or the host cannot tell what they sleep in. And in `SILENCE` they have used no processor
   time and printed nothing.
-- Nothing was printed, and nothing was typed, for `QUIET` before the host was asked. What is typed has to arrive first.
+- Nothing was printed, and nothing was typed, for `QUIET` before the host was asked, nor in `ARRIVAL` after it: what is
+  typed has to arrive first, and so has the prompt.
 - One that seemed to wait and then printed by itself, as ``top`` draws anew, has to be silent for `RESTLESS` to seem so
   again, until somebody types something.
 
@@ -28,6 +29,9 @@ QUIET = 0.1
 
 SILENCE = 0.3
 """Seconds in which a program that likely waits has used no processor time and printed nothing."""
+
+ARRIVAL = 0.05
+"""Seconds in which what a program printed before it waited must arrive: it was asked about over another way."""
 
 RESTLESS = 5.0
 """Seconds of that for one that has printed by itself when it seemed to wait."""
@@ -90,6 +94,7 @@ class Watch:
             pause = QUIET - (now - moved)
             if pause <= 0:
                 seat = await terminal.foreground()
+                await terminal.changed(ARRIVAL)
                 if max(terminal.last_heard, terminal.last_typed) != moved:
                     before, questions = None, 0
                 elif seat is not None and seat.asleep_in == "read":

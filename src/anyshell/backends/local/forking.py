@@ -14,7 +14,7 @@ assert sys.platform != "win32"
 
 from ptyprocess import PtyProcess
 
-from .terminals import Started, prepare
+from .terminals import Started, open_pair, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +72,7 @@ def _fork(
             super().__init__(pid, fd)
             made.append(self)
 
-    _check_room()
+    _check_room(terminal)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.12 on, for a fork beside threads
@@ -93,9 +93,9 @@ def _fork(
         raise
 
 
-def _check_room() -> None:
+def _check_room(terminal: Terminal) -> None:
     """Try whether there are a terminal and the descriptors for it: ptyprocess loses some where there are not."""
-    fds = [*os.openpty()]
+    fds = [*open_pair(terminal)]
     try:
         fds += os.pipe()
     finally:

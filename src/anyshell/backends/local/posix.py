@@ -493,8 +493,6 @@ def _explain(error: OSError) -> str:
         return "too many open files; run fewer commands at once, or raise the limit (ulimit -n)"
     if error.errno == errno.EAGAIN:
         return "too many processes (ulimit -u); run fewer commands at once"
-    if error.errno == errno.ENOSPC:
-        return "no terminal is left on this host (kernel.pty.max); run fewer programs on terminals at once"
     return error.strerror or str(error)
 
 

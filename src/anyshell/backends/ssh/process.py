@@ -72,7 +72,7 @@ class SSHProcess:
         self._terminal = terminal
         self._stdin: ByteSendStream | None = None
         if terminal:
-            self._stdin = TerminalSendStream(channel, self._modes)
+            self._stdin = TerminalSendStream(channel, self._modes, longest_line=processes.longest_line)
         elif has_stdin:
             self._stdin = ChannelSendStream(channel)
         self._split = split_stderr
