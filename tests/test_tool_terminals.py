@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -30,6 +33,7 @@ from anyshell.testing import FakeBackend, Script
 from anyshell.tool import TerminalParams, TerminalResult
 
 from .processes import living, unique_seconds
+from .ssh_server import openssh, own_name
 from .test_tool import Recorder, matches_snapshot
 
 if TYPE_CHECKING:
@@ -426,7 +430,7 @@ async def test_what_was_meant_for_another_program_is_not_typed(here: Environment
             await change(tmp_path)
         return Approved()
 
-    os.mkfifo(tmp_path / "fifo")
+    await here.run("mkfifo fifo")
     tool = tool_of(here, approver)
     await start(tool, CHANGES)
     sent = await enter(tool, "for head")
@@ -620,7 +624,7 @@ async def test_nobody_is_asked_for_a_secret_that_may_not_be_typed(here: Environm
     await start(tool, "read -r -s x")
     assert (await do(tool, "secret")).message.startswith("Rejected, and not typed: no.")
     assert asked == []
-    os.mkfifo(tmp_path / "fifo")
+    await here.run("mkfifo fifo")
     await start(tool, CHANGES)
     changed = await do(tool, "secret", "t2")
     assert asked == ["bash"]
@@ -755,25 +759,33 @@ async def test_where_none_is_given_a_command_runs_without_and_that_is_said(
     assert len(approver.requests) == 1
 
 
-async def test_where_a_host_refuses_one_it_is_asked_again_whether_to_run_without(
-    here: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def none_left(terminal: Terminal) -> tuple[int, int]:
-        raise TerminalUnavailable(
-            "this machine has no terminal to give (No space left on device): run it without one"
-        )
-
+async def test_where_a_host_refuses_one_it_is_asked_again_whether_to_run_without(anyio_backend: str) -> None:
     approver = Recorder()
-    monkeypatch.setattr("anyshell.backends.local.posix_spawn.open_pair", none_left)
-    tool = tool_of(here, approver, session=True)
-    result = await run(tool, "test -t 0 || echo none")
-    assert [request.size for request in approver.requests] == [Terminal(), None]
-    assert (result.output, result.is_error) == ("none\n", False)
-    assert "It ran without a terminal: this machine has no terminal to give" in result.message
-    begun = await start(tool, "cat")
-    assert begun.message.startswith(
-        "Nothing ran: this machine has no terminal to give (No space left on device)"
-    )
+    with openssh(own_name(), "PermitTTY no") as server:
+        async with Environment.detect(server.options()) as env:
+            tool = tool_of(env, approver, session=True)
+            result = await run(tool, "test -t 0 || echo none")
+            assert [request.size for request in approver.requests] == [Terminal(), None]
+            assert (result.output, result.is_error) == ("none\n", False)
+            assert "It ran without a terminal: " in result.message
+            assert "grants no terminal (PermitTTY no" in result.message
+            begun = await start(tool, "cat")
+    assert re.match("Nothing ran: .* grants no terminal", begun.message)
+    assert begun.details.status == "failed"
+
+
+async def test_a_machine_that_has_no_terminal_left_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_pair = import_module("anyshell.backends.local.terminals").open_pair  # mypy reads it on POSIX alone
+
+    def openpty(code: int) -> NoReturn:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "openpty", partial(openpty, errno.ENOSPC))
+    with pytest.raises(TerminalUnavailable, match=r"no terminal to give \(No space left on device\)"):
+        open_pair(Terminal())
+    monkeypatch.setattr(os, "openpty", partial(openpty, errno.EMFILE))
+    with pytest.raises(OSError, match="Too many open files"):
+        open_pair(Terminal())
 
 
 # Parameters and words.
