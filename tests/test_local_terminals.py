@@ -123,9 +123,17 @@ async def test_a_machine_without_terminals_says_so(
         await backend.spawn(Spawn(argv=("/bin/true",), cwd="/", terminal=Terminal()))
 
 
-async def test_a_program_is_found_on_the_path(backend: LocalBackend) -> None:
-    async with sit(backend, "echo", "found") as sitting:
-        assert await sitting.rest() == b"found\r\n"
+async def test_a_program_is_found_on_its_own_path_and_below_its_own_directory(
+    backend: LocalBackend, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho found\n")
+    program.chmod(0o755)
+    for name, env in (("program", {"PATH": str(tmp_path)}), ("./program", {})):
+        spawn = Spawn(argv=(name,), cwd=str(tmp_path), env=env, terminal=Terminal())
+        process = await backend.spawn(spawn)
+        assert b"".join([piece async for piece in process.stdout]) == b"found\r\n"
+        await process.aclose()
 
 
 async def test_a_missing_directory_is_refused(backend: LocalBackend) -> None:
@@ -183,6 +191,9 @@ async def test_what_another_user_asks_for_can_be_told_from_what_it_does(tmp_path
 
         async def main():
             backend = LocalBackend()
+            spawn = Spawn(argv=("/bin/true",), cwd="/", terminal=Terminal())
+            process = await backend.spawn(spawn)  # as root, so that everything is loaded
+            await process.aclose()
             os.setgroups([]); os.setgid(65534); os.setuid(65534)
             process = await backend.spawn(Spawn(argv=("/bin/su",), cwd="/", terminal=Terminal()))
             shown = b""
@@ -218,7 +229,8 @@ async def test_the_foreground_is_told_by_psutil_too(backend: LocalBackend) -> No
         await asyncio.to_thread(wait_asleep, seconds)
         assert sitting.process.pid is not None
         settings = Settings(echo=False, line_mode=True, end_of_file=b"\x04")
-        found = look(sitting.process.pid, "/dev/pts/0", 0, settings)
+        found = look(sitting.process.pid, "/dev/pts/0", 0, lambda: settings)
+    assert found is not None
     assert [process.name for process in found.processes] == ["sleep"]
     assert (found.asleep_in, found.echo, found.line_mode) == (None, False, True)
     assert found.cpu is not None

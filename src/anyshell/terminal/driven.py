@@ -293,6 +293,7 @@ class DrivenTerminal:
 
         Asks the host, and takes half a second where it is not certain; at most one while the program prints.
         """
+        self._started()
         return await self._console.watch.look()
 
     async def wait_for_input(self, *, timeout: float | None = EXPECT_SECONDS) -> Waiting | None:
@@ -308,6 +309,7 @@ class DrivenTerminal:
             InvalidCommand: A bad timeout.
         """
         check_seconds("timeout", timeout, zero=True)
+        self._started()
         return await self._console.watch.wait(timeout)
 
     async def resize(self, *, columns: int | None = None, rows: int | None = None) -> None:

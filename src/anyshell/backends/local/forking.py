@@ -8,13 +8,14 @@ import select
 import signal
 import sys
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
 
 from ptyprocess import PtyProcess
 
-from .terminals import Started, open_pair, prepare
+from .terminals import Started, find_program, open_pair, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +78,7 @@ def _fork(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.12 on, for a fork beside threads
             return Child.spawn(
-                list(argv),
+                [find_program(argv[0], cwd, env), *argv[1:]],
                 cwd=cwd,
                 env=env,
                 preexec_fn=become,
@@ -112,7 +113,8 @@ def _take(child: PtyProcess, tty: bytes) -> Started:
             os.close(slave)
             raise
     except OSError:
-        os.killpg(child.pid, signal.SIGKILL)
+        with suppress(OSError):  # it has ended already
+            os.killpg(child.pid, signal.SIGKILL)
         os.waitpid(child.pid, 0)
         raise
     finally:

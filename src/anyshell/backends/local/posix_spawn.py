@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from .terminals import Started, open_pair
+from .terminals import Started, find_program, open_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,10 +49,7 @@ def start(
     inherited: Sequence[int],
 ) -> Started:
     """Start a program on a terminal of its own. See `terminals.Starter`."""
-    program = os.fsencode(argv[0])
-    if b"/" not in program:
-        path = os.fsdecode(env.get(b"PATH", os.fsencode(os.defpath)))
-        program = os.fsencode(shutil.which(argv[0], path=path) or argv[0])
+    program = os.fsencode(find_program(argv[0], cwd, env))
     master, slave = open_pair(terminal)
     try:
         with _actions(os.ttyname(slave), cwd, inherited) as actions, _attributes() as attributes:

@@ -6,11 +6,13 @@ import errno
 import fcntl
 import os
 import select
+import shutil
 import struct
 import sys
 import termios
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 assert sys.platform != "win32"
@@ -41,7 +43,6 @@ _IUTF8 = 0x4000
 
 _NO_KEY = b"\0" if sys.platform == "linux" else b"\xff"
 """``_POSIX_VDISABLE``: what stands for no key."""
-
 
 LONGEST_LINE = 4095 if sys.platform == "linux" else 1023
 """Bytes of a line that a terminal in line mode passes on, without its end (termios(3), "Canonical mode")."""
@@ -101,6 +102,14 @@ def default_starter() -> Starter:
     from . import forking
 
     return forking.start
+
+
+def find_program(name: str, cwd: str, env: Mapping[bytes, bytes]) -> str:
+    """The path of a program: below its directory, or looked for on its own PATH; `name` where there is none."""
+    if "/" in name:
+        return os.path.join(cwd, name)
+    path = os.fsdecode(env.get(b"PATH", os.fsencode(os.defpath)))
+    return shutil.which(name, path=path) or name
 
 
 def open_pair(terminal: Terminal) -> tuple[int, int]:
@@ -206,11 +215,10 @@ class TerminalReceiveStream(PipeReceiveStream):
 
     def foreground(self) -> Foreground | None:
         """Describe who has it; ``None`` when it is gone, or this process is out of descriptors."""
-        settings = Settings.read(self._fd) if self._fd >= 0 else None
-        if settings is None:
+        if self._fd < 0:
             return None
         try:
-            return look(os.tcgetpgrp(self._fd), self._tty, self._device, settings)
+            return look(os.tcgetpgrp(self._fd), self._tty, self._device, partial(Settings.read, self._fd))
         except OSError:
             return None
 
