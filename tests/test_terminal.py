@@ -133,7 +133,9 @@ async def test_a_line_that_the_terminal_wraps_is_one_line(here: Environment) -> 
 
 
 async def test_on_the_alternate_screen_its_rows_are_searched(here: Environment) -> None:
-    program = r"printf 'before\033[?1049h\033[5;10Hhello \033[5;16Hworld'; read x; printf '\033[?1049l'; read x"
+    program = (
+        r"printf 'before\033[?1049h\033[5;10Hhello \033[5;16Hworld'; read x; printf '\033[?1049l'; read x"
+    )
     async with here.terminal(program) as t:
         assert await t.expect(r"^ {9}hello world$")
         assert t.screen.alternate
@@ -394,7 +396,9 @@ async def waiting_of(environment: Environment, command: str, timeout: float = 3)
 
 
 async def test_a_question_is_certain_with_its_prompt(anywhere: Environment) -> None:
-    async with anywhere.terminal("read -p 'Name? ' name; echo hi $name; read -s -p 'Password: ' word; echo") as t:
+    async with anywhere.terminal(
+        "read -p 'Name? ' name; echo hi $name; read -s -p 'Password: ' word; echo"
+    ) as t:
         waiting = await t.wait_for_input()
         assert waiting is not None
         assert (waiting.certainty, waiting.prompt, waiting.echo) == ("certain", "Name? ", True)
@@ -632,7 +636,9 @@ async def test_variables_on_a_terminal_are_the_hosts_but_for_those_of_another_te
         text = (await environment.run("env", terminal=Terminal(term="vt100"))).output.text
         found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         assert (found["PAGER"], found["TERM"], found["COLORTERM"]) == ("mine", "vt100", "truecolor")
-        assert not found.keys() & {"TMUX", "COLUMNS", "GPG_TTY", "CI", "NO_COLOR", "EDITOR"} - os_has("EDITOR")
+        assert not found.keys() & {"TMUX", "COLUMNS", "GPG_TTY", "CI", "NO_COLOR", "EDITOR"} - os_has(
+            "EDITOR"
+        )
         text = (await environment.run("echo $PAGER", terminal=Terminal(), env={"PAGER": "less"})).output.text
         assert text == "less\n"
         text = (await environment.run("echo $PAGER $TERM")).output.text
