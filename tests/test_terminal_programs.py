@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from anyshell import DrivenTerminal, Environment, Outcome, SecretRequest
+from anyshell import DrivenTerminal, Environment, Outcome, SecretRequest, Terminal
 
 from .conftest import missing, open_to_all
-from .ssh_server import account, is_root, openssh
+from .ssh_server import account, is_root, openssh, own_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -222,18 +222,18 @@ async def test_bash_has_its_jobs_stopped_resumed_and_killed(
         await t.send("jobs\r")
         await see(t, r"\[1\]\+ +Stopped +cat\n\[2\]- +Running +sleep 300 &\n\$ $")
         await t.send("fg %1\r")
-        await see(t, "fg %1\ncat\n")
+        await see(t, r"fg %1\s+cat\n")
         await asks(t, "^$")
         await t.send_key("Ctrl-D")
         await see(t, r"\$ $")
         await t.send("fg\r")
-        await see(t, "^sleep 300\n")
+        await see(t, "sleep 300\n")
         await t.send_key("Ctrl-Z")
         await see(t, r"\[2\]\+ +Stopped +sleep 300\n\$ $")
         await t.send("bg\r")
         await see(t, r"\[2\]\+ sleep 300 &\n\$ $")
-        await t.send("kill %2; wait\r")
-        await see(t, r"\[2\]\+ +Terminated +sleep 300\n\$ $")
+        await t.send("kill %2; wait %2; echo status-$?\r")
+        await see(t, r"status-143\n[\s\S]*\$ $")
         await t.send("sleep 300\r")
         while (waiting := await t.waiting()) is not None:
             assert "sleep" not in {process.name for process in waiting.processes}
@@ -650,6 +650,63 @@ async def test_who_becomes_somebody_else_is_asked_for_a_password(
         allowed.unlink(missing_ok=True)
 
 
+# --- who is left, or runs out of time -------------------------------------------------------------------------
+
+LEFT = {
+    "vim -u NONE -i NONE file": "ihello",
+    "less long": "/root",
+    "PS1='$ ' bash --norc -i": "sleep 301 & cat\r\x1avim -u NONE -i NONE other\r",
+    "python3 -q -i": "import os; os.system('sleep 301')\r",
+    "EDITOR='vim -u NONE -i NONE' git config --global -e": "ihello",
+    f"su {own_name()} -c 'sleep 301'" if is_root() else "sh -c 'sleep 301'": "",
+}
+"""Programs, and what is typed on them before they are left."""
+
+
+async def test_nothing_is_left_of_programs_that_are_left_in_their_midst(
+    anywhere: Environment, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    async def leave(command: str, typed: str) -> None:
+        async with anywhere.terminal(command, env=variables) as t:
+            await t.expect("idle")
+            await t.send(typed)
+            await t.expect("idle")
+        assert t.outcome is not None
+        assert (t.outcome.status, t.outcome.left_behind) == ("cancelled", ()), command
+
+    await asyncio.gather(*(leave(command, typed) for command, typed in LEFT.items()))
+    assert living_in(tmp_path) == []
+
+
+WAITS: dict[str, tuple[str, str, bool] | None] = {
+    "read -p 'Continue? [Y/n] ' answer": ("certain", "Continue? [Y/n] ", True),
+    "read -s -p 'Password: ' answer": ("certain", "Password: ", False),
+    "vim -u NONE -i NONE file": ("likely", "", False),
+    "python3 -c 'input(\"Name: \")'": ("certain", "Name: ", True),
+    "less long": ("certain", "long", False),
+    "cat long | less": ("certain", ":", False),
+    "sleep 301": None,
+    "while :; do :; done": None,
+}
+"""Commands without end, and what they wait for: how surely, the prompt, and whether what is typed is shown."""
+
+
+async def test_a_command_whose_time_is_over_says_what_it_waited_for(
+    anywhere: Environment, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    (tmp_path / "long").write_text("line\n" * 100)
+
+    async def run(command: str, expected: tuple[str, str, bool] | None) -> None:
+        outcome = await anywhere.run(command, terminal=Terminal(), env=variables, timeout=3)
+        assert outcome.status == "timed_out"
+        waiting = outcome.waiting
+        found = None if waiting is None else (waiting.certainty, waiting.prompt, waiting.echo)
+        assert found == expected, command
+
+    await asyncio.gather(*(run(command, waits) for command, waits in WAITS.items()))
+    assert living_in(tmp_path) == []
+
+
 # --- what fills the screen ------------------------------------------------------------------------------------
 
 
@@ -793,6 +850,83 @@ async def test_a_tmux_in_it_shows_what_it_holds(
             subprocess.run([*server.split(), "kill-server"], check=False, capture_output=True)
         outcome = await over(t, tmp_path, 1)
     assert outcome.output.text.splitlines()[-1] == "[server exited]"
+
+
+# --- the text -------------------------------------------------------------------------------------------------
+
+DOWNLOADS = """
+print("\\n".join(f"layer {i}: Waiting" for i in range(4)))
+for step in range(101):
+    for i in range(4):
+        print(f"\\033[{4 - i}A\\r\\033[2Klayer {i}: [{'=' * (step // 5):20}] {step}%\\033[{4 - i}B\\r", end="")
+for i in range(4):
+    print(f"\\033[{4 - i}A\\r\\033[2Klayer {i}: Pull complete\\033[{4 - i}B\\r", end="")
+print("Digest: abc")
+"""
+"""Several bars at once, as docker draws them."""
+
+PACKAGES = """
+print("Reading package lists... 0%\\r\\rReading package lists... 100%\\r\\rReading package lists... Done")
+print("\\n\\0337\\033[0;23r\\0338\\033[1A", end="")
+for i in range(40):
+    print(f"Setting up package{i} ...")
+    print(f"\\0337\\033[24;0f\\033[42m\\033[30mProgress: [{i * 100 // 40:3}%]\\033[49m\\033[39m [{'#' * i:40}]\\0338", end="")
+print("\\n\\0337\\033[0;24r\\0338\\033[1A\\033[J", end="")
+print("all done")
+"""
+"""Lines above a bar that stays in the last row, as apt draws it."""
+
+GAUGE = "(for i in 10 50 100; do echo $i; done) |"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "seq 200; echo end",
+        "ls -C --color=always /usr/bin | head -30; ls -la --color=always /etc | head -40",
+        "for i in $(seq 100); do printf '\\r%d%%' $i; done; echo; printf 'abc\\b\\b\\bX\\none\\rtwo three\\n'",
+        "tput cup 5 10; echo x; tput cup 10 0; echo y; tput setaf 1; echo red; tput sgr0; tput sc; echo; tput rc; echo z",
+        "echo before; clear; echo after",
+        "printf 'a\\tb\\tc\\n1234567\\t8\\n12345678\\t9\\n'; echo 1,22,333 | column -t -s,",
+        "echo " + "漢" * 45 + "; echo " + "e\u0301" * 90 + "; echo 👍 ok",
+        f"echo {'x' * 300}; echo short; echo {'y' * 80}; echo z; printf 'no line feed'",
+        "seq 30; printf '\\033[5A\\033[Kreplaced\\n\\033[3;1HTOP\\n\\033[24;1H\\nlast\\n'",
+        "printf 'abcdef\\033[3D\\033[P|\\033[2@__\\n\\033[3X\\nab\\033[5bX\\n\\033[20Gat 20\\n\\033Mup\\n'",
+        f"{GAUGE} whiptail --gauge Wait 8 40 0; echo end",
+        f"{GAUGE} NCURSES_NO_UTF8_ACS=1 dialog --gauge Wait 8 40; echo end",
+        "python3 downloads.py",
+        "python3 packages.py",
+    ],
+    ids=lambda command: command.removeprefix(GAUGE)[:30].strip(),
+)
+async def test_the_text_is_what_tmux_has_shown(
+    here: Environment, tmp_path: Path, variables: dict[str, str], tmux: Tmux, command: str
+) -> None:
+    for program in ("dialog", "whiptail"):
+        needs(program)
+    (tmp_path / "downloads.py").write_text(DOWNLOADS)
+    (tmp_path / "packages.py").write_text(PACKAGES)
+    tmux.start(command, tmp_path, variables, 80, 24)
+    outcome = await here.run(command, terminal=Terminal(), env=variables, timeout=20)
+    assert outcome.exit_code == 0
+    ours = [line.rstrip() for line in outcome.output.text.rstrip().splitlines()]
+    give_up = time.monotonic() + 10
+    while (theirs := tmux.history()) != ours:
+        if time.monotonic() > give_up:
+            assert ours == theirs
+        await asyncio.sleep(0.02)
+
+
+async def test_a_clone_shows_each_of_its_steps_once(
+    here: Environment, repository: Path, variables: dict[str, str]
+) -> None:
+    outcome = await here.run(f"git clone file://{repository} copy", terminal=Terminal(), env=variables)
+    assert outcome.exit_code == 0
+    lines = outcome.output.text.splitlines()
+    assert lines[0] == "Cloning into 'copy'..."
+    steps = [re.sub(r"[:,].*", "", line.removeprefix("remote: ")) for line in lines[1:]]
+    assert len(steps) == len(set(steps)) > 3, lines
+    assert all(line.endswith("done.") for line in lines if "%" in line), lines
 
 
 # --- bars -----------------------------------------------------------------------------------------------------
