@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from anyshell import DrivenTerminal, Environment, Outcome, SecretRequest, Terminal
+from anyshell import DrivenTerminal, Environment, Outcome, Screen, SecretRequest, Terminal
 
 from .conftest import missing, open_to_all
 from .ssh_server import account, is_root, openssh, own_name
@@ -59,8 +59,6 @@ def variables(tmp_path: Path) -> dict[str, str]:
         "XDG_DATA_HOME": str(tmp_path / "data"),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "LESSHISTFILE": "-",
-        "EDITOR": "",
-        "VISUAL": "",
     }
 
 
@@ -175,6 +173,11 @@ class Tmux:
         """What it shows."""
         return [row.rstrip() for row in self._run("capture-pane", "-p").splitlines()]
 
+    def cursor(self) -> tuple[int, int]:
+        """Row and column of its cursor."""
+        row, column = self._run("display-message", "-p", "#{cursor_y} #{cursor_x}").split()
+        return int(row), int(column)
+
     def history(self) -> list[str]:
         """All that it has shown, without what it has wrapped."""
         return [row.rstrip() for row in self._run("capture-pane", "-pJ", "-S", "-").rstrip().splitlines()]
@@ -194,12 +197,17 @@ def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
     program.end()
 
 
-async def same(t: DrivenTerminal, tmux: Tmux) -> None:
-    """Wait until the screen is the one that tmux shows."""
+async def same(t: DrivenTerminal, tmux: Tmux, *, after: Screen | None = None) -> None:
+    """Wait until the screen is the one that tmux shows, and another one than before."""
     give_up = time.monotonic() + 10
-    while (ours := [row.rstrip() for row in t.screen.rows]) != (theirs := tmux.rows()):
+    while True:
+        screen = t.screen
+        ours, theirs = (*screen.rows, screen.cursor), (*tmux.rows(), tmux.cursor())
+        if ours == theirs and screen != after:
+            return
         if time.monotonic() > give_up:
             assert ours == theirs
+            pytest.fail("nothing has changed:\n" + "\n".join(screen.rows))
         await asyncio.sleep(0.02)
 
 
@@ -461,6 +469,133 @@ async def test_less_searches_goes_to_the_end_and_leaves_its_last_screen(
     assert outcome.output.alternate.splitlines()[:23] == [f"line {number}" for number in range(978, 1001)]
 
 
+VIM = "vim -u NONE -i NONE -c 'set nocompatible t_RB= t_RF='"
+
+
+@pytest.mark.parametrize(
+    ("command", "steps", "end"),
+    [
+        (
+            f"{VIM} wide",
+            [
+                "G",
+                "g g",
+                "C-f C-f",
+                "C-e C-e",
+                "C-y",
+                ": s p Enter",
+                "G z z",
+                ": v s Enter",
+                "d d",
+                "C-w j",
+                "u",
+                "/ l i n e Space 2 0 Enter",
+                "n",
+                "v j j y p",
+                ": % ! s o r t Enter",
+                ": o n l y Enter",
+            ],
+            ": q a ! Enter",
+        ),
+        (
+            f"{VIM} -c 'set nowrap number hlsearch incsearch' -c 'syntax on' code.py",
+            [
+                "G",
+                "g g",
+                "5 0 z l",
+                "C-f",
+                "/ f 3 Enter",
+                "V j j d",
+                "o h i Escape",
+                ": t a b n e w Enter",
+                "g t",
+            ],
+            ": q a ! Enter",
+        ),
+        (
+            "nano -I wide",
+            ["C-v C-v", "C-e", "C-y", "C-w l i n e Space 5 0 Enter", "C-k C-k", "C-u", "C-g", "C-x"],
+            "C-x n",
+        ),
+        (
+            "less -N wide",
+            [
+                "Space Space",
+                "b",
+                "j j j",
+                "k",
+                "/ 2 0 0 Enter",
+                "- S Enter",
+                "Right",
+                "Left",
+                "G",
+                "g",
+                "h",
+                "q",
+            ],
+            "q",
+        ),
+        (
+            "git -C work -c color.ui=always log -p --stat",
+            ["Space", "Space", "G", "b"],
+            "q",
+        ),
+        (
+            "PS1='$ ' bash --norc -i",
+            [
+                "e c h o Space a Enter",
+                "l s Space Tab Tab",
+                "C-c",
+                "C-r e c",
+                "C-g",
+                "C-u " + "ä " * 90,
+                "C-a",
+                "y",
+                "C-e C-w",
+            ],
+            "C-u e x i t Space 0 Enter",
+        ),
+        (
+            "PS1='$ ' zsh -f",
+            ["e c h o Space a Enter", "l s Space Tab Tab", "C-c", "C-r e c", "C-g"],
+            "e x i t Space 0 Enter",
+        ),
+        ("dialog --fselect /usr/ 14 60 2>out; true", ["Tab", "Down", "Down"], "Escape Escape"),
+        ("whiptail --menu Choose 15 50 5 a Apple b Banana c Cherry 2>out", ["Down", "Down", "Tab"], "Enter"),
+    ],
+    ids=["vim", "vim with colours", "nano", "less", "git", "bash", "zsh", "dialog", "whiptail"],
+)
+async def test_a_screen_is_what_tmux_shows_at_every_step(
+    here: Environment,
+    tmp_path: Path,
+    variables: dict[str, str],
+    tmux: Tmux,
+    repository: Path,
+    command: str,
+    steps: list[str],
+    end: str,
+) -> None:
+    needs(command.removeprefix("PS1='$ ' ").split()[0])
+    (tmp_path / "wide").write_text("".join(f"line {i} {'äß漢' * (i % 30)} end\n" for i in range(300)))
+    (tmp_path / "code.py").write_text(
+        "".join(f"def f{i}():\n    return 'ä{i}'  # {'c' * i}\n" for i in range(90))
+    )
+    variables |= {
+        "NCURSES_NO_UTF8_ACS": "1"
+    }  # tmux tells what was drawn otherwise as the letters that it was sent as
+    tmux.start(command, tmp_path, variables, 80, 24)
+    async with here.terminal(command, env=variables) as t:
+        assert await t.wait_for_input(timeout=15)
+        await same(t, tmux)
+        for step in steps:
+            before = t.screen
+            await t.send_key(*step.split())
+            tmux.keys(*step.split())
+            await same(t, tmux, after=before)
+        await t.send_key(*end.split())
+        await over(t, tmp_path)
+
+
 async def test_git_shows_its_log_by_a_pager(
     here: Environment, tmp_path: Path, repository: Path, variables: dict[str, str]
 ) -> None:
@@ -500,10 +635,10 @@ def repository(tmp_path: Path, variables: dict[str, str]) -> Path:
 
 
 async def test_git_commit_opens_an_editor_and_takes_what_is_written(
-    here: Environment, tmp_path: Path, repository: Path, variables: dict[str, str]
+    anywhere: Environment, tmp_path: Path, repository: Path, variables: dict[str, str]
 ) -> None:
     (repository / "file").write_text("changed\n")
-    async with here.terminal("git commit -a", cwd=repository, env=variables) as t:
+    async with anywhere.terminal("git commit -a", cwd=repository, env=variables) as t:
         await see(t, "Please enter the commit message")
         await t.send("iA fine subject\r\rAnd a body.")
         await see(t, "And a body.")
@@ -514,7 +649,7 @@ async def test_git_commit_opens_an_editor_and_takes_what_is_written(
         "[main " + outcome.output.text.split("[main ")[1].split("]")[0] + "] A fine subject",
         " 1 file changed, 1 insertion(+), 40 deletions(-)",
     ]
-    logged = await here.run("git log -1 --format=%B", cwd=repository, env=variables)
+    logged = await anywhere.run("git log -1 --format=%B", cwd=repository, env=variables)
     assert logged.output.text.strip() == "A fine subject\n\nAnd a body."
 
 
@@ -537,7 +672,7 @@ async def test_git_asks_hunk_by_hunk(
     lines[2], lines[30] = "one change", "another"
     file.write_text("\n".join(lines) + "\n")
     async with here.terminal("git add -p", cwd=repository, env=variables) as t:
-        await asks(t, r"^\(1/2\) Stage this hunk \[y,n,q,a,d,j,J,g,/,e,\?\]\? $")
+        await asks(t, r"^\(1/2\) Stage this hunk \[y,n,q,a,d,.*\?\]\? $")
         await t.send("n\r")
         await asks(t, r"^\(2/2\) Stage this hunk")
         await t.send("y\r")
@@ -657,7 +792,7 @@ LEFT = {
     "less long": "/root",
     "PS1='$ ' bash --norc -i": "sleep 301 & cat\r\x1avim -u NONE -i NONE other\r",
     "python3 -q -i": "import os; os.system('sleep 301')\r",
-    "EDITOR='vim -u NONE -i NONE' git config --global -e": "ihello",
+    "GIT_EDITOR='vim -u NONE -i NONE' git config --global -e": "ihello",
     f"su {own_name()} -c 'sleep 301'" if is_root() else "sh -c 'sleep 301'": "",
 }
 """Programs, and what is typed on them before they are left."""
@@ -666,6 +801,8 @@ LEFT = {
 async def test_nothing_is_left_of_programs_that_are_left_in_their_midst(
     anywhere: Environment, tmp_path: Path, variables: dict[str, str]
 ) -> None:
+    (tmp_path / "long").write_text("line\n" * 100)
+
     async def leave(command: str, typed: str) -> None:
         async with anywhere.terminal(command, env=variables) as t:
             await t.expect("idle")
