@@ -823,7 +823,6 @@ WAITS: dict[str, tuple[str, str, bool] | None] = {
     "less long": ("certain", "long", False),
     "cat long | less": ("certain", ":", False),
     "sleep 301": None,
-    "while :; do :; done": None,
 }
 """Commands without end, and what they wait for: how surely, the prompt, and whether what is typed is shown."""
 
