@@ -17,6 +17,7 @@ FLOORS = {
     "_exceptions": 0,
     "_waits": 0,
     "_types": 0,
+    "_terminals": 0,
     "abc": 0,
     "output": 1,
     "shells": 1,
@@ -45,6 +46,7 @@ FLOORS = {
 WITHIN = {
     "_exceptions": {"_types"},  # for types alone: an exception carries what was learnt
     "_types": {"_exceptions"},
+    "_terminals": {"_exceptions"},
     "abc": {"_types", "_exceptions"},
     "_files": {"_transfer"},
     "_stream": {"_engine"},

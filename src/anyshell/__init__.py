@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._exceptions import JobNotFound as JobNotFound
     from ._exceptions import ShellNotFound as ShellNotFound
     from ._exceptions import SpawnError as SpawnError
+    from ._exceptions import TerminalUnavailable as TerminalUnavailable
     from ._stream import Stream as Stream
     from ._sync import run as run
     from ._types import ApprovalRequest as ApprovalRequest
@@ -79,6 +80,7 @@ _HOMES = {
     "JobNotFound": "._exceptions",
     "ShellNotFound": "._exceptions",
     "SpawnError": "._exceptions",
+    "TerminalUnavailable": "._exceptions",
     "Stream": "._stream",
     "run": "._sync",
     "ApprovalRequest": "._types",

@@ -96,6 +96,7 @@ class Environment:
         snapshot: SnapshotFile | None = None,
         max_jobs: int,
         background_after: float | None,
+        terminals: bool = True,
     ) -> None:
         self._owns_backend = owns_backend
         self._backend = backend
@@ -113,6 +114,7 @@ class Environment:
         self._idle = asyncio.Event()
         self._sessions: dict[str, Session] = {}
         self._all_sessions: set[Session] = set()
+        self._offers_terminals = terminals
         self._terminals = 0
         self._variables = _settings(shell, interactive=interactive)
         self._unset = _unset(shell, interactive=interactive)
@@ -248,6 +250,15 @@ class Environment:
     def prefix(self) -> str | None:
         """The words that stand before the shell that runs a command."""
         return None if self._prefix is None else self._prefix.text
+
+    @property
+    def terminals(self) -> bool:
+        """Whether commands may be given a terminal here: false where ``ANYSHELL_NO_PTY`` was set when it was detected.
+
+        It is for whoever offers terminals to others, as the tool and the command line do. A host can still refuse one,
+        and what is asked for by `terminal` or ``terminal=`` is tried in any case.
+        """
+        return self._offers_terminals
 
     @property
     def snapshot(self) -> str | None:
@@ -529,6 +540,7 @@ class Environment:
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
         grace: float = GRACE,
+        left_behind: LeftBehind = "adopt",
         listener: Listener | None = None,
         answers: bool = True,
     ) -> DrivenTerminal:
@@ -546,6 +558,7 @@ class Environment:
             env: Variables set over everything else.
             timeout: Seconds from when it is entered until the whole tree is stopped; ``None`` is no bound.
             grace: Seconds between the request to end and the kill, also when it is left.
+            left_behind: What becomes of processes that outlive the command, as for `run`.
             listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
                 program down.
             answers: Whether programs that ask the terminal what it is, or where its cursor stands, are answered.
@@ -559,6 +572,7 @@ class Environment:
         size = Terminal(columns=columns, rows=rows, term=term)
         request = _request(command, cwd, env, None)
         self._check(timeout, grace)
+        self._choose(left_behind)
         console = Console(
             partial(self._terminal_output, size, self._artifacts, answers=answers), tells=self._tells
         )
@@ -574,7 +588,7 @@ class Environment:
                     request,
                     timeout=timeout,
                     grace=grace,
-                    left_behind="adopt",
+                    left_behind=left_behind,
                     split_stderr=False,
                     listener=hear,
                     control=control,
@@ -1093,6 +1107,7 @@ class Detection:
             snapshot=snapshot,
             max_jobs=self._max_jobs,
             background_after=self._background_after,
+            terminals=os.environ.get("ANYSHELL_NO_PTY", "") in ("", "0"),
         )
 
 

@@ -46,7 +46,7 @@ class Adopting:
         def let_go(survivors: Sequence[ProcessInfo]) -> None:
             self.job = self._adopt(process, survivors, spawn)
 
-        return _Held(process, let_go)
+        return _Held(process, let_go, ends_input=spawn.terminal is None)
 
 
 class Wrapped:
@@ -123,8 +123,11 @@ class _Held(Wrapped):
     That happens when it is closed: nobody reads its output any more by then.
     """
 
-    def __init__(self, process: Process, let_go: Callable[[Sequence[ProcessInfo]], None]) -> None:
+    def __init__(
+        self, process: Process, let_go: Callable[[Sequence[ProcessInfo]], None], *, ends_input: bool
+    ) -> None:
         super().__init__(process)
+        self._ends_input = ends_input
         self._let_go = let_go
         self._survivors: Sequence[ProcessInfo] = ()
         self._signalled = False
@@ -144,7 +147,8 @@ class _Held(Wrapped):
             await self._process.release()
             return
         self._left = True
-        if self._process.stdin is not None:
+        # On a terminal the end would be typed, which takes as long as nobody reads what was typed before.
+        if self._ends_input and self._process.stdin is not None:
             await self._process.stdin.aclose()
 
     async def aclose(self) -> None:

@@ -21,13 +21,20 @@ LONGEST_TITLE = 256
 LARGEST_NUMBER = 99_999
 """The largest number that a sequence can give; a larger one counts as this."""
 
+# Colours are no matter. CAN takes their place: it ends what ESC would have ended, and is nothing itself.
+_COLOURS = re.compile(rb"\x1b\[[0-9;:]{0,256}+m")
+
 # A run of text; a CSI as its parameters and its final byte; or anything else. What is begun and not ended is shown
 # without its introducer, by the rule in `decode`.
+_TEXT = rb"[^\x00-\x17\x19-\x1f\x7f\xc2]"
 _TOKENS = re.compile(
-    rb"((?:[^\x00-\x1f\x7f\xc2]++|\xc2(?![\x80-\x9f]))++)"
+    rb"((?:" + _TEXT + rb"++|\xc2(?![\x80-\x9f]))++)"
     rb"|" + CSI.replace(rb"[0-?]", rb"([0-?]", 1) + rb")([@-~])"
-    rb"|(" + STRING + STRING_END + rb"|" + ESCAPE + rb"|[\x00-\x1f\x7f])"
+    rb"|(\r\n|" + STRING + STRING_END + rb"|" + ESCAPE + rb"|[\x00-\x1f\x7f])"
 )
+
+# Many whole lines, as a flood has them.
+_LINES = re.compile(rb"(?<=\n)(?:" + _TEXT + rb"*+\r\n){8,}+")
 
 _LINE_DRAWING = str.maketrans("_`abcdefghijklmnopqrstuvwxyz{|}~", " ◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·")
 
@@ -55,6 +62,22 @@ class Modes:
     mouse: Mouse | None = None
     mouse_sgr: bool = False
     focus: bool = False
+
+
+class _Offsets:
+    """Where each line feed of a piece of output is: how many bytes, and how many line feeds, end with it."""
+
+    def __init__(self, data: bytes, at: int, lines: int) -> None:
+        self._data = data
+        self._at = at
+        self._found = 0
+        self._lines = lines
+
+    def next(self) -> tuple[int, int]:
+        """Go on to the next line feed."""
+        self._found = self._data.find(b"\n", self._found) + 1
+        self._lines += 1
+        return self._at + self._found, self._lines
 
 
 class Row:
@@ -115,6 +138,7 @@ class Emulator:
         self.frame: str | None = None
         self.reader = Cells()
         self._handlers = _handlers(self)
+        self._offsets = _Offsets(b"", 0, 0)
         self._reset()
 
     def _reset(self) -> None:
@@ -167,33 +191,88 @@ class Emulator:
             at: Bytes that came before.
             lines: Line feeds that came before.
         """
-        found = 0
-        handlers = self._handlers
+        counted = data
+        if b"\x1b[" in data:
+            data = _COLOURS.sub(b"\x18", data)
+        self._offsets = _Offsets(counted, at, lines)
+        done = 0
+        for flood in _LINES.finditer(data):
+            self._draw(data[done : flood.start()])
+            if not self._write_lines(flood[0]):
+                self._draw(flood[0])
+            done = flood.end()
+        self._draw(data[done:] if done else data)
+
+    def _draw(self, data: bytes) -> None:
+        handlers, offsets = self._handlers, self._offsets
         for run, parameters, final, other in _TOKENS.findall(data):
             if run:
-                self._write(run.decode("utf-8", "replace"))
+                text = run.decode("utf-8", "replace")
+                if "\x18" in text:
+                    text = text.replace("\x18", "")
+                if text:
+                    self._write(text)
             elif final:
                 if final == b"m" and parameters[:1] != b"?":
                     continue
                 handler = handlers.get(final)
                 if handler is not None and (not parameters or parameters.isdigit()):
-                    handler(
-                        min(int(parameters or 0), LARGEST_NUMBER) if len(parameters) < 6 else LARGEST_NUMBER
-                    )
+                    handler(int(parameters or 0) if len(parameters) < 6 else LARGEST_NUMBER)
                 else:
                     self._control(parameters, final)
             elif other == b"\r":
                 self.x = 0
-            elif other == b"\n":
-                found = data.find(b"\n", found) + 1
-                lines += 1
+            elif other == b"\r\n":
+                self.x = 0
                 row = self.rows[self.y]
-                row.end, row.ends = at + found, lines
+                row.end, row.ends = offsets.next()
+                self._index()
+            elif other == b"\n":
+                row = self.rows[self.y]
+                row.end, row.ends = offsets.next()
                 if self._newline:
                     self.x = 0
                 self._index()
             else:
                 self._escape(other)
+
+    def _write_lines(self, data: bytes) -> bool:
+        """Write many whole lines at once, if nothing but text will come of it."""
+        rows, columns = self.rows, self.columns
+        simple = self._wrap and not (self._insert or self._drawing or self.x or self._other)
+        if not simple or self._top or self._bottom != self.height - 1:
+            return False
+        text = data.decode("utf-8", "replace").replace("\x18", "")
+        if any(row.cells for row in rows[self.y :]) or not (
+            text.isascii() or is_narrow(text.replace("\r\n", ""))
+        ):
+            return False
+        next_offset = self._offsets.next
+        drawn = rows[: self.y]
+        lines = text.split("\r\n")
+        lines.pop()
+        for line in lines:
+            row = Row()
+            drawn.append(row)
+            if len(line) > columns:
+                row.cells = line[:columns]
+                for start in range(columns, len(line), columns):
+                    row = Row()
+                    row.continues = True
+                    row.cells = line[start : start + columns]
+                    drawn.append(row)
+            else:
+                row.cells = line
+            row.end, row.ends = next_offset()
+        self._last = lines[-1][-1:] or self._last
+        drawn.append(Row())
+        surplus = max(0, len(drawn) - self.height)
+        self.scrolled += drawn[:surplus]
+        del drawn[:surplus]
+        self.y = len(drawn) - 1
+        drawn += [Row() for _ in range(self.height - len(drawn))]
+        rows[:] = drawn
+        return True
 
     def _write(self, text: str) -> None:
         if self._drawing:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._types import Artifact, Output, Screen, Terminal
+from .backlog import Backlog, Piece
 from .bounded import cut_note
 from .builder import COALESCE, Keeper, Store, marker
 from .decode import unfinished
@@ -17,8 +20,18 @@ if TYPE_CHECKING:
 
     from .emulator import Modes, Row
 
+DRAWN_PER_SECOND = 1024 * 1024
+"""Bytes with moves of the cursor that are drawn in a second. What is beyond waits, and is drawn when it is looked at."""
+
 LONGEST_ANSWER = 16 * 1024
 """Bytes of answers to what one piece of output asks; further questions get none."""
+
+# All but colours, what erases on a line and what has no effect there: it is drawn as fast as it comes.
+_MOVES = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[mK])|\xc2[\x80-\x9f]")
+_QUESTIONS = re.compile(
+    rb"(?:\x1b\[|\xc2\x9b)(?:[0-?]{0,64}+(?:[cntx]|\$p)|>[0-9]{0,4}q|\?[0-9]{1,4}m)"
+    rb"|(?:\x1b[PZ]|\xc2[\x90\x9a])|(?:\x1b\]|\xc2\x9d)(?:4|10|11|12);"
+)
 
 
 class TerminalOutput:
@@ -26,6 +39,10 @@ class TerminalOutput:
 
     Rows that leave the main screen at its top are final: they become lines of the text, a line that was wrapped as
     one. At the end come the rows of the main screen.
+
+    Output that moves the cursor is drawn up to `DRAWN_PER_SECOND`. Beyond that it waits until somebody looks, the program
+    asks something, or a second is over; if more waits than `backlog.HELD`, its start is skipped and counted. Looking is
+    what costs then, so nobody should look more often than a person could.
 
     Args:
         terminal: Its size.
@@ -36,6 +53,7 @@ class TerminalOutput:
         name_path: Whether the marker says in which file the whole is.
         answer: Is given the answers to what the program asks the terminal, while the question is fed: they are to be
             typed. ``None`` answers nothing.
+        clock: Seconds that have passed, from any moment on.
     """
 
     def __init__(
@@ -48,12 +66,17 @@ class TerminalOutput:
         artifacts: Store | None = None,
         name_path: bool = True,
         answer: Callable[[bytes], object] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._emulator = Emulator(terminal)
         self._transcript = Transcript(head, tail, max_line)
         self._keeper = None if artifacts is None else Keeper(artifacts, head + tail)
         self._name_path = name_path
         self._answer = answer
+        self._clock = clock
+        self._backlog = Backlog()
+        self._second = 0.0  # when the second began
+        self._drawn_since = 0  # bytes since then
         self._gathered = bytearray()
         self._carry = b""
         self._total = 0
@@ -64,7 +87,7 @@ class TerminalOutput:
         """Take the next bytes. Never raises, whatever they are, unless `answer` does."""
         self._gathered += data
         if len(self._gathered) >= COALESCE or b"\x1b" in data or b"\xc2" in data or self._carry:
-            self._draw()
+            self._take()
 
     @property
     def screen(self) -> Screen:
@@ -111,10 +134,12 @@ class TerminalOutput:
 
     def _drawn(self) -> Emulator:
         if self._gathered:
-            self._draw()
+            self._take()
+        if self._backlog:
+            self._draw_backlog()
         return self._emulator
 
-    def _draw(self) -> None:
+    def _take(self) -> None:
         data = bytes(self._gathered)
         self._gathered.clear()
         if self._keeper is not None:
@@ -125,11 +150,40 @@ class TerminalOutput:
         data = self._carry + data
         held = unfinished(data)
         self._carry = data[len(data) - held :]
-        self._feed(data[: len(data) - held], at, lines)
-
-    def _feed(self, data: bytes, at: int, lines: int) -> None:
-        self._emulator.feed(data, at, lines)
+        piece = Piece(data[: len(data) - held], at, lines)
+        if self._may_draw(piece.data):
+            self._draw(piece)
+            return
+        self._backlog.append(piece, self._emulator)
         self._take_scrolled()
+        if _QUESTIONS.search(piece.data) is not None:
+            self._draw_backlog()
+
+    def _may_draw(self, data: bytes) -> bool:
+        """Whether it is drawn now, which is counted."""
+        moves = _MOVES.search(data) is not None
+        if not moves and not self._backlog:
+            return True
+        now = self._clock()
+        if now - self._second >= 1:
+            self._second, self._drawn_since = now, len(self._backlog)
+            self._draw_backlog()
+        if self._backlog or self._drawn_since + len(data) > DRAWN_PER_SECOND:
+            return False
+        self._drawn_since += len(data)
+        return True
+
+    def _draw_backlog(self) -> None:
+        self._backlog.draw(self._emulator)
+        self._take_scrolled()
+        self._reply()
+
+    def _draw(self, piece: Piece) -> None:
+        self._emulator.feed(piece.data, piece.at, piece.lines)
+        self._take_scrolled()
+        self._reply()
+
+    def _reply(self) -> None:
         replies = self._emulator.replies
         if replies:
             self._emulator.replies = []
@@ -148,18 +202,18 @@ class TerminalOutput:
             transcript.add(read(row.cells), row.end, row.ends, continues=row.continues)
 
     def _build(self) -> Output:
+        self._answer = None  # nobody is there any more to be answered
         emulator = self._drawn()
         if self._carry:
             data, self._carry = self._carry, b""
-            self._answer = None  # nobody is there any more to be answered
-            self._feed(data, self._total - len(data), self._lines)
+            self._draw(Piece(data, self._total - len(data), self._lines))
         rows = emulator.main
         used = max((number for number, row in enumerate(rows, 1) if row.cells.strip(" ")), default=0)
         self._add(rows[:used])
         frame = emulator.picture() or emulator.frame if emulator.alternate else emulator.frame
         transcript = self._transcript
         transcript.finish(self._total, self._lines, ended=emulator.alternate or emulator.y >= used)
-        artifact, error = self._keep(transcript.incomplete)
+        artifact, error = self._keep(transcript.incomplete or self._backlog.skipped > 0)
         text = transcript.text(
             lambda lines, size: marker(
                 lines, size, self._lines, self._total, artifact, error, name_path=self._name_path
@@ -174,6 +228,7 @@ class TerminalOutput:
             cut_lines=transcript.cut_lines,
             artifact=artifact,
             artifact_error=error,
+            skipped_bytes=self._backlog.skipped,
             alternate=frame,
         )
 

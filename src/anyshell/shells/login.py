@@ -53,6 +53,9 @@ _MENDED = "cd printf read ulimit"
 _MENDED_TO_READ = "echo eval head printf stty"
 """The same, of what reads from a terminal."""
 
+_NO_ALIAS = "\\"
+"""Before a command's name: zsh would replace an alias before the line that removes it has run."""
+
 _OPTIONS = "\\unalias -a 2>/dev/null; set +C +e +f +u +v +x; trap - EXIT HUP INT QUIT PIPE TERM"
 """What a startup file may have set that would change what the text means, or what the command inherits."""
 
@@ -78,7 +81,7 @@ class Login:
     def read_and_run(self, text: str) -> Start:
         """Have ``/bin/sh`` run a text that it reads from its stdin, whatever the login shell is."""
         sent = _encode(text)
-        return Start(line=_by_sh(len(sent), "anyshell"), sent=sent)
+        return Start(line=_exec_sh(_read(len(sent)), "anyshell"), sent=sent)
 
     def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> Start:
         """Have a command started.
@@ -118,11 +121,15 @@ class Login:
         text = _encode(self._text(spawn, export, first=reading, token=token, tag=tag) + "\n#")
         name = _halves(token)[0]
         if on_terminal:
-            read = _read_from_terminal(len(text), token)
-            mended = f"{self._options}\n\\unset -f {_MENDED_TO_READ} 2>/dev/null\n{read}; : {name}"
-            line = mended if self._direct else _exec_sh(read, name)
+            if self._direct:
+                mend = f"{self._options}\n\\unset -f {_MENDED_TO_READ} 2>/dev/null"
+                line = f"{mend}\n{_read_from_terminal(len(text), token, _NO_ALIAS)}; : {name}"
+            else:
+                line = _exec_sh(_read_from_terminal(len(text), token), name)
             return Start(line=line, when_ready=(text, *scripts))
-        line = f'\\eval "$(\\head -c {len(text)})"; : {name}' if self._direct else _by_sh(len(text), name)
+        line = (
+            f"{_read(len(text), _NO_ALIAS)}; : {name}" if self._direct else _exec_sh(_read(len(text)), name)
+        )
         return Start(line=line, sent=text, when_ready=scripts)
 
     def _export(self, env: Mapping[str, str]) -> str:
@@ -173,26 +180,29 @@ def _quoted_setting(setting: tuple[str, str]) -> str:
     return SH.quote("=".join(setting))
 
 
-def _by_sh(size: int, name: str) -> str:
-    return _exec_sh(_read(size), name)
-
-
 def _exec_sh(text: str, name: str) -> str:
+    """Have ``/bin/sh`` run a short text, whatever the login shell is."""
     # Every shell there is, fish and tcsh too, takes this for a program and its arguments: between the single quotes
     # is nothing that any of them looks at ("!", "\\" and line feeds would be).
     return f"exec /bin/sh -c '{text}' {name}"
 
 
-def _read(size: int) -> str:
-    return f'eval "$(head -c {size})"'
+def _read(size: int, by: str = "") -> str:
+    return f'{by}eval "$({by}head -c {size})"'
 
 
-def _read_from_terminal(size: int, token: str) -> str:
-    """The same, where what is sent must arrive as it is, unseen; in words that may stand between single quotes."""
+def _read_from_terminal(size: int, token: str, by: str = "") -> str:
+    """The same, where what is sent must arrive as it is, unseen; in words that may stand between single quotes.
+
+    Args:
+        size: Bytes of the text.
+        token: What ``ready`` is said with.
+        by: Stands before each command.
+    """
     first, second = _halves(token)
     return (
-        f"ANYSHELL_TTY=$(stty -g) && stty raw -echo && printf %s {first} && echo {second} ready || "
-        f"{{ printf %s {first}; echo {second} terminal; exit 126; }}; {_read(size)}"
+        f"ANYSHELL_TTY=$({by}stty -g) && {by}stty raw -echo && {by}printf %s {first} && {by}echo {second} ready || "
+        f"{{ {by}printf %s {first}; {by}echo {second} terminal; exit 126; }}; {_read(size, by)}"
     )
 
 

@@ -44,6 +44,9 @@ SETTLE_SECONDS = 0.05
 SEARCH_PAUSE = 0.01
 """Seconds between two searches of output that comes, at least; a search that took longer is followed by as long a pause."""
 
+LOOK_PAUSE = 0.05
+"""Seconds between two looks at the alternate screen, which is drawn for that."""
+
 SECRET_SECONDS = 600.0
 """Seconds that whoever has a secret has to give it."""
 
@@ -84,6 +87,8 @@ class DrivenTerminal:
         self._task: asyncio.Task[Outcome] | None = None
 
     async def __aenter__(self) -> Self:
+        if self._task is not None:
+            raise AnyshellError("a terminal is entered once: ask the environment for another one")
         console = self._console
         task = self._task = asyncio.ensure_future(self._run(self._hear, self._control))
         task.add_done_callback(lambda _: console.end())
@@ -145,13 +150,18 @@ class DrivenTerminal:
         """What stands on the terminal now."""
         return self._console.output.screen
 
-    async def send(self, data: str | bytes) -> None:
+    async def send(self, data: str | bytes, *, timeout: float | None = SEND_SECONDS) -> None:
         r"""Type text or bytes, exactly these. The Enter key is ``\r``.
 
         Returns when all of it was taken, which does not mean that the program has read it.
 
+        Args:
+            data: What is typed.
+            timeout: Seconds for which the program may take nothing of it; ``None`` waits for as long as it runs.
+
         Raises:
-            InvalidCommand: Neither text nor bytes, or text that cannot be encoded.
+            InvalidCommand: Neither text nor bytes, or text that cannot be encoded; a bad timeout; a line of more bytes
+                than a terminal passes on in line mode.
             AnyshellError: The program has ended, or takes nothing.
         """
         if isinstance(data, str):
@@ -159,7 +169,8 @@ class DrivenTerminal:
             data = data.encode(errors="surrogateescape")
         elif not isinstance(data, bytes):
             raise InvalidCommand(f"what is sent must be text or bytes, not {type(data).__name__}")
-        await self._type(data)
+        check_seconds("timeout", timeout)
+        await self._type(data, timeout)
 
     async def send_key(self, *names: str) -> None:
         """Press keys, one after the other, such as ``Ctrl-C``, ``Up``, ``F5``, ``Alt-x``, ``q``.
@@ -240,7 +251,8 @@ class DrivenTerminal:
         """Wait until the program has printed something, or is idle.
 
         What is searched is what it has printed since the last match, decoded and without escape sequences, so that a line
-        that the terminal wraps is one line; what was typed and echoed is in it. While the program uses the alternate
+        that the terminal wraps is one line, and each state of a line that is drawn anew is a line. What was typed and
+        echoed is in it. While the program uses the alternate
         screen, as an editor or a pager does, it is the rows of that which are searched, as they stand there now.
 
         Args:
@@ -267,6 +279,7 @@ class DrivenTerminal:
 
         Asks the host, and takes half a second where it is not certain; at most one while the program prints.
         """
+        self._started()
         return await self._console.watch.look()
 
     async def wait_for_input(self, *, timeout: float | None = EXPECT_SECONDS) -> Waiting | None:
@@ -282,6 +295,7 @@ class DrivenTerminal:
             InvalidCommand: A bad timeout.
         """
         check_seconds("timeout", timeout, zero=True)
+        self._started()
         return await self._console.watch.wait(timeout)
 
     async def resize(self, *, columns: int | None = None, rows: int | None = None) -> None:
@@ -332,12 +346,12 @@ class DrivenTerminal:
         if self._started().done():
             raise AnyshellError(f"the program on the terminal {_how(self.outcome)}: it reads nothing more")
 
-    async def _type(self, data: bytes) -> None:
+    async def _type(self, data: bytes, timeout: float | None = SEND_SECONDS) -> None:
         self._check_running()
         keyboard = self._console.keyboard
         assert keyboard is not None
         try:
-            taken = await keyboard.type(data, seconds=SEND_SECONDS)
+            taken = await keyboard.type(data, seconds=timeout)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             # It has closed the terminal, and so it ends, unless it goes on without.
             await asyncio.wait([self._started()], timeout=SETTLE_SECONDS)
@@ -347,7 +361,7 @@ class DrivenTerminal:
             ) from None
         if taken < len(data):
             raise AnyshellError(
-                f"the program on the terminal does not read: after {SEND_SECONDS:g} s without progress, {taken:,} of "
+                f"the program on the terminal does not read: after {timeout:g} s without progress, {taken:,} of "
                 f"{len(data):,} bytes were taken, and perhaps some of the next; see what it does, or stop it"
             )
 
@@ -379,13 +393,12 @@ class DrivenTerminal:
                 await console.changed(left)
             elif not await console.changed(SETTLE_SECONDS if left is None else min(left, SETTLE_SECONDS)):
                 return self._take(match)
-            await asyncio.sleep(max(SEARCH_PAUSE, took))
+            await asyncio.sleep(max(LOOK_PAUSE if self._transcript.alternate else SEARCH_PAUSE, took))
 
     def _look_for(self, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, bool]:
         """The first match, and whether it cannot grow with what comes."""
-        screen = self.screen
-        if screen.alternate:
-            return pattern.search("\n".join(screen.rows)), True
+        if self._transcript.alternate:
+            return pattern.search("\n".join(self.screen.rows)), True
         match = self._transcript.search(pattern)
         return match, match is not None and (match.end() < len(match.string) or len(match[0]) >= WINDOW)
 

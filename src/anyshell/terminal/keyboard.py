@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ByteSendStream
 
+from .._exceptions import AnyshellError, InvalidCommand
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PIECE = 1024
+PIECE = 4096
 """Bytes that are typed at once: so exactly is known how many were taken."""
 
 ANSWERS = 4096
@@ -41,26 +43,37 @@ class Keyboard(ByteSendStream):
                 await self._terminal.send(item[start : start + PIECE])
         self._on_typed()
 
-    async def type(self, data: bytes, *, seconds: float) -> int:
+    async def type(self, data: bytes, *, seconds: float | None) -> int:
         """Type bytes, and wait at most so long for each piece of them to be taken; also for one's turn.
+
+        ``None`` is no bound.
 
         Returns:
             How many were taken; of the piece after these, a part may have been.
+
+        Raises:
+            InvalidCommand: The terminal does not take them; nothing was typed.
+            AnyshellError: It did not take all of them.
         """
+        taken = 0
         try:
-            async with asyncio.timeout(seconds) as clock:
-                async with self._turn:
-                    for start in range(0, len(data), PIECE):
-                        self._on_typed()
-                        taken = start
+            async with asyncio.timeout(seconds) as clock, self._turn:
+                while taken < len(data):
+                    self._on_typed()
+                    if seconds is not None:
                         clock.reschedule(asyncio.get_running_loop().time() + seconds)
-                        await self._terminal.send(data[start : start + PIECE])
+                    await self._terminal.send(data[taken : taken + PIECE])
+                    taken += len(data[taken : taken + PIECE])
         except TimeoutError:
             if not clock.expired():
                 raise
             return taken
+        except InvalidCommand as error:
+            if not taken:
+                raise
+            raise AnyshellError(f"after {taken:,} bytes that were typed: {error}") from error
         self._on_typed()
-        return len(data)
+        return taken
 
     def answer(self, data: bytes) -> None:
         """Type an answer as soon as may be. Never waits."""
@@ -87,7 +100,7 @@ class Keyboard(ByteSendStream):
                     data = bytes(self._answers)
                     self._answers.clear()
                     await self._terminal.send(data)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._answers.clear()  # it has ended, or reads no more
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, InvalidCommand):
+            self._answers.clear()  # it has ended, reads no more, or has asked more than a line holds
         finally:
             self._answering = None

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from typing import TYPE_CHECKING
 
 from ..output.decode import strip, unfinished
 from ..output.search import WINDOW
 
-if TYPE_CHECKING:
-    import re
-
 KEPT = 256 * 1024
 """Bytes of output that are kept for `DrivenTerminal.expect`, beside one piece; of more, the oldest are forgotten."""
+
+# CRs at the beginning of a line do nothing either; bash prints one before the output of every command.
+_ENDS = re.compile(r"\r*\n\r*")
+
+
+# Of xterm's private modes those that switch to the alternate screen and back, and the reset of all.
+_SWITCH = re.compile(rb"\x1b(?:\[\?(?:[0-9]{1,4};){0,8}(?:1049|1047|47)(?:;[0-9]{1,4}){0,8}([hl])|c)")
+_LONGEST_SWITCH = 96
 
 
 class Transcript:
@@ -22,10 +27,13 @@ class Transcript:
 
     Attributes:
         forgotten: Bytes of it that nobody has looked at and that are not kept any more.
+        alternate: Whether the alternate screen is shown. The screen itself knows that too, but has to be drawn for it.
     """
 
     def __init__(self) -> None:
         self.forgotten = 0
+        self.alternate = False
+        self._end = b""
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._text = ""
@@ -33,12 +41,20 @@ class Transcript:
 
     def feed(self, data: bytes) -> None:
         """Take what was printed."""
+        self._notice_switch(data)
         self._pieces.append(data)
         self._size += len(data)
         while self._size > KEPT and len(self._pieces) > 1:
             gone = self._pieces.popleft()
             self._size -= len(gone)
             self.forgotten += len(gone)
+
+    def _notice_switch(self, data: bytes) -> None:
+        data = self._end + data
+        start = data.rfind(b"\x1b", -_LONGEST_SWITCH)
+        self._end = b"" if start < 0 else data[start:]  # it may be cut there
+        for match in _SWITCH.finditer(data):
+            self.alternate = match[1] == b"h"
 
     def search(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """The first match in what is kept; the text that it was found in begins after what was taken last.
@@ -52,16 +68,17 @@ class Transcript:
         return match
 
     def text(self) -> str:
-        """What was printed and not taken: decoded, without escape sequences."""
+        """What was printed and not taken: decoded, without escape sequences; each state of a line as a line."""
         if self._pieces:
             data = b"".join(self._pieces)
             rest = unfinished(data)
+            # What a CR at the end means is known when it is known what follows.
+            end = len(data[: len(data) - rest].rstrip(b"\r"))
             self._pieces.clear()
-            if rest:
-                self._pieces.append(data[len(data) - rest :])
-            self._size = rest
-            # A CR at the end stands for itself until it is known what follows.
-            self._text = (self._text + strip(data[: len(data) - rest])).replace("\r\n", "\n")
+            if end < len(data):
+                self._pieces.append(data[end:])
+            self._size = len(data) - end
+            self._text += _lines(strip(data[:end]), begins=not self._text or self._text.endswith("\n"))
             if len(self._text) > KEPT:
                 gone = len(self._text) - KEPT
                 self.forgotten += len(self._text[:gone].encode(errors="replace"))
@@ -73,3 +90,16 @@ class Transcript:
         """Forget a match, and all before it."""
         self._text = self._text[match.end() :]
         self._searched = (None, 0)
+
+
+def _lines(text: str, *, begins: bool) -> str:
+    """Make every state of a line that is begun anew a line of its own.
+
+    Args:
+        text: As it was printed.
+        begins: Whether it begins at the beginning of a line.
+    """
+    if "\r" not in text:
+        return text
+    text = _ENDS.sub("\n", text)
+    return (text.lstrip("\r") if begins else text).replace("\r", "\n")

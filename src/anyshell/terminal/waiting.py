@@ -6,9 +6,11 @@ The rule, in full:
 - *Likely*: one of them sleeps in poll, select or the like with the terminal open; or echo is off while whole lines are
   read, as for a password; or the host cannot tell what they sleep in. And in `SILENCE` they have used no processor
   time and printed nothing.
-- Nothing was printed, and nothing was typed, for `QUIET` before the host was asked. What is typed has to arrive first.
-- One that seemed to wait and then printed by itself, as ``top`` draws anew, has to be silent for `RESTLESS` to seem so
-  again, until somebody types something.
+- Nothing was printed, and nothing was typed, for `QUIET` before the host was asked, nor in `ARRIVAL` after it: what is
+  typed has to arrive first, and so has the prompt.
+- One that seemed to wait and then printed by itself, as what draws a clock or waits for a network does, has to be silent
+  for `RESTLESS` to seem so again, until somebody types something. One that draws more seldom, as ``top`` does, does wait
+  for a key between two pictures, and so it is said.
 
 A program that sleeps or computes does not wait, nor does anything in the background: it would be stopped if it read.
 """
@@ -29,8 +31,11 @@ QUIET = 0.1
 SILENCE = 0.3
 """Seconds in which a program that likely waits has used no processor time and printed nothing."""
 
-RESTLESS = 5.0
-"""Seconds of that for one that has printed by itself when it seemed to wait."""
+ARRIVAL = 0.05
+"""Seconds in which what a program printed before it waited must arrive: it was asked about over another way."""
+
+RESTLESS = 0.8
+"""Seconds of the same silence for one that has printed by itself when it seemed to wait."""
 
 PAUSES = (0.1, 0.2, 0.3, 0.4)
 """Seconds between two questions to a host; the last one repeats."""
@@ -82,6 +87,7 @@ class Watch:
         terminal = self._terminal
         give_up = None if seconds is None else time.monotonic() + seconds
         before: tuple[float, Foreground] | None = None
+        missing = 0.0
         questions = 0
         while not terminal.ended:
             now = time.monotonic()
@@ -90,6 +96,7 @@ class Watch:
             pause = QUIET - (now - moved)
             if pause <= 0:
                 seat = await terminal.foreground()
+                await terminal.changed(ARRIVAL)
                 if max(terminal.last_heard, terminal.last_typed) != moved:
                     before, questions = None, 0
                 elif seat is not None and seat.asleep_in == "read":
@@ -97,9 +104,8 @@ class Watch:
                 elif seat is not None and self._may_wait(seat):
                     if before is None or before[1].cpu != seat.cpu or before[1].processes != seat.processes:
                         before = now, seat
-                    silent = now - max(before[0], moved)
-                    needed = RESTLESS if self._restless else SILENCE
-                    if silent >= needed:
+                    missing = (RESTLESS if self._restless else SILENCE) - (now - before[0])
+                    if missing <= 0:
                         self._seemed = time.monotonic()
                         return self._found("likely", seat)
                 elif only_now:
@@ -107,6 +113,8 @@ class Watch:
                 else:
                     before = None
                 pause = PAUSES[min(questions, len(PAUSES) - 1)]
+                if before is not None:
+                    pause = min(pause, missing)
                 questions += 1
             else:
                 before, questions = None, 0

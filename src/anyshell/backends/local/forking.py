@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import sys
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
 
 from ptyprocess import PtyProcess
 
-from .terminals import Started, prepare
+from .terminals import Started, find_program, open_pair, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..._types import Terminal
-
-_LONGEST_NAME = 1024
-"""Bytes of the name of a terminal."""
 
 
 def start(
@@ -49,13 +48,12 @@ def start(
 
     try:
         try:
-            size = terminal.rows, terminal.columns
-            child = _fork(argv, cwd, env, become, size, (*inherited, tell))
+            child = _fork(argv, cwd, env, become, terminal, (*inherited, tell))
         finally:
             if os.getpid() != parent:  # what goes wrong in the child before `become`, ptyprocess raises there
                 os._exit(127)
             os.close(tell)
-        return _take(child, os.read(told, _LONGEST_NAME))
+        return _take(child, os.read(told, select.PIPE_BUF))
     finally:
         os.close(told)
 
@@ -65,23 +63,48 @@ def _fork(
     cwd: str,
     env: Mapping[bytes, bytes],
     become: Callable[[], None],
-    size: tuple[int, int],
+    terminal: Terminal,
     inherited: Sequence[int],
 ) -> PtyProcess:
+    made: list[PtyProcess] = []
+
+    class Child(PtyProcess):  # type: ignore[misc]  # it has no types
+        def __init__(self, pid: int, fd: int) -> None:
+            super().__init__(pid, fd)
+            made.append(self)
+
+    _check_room(terminal)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.12 on, for a fork beside threads
-            return PtyProcess.spawn(
-                list(argv), cwd=cwd, env=env, preexec_fn=become, dimensions=size, pass_fds=inherited
+            return Child.spawn(
+                [find_program(argv[0], cwd, env), *argv[1:]],
+                cwd=cwd,
+                env=env,
+                preexec_fn=become,
+                dimensions=(terminal.rows, terminal.columns),
+                pass_fds=inherited,
             )
-    except FileNotFoundError as error:
-        if error.errno:
-            raise
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0]) from error
+    except Exception as error:
+        for child in made:  # it has ended, and ptyprocess would see to that when it forgets it
+            _let_go(child)
+            os.waitpid(child.pid, 0)
+        if isinstance(error, FileNotFoundError) and not error.errno:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0]) from error
+        raise
+
+
+def _check_room(terminal: Terminal) -> None:
+    """Try whether there are a terminal and the descriptors for it: ptyprocess loses some where there are not."""
+    fds = [*open_pair(terminal)]
+    try:
+        fds += os.pipe()
+    finally:
+        for fd in fds:
+            os.close(fd)
 
 
 def _take(child: PtyProcess, tty: bytes) -> Started:
-    """Take the terminal out of ptyprocess's hands, whose `close` sleeps, and is called when it is forgotten."""
     try:
         slave = os.open(tty, os.O_RDWR | os.O_NOCTTY)
         try:
@@ -90,9 +113,15 @@ def _take(child: PtyProcess, tty: bytes) -> Started:
             os.close(slave)
             raise
     except OSError:
-        os.killpg(child.pid, signal.SIGKILL)
+        with suppress(OSError):  # it has ended already
+            os.killpg(child.pid, signal.SIGKILL)
         os.waitpid(child.pid, 0)
         raise
     finally:
-        child.fileobj.close()
-        child.closed = True
+        _let_go(child)
+
+
+def _let_go(child: PtyProcess) -> None:
+    """Take it out of ptyprocess's hands, which would close it when it is forgotten, and sleep."""
+    child.fileobj.close()
+    child.closed = True

@@ -78,7 +78,7 @@ class Spawner:
     """
 
     def __init__(self, on_terminal: Starter | None = None) -> None:
-        self._starter = on_terminal or default_starter()
+        self._starter = on_terminal
         self._owner = f"{os.getpid()}_{start_time(os.getpid())}_{secrets.token_hex(4)}"
         self._tags = itertools.count(secrets.randbits(61) << 1 | 1)
         self._running: set[PosixProcess] = set()
@@ -161,9 +161,8 @@ class Spawner:
         self, spawn: Spawn, env: dict[bytes, bytes], inherited: Sequence[int], fds: _Descriptors
     ) -> tuple[_Child, _Ends]:
         assert spawn.terminal is not None
-        started = self._starter(
-            spawn.argv, cwd=spawn.cwd, env=env, terminal=spawn.terminal, inherited=inherited
-        )
+        start = self._starter or default_starter()
+        started = start(spawn.argv, cwd=spawn.cwd, env=env, terminal=spawn.terminal, inherited=inherited)
         child = _Child(started.pid)
         master, slave = fds.own(started.master), fds.own(started.slave)
         try:
@@ -493,8 +492,6 @@ def _explain(error: OSError) -> str:
         return "too many open files; run fewer commands at once, or raise the limit (ulimit -n)"
     if error.errno == errno.EAGAIN:
         return "too many processes (ulimit -u); run fewer commands at once"
-    if error.errno == errno.ENOSPC:
-        return "no terminal is left on this host (kernel.pty.max); run fewer programs on terminals at once"
     return error.strerror or str(error)
 
 

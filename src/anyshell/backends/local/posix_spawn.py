@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from .terminals import Started, open_pair
+from .terminals import Started, find_program, open_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,14 +25,8 @@ if TYPE_CHECKING:
 _SIZE = 1024
 """Bytes for each of the library's structures, whose sizes are its own: 336 is the largest of glibc's."""
 
-_SETSIGDEF = 0x04
-_SETSIGMASK = 0x08
-_SETSID = 0x80
-"""``spawn.h``, of glibc and musl alike."""
-
-_STANDARD = 3
-"""Descriptors that are the terminal itself."""
-
+_FLAGS = 0x04 | 0x08 | 0x80
+"""POSIX_SPAWN_SETSIGDEF, _SETSIGMASK and _SETSID (``spawn.h``, of glibc and musl alike)."""
 
 _PREPARING = ctypes.PyDLL(None)
 """The C library, called without letting another thread have the interpreter, which takes milliseconds to come back."""
@@ -56,10 +49,7 @@ def start(
     inherited: Sequence[int],
 ) -> Started:
     """Start a program on a terminal of its own. See `terminals.Starter`."""
-    program = os.fsencode(argv[0])
-    if b"/" not in program:
-        path = os.fsdecode(env.get(b"PATH", os.fsencode(os.defpath)))
-        program = os.fsencode(shutil.which(argv[0], path=path) or argv[0])
+    program = os.fsencode(find_program(argv[0], cwd, env))
     master, slave = open_pair(terminal)
     try:
         with _actions(os.ttyname(slave), cwd, inherited) as actions, _attributes() as attributes:
@@ -113,7 +103,7 @@ def _actions(tty: str, cwd: str, inherited: Sequence[int]) -> Iterator[ctypes.Ar
         # "Close all but these" is not to be had. So they are moved to where closing begins, and back. In order, no
         # move overwrites one that is still to be moved: the nth of them has the number of the nth place or a higher.
         numbers = sorted(inherited)
-        places = range(_STANDARD, _STANDARD + len(numbers))
+        places = range(3, 3 + len(numbers))
         for number, place in zip(numbers, places, strict=True):
             add("dup2", number, place)
         add("closefrom_np", places.stop)
@@ -142,7 +132,7 @@ def _attributes() -> Iterator[ctypes.Array[ctypes.c_char]]:
         _call("posix_spawnattr_setsigmask", attributes, signals)
         _call("sigfillset", signals)
         _call("posix_spawnattr_setsigdefault", attributes, signals)
-        _call("posix_spawnattr_setflags", attributes, ctypes.c_short(_SETSID | _SETSIGMASK | _SETSIGDEF))
+        _call("posix_spawnattr_setflags", attributes, ctypes.c_short(_FLAGS))
         yield attributes
     finally:
         _call("posix_spawnattr_destroy", attributes)

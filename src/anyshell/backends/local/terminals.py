@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
+import select
+import shutil
 import struct
 import sys
 import termios
@@ -17,7 +18,7 @@ assert sys.platform != "win32"
 
 import anyio
 
-from ..._exceptions import InvalidCommand
+from ..._exceptions import InvalidCommand, TerminalUnavailable
 from .pipes import PipeReceiveStream, PipeSendStream
 
 if sys.platform == "linux":
@@ -33,25 +34,20 @@ if TYPE_CHECKING:
 _GONE = (errno.EIO, errno.ENXIO)
 """What a master says when nobody has the terminal itself open any more; ENXIO on macOS, when it was revoked."""
 
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What keeps a program from being started without a terminal as well."""
+
 _IUTF8 = 0x4000
 """``asm-generic/termbits.h``, and macOS's ``sys/termios.h``. Python does not name it."""
-
-_LOCAL_FLAGS = 3
-_INPUT_FLAGS = 0
-_CHARACTERS = 6
-"""Places in what ``termios.tcgetattr`` returns."""
 
 _NO_KEY = b"\0" if sys.platform == "linux" else b"\xff"
 """``_POSIX_VDISABLE``: what stands for no key."""
 
-
 LONGEST_LINE = 4095 if sys.platform == "linux" else 1023
 """Bytes of a line that a terminal in line mode passes on, without its end (termios(3), "Canonical mode")."""
 
-_LINE_END = re.compile(rb"[\n\r\x03\x04\x15\x1a\x1c]")
-"""Keys after which a line begins anew: its end, ^C, ^D, ^U, ^Z and ^\\."""
-
-_TOO_LONG = re.compile(rb"[^\n\r\x03\x04\x15\x1a\x1c]{%d}" % (LONGEST_LINE + 1))
+_LINE_ENDS = bytes.maketrans(b"\r\x03\x04\x15\x1a\x1c", b"\n\n\n\n\n\n")
+"""Keys after which a line begins anew: besides its end, ^C, ^D, ^U, ^Z and ^\\."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +103,29 @@ def default_starter() -> Starter:
     return forking.start
 
 
+def find_program(name: str, cwd: str, env: Mapping[bytes, bytes]) -> str:
+    """The path of a program: below its directory, or looked for on its own PATH; `name` where there is none."""
+    if "/" in name:
+        return os.path.join(cwd, name)
+    path = os.fsdecode(env.get(b"PATH", os.fsencode(os.defpath)))
+    return shutil.which(name, path=path) or name
+
+
 def open_pair(terminal: Terminal) -> tuple[int, int]:
     """Open a new terminal: the side of a person, and that of a program.
 
     Raises:
-        OSError: There is none left, or this process is out of descriptors.
+        TerminalUnavailable: There is none, or none is left.
+        OSError: This process is out of descriptors, or of memory.
     """
-    master, slave = os.openpty()
+    try:
+        master, slave = os.openpty()
+    except OSError as error:
+        if error.errno in _SHORTAGES:
+            raise
+        raise TerminalUnavailable(
+            f"this machine has no terminal to give ({error.strerror or error}): run it without one"
+        ) from error
     try:
         prepare(slave, terminal)
     except BaseException:
@@ -135,9 +147,8 @@ def resize(fd: int, terminal: Terminal) -> None:
 def prepare(fd: int, terminal: Terminal) -> None:
     """Set in a new terminal what a person's own would set: its size, and that a character may be several bytes."""
     resize(fd, terminal)
-    attributes = termios.tcgetattr(fd)
-    attributes[_INPUT_FLAGS] |= _IUTF8
-    termios.tcsetattr(fd, termios.TCSANOW, attributes)
+    iflag, *others = termios.tcgetattr(fd)
+    termios.tcsetattr(fd, termios.TCSANOW, [iflag | _IUTF8, *others])
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +170,10 @@ class Settings:
     def read(cls, fd: int) -> Settings | None:
         """Ask a terminal; ``None`` when it is gone."""
         try:
-            attributes = termios.tcgetattr(fd)
+            _, _, _, flags, _, _, characters = termios.tcgetattr(fd)
         except termios.error:
             return None
-        flags = attributes[_LOCAL_FLAGS]
-        key = attributes[_CHARACTERS][termios.VEOF]
+        key = characters[termios.VEOF]
         return cls(
             echo=bool(flags & termios.ECHO),
             line_mode=bool(flags & termios.ICANON),
@@ -233,6 +243,8 @@ class TerminalSendStream(PipeSendStream):
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
         self._begun = 0
+        self._gone = select.poll()
+        self._gone.register(fd, 0)  # of a hang-up it tells in any case
 
     async def send(self, item: bytes) -> None:
         """Type all of `item`, as fast as the terminal takes it: as the program reads, once a few KiB wait for it.
@@ -242,27 +254,25 @@ class TerminalSendStream(PipeSendStream):
             anyio.BrokenResourceError: Nobody has the terminal open any more.
             anyio.ClosedResourceError: Nothing more can be typed.
         """
-        if not item:
-            return
         settings = Settings.read(self._fd) if self._fd >= 0 else None
-        if settings is not None and settings.line_mode:
-            self._check_lines(item)
-        await super().send(item)
-        self._begun = _length_of_last_line(item, self._begun)
-
-    def _check_lines(self, item: bytes) -> None:
-        # What does not fit the kernel drops, and rings a bell.
-        first = _LINE_END.search(item)
-        if (
-            self._begun + (len(item) if first is None else first.start()) > LONGEST_LINE
-            or _TOO_LONG.search(item) is not None
-        ):
+        if settings is None or not settings.line_mode:
+            await super().send(item)
+            self._begun = 0
+            return
+        ends = item.translate(_LINE_ENDS)
+        if _has_line_too_long(ends, self._begun):
             raise InvalidCommand(
                 f"a terminal in line mode takes no line of more than {LONGEST_LINE:,} bytes: send shorter lines, or "
                 "give the program a file"
             )
+        await super().send(item)
+        last = ends.rfind(b"\n")
+        self._begun = len(ends) - last - 1 if last >= 0 else self._begun + len(ends)
 
     def _write(self, data: memoryview) -> int:
+        # Linux takes what is typed for nobody until its buffer is full, and says then that it may have room soon.
+        if any(events & select.POLLHUP for _, events in self._gone.poll(0)):
+            raise anyio.BrokenResourceError
         try:
             return super()._write(data)
         except OSError as error:
@@ -273,18 +283,25 @@ class TerminalSendStream(PipeSendStream):
     async def aclose(self) -> None:
         """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends."""
         settings = Settings.read(self._fd) if self._fd >= 0 else None
-        if settings is not None and (key := settings.end_of_file) is not None:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await self.send(key * 2 if self._begun else key)
-        self.close()
+        try:
+            if settings is not None and (key := settings.end_of_file) is not None:
+                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    await self.send(key * 2 if self._begun else key)
+        finally:
+            self.close()
 
 
-def _length_of_last_line(typed: bytes, begun: int) -> int:
-    """How long the line is that is begun now; as good as any other number beyond the longest.
+def _has_line_too_long(typed: bytes, begun: int) -> bool:
+    """Whether the terminal would cut a line.
 
     Args:
-        typed: What was typed.
-        begun: How long the line was before that.
+        typed: What is to be typed, with line feeds for all line ends.
+        begun: How long the line is that is begun already.
     """
-    end = _LINE_END.split(typed[-LONGEST_LINE:])
-    return len(end[-1]) if len(end) > 1 else begun + len(typed)
+    at, room = 0, LONGEST_LINE - begun
+    while at + room < len(typed):
+        end = typed.rfind(b"\n", at, at + room + 1)
+        if end < 0:
+            return True
+        at, room = end + 1, LONGEST_LINE
+    return False

@@ -20,10 +20,12 @@ from ..._exceptions import (
     ConnectionFailed,
     InvalidCommand,
     SpawnError,
+    TerminalUnavailable,
 )
+from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD
 from ..._types import HostInfo, HostQuery, Spawn
 from ..._waits import to_the_end
-from .channel import Channel
+from .channel import TERMINAL_WINDOW, Channel
 from .connecting import describe_address, open_connection
 from .credentials import Secrets
 from .exchange import SSHExchange
@@ -170,6 +172,7 @@ class SSHBackend:
         self._processes = Processes(self._watch, self._login.life_fd)
         self._processes.ticks = facts.ticks
         self._processes.architecture = facts.get("arch")
+        self._processes.longest_line = LONGEST_LINE if facts.get("proc") else LONGEST_LINE_OF_BSD
         self._processes.learn(answer)
         watcher.ask("ping").add_done_callback(self._learn)  # the first answer took as long as its questions
         if facts.get("wrong"):
@@ -364,10 +367,11 @@ class SSHBackend:
         It is asked once: where that may have been heard, it is not asked again.
 
         Returns:
-            Whether the server keeps a channel open until nobody has it any more.
+            Whether the server keeps a channel open until nobody has it any more. OpenSSH takes a terminal away when the
+            program has ended.
 
         Raises:
-            SpawnError: It was to be on a terminal, and the server grants none.
+            TerminalUnavailable: It was to be on one, and the server grants none.
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
         broken = 0
@@ -378,7 +382,7 @@ class SSHBackend:
             except asyncssh.ChannelOpenError as error:
                 if error.code == OPEN_REQUEST_PTY_FAILED and not slot.connection.is_closed():
                     channel.refused = True
-                    raise SpawnError(
+                    raise TerminalUnavailable(
                         f"{self.name} grants no terminal (PermitTTY no, a key with no-pty or restrict, or none is "
                         "left); run it without one"
                     ) from error
@@ -395,13 +399,15 @@ class SSHBackend:
                     return False
                 broken += 1
             else:
-                return _holds_channels(slot.connection)
+                return terminal is None and _is_openssh(slot.connection)
         raise ConnectionFailed(f"{self.name} opens no session: the connections break", stage="session")
 
     async def _open_on(
         self, slot: Slot, channel: Channel, line: str, terminal: Terminal | None = None
     ) -> None:
         channel.on_closed = slot.closed
+        if terminal is not None and _is_openssh(slot.connection):
+            channel.window = TERMINAL_WINDOW
         wanted = True
 
         def session() -> Channel:
@@ -569,8 +575,8 @@ async def _send(channel: Channel, data: bytes) -> None:
             await channel.write(data[at : at + SEND_SIZE])
 
 
-def _holds_channels(connection: asyncssh.SSHClientConnection) -> bool:
-    """Whether the end of a channel's output means that nobody has it any more. Of OpenSSH it is known."""
+def _is_openssh(connection: asyncssh.SSHClientConnection) -> bool:
+    """Whether the server is OpenSSH, of which is known what it does."""
     version = str(connection.get_extra_info("server_version", ""))
     return "OpenSSH" in version and "Windows" not in version
 

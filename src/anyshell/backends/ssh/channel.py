@@ -27,6 +27,12 @@ LONGEST_NOISE = 4096
 
 WRITE_SIZE = 64 * 1024
 
+TERMINAL_WINDOW = 128 * 1024
+"""Bytes that are typed on a terminal of OpenSSH's and that its program has not read yet. For what is typed while nothing
+is shown, sshd sends packets without meaning that are as long as all of it, so that nobody can tell from outside; and
+from 256 KiB on it sends them longer than SSH allows, which ends the connection and all that runs over it (9.2). It says
+that there is room again when 96 KiB are taken."""
+
 
 class ChannelReceiveStream(ByteReceiveStream):
     """What a program prints on one of its channels."""
@@ -134,6 +140,8 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     def __init__(
         self, token: str, *, split_stderr: bool = False, take: Callable[[bytes], object] | None = None
     ) -> None:
+        self.window: int | None = None
+        """Bytes that the program may be sent before it has taken some, if fewer than the server allows."""
         loop = asyncio.get_running_loop()
         self._token = token.encode()
         self._split = split_stderr
@@ -322,6 +330,9 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         if not self.said.done():
             self.said.set_result(words)
         self.ready.set()
+        if self.window is not None and self._channel is not None:
+            # The server has allowed all that it does when it started the login shell. asyncssh has no other way to it.
+            self._channel._send_window = min(self._channel._send_window, self.window)
 
     def _taken(self, count: int) -> None:
         self._held -= count

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..._types import ExitStatus, ProcessInfo
 from .channel import Channel, ChannelReceiveStream, ChannelSendStream
 from .processes import EXIT_SLACK, group_question
-from .terminal import Modes, TerminalSendStream, read_foreground
+from .terminal import MOST_SEEN, Modes, TerminalSendStream, read_foreground
 from .watcher import SILENCE_SECONDS, HostAway
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class SSHProcess:
         self._terminal = terminal
         self._stdin: ByteSendStream | None = None
         if terminal:
-            self._stdin = TerminalSendStream(channel, self._modes)
+            self._stdin = TerminalSendStream(channel, self._modes, longest_line=processes.longest_line)
         elif has_stdin:
             self._stdin = ChannelSendStream(channel)
         self._split = split_stderr
@@ -236,19 +236,19 @@ class SSHProcess:
 
     async def foreground(self) -> Foreground | None:
         """Who has its terminal now; ``None`` without one, when the leader has ended, or when the host does not say."""
-        answer = await self._ask("foreground")
+        answer = await self._ask("foreground", MOST_SEEN)
         return None if answer is None else read_foreground(answer.lines, self._processes)
 
     async def _modes(self) -> Modes | None:
-        answer = await self._ask("modes")
+        answer = await self._ask("modes", 0)
         return None if answer is None else Modes.read(answer.lines)
 
-    async def _ask(self, verb: str) -> Answer | None:
+    async def _ask(self, verb: str, most: int) -> Answer | None:
         """Ask about the terminal, as long as the leader's pid is its own."""
         if not self._terminal or self.pid is None or self._channel.exit.done():
             return None
         try:
-            answer = await self._processes.ask(f"{verb} {self.pid}")
+            answer = await self._processes.ask(f"{verb} {self.pid} {most}")
         except HostAway:
             return None
         return None if self._channel.exit.done() else answer

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..._terminals import LONGEST_LINE
 from ..._types import ProcessInfo
 from .watcher import NoProcesses
 
@@ -39,6 +40,9 @@ _HANG_UP = "HUP+TERM"
 
 UNLIMITED = "unlimited"
 
+GONE = "(deleted)"
+"""Stands behind the name of a terminal that the server has closed."""
+
 
 @dataclass(slots=True)
 class Seen:
@@ -54,7 +58,7 @@ class Seen:
     name: str
     marks: list[str] = field(default_factory=list)
     holds: dict[int, str] = field(default_factory=dict)
-    """What stands behind some of its descriptors, as far as it is a pipe or a socket."""
+    """What stands behind some of its descriptors, as far as it is a pipe, a socket or a terminal."""
 
     @property
     def info(self) -> ProcessInfo:
@@ -80,6 +84,8 @@ class Processes:
         self.ticks = 100.0
         """Units of a start time in a second."""
         self.architecture = ""
+        self.longest_line = LONGEST_LINE
+        """Bytes of a line that a terminal passes on."""
 
     @property
     def round_trip(self) -> float:
@@ -300,9 +306,10 @@ class Tree:
         return self.ended_at is None or seen.started <= self.ended_at
 
     def _holds_life(self, seen: Seen) -> bool:
-        # Pipes are numbered for ever, terminals only as long as somebody has them.
-        held = seen.holds.get(self.processes.life_fd)
-        return bool(self._life) and held == self._life and not self.let_go
+        if not self._life or seen.holds.get(self.processes.life_fd) != self._life:
+            return False
+        # A pipe has its number for ever, a terminal only as long as somebody has it: the next has it then.
+        return not self.on_terminal or not (self.let_go or seen.marks or seen.locks != UNLIMITED)
 
     def _is_child(self, seen: Seen) -> bool:
         """Whether the shell of which this is one command has started it, and it has cleared everything since."""
@@ -311,9 +318,13 @@ class Tree:
         return not seen.marks and not (seen.locks.isdigit() and int(seen.locks) >> 31 == self.tag >> 31)
 
     def _is_daemon(self, seen: Seen) -> bool:
-        # Another terminal than its own is one that it has made itself.
-        held = any(what == self._life or not what.startswith("/") for what in seen.holds.values())
-        return self.leader not in (seen.group, seen.session) and not held
+        if self.leader in (seen.group, seen.session):
+            return False
+        if not self.on_terminal:
+            return not any(_is_pipe(what) for what in seen.holds.values())
+        # Another terminal is one that it has made itself; its own is gone with the leader, or will be.
+        life = seen.holds.get(self.processes.life_fd, "")
+        return not _is_terminal(life) and not any(what.endswith(GONE) for what in seen.holds.values())
 
     async def signal(self, signal: Signal, members: Iterable[ProcessInfo]) -> None:
         """Signal members that were found, and the whole group of the leader if that is one of them.
@@ -393,6 +404,14 @@ class Tree:
             HostAway: Nobody answers.
         """
         await self.processes.ask(f"drop {self.token[: len(self.token) // 2]}")
+
+
+def _is_terminal(what: str) -> bool:
+    return what.startswith("/dev/pts/")
+
+
+def _is_pipe(what: str) -> bool:
+    return bool(what) and not _is_terminal(what)
 
 
 def _descendants(young: Mapping[int, Seen], members: set[int]) -> set[int]:

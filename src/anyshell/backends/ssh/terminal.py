@@ -10,37 +10,19 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ByteSendStream
 
+from ..._terminals import Line, sleep_of
 from ..._types import Foreground, ProcessInfo
 from .channel import ChannelSendStream
 from .processes import start_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
-    from typing import Literal
 
     from .channel import Channel
     from .processes import Processes
 
-_READ = {"x86_64": {"0", "19"}, "aarch64": {"63", "65"}}
-"""The system calls ``read`` and ``readv``. Their numbers are a matter of the architecture."""
-
-_POLL = {
-    "x86_64": {"7", "23", "232", "270", "271", "281", "441"},
-    "aarch64": {"22", "72", "73", "441"},
-}
-"""The same for ``poll``, ``ppoll``, ``select``, ``pselect6``, ``epoll_wait``, ``epoll_pwait`` and ``epoll_pwait2``."""
-
-_SLEEPING = {
-    "wait_woken",
-    "n_tty_read",
-    "poll_schedule_timeout",
-    "do_poll",
-    "do_sys_poll",
-    "do_select",
-    "ep_poll",
-}
-"""Where in the kernel such processes sleep, if it does not say in which call. It is no certainty that they read:
-a socket is waited for in the same place as a terminal."""
+MOST_SEEN = 64
+"""Processes in the foreground of a terminal that are looked at, and threads of each."""
 
 _END_KEY = re.compile(r"\beof = (\^?[!-~]);")
 
@@ -60,6 +42,11 @@ class Modes:
     echo: bool
     line_mode: bool
     end_key: bytes | None
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is set as for a password."""
+        return self.line_mode and not self.echo
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Modes | None:
@@ -86,26 +73,34 @@ class TerminalSendStream(ByteSendStream):
     Args:
         channel: Leads to the terminal.
         modes: Asks the host how it is set.
+        longest_line: Bytes of a line that it passes on.
     """
 
-    def __init__(self, channel: Channel, modes: Callable[[], Awaitable[Modes | None]]) -> None:
+    def __init__(
+        self, channel: Channel, modes: Callable[[], Awaitable[Modes | None]], *, longest_line: int
+    ) -> None:
         self._keys = ChannelSendStream(channel)
         self._modes = modes
-        self._begun = False
+        self._line = Line(longest_line)
         self._closed = False
 
     async def send(self, item: bytes) -> None:
         """Type all of `item`, as fast as the server takes it.
 
         Raises:
+            InvalidCommand: A line is longer than the terminal passes on in line mode. Nothing was typed.
             anyio.BrokenResourceError: The program has ended, or the connection is lost.
             anyio.ClosedResourceError: Nothing more can be typed.
         """
         if self._closed:
             raise anyio.ClosedResourceError
+        if not self._line.takes(item):
+            modes = await self._modes()
+            if modes is not None and modes.line_mode:
+                raise self._line.refuse()
+            self._line.forget()
         await self._keys.send(item)
-        if item:
-            self._begun = item[-1:] not in (b"\n", b"\r")
+        self._line.type(item)
 
     async def aclose(self) -> None:
         """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends.
@@ -119,7 +114,7 @@ class TerminalSendStream(ByteSendStream):
         key = _END_OF_FILE if modes is None else modes.end_key if modes.line_mode else None
         if key is not None:
             with suppress(anyio.BrokenResourceError):
-                await self._keys.send(key * 2 if self._begun else key)
+                await self._keys.send(key * 2 if self._line.begun else key)
 
 
 def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
@@ -128,45 +123,43 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
     if not any(line.startswith("modes ") for line in lines):
         return None
     modes = Modes.read(lines)
-    members: list[ProcessInfo] = []
+    members: dict[str, ProcessInfo] = {}
     cpu = 0.0
-    terminals: set[tuple[str, str]] = set()
-    calls: list[tuple[str, list[str]]] = []
-    sleeping: set[str] = set()
+    terminals: dict[str, set[int]] = {}
+    threads: list[tuple[str, str, list[str]]] = []
+    asleep: set[str] = set()
+    hidden: set[str] = set()
     for line in lines:
         kind, _, rest = line.partition(" ")
         pid, _, value = rest.partition(" ")
         if kind == "member":
             began, used, name = value.split(" ", 2)
-            members.append(ProcessInfo(int(pid), name, start_time(began)))
+            members[pid] = ProcessInfo(int(pid), name, start_time(began))
             cpu += float(used) / host.ticks
+        elif kind == "name" and pid in members:
+            name = "".join(char if " " <= char <= "~" else "?" for char in value)
+            members[pid] = ProcessInfo(int(pid), name, members[pid].started)
         elif kind == "has":
-            terminals.add((pid, value))
-        elif kind == "call":
-            calls.append((pid, value.split()))
-        elif kind == "sleeps" and value in _SLEEPING:
-            sleeping.add(pid)
+            terminals.setdefault(pid, set()).add(int(value))
+        elif kind == "thread":
+            function, _, call = value.partition(" ")
+            threads.append((pid, function, call.split()))
+        elif kind == "asleep":
+            asleep.add(pid)
+        elif kind == "hidden":
+            hidden.add(pid)
+    sleeps = {
+        sleep_of(host.architecture, call, function, terminals[pid])
+        for pid, function, call in threads
+        if pid in terminals
+    }
+    # Another user's, such as sudo: whether it sleeps can be seen, and not in what.
+    if modes is not None and modes.asks and asleep & hidden:
+        sleeps.add("poll")
     return Foreground(
-        processes=tuple(members),
-        asleep_in=_asleep_in(terminals, calls, sleeping, host.architecture),
+        processes=tuple(members.values()),
+        asleep_in="read" if "read" in sleeps else "poll" if "poll" in sleeps else None,
         cpu=cpu if members else None,
         echo=None if modes is None else modes.echo,
         line_mode=None if modes is None else modes.line_mode,
     )
-
-
-def _asleep_in(
-    terminals: set[tuple[str, str]],
-    calls: list[tuple[str, list[str]]],
-    sleeping: set[str],
-    architecture: str,
-) -> Literal["read", "poll"] | None:
-    read, poll = _READ.get(architecture, set()), _POLL.get(architecture, set())
-    for pid, call in calls:
-        if len(call) > 1 and call[0] in read and (pid, str(int(call[1], 16))) in terminals:
-            return "read"
-    have = {pid for pid, _ in terminals}
-    if any(pid in have and call[0] in poll for pid, call in calls if call):
-        return "poll"
-    told = {pid for pid, _ in calls} if read else set()
-    return "poll" if (sleeping & have) - told else None
