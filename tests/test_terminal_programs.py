@@ -306,7 +306,7 @@ async def test_python_has_its_lines_edited_its_errors_shown_and_its_exit_code(
         await t.send("1/0\r")
         await see(t, "ZeroDivisionError: division by zero\n>>> $")
         await t.send("input('name? ')\r")
-        await asks(t, "^name[?] $", certainty="likely", echo=False)
+        await asks(t, "^name[?] $", echo=False)
         await t.send("Zoë\r")
         await see(t, "^'Zoë'\n>>> $")
         await t.send("import time; time.sleep(300)\r")
@@ -783,6 +783,24 @@ async def test_who_becomes_somebody_else_is_asked_for_a_password(
         assert kept(state_directory) == []
     finally:
         allowed.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "certainty", "echo"),
+    [("su {} -c", "certain", True), ("sudo -u {} bash -c", "likely", False)],
+    ids=["su", "sudo"],
+)
+async def test_a_question_of_somebody_else_is_heard(
+    here: Environment, tmp_path: Path, person: str, command: str, certainty: str, echo: bool
+) -> None:
+    """What su starts is in another session, and what Debian's sudo starts on another terminal."""
+    needs(command.split()[0])
+    line = f'cd /; {command.format(person)} \'read -p "Who? " who; echo "hello $who"; exit 4\''
+    async with here.terminal(line) as t:
+        await asks(t, r"^Who\? $", certainty=certainty, echo=echo)
+        await t.send("Zoë\r")
+        outcome = await over(t, tmp_path, 4)
+    assert outcome.output.text == "Who? Zoë\nhello Zoë\n"
 
 
 # --- who is left, or runs out of time -------------------------------------------------------------------------
