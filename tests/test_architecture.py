@@ -17,6 +17,7 @@ FLOORS = {
     "_exceptions": 0,
     "_waits": 0,
     "_types": 0,
+    "_terminals": 0,
     "abc": 0,
     "output": 1,
     "shells": 1,
@@ -33,6 +34,7 @@ FLOORS = {
     "_environment": 2,
     "detached": 2,
     "jobs": 2,
+    "terminal": 2,
     "_sync": 2,
     "testing": 2,
     "tool": 3,
@@ -44,13 +46,15 @@ FLOORS = {
 WITHIN = {
     "_exceptions": {"_types"},  # for types alone: an exception carries what was learnt
     "_types": {"_exceptions"},
+    "_terminals": {"_exceptions"},
     "abc": {"_types", "_exceptions"},
     "_files": {"_transfer"},
     "_stream": {"_engine"},
     "session": {"_engine"},
     "jobs": {"_engine"},
     "_snapshot": {"_engine"},
-    "_environment": {"_engine", "_snapshot", "_stream", "detached", "jobs", "session"},
+    "terminal": {"_engine", "jobs"},
+    "_environment": {"_engine", "_snapshot", "_stream", "detached", "jobs", "session", "terminal"},
     "_sync": {"_environment"},
     "detached": {"_engine", "_environment"},  # of the environment the types alone
     "__main__": {"cli"},
