@@ -34,6 +34,7 @@ FLOORS = {
     "_environment": 2,
     "detached": 2,
     "jobs": 2,
+    "terminal": 2,
     "_sync": 2,
     "testing": 2,
     "tool": 3,
@@ -52,7 +53,8 @@ WITHIN = {
     "session": {"_engine"},
     "jobs": {"_engine"},
     "_snapshot": {"_engine"},
-    "_environment": {"_engine", "_snapshot", "_stream", "detached", "jobs", "session"},
+    "terminal": {"_engine", "jobs"},
+    "_environment": {"_engine", "_snapshot", "_stream", "detached", "jobs", "session", "terminal"},
     "_sync": {"_environment"},
     "detached": {"_engine", "_environment"},  # of the environment the types alone
     "__main__": {"cli"},

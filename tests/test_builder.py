@@ -18,7 +18,7 @@ from anyshell.output.builder import COALESCE, marker
 from anyshell.output.decode import clean
 from anyshell.output.tail import Tail
 
-from .test_decode import cut, cuts, outputs
+from .test_decode import bars, cut, cuts, outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -153,7 +153,7 @@ def test_removed_sequences_are_not_omitted() -> None:
 
 def test_a_line_is_rewritten_after_the_head_is_full() -> None:
     output = build(b"abcdefghij\rxyz\n", head=5, tail=20)
-    assert output.text == "xyz\n"
+    assert output.text == "xyzdefghij\n"
     assert not output.truncated
 
 
@@ -307,7 +307,9 @@ def test_a_cut_line_can_be_the_last() -> None:
 
 def test_a_long_line_can_be_rewritten() -> None:
     output = build(b"1234567\rabc\n", max_line=5)
-    assert output == Output(text="abc\n", total_bytes=12, total_lines=1)
+    assert output.text == "abc45 [line cut: 2 more bytes]\n"
+    output = build(b"1234567\r\x1b[Kabc\n", max_line=5)
+    assert output == Output(text="abc\n", total_bytes=15, total_lines=1)
 
 
 def test_an_unfinished_string_longer_than_a_line_is_shown_up_to_there() -> None:
@@ -479,7 +481,7 @@ def test_what_is_shown_is_the_start_and_the_end(data: bytes, limit: tuple[int, i
         assert before == whole
 
 
-@given(outputs, cuts, st.integers(0, 60), st.integers(1, 40))
+@given(outputs | bars, cuts, st.integers(0, 60), st.integers(1, 40))
 def test_where_a_text_is_full_does_not_depend_on_the_cuts(
     data: bytes, places: list[int], limit: int, max_line: int
 ) -> None:

@@ -29,7 +29,7 @@ import anyshell
 import anyshell.abc
 import anyshell.testing
 import anyshell.tool
-from anyshell._variables import HANG_GUARDS, NON_INTERACTIVE, REMOVED
+from anyshell._variables import HANG_GUARDS, NON_INTERACTIVE, OF_ANOTHER_TERMINAL, REMOVED
 from anyshell.cli import main
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ def test_the_front_page_leads_to_every_page() -> None:
 LIBRARY = DOCS / "reference" / "library.md"
 MADE_FOR_CALLERS = {
     "DetachedJob",
+    "DrivenTerminal",
     "Environment",
     "Session",
     "Stream",
@@ -280,6 +281,11 @@ NO_BOUND = {
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
+    "output.cells._FIRST",  # a code point
+    "output.queries._STEPS",  # colours
+    "output.lines.TAB_WIDTH",  # how a terminal is
+    "output.lines._STATES_WORTH_SKIPPING",  # when the short way is the shorter one
+    "output.lines._WORTH_SKIPPING",
     "shells.session._LIFE_FD",  # a descriptor
     "shells.snapshot._FD",  # a descriptor
     "tool.limits.MIB",  # a unit
@@ -349,5 +355,7 @@ def test_the_page_of_limits_has_every_variable_of_the_non_interactive_set() -> N
     assert {name: told.get(name) for name in NON_INTERACTIVE} == dict(NON_INTERACTIVE)
     removed = sections(LIMITS)["Variables that are removed"]
     assert {span for span in _SPAN.findall(removed) if span.isupper()} == REMOVED
+    removed = sections(LIMITS)["Variables that are removed on a terminal"]
+    assert {span for span in _SPAN.findall(removed) if span.isupper()} - {"TERM"} == OF_ANOTHER_TERMINAL
     guards = sections(LIMITS)["Variables that keep a command from waiting"]
     assert {span.split("=")[0] for span in _SPAN.findall(guards) if "=" in span} == HANG_GUARDS

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ._types import ShellInfo as ShellInfo
     from ._types import Spawn as Spawn
     from ._types import Terminal as Terminal
+    from ._types import Waiting as Waiting
     from .backends import SSHOptions as SSHOptions
     from .detached import DetachedJob as DetachedJob
     from .detached import DetachedJobs as DetachedJobs
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from .policy import ask_on_terminal as ask_on_terminal
     from .policy import deny_all as deny_all
     from .session import Session as Session
+    from .terminal import DrivenTerminal as DrivenTerminal
+    from .terminal import SecretRequest as SecretRequest
     from .tool import ShellResult as ShellResult
     from .tool import ShellTool as ShellTool
     from .tool import ToolLimits as ToolLimits
@@ -104,6 +107,7 @@ _HOMES = {
     "ShellInfo": "._types",
     "Spawn": "._types",
     "Terminal": "._types",
+    "Waiting": "._types",
     "SSHOptions": ".backends",
     "DetachedJob": ".detached",
     "DetachedJobs": ".detached",
@@ -116,6 +120,8 @@ _HOMES = {
     "ask_on_terminal": ".policy",
     "deny_all": ".policy",
     "Session": ".session",
+    "DrivenTerminal": ".terminal",
+    "SecretRequest": ".terminal",
     "ShellResult": ".tool",
     "ShellTool": ".tool",
     "ToolLimits": ".tool",

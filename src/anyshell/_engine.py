@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ._types import Channel, LeftBehind, ProcessInfo, Spawn, Status
     from .abc import Process, Spawner
-    from .output import OutputBuilder
+    from .output import Builder
 
 T = TypeVar("T")
 
@@ -84,8 +84,8 @@ async def run(
     spawner: Spawner,
     spawn: Spawn,
     *,
-    output: OutputBuilder,
-    stderr: OutputBuilder | None = None,
+    output: Builder,
+    stderr: Builder | None = None,
     stdin: bytes | AsyncIterable[bytes] | None = None,
     timeout: float | None = None,
     grace: float = 2.0,
@@ -218,8 +218,8 @@ class _Reading:
     def __init__(
         self,
         process: Process,
-        output: OutputBuilder,
-        stderr: OutputBuilder | None,
+        output: Builder,
+        stderr: Builder | None,
         listener: Callable[[Channel, bytes], Awaitable[None]] | None,
         feed: ByteSendStream | None,
         stdin: bytes | AsyncIterable[bytes] | None,

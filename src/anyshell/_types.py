@@ -228,6 +228,25 @@ class Foreground:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A program that waits for somebody to type something on its terminal.
+
+    Attributes:
+        certainty: ``certain`` when it is blocked in a read of the terminal; ``likely`` when it sleeps as a program does
+            that waits for a key or for something else, has used no processor time and printed nothing for a while.
+        prompt: What stands before the cursor on its line: the question, as a rule. Empty when nothing does.
+        echo: Whether what is typed is shown. It is not while a password is asked for, nor by a program that draws what
+            is typed itself, such as a shell's line editor. ``None`` when the host cannot tell.
+        processes: Who has the terminal.
+    """
+
+    certainty: Literal["certain", "likely"]
+    prompt: str = ""
+    echo: bool | None = None
+    processes: tuple[ProcessInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spawn:
     """What a backend starts: one program with its surroundings, ready to run and already quoted.
 
@@ -443,6 +462,7 @@ class Outcome:
         started: Whether the shell was started at all before the time was over.
         session: What it did to the session that it ran in; ``None`` for a fresh shell.
         job: The id of the job that the command goes on as, or that has what it left behind; ``None`` otherwise.
+        waiting: On a terminal, what it waited for to be typed when its time was over; ``None`` when it did not.
     """
 
     status: Status
@@ -455,6 +475,7 @@ class Outcome:
     started: bool = True
     session: SessionReport | None = None
     job: str | None = None
+    waiting: Waiting | None = None
 
     def check(self) -> Outcome:
         """Return this outcome if the command exited with 0.

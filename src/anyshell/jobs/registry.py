@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .._types import ProcessInfo, Spawn
     from ..abc import Process
-    from ..output import ArtifactStore, OutputBuilder
+    from ..output import ArtifactStore, Builder
     from .readiness import Ready
 
 Observer = Callable[[Job, str], object]
@@ -66,7 +66,7 @@ class Jobs:
     def __init__(
         self,
         *,
-        builder: Callable[[OutputLog], OutputBuilder],
+        builder: Callable[[OutputLog], Builder],
         connects: Callable[[int], Awaitable[bool]],
         store: ArtifactStore | None,
         max_jobs: int,

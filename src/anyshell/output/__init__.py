@@ -1,12 +1,15 @@
 """What becomes of a command's output: carried, decoded, bounded, counted, and kept whole in a file."""
 
 from .artifacts import ArtifactStore as ArtifactStore
+from .builder import Builder as Builder
 from .builder import OutputBuilder as OutputBuilder
 from .decode import Line as Line
 from .decode import LineDecoder as LineDecoder
 from .decode import TextDecoder as TextDecoder
 from .decode import clean as clean
 from .decode import unfinished as unfinished
+from .emulator import Modes as Modes
 from .log import OutputLog as OutputLog
 from .pump import Pump as Pump
 from .search import Search as Search
+from .terminal import TerminalOutput as TerminalOutput

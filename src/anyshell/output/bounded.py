@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
-from .decode import strip, unfinished
+from .decode import has_edits, strip, strip_to_edits, unfinished
+from .lines import EditedLine, State
 
 SLICE = 64 * 1024
 """The most that is cleaned at once."""
 
-_State = tuple[int, int, int, int, int, str, int, bool, bool, bytes]
+_Saved = tuple[int, int, int, int, int, State, int, bool, bytes]
 
-_RUNS = re.compile("\b+|[^\b]+")
+_ERASES_END = re.compile("(?:\x1b\\[|\x9b)[02]?K")
 
 
 class BoundedText:
@@ -27,13 +28,12 @@ class BoundedText:
 
     Attributes:
         limit: As above; it may be raised.
-        size: Bytes of the text, without the notes.
         lines: Line feeds of the text.
     """
 
     def __init__(self, limit: int | None, max_line: int) -> None:
         self.limit = limit
-        self.size = 0
+        self._finished = 0  # bytes of the lines that have their LF
         self.lines = 0
         self._max_line = max_line
         self._parts: list[str] = []
@@ -44,14 +44,14 @@ class BoundedText:
         self._line_too_long = False
 
     def _begin_line(self) -> None:
-        self._line = ""
+        self._line = EditedLine()
         self._cut = 0  # raw bytes left out of this line
         self._skipping = False  # inside what is left out
-        self._returned = False  # the next visible character replaces the line
 
-    def _restart_line(self) -> None:
-        self.size -= _size(self._line)
-        self._begin_line()
+    @property
+    def size(self) -> int:
+        """Bytes of the text, without the notes."""
+        return self._finished + _size(self._line.text)
 
     @property
     def cut_lines(self) -> int:
@@ -66,7 +66,7 @@ class BoundedText:
     def text(self) -> str:
         """The text so far, the line that has no LF yet included."""
         note = cut_note(self._cut) if self._cut else ""
-        return "".join(self._parts) + self._line + note
+        return "".join(self._parts) + self._line.text + note
 
     def feed(self, data: bytes) -> int:
         """Take what there is room for; return how many bytes that is."""
@@ -80,7 +80,7 @@ class BoundedText:
                     break
                 if data[at] == 0x0D:
                     self._skipping = False
-                    self._returned = True
+                    self._line.feed("\r")
                 elif not self._end_line():
                     return at
                 at += 1
@@ -107,7 +107,7 @@ class BoundedText:
         """Take what was held back as unfinished: it will stay so."""
         carry, self._carry = self._carry, b""
         saved = self.save()
-        if carry and not self._add(strip(carry)):
+        if carry and not self._add(strip_to_edits(carry)):
             self.restore(saved)
             self._carry = carry
             self._cut_here()
@@ -117,36 +117,35 @@ class BoundedText:
         carry, self._carry = self._carry, b""
         return carry
 
-    def save(self) -> _State:
+    def save(self) -> _Saved:
         """Everything that `restore` needs to undo what follows."""
         return (
             len(self._parts),
-            self.size,
+            self._finished,
             self.lines,
             self._finished_cut_lines,
             self._finished_cut_bytes,
-            self._line,
+            self._line.save(),
             self._cut,
             self._skipping,
-            self._returned,
             self._carry,
         )
 
-    def restore(self, state: _State) -> None:
+    def restore(self, state: _Saved) -> None:
         """Be as at `save`."""
         (
             parts,
-            self.size,
+            self._finished,
             self.lines,
             self._finished_cut_lines,
             self._finished_cut_bytes,
-            self._line,
+            line,
             self._cut,
             self._skipping,
-            self._returned,
             self._carry,
         ) = state
         del self._parts[parts:]
+        self._line.restore(line)
 
     def _skip(self, data: bytes, at: int) -> int:
         end = data.find(b"\n", at)
@@ -158,12 +157,13 @@ class BoundedText:
 
     def _cut_here(self) -> None:
         carry, self._carry = self._carry, b""
-        if self._returned:
-            self._restart_line()
         # What was held back has turned out to be more than fits the line: show what does.
-        shown = strip(carry).partition("\b")[0][: self._max_line - len(self._line)]
-        self._cut = len(carry)
-        if self._append(shown):
+        shown = strip(carry).partition("\b")[0][: max(0, self._max_line - self._line.length)]
+        self._cut += len(carry)
+        saved = self._line.save()
+        if not self._print(shown):
+            self._line.restore(saved)
+        else:
             self._cut -= _size(shown) - 2 * shown.count("\ufffd")  # three bytes for one, mostly
         self._skipping = True
 
@@ -172,26 +172,28 @@ class BoundedText:
         data = self._carry + piece
         carried = unfinished(data)
         self._carry = data[len(data) - carried :]
-        return self._add(strip(data[: len(data) - carried]))
+        return self._add(strip_to_edits(data[: len(data) - carried]))
 
     def _add(self, text: str) -> bool:
         """Whether there is room. If not, the state is anything: restore it."""
+        if "\r" in text:
+            text = text.replace("\r\n", "\n")
         lines = text.split("\n")
         last = lines.pop()
-        if "\r" in text or "\b" in text:
+        if has_edits(text):
             for line in lines:
-                if not (self._edit(line) and self._end_line()):
+                if not (self._print(line) and self._end_line()):
                     return False
-            return self._edit(last)
-        if lines and not (self._append(lines[0]) and self._end_line()):
+            return self._print(last)
+        if lines and not (self._print(lines[0]) and self._end_line()):
             return False
         del lines[:1]
-        return (not lines or self._add_lines(lines)) and self._append(last)
+        return (not lines or self._add_lines(lines)) and self._print(last)
 
     def _add_lines(self, lines: list[str]) -> bool:
         text = "\n".join(lines)
         size = _size(text) + 1
-        if self.limit is not None and self.size + size > self.limit:
+        if self.limit is not None and self._finished + size > self.limit:
             # Which comes first, the long line or the end of the room, is seen by trying less.
             self._line_too_long = False
             return False
@@ -199,77 +201,33 @@ class BoundedText:
             self._line_too_long = True
             return False
         self._parts += (text, "\n")
-        self.size += size
+        self._finished += size
         self.lines += len(lines)
         return True
 
-    def _append(self, text: str) -> bool:
+    def _print(self, text: str) -> bool:
         if not text:
             return True
-        if self._returned:
-            self._restart_line()
-        if len(self._line) + len(text) > self._max_line:
-            self._line_too_long = True
-            return False
-        size = _size(text)
-        if self.limit is not None and self.size + size > self.limit:
-            return False
-        self.size += size
-        self._line += text
-        return True
+        if self._cut and _ERASES_END.search(text):
+            self._cut = 0
+        line = self._line
+        excess = line.feed(text, self._max_line, None if self.limit is None else self.limit - self._finished)
+        self._line_too_long = excess == "line"
+        return excess is None
 
     def _end_line(self) -> bool:
-        if self.limit is not None and self.size >= self.limit:
+        text = self._line.text
+        size = _size(text) + 1
+        if self.limit is not None and self._finished + size > self.limit:
             return False
-        self.size += 1
+        self._finished += size
         self.lines += 1
         self._finished_cut_bytes += self._cut
         if self._cut:
             self._finished_cut_lines += 1
-            self._line += cut_note(self._cut)
-        self._parts += (self._line, "\n")
+            text += cut_note(self._cut)
+        self._parts += (text, "\n")
         self._begin_line()
-        return True
-
-    def _edit(self, line: str) -> bool:
-        first, *others = line.split("\r")
-        if not self._erase(first):
-            return False
-        if "\b" not in line:
-            return not others or self._rewrite(others)
-        for other in others:
-            self._returned = True
-            if not self._erase(other):
-                return False
-        return True
-
-    def _rewrite(self, states: list[str]) -> bool:
-        """Do what a bar does: replace the line time and again. Only the last one has to be made."""
-        self._returned = True
-        visible = [state for state in states if state]
-        if visible:
-            if max(map(len, visible)) > self._max_line:
-                self._line_too_long = True
-                return False
-            if self.limit is not None:
-                room = self.limit - self.size + _size(self._line)
-                if max(map(_size, visible)) > room:
-                    return False
-            self._append(visible[-1])
-            self._returned = not states[-1]
-        return True
-
-    def _erase(self, text: str) -> bool:
-        if "\b" not in text:
-            return self._append(text)
-        for run in _RUNS.findall(text):
-            if run[0] != "\b":
-                if not self._append(run):
-                    return False
-            elif not self._returned:
-                kept = self._line[: -len(run)]
-                self.size -= _size(self._line) - _size(kept)
-                self._line = kept
         return True
 
 

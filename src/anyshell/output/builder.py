@@ -44,6 +44,19 @@ class Store(Protocol):
         """Begin with one. Raises `OSError`."""
 
 
+class Builder(Protocol):
+    """Takes raw output as it comes and makes one `Output` of it. An `OutputBuilder` does, and a `TerminalOutput`."""
+
+    def feed(self, data: bytes, /) -> None:
+        """Take the next bytes. Never raises, whatever they are."""
+
+    def finish(self) -> Output:
+        """The output so far. Nothing may be fed after that; asked again, it gives the same."""
+
+    def close(self) -> None:
+        """Leave no file behind, unless `finish` has handed it out."""
+
+
 class OutputBuilder:
     """Takes raw output as it comes and makes one `Output` of it.
 
@@ -78,7 +91,7 @@ class OutputBuilder:
         self._lines = 0
         self._head: BoundedText | None = None
         self._tail: Tail | None = None
-        self._keeper = None if artifacts is None else _Keeper(artifacts, head + tail)
+        self._keeper = None if artifacts is None else Keeper(artifacts, head + tail)
         self._output: Output | None = None
 
     def feed(self, data: bytes) -> None:
@@ -200,7 +213,7 @@ class OutputBuilder:
         return self._keeper.finish()
 
 
-class _Keeper:
+class Keeper:
     """Keeps the raw whole: in memory as long as it is small, then in an artifact; never in the way.
 
     Args:

@@ -4,12 +4,14 @@ The rule, in full (sequences as in ECMA-48, 5th edition, 5.3 to 5.6):
 
 - Bytes are UTF-8; what is not becomes U+FFFD.
 - LF ends a line, and with it everything that was begun on it.
-- CR before LF (one or more) belongs to the line's end. Any other CR makes the line start again: the next
-  visible character replaces all that stands on it, so that a bar which rewrites its line collapses to its
-  last state. A CR that nothing visible follows erases nothing.
-- BS removes the character before it, if there is one on the line.
-- TAB is kept. Every other control (C0, DEL, C1) is removed.
-- Escape sequences are removed: ``ESC [`` (CSI) with its parameters up to its final byte; control strings
+- CR goes back to the start of the line, BS and ``CSI n D`` go back by columns, ``CSI n G`` and CSI n \`
+  go back to a column. What follows overwrites column by column, as on a terminal, so that a bar which rewrites its
+  line collapses to its last state. Going back erases nothing, and so a CR before LF belongs to the line's end.
+- ``CSI K`` erases: from the cursor to the end (0 or nothing), from the start to the cursor (1), or all (2).
+- A wide character has two columns, a combining one is drawn over what is before it. On a line that was overwritten or
+  erased, tabs are blanks up to the next eighth column, and the blanks at its end are left out; on any other TAB is kept.
+- Every other control (C0, DEL, C1) is removed.
+- All other escape sequences are removed: ``ESC [`` (CSI) with its parameters up to its final byte; control strings
   (``ESC`` and one of ``] P X ^ _``: OSC, DCS, SOS, PM, APC) up to ST or BEL; ``ESC``, intermediates and a
   final byte, such as ``ESC ( B``. The C1 forms, U+0080 to U+009F, count as the ``ESC`` forms do.
 - What is begun and not ended hides nothing. A control string ends at ST or BEL, or unfinished at CAN, SUB, CR,
@@ -26,6 +28,8 @@ import codecs
 import re
 from dataclasses import dataclass
 
+from .lines import EditedLine
+
 LONGEST_SEQUENCE = 4100
 """Bytes that a sequence can have: a control string of 4 KiB with its introducer and its end."""
 
@@ -33,21 +37,23 @@ LONGEST_LINE = 64 * 1024
 """Raw bytes of a line that a `LineDecoder` holds; a longer line is delivered in pieces."""
 
 # Possessive quantifiers throughout: no sequence is looked at again from a second angle when it fails.
-_CSI = rb"(?:\x1b\[|\xc2\x9b)[0-?]{0,256}+[ -/]{0,16}+"
-_STRING = (
+CSI = rb"(?:\x1b\[|\xc2\x9b)[0-?]{0,256}+[ -/]{0,16}+"
+STRING = (
     rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])"
     rb"(?:[^\n\r\x07\x18\x1a\x1b\xc2]|\xc2(?![\x80-\x9f])){0,4096}+"
 )
-_SEQUENCE = re.compile(
-    _CSI + rb"[@-~]"
-    rb"|" + _STRING + rb"(?:\x07|\x1b\\|\xc2\x9c)"
-    rb"|\x1b[ -/]{0,16}+[0-OQ-WYZ\\`-~]"  # all finals but those that introduce something longer
+STRING_END = rb"(?:\x07|\x1b\\|\xc2\x9c)"
+ESCAPE = (
+    rb"\x1b[ -/]{0,16}+[0-OQ-WYZ\\`-~]"  # all finals but those that introduce something longer
     rb"|\x1b[ -/]{1,16}+[PX\[\]^_]"
     rb"|\x1b[\]PX^_]?"  # unfinished: without its introducer
     rb"|\xc2[\x80-\x9f]"
 )
+_EDIT = rb"(?:\x1b\[|\xc2\x9b)[0-9]{0,5}+[DGK`]"
+_SEQUENCE = re.compile(CSI + rb"[@-~]|" + STRING + STRING_END + rb"|" + ESCAPE)
+_SEQUENCE_BUT_EDITS = re.compile(rb"(?!" + _EDIT + rb")(?:" + _SEQUENCE.pattern + rb")")
 _UNFINISHED = re.compile(
-    rb"(?:" + _CSI + rb"|" + _STRING + rb"\x1b?"
+    rb"(?:" + CSI + rb"|" + STRING + rb"\x1b?"
     rb"|\x1b[ -/]{0,16}+"
     rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2}"
     rb")\Z"
@@ -55,8 +61,7 @@ _UNFINISHED = re.compile(
 _CONTROLS = bytes([*range(0x09), *range(0x0B, 0x20), 0x7F])  # all C0 but TAB and LF, and DEL
 _REMOVED = _CONTROLS.replace(b"\b", b"").replace(b"\r", b"")
 _REMOVED_TO_NUL = bytes.maketrans(_REMOVED, bytes(len(_REMOVED)))
-_BACKSPACES = re.compile("\b+|[^\b]+")
-_RETURNS = re.compile("\r[\r\b]*")
+_REMOVED_BUT_ESC_TO_NUL = bytes.maketrans(_REMOVED.replace(b"\x1b", b""), bytes(len(_REMOVED) - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,7 @@ def _piece(data: bytes, start: int) -> bytes:
 
 def clean(data: bytes) -> str:
     """The text of whole output, by the rule above."""
-    return edit(strip(data))
+    return edit(strip_to_edits(data))
 
 
 def is_plain(data: bytes) -> bool:
@@ -171,19 +176,34 @@ def strip(data: bytes) -> str:
     return data.translate(_REMOVED_TO_NUL).decode("utf-8", "replace").replace("\0", "")
 
 
+def strip_to_edits(data: bytes) -> str:
+    """The same, but for the sequences that go back on a line or erase it; what is left of ESC and U+009B is theirs."""
+    if b"\x1b" not in data and b"\xc2" not in data:
+        return strip(data)
+    data = _SEQUENCE_BUT_EDITS.sub(b"\0", data)
+    return data.translate(_REMOVED_BUT_ESC_TO_NUL).decode("utf-8", "replace").replace("\0", "")
+
+
+def has_edits(text: str) -> bool:
+    """Whether a text goes back on a line anywhere."""
+    return "\r" in text or "\b" in text or "\x1b" in text or "\x9b" in text
+
+
 def edit(text: str) -> str:
-    """Do what the CR and BS that `strip` leaves ask for."""
-    if "\r" not in text and "\b" not in text:
-        return text
-    return "\n".join([_edit_line(line) for line in text.split("\n")])
+    """Do what is asked for by what `strip_to_edits` leaves."""
+    return "\n".join([_edit_line(line) for line in text.split("\n")]) if has_edits(text) else text
 
 
 def unfinished(data: bytes) -> int:
     """How many of the last bytes are the start of a character or a sequence whose end is still to come."""
     data = data[-LONGEST_SEQUENCE:]
-    if data.isascii() and b"\x1b" not in data:
-        return 0
-    match = _UNFINISHED.search(data)
+    # No sequence goes past an ESC, but for that which may be half of its end.
+    start = data.rfind(b"\x1b", 0, -1)
+    if start < 0:
+        if data.isascii():
+            return 1 if data[-1:] == b"\x1b" else 0
+        start = 0 if b"\xc2" in data else max(0, len(data) - 4)
+    match = _UNFINISHED.search(data, start)
     return 0 if match is None else len(data) - match.start()
 
 
@@ -193,27 +213,9 @@ def leading_sequence(data: bytes) -> int:
     return 0 if match is None else match.end()
 
 
-def _edit_line(line: str) -> str:
-    if "\r" in line:
-        line = _RETURNS.sub("\r", line).rstrip("\r")
-        line = line[line.rfind("\r") + 1 :]
-    return erase(line) if "\b" in line else line
-
-
-def erase(line: str) -> str:
-    """Let every BS of a line remove the character before it."""
-    kept: list[str] = []
-    ends: list[int] = []  # how much of each is kept: cutting a long string for every BS would be quadratic
-    for run in _BACKSPACES.findall(line):
-        if run[0] != "\b":
-            kept.append(run)
-            ends.append(len(run))
-            continue
-        count = len(run)
-        while count and ends:
-            if ends[-1] > count:
-                ends[-1] -= count
-                break
-            count -= ends.pop()
-            kept.pop()
-    return "".join([text[:end] for text, end in zip(kept, ends, strict=True)])
+def _edit_line(text: str) -> str:
+    if not has_edits(text):
+        return text
+    line = EditedLine()
+    line.feed(text)
+    return line.text

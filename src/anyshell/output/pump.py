@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from anyio.abc import ByteReceiveStream
 
     from .._types import Channel
-    from .builder import OutputBuilder
+    from .builder import Builder
 
 READ_SIZE = 64 * 1024
 """Bytes asked for at once: a Linux pipe holds as many, and a larger read is slower (it allocates anew)."""
@@ -32,7 +32,7 @@ class Pump:
     def __init__(
         self,
         stream: ByteReceiveStream,
-        builder: OutputBuilder,
+        builder: Builder,
         channel: Channel,
         listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
     ) -> None:

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from .bounded import BoundedText
-from .decode import LONGEST_SEQUENCE, edit, leading_sequence, strip, unfinished
+from .decode import LONGEST_SEQUENCE, edit, leading_sequence, strip_to_edits, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ def _fragment(data: bytes, start: int, max_line: int) -> int:
     line = data if end < 0 else data[:end]
 
     def fits(at: int) -> bool:
-        return len(line) - at <= max_line or len(edit(strip(line[_visible(line, at) :]))) <= max_line
+        return len(line) - at <= max_line or len(edit(strip_to_edits(line[_visible(line, at) :]))) <= max_line
 
     return start if fits(start) else _first(start, len(line), fits)
 

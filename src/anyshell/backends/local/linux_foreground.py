@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 assert sys.platform == "linux"
 
@@ -14,10 +14,12 @@ from ..._types import Foreground
 from .linux import read_fields, read_stat
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from ..._terminals import Sleep
     from .terminals import Settings
+
+Sleep = Literal["read", "poll", "unseen"]
+"""``unseen`` is that of another user's program, such as sudo: whether it sleeps can be seen, and not in what."""
 
 MOST_PROCESSES = 64
 """Processes of a foreground that are looked at closely."""
@@ -31,23 +33,30 @@ MOST_DESCRIPTORS = 256
 _MACHINE = os.uname().machine
 
 
-def look(group: int, tty: str, device: int, settings: Settings) -> Foreground:
-    """Describe the foreground of a terminal. Takes a millisecond or two, and waits for nothing.
+def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) -> Foreground | None:
+    """Describe the foreground of a terminal; ``None`` when it is gone. Takes a millisecond or two, waits for nothing.
 
     Args:
         group: The foreground process group; 0 is none.
         tty: The terminal's path.
         device: Its number.
-        settings: What is set in it.
+        ask: Tells what is set in it.
     """
     pids = [pid for pid in _pids() if _group(pid) == group] if group > 0 else []
     found = [stat for pid in pids if (stat := read_stat(pid)) is not None and stat.alive]
-    asks = settings.line_mode and not settings.echo
     readers = [*pids, *_of_other_sessions(pids)][:MOST_PROCESSES]
-    sleeps = {_sleep(pid, tty, device, asks=asks) for pid in readers}
+    sleeps = {_sleep(pid, tty, device) for pid in readers}
+    settings = ask()  # after that: a program that asks for a password sets them, and then reads
+    if settings is None:
+        return None
+    asleep: Literal["read", "poll"] | None = None
+    if "read" in sleeps:
+        asleep = "read"
+    elif "poll" in sleeps or ("unseen" in sleeps and settings.line_mode and not settings.echo):
+        asleep = "poll"
     return Foreground(
         processes=tuple(stat.info for stat in found),
-        asleep_in="read" if "read" in sleeps else "poll" if "poll" in sleeps else None,
+        asleep_in=asleep,
         cpu=sum(map(_cpu, pids)),
         echo=settings.echo,
         line_mode=settings.line_mode,
@@ -81,23 +90,15 @@ def _cpu(pid: int) -> float:
     return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _sleep(pid: int, tty: str, device: int, *, asks: bool) -> Sleep | None:
-    """What a process sleeps in, if it waits for input from the terminal.
-
-    Args:
-        pid: The process.
-        tty: The terminal's path.
-        device: Its number.
-        asks: Whether the terminal is as it is while a password is asked for.
-    """
+def _sleep(pid: int, tty: str, device: int) -> Sleep | None:
+    """What a process sleeps in, if it may wait for input from the terminal."""
     try:
         at = _descriptors(pid, tty)
         if not at:
             return None
         threads = sorted(os.listdir(f"/proc/{pid}/task"), key=int)[:MOST_THREADS]
     except PermissionError:
-        # Another user's, such as sudo: whether it sleeps can be seen, and not in what.
-        return "poll" if asks and _is_asleep_on(pid, device) else None
+        return "unseen" if _is_asleep_on(pid, device) else None
     except OSError:  # gone
         return None
     sleeps = {_sleep_of_thread(pid, thread, at) for thread in threads}

@@ -11,7 +11,8 @@ import struct
 import sys
 import termios
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 assert sys.platform != "win32"
@@ -209,16 +210,12 @@ class TerminalReceiveStream(PipeReceiveStream):
 
     def foreground(self) -> Foreground | None:
         """Describe who has it; ``None`` when it is gone, or this process is out of descriptors."""
-        settings = Settings.read(self._fd) if self._fd >= 0 else None
-        if settings is None:
+        if self._fd < 0:
             return None
         try:
-            found = look(os.tcgetpgrp(self._fd), self._tty, self._device, settings)
+            return look(os.tcgetpgrp(self._fd), self._tty, self._device, partial(Settings.read, self._fd))
         except OSError:
             return None
-        # Again: who was found to wait may have set them just before.
-        settings = Settings.read(self._fd) or settings
-        return replace(found, echo=settings.echo, line_mode=settings.line_mode)
 
     def let_go(self) -> None:
         """Keep the terminal open no longer: its program has ended."""

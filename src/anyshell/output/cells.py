@@ -1,0 +1,102 @@
+"""Text laid out in the columns of a terminal: exactly one code point for each."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+LONGEST_CELL = 9
+"""Code points that one column holds: a character and what is drawn over it. More are not shown."""
+
+CLUSTERS = 4_096
+"""Different characters with something drawn over them that one terminal knows; further ones lose what is over them."""
+
+CACHED_WIDTHS = 8_192
+"""Characters whose width is remembered."""
+
+REST = "\uffff"
+"""What stands in the second column of a wide character. It is a noncharacter: no text has it."""
+
+# Stand-ins for what one code point cannot say: plane 16 is for private use, and output that uses it loses it.
+_FIRST = 0x100000
+_STAND_INS = re.compile("[\uffff\U00100000-\U0010ffff]")
+
+# One column each, as `wcwidth` says; a test compares. The common ranges only: the others are looked up one by one.
+NARROW = re.compile(
+    "[ -~\xa0-\u02ff\u0370-\u0482\u1e00-\u200a\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2319\u2400-\u25fc"
+    "\u2654-\u267e\u2758-\u2794\u27c0-\u2b1a\ue000-\uf8ff\ufffd]*+"
+)
+
+
+def is_narrow(text: str) -> bool:
+    """Whether every character of a text surely has one column. Text without controls is meant."""
+    return text.isascii() or NARROW.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=CACHED_WIDTHS)
+def width(char: str) -> int:
+    """Columns of one character: 0, 1 or 2."""
+    from wcwidth import wcwidth  # most output never needs it, and its tables take 20 ms
+
+    return max(0, wcwidth(char))
+
+
+class Cells:
+    """Turns text into cells and back.
+
+    A cell is a code point: the character itself; `REST` after a wide one; or a stand-in for a character with marks
+    over it, which only the `Cells` that made it can read. So a row of a terminal is a string, as long as it is wide.
+    """
+
+    def __init__(self) -> None:
+        self._clusters: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def lay(self, text: str, before: str = "") -> tuple[str, str]:
+        """Lay out text without controls.
+
+        Args:
+            text: What is laid out.
+            before: The cells before it, of which the last character takes the marks that the text begins with.
+
+        Returns:
+            What the last character before is now, one cell or two, and the cells of the text.
+        """
+        if is_narrow(text):
+            return "", text
+        changed = ""
+        cells: list[str] = []
+        for char in text:
+            columns = 1 if char >= "\U00100000" or char == REST else width(char)
+            if columns == 0:
+                if cells:
+                    at = -2 if cells[-1] == REST else -1
+                    cells[at] = self._join(cells[at], char)
+                else:
+                    changed = changed or (before[-2:] if before[-1:] == REST else before[-1:])
+                    changed = self._join(changed[0], char) + changed[1:] if changed else ""
+                continue
+            cells.append("\ufffd" if char >= "\U00100000" or char == REST else char)
+            if columns == 2:
+                cells.append(REST)
+        return changed, "".join(cells)
+
+    def read(self, cells: str) -> str:
+        """The text of cells."""
+        return cells if is_narrow(cells) else _STAND_INS.sub(lambda match: self._text(match[0]), cells)
+
+    def _text(self, cell: str) -> str:
+        return "" if cell == REST else self._clusters[ord(cell) - _FIRST]
+
+    def _join(self, cell: str, mark: str) -> str:
+        text = (self._text(cell) if cell >= "\U00100000" else cell) + mark
+        if len(text) > LONGEST_CELL:
+            return cell
+        number = self._numbers.get(text)
+        if number is None:
+            number = len(self._clusters)
+            if number == CLUSTERS:
+                return cell
+            self._clusters.append(text)
+            self._numbers[text] = number
+        return chr(_FIRST + number)

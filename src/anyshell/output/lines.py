@@ -1,0 +1,292 @@
+r"""What stands on a line in the end, when what was printed goes back on it.
+
+A line is what a terminal without a right edge would show: CR, BS and ``CSI D``, G and \` move the cursor back, and what
+follows overwrites, column by column; ``CSI K`` erases. TAB goes on to the next eighth column. The cursor goes forward
+by text and TAB alone, so that no number in a sequence costs more than it has digits.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from .cells import LONGEST_CELL, NARROW, is_narrow, width
+
+TAB_WIDTH = 8
+"""Columns between two tab stops."""
+
+EDITS = "\r\b\x1b\x9b"
+"""What makes a line one that goes back; without any of it, it is its own text."""
+
+_PLAIN = re.compile(f"[^{EDITS}]+")
+_TOKENS = re.compile("([^\r\b\x1b\x9b\t]+)|([\r\b\t])|(?:\x1b\\[|\x9b)([0-9]{0,5})([KDG`])")
+
+
+# A bar that is printed so fast that many states of it come at once: that all of them are narrow text is worth a look.
+_WORTH_SKIPPING = 64
+_STATES_WORTH_SKIPPING = 3
+_STATES = re.compile(f"(?:{NARROW.pattern}|\r)*+".replace("*+|", "++|"))
+_CLEARS = ("\r\x1b[K", "\r\x1b[0K", "\r\x1b[2K", "\x1b[2K\r", "\x1b[2K\x1b[1G", "\x1b[2K\x1b[G")
+
+Excess = Literal["line", "room"]
+
+
+class State(NamedTuple):
+    """Everything that an `EditedLine` is."""
+
+    text: str
+    cells: tuple[str, ...] | None
+    column: int
+    blanked: int
+    marks: int
+    ascii: bool
+    cleared: bool
+
+
+class EditedLine:
+    """A line while it is printed, in pieces that may be cut anywhere but inside a sequence.
+
+    As long as nothing is overwritten it is kept as it came, tabs and all. From then on it is a list of cells, of
+    which the last blanks are not shown.
+
+    Takes time in proportion to what is fed, whatever that is.
+    """
+
+    __slots__ = ("_ascii", "_blanked", "_cells", "_cleared", "_column", "_marks", "_text")
+
+    def __init__(self) -> None:
+        self._text = ""  # while there are no cells
+        self._cells: list[str] | None = None
+        self._column = 0  # while there are no cells, how many columns the cursor has gone back from the end
+        self._blanked = 0  # of the cells, so many at the start are surely blank
+        self._marks = 0  # characters in the cells besides one for each, at most
+        self._ascii = True  # whether the cells surely are
+        self._cleared = False  # whether nothing was drawn since all was erased
+
+    def save(self) -> State:
+        """Everything that `restore` needs."""
+        cells = None if self._cells is None else tuple(self._cells)
+        return State(self._text, cells, self._column, self._blanked, self._marks, self._ascii, self._cleared)
+
+    def restore(self, state: State) -> None:
+        """Be as at `save`."""
+        self._text, cells, self._column, self._blanked, self._marks, self._ascii, self._cleared = state
+        self._cells = None if cells is None else list(cells)
+
+    @property
+    def text(self) -> str:
+        """What stands on it."""
+        return self._text if self._cells is None else "".join(self._cells).rstrip(" ")
+
+    @property
+    def length(self) -> int:
+        """Characters that it has, or somewhat more: of what was rewritten, columns and marks ever drawn count."""
+        return len(self._text) if self._cells is None else len(self._cells) + self._marks
+
+    @property
+    def size(self) -> int:
+        """Bytes that it has, or somewhat more: of what was rewritten and is not ASCII, each character counts as four."""
+        if self._cells is None:
+            return len(self._text) if self._text.isascii() else len(self._text.encode())
+        return self.length if self._ascii else 4 * self.length
+
+    def feed(self, text: str, longest: int | None = None, largest: int | None = None) -> Excess | None:
+        """Print something.
+
+        Args:
+            text: Text, TAB, CR, BS and the sequences above.
+            longest: What `length` may become; ``None`` is no limit.
+            largest: What `size` may become; ``None`` is no limit.
+
+        Returns:
+            What it has exceeded at some point; it is then anything, and has to be restored.
+        """
+        if len(text) > _WORTH_SKIPPING:
+            text = self._skip(text, longest, largest)
+        start = 0
+        if self._cells is None and not self._column:
+            plain = _PLAIN.match(text)
+            if plain is not None:
+                self._text += plain[0]
+                start = plain.end()
+                if (excess := self._excess(longest, largest)) is not None:
+                    return excess
+        for run, control, number, final in _TOKENS.findall(text, start) if start < len(text) else ():
+            if run or control == "\t":
+                if longest is not None and self._cells is not None and self._column > longest:
+                    return "line"
+                if run:
+                    self._write(run)
+                else:
+                    self._tab()
+                if (excess := self._excess(longest, largest)) is not None:
+                    return excess
+            elif control:
+                self._to(0) if control == "\r" else self._back(1)
+            elif final == "K":
+                self._erase(int(number or 0))
+            elif final == "D":
+                self._back(max(int(number or 1), 1))
+            else:
+                self._to(max(int(number or 1), 1) - 1)
+        return None
+
+    def _skip(self, text: str, longest: int | None, largest: int | None) -> str:
+        """Do at once what a bar does: fill the line time and again. Returns what is left to be done."""
+        end = max([text.rfind(clear) + len(clear) for clear in _CLEARS if clear in text], default=0)
+        if end and self._fits(text[:end].split("\r"), longest, largest):
+            self.__init__()  # type: ignore[misc]
+            text = text[end:]
+        if text.count("\r") < _STATES_WORTH_SKIPPING or not _STATES.fullmatch(text):
+            return text
+        first, *states = text.split("\r")
+        last = states[-1]
+        shown = [state for state in states if state]
+        if len(shown) < _STATES_WORTH_SKIPPING or not self._fits([first, *shown], longest, largest):
+            return text
+        self._write(first)
+        if self._cells is None:
+            self._lay()
+        # What is left of a state is what no later one has covered.
+        kept = ""
+        for state in reversed(shown):
+            if len(state) > len(kept):
+                kept += state[len(kept) :]
+        self._column = 0
+        self._write(kept)
+        self._column = len(last)
+        return ""
+
+    def _fits(self, states: list[str], longest: int | None, largest: int | None) -> bool:
+        """Whether the line surely does not become too long by being filled so."""
+        length = max(len(states[0]) + self._column + self.length, *map(len, states))
+        return (longest is None or length <= longest) and (largest is None or 4 * length <= largest)
+
+    def _excess(self, longest: int | None, largest: int | None) -> Excess | None:
+        if longest is not None and self.length > longest:
+            return "line"
+        return "room" if largest is not None and self.size > largest else None
+
+    def _write(self, run: str) -> None:
+        if self._cells is None:
+            if not self._column or not self._text:
+                self._text += run
+                self._column = 0
+                return
+            self._lay()
+        cells, column = self._cells, self._column
+        assert cells is not None
+        if column > len(cells):
+            cells += " " * (column - len(cells))
+        self._blanked = min(self._blanked, max(column - 2, 0))  # a mark is drawn over what is before it
+        piece: str | list[str] = run
+        self._ascii = self._ascii and run.isascii()
+        if not is_narrow(run):
+            piece, marks = _lay(run, cells, column)
+            self._marks += marks
+            self._cleared = self._cleared and not marks
+            if not piece:
+                return
+        self._cleared = False
+        end = column + len(piece)
+        if column < len(cells):
+            if not cells[column] and column:
+                cells[column - 1] = " "
+            if end < len(cells) and not cells[end]:
+                cells[end] = " "
+        cells[column:end] = piece
+        self._column = end
+
+    def _tab(self) -> None:
+        if self._cells is None:
+            if not self._column or not self._text:
+                self._write("\t")
+                return
+            self._lay()
+        self._column += TAB_WIDTH - self._column % TAB_WIDTH
+
+    def _back(self, count: int) -> None:
+        if self._cells is None:
+            self._column += count
+        else:
+            self._column = max(self._column - count, 0)
+            self._settle()
+
+    def _to(self, column: int) -> None:
+        if self._cells is None:
+            if column == 0:
+                self._column = len(self._text) * TAB_WIDTH  # as far as it goes
+                return
+            self._lay()
+        self._column = min(self._column, column)
+        self._settle()
+
+    def _erase(self, kind: int) -> None:
+        if self._cells is None:
+            if kind == 0 and not self._column:
+                return
+            self._lay()
+        cells, column = self._cells, self._column
+        assert cells is not None
+        if kind == 0:
+            if column < len(cells) and not cells[column] and column:
+                cells[column - 1] = " "
+            del cells[column:]
+        elif kind == 1:
+            end = min(column + 1, len(cells))
+            if end < len(cells) and not cells[end]:
+                cells[end] = " "
+            if end > self._blanked:
+                cells[self._blanked : end] = " " * (end - self._blanked)
+                self._blanked = end
+        elif kind == 2:
+            # Blanks, because the cursor stays: what follows would have to be given as many again each time.
+            cells[self._blanked :] = " " * (len(cells) - self._blanked)
+            self._blanked = len(cells)
+            self._cleared = True
+        self._blanked = min(self._blanked, len(cells))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Nothing that is gone matters any more when the line is empty and the cursor at its start."""
+        if self._cells is not None and not self._column and (self._cleared or not self._cells):
+            self.__init__()  # type: ignore[misc]
+
+    def _lay(self) -> None:
+        """Make cells of what is there."""
+        text, back = self._text, self._column
+        cells: list[str] = []
+        marks = 0
+        for number, part in enumerate(text.split("\t")):
+            if number:
+                cells += " " * (TAB_WIDTH - len(cells) % TAB_WIDTH)
+            laid, more = _lay(part, cells, len(cells))
+            cells += laid
+            marks += more
+        self._text, self._cells = "", cells
+        self._column = max(len(cells) - back, 0)
+        self._blanked, self._marks, self._ascii = 0, marks, text.isascii()
+
+
+def _lay(text: str, before: list[str], column: int) -> tuple[list[str], int]:
+    """The cells of a text, and how many marks were drawn, some of them over what stands before that column.
+
+    A wide character has a cell with its text and an empty one.
+    """
+    if is_narrow(text):
+        return list(text), 0
+    cells: list[str] = []
+    marks = 0
+    for char in text:
+        columns = width(char)
+        if columns:
+            cells.append(char)
+            if columns == 2:
+                cells.append("")
+            continue
+        into, at = (cells, len(cells)) if cells else (before, min(column, len(before)))
+        at -= 2 if at > 1 and not into[at - 1] else 1
+        if at >= 0 and len(into[at]) < LONGEST_CELL:
+            into[at] += char
+            marks += 1
+    return cells, marks
