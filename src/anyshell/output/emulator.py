@@ -33,6 +33,8 @@ _TOKENS = re.compile(
     rb"|(\r\n|" + STRING + STRING_END + rb"|" + ESCAPE + rb"|[\x00-\x1f\x7f])"
 )
 
+_PLACE = re.compile(rb"([0-9]{1,5});([0-9]{1,5})")
+
 # Many whole lines, as a flood has them.
 _LINES = re.compile(rb"(?<=\n)(?:" + _TEXT + rb"*+\r\n){8,}+")
 
@@ -218,6 +220,8 @@ class Emulator:
                 handler = handlers.get(final)
                 if handler is not None and (not parameters or parameters.isdigit()):
                     handler(int(parameters or 0) if len(parameters) < 6 else LARGEST_NUMBER)
+                elif final == b"H" and (place := _PLACE.fullmatch(parameters)) is not None:
+                    self._to(int(place[1]) - 1, int(place[2]) - 1)
                 else:
                     self._control(parameters, final)
             elif other == b"\r":
