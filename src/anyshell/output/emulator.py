@@ -146,7 +146,7 @@ class Emulator:
     def _reset(self) -> None:
         self.title = ""
         self.modes = Modes()
-        self.rows = self._main = [Row() for _ in range(self.height)]
+        self.rows = [Row() for _ in range(self.height)]
         self._other: list[Row] | None = None  # the main screen's, while the alternate one is shown
         self.x = 0  # is `columns` when the last column was written and the next character wraps
         self.y = 0
