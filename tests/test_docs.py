@@ -29,7 +29,7 @@ import anyshell
 import anyshell.abc
 import anyshell.testing
 import anyshell.tool
-from anyshell._variables import HANG_GUARDS, NON_INTERACTIVE, REMOVED
+from anyshell._variables import HANG_GUARDS, NON_INTERACTIVE, OF_ANOTHER_TERMINAL, REMOVED
 from anyshell.cli import main
 
 if TYPE_CHECKING:
@@ -157,12 +157,14 @@ def test_the_front_page_leads_to_every_page() -> None:
 LIBRARY = DOCS / "reference" / "library.md"
 MADE_FOR_CALLERS = {
     "DetachedJob",
+    "DrivenTerminal",
     "Environment",
     "Session",
     "Stream",
     "Job",
     "Jobs",
     "JobTool",
+    "TerminalTool",
     "FakeProcess",
     "FakeStdin",
 }
@@ -273,6 +275,9 @@ LIMITS = DOCS / "reference" / "limits.md"
 NO_BOUND = {
     "backends.local.linux.RLIMIT_LOCKS",  # the number of a system call's argument
     "backends.local.linux.TAG_BITS",  # the shape of a number
+    "backends.local.posix_spawn._FLAGS",  # of a call
+    "backends.local.posix_spawn._SIZE",  # room for what a call fills in
+    "backends.local.terminals._IUTF8",  # a flag
     "cli.OWN_FAILURE",  # exit codes, on the command line's page
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
@@ -351,5 +356,7 @@ def test_the_page_of_limits_has_every_variable_of_the_non_interactive_set() -> N
     assert {name: told.get(name) for name in NON_INTERACTIVE} == dict(NON_INTERACTIVE)
     removed = sections(LIMITS)["Variables that are removed"]
     assert {span for span in _SPAN.findall(removed) if span.isupper()} == REMOVED
+    removed = sections(LIMITS)["Variables that are removed on a terminal"]
+    assert {span for span in _SPAN.findall(removed) if span.isupper()} - {"TERM"} == OF_ANOTHER_TERMINAL
     guards = sections(LIMITS)["Variables that keep a command from waiting"]
     assert {span.split("=")[0] for span in _SPAN.findall(guards) if "=" in span} == HANG_GUARDS

@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import psutil
 import pytest
 
 from anyshell.backends.ssh.facts import Facts
-from anyshell.backends.ssh.processes import Seen, parse
+from anyshell.backends.ssh.processes import Processes, Seen, parse
+from anyshell.backends.ssh.terminal import Modes, read_foreground
 from anyshell.backends.ssh.watcher import boot
 from anyshell.shells import SHELLS, Login, candidates
 
@@ -22,8 +23,11 @@ from .conftest import missing
 from .processes import unique_seconds, wait_asleep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+
+    from anyshell import Foreground
+    from anyshell.backends.ssh.watcher import Watch
 
 if sys.platform == "win32":
     pytest.skip("these are shells of POSIX", allow_module_level=True)
@@ -241,6 +245,118 @@ def test_a_login_shell_is_dropped_by_what_stands_in_its_command_line(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, 9)
         shell.wait()
+
+
+def test_a_terminal_is_asked_to_end_by_two_signals(host: Host, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    text = f"trap 'echo HUP >>{heard}' HUP; trap 'echo TERM >>{heard}; exit' TERM; : >{heard}; while :; do sleep 0.01; done"
+    process = subprocess.Popen(["sh", "-c", text], start_new_session=True)
+    try:
+        wait_for(heard.exists)
+        began = look(host)[process.pid].began
+        psutil.Process(process.pid).suspend()
+        host.ask(f"signal HUP+TERM {process.pid}:{began}")
+        assert process.wait(timeout=20) == 0
+        assert sorted(heard.read_text().split()) == ["HUP", "TERM"]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+        process.wait()
+
+
+@contextlib.contextmanager
+def on_terminal(text: str) -> Iterator[tuple[int, int]]:
+    """A shell on a terminal of its own: its pid, and what a person would sit at."""
+    import pty
+
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execvp("bash", ["bash", "--norc", "-c", text])
+    try:
+        yield pid, master
+    finally:
+        os.killpg(pid, 9)
+        os.close(master)
+        os.waitpid(pid, 0)
+
+
+def foreground_of(host: Host, pid: int, host_has_proc: bool) -> Foreground | None:
+    processes = Processes(cast("Watch", None), 9)
+    processes.architecture = os.uname().machine
+    processes.ticks = os.sysconf("SC_CLK_TCK") if host_has_proc else 1.0
+    return read_foreground(host.ask(f"foreground {pid} 64"), processes)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "asleep_in", "echo", "line_mode"),
+    [
+        ("exec cat", "cat", "read", True, True),
+        ("read -s password", "bash", "read", False, True),
+        ("set -m; cat; :", "cat", "read", True, True),
+        ("stty raw -echo; read -N 1 -t 300", "bash", "poll", False, False),
+        ("exec sleep 300", "sleep", None, True, True),
+        ("cat <(sleep 300); :", "cat", None, True, True),
+    ],
+    ids=["reads", "asks for a password", "has a job", "edits", "sleeps", "reads from a pipe"],
+)
+def test_who_has_a_terminal_is_told(
+    host: Host,
+    request: pytest.FixtureRequest,
+    text: str,
+    name: str,
+    asleep_in: str | None,
+    echo: bool,
+    line_mode: bool,
+) -> None:
+    has_proc = "without /proc" not in request.node.name
+
+    with on_terminal(text) as (pid, _):
+
+        def is_so() -> bool:
+            seen = foreground_of(host, pid, has_proc)
+            return (
+                seen is not None
+                and name in {each.name for each in seen.processes}
+                and (seen.asleep_in, seen.echo, seen.line_mode)
+                == (asleep_in if has_proc else None, echo, line_mode)
+                and seen.cpu is not None
+                and seen.cpu < 5
+            )
+
+        wait_for(is_so)
+
+
+def test_the_work_of_who_has_a_terminal_is_told(host: Host, request: pytest.FixtureRequest) -> None:
+    has_proc = "without /proc" not in request.node.name
+    with on_terminal("while :; do :; done") as (pid, _):
+        least = 0.05 if has_proc else 0.0  # ps(1) tells whole seconds, which would be a long test
+        wait_for(
+            lambda: (seen := foreground_of(host, pid, has_proc)) is not None and (seen.cpu or 0) >= least
+        )
+
+
+def test_who_has_no_terminal_has_no_foreground(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+    assert host.ask(f"foreground {sleeper.pid} 64") == []
+    assert host.ask(f"modes {sleeper.pid}") == []
+    assert host.ask("modes 999999999") == []
+
+
+def test_the_key_that_ends_the_input_is_read(host: Host) -> None:
+    with on_terminal("stty eof '^X'; echo go; exec sleep 300") as (pid, master):
+        assert os.read(master, 100) == b"go\r\n"
+        modes = Modes.read(host.ask(f"modes {pid}"))
+    assert modes == Modes(echo=True, line_mode=True, end_key=b"\x18")
+    with on_terminal("stty eof undef -icanon; echo go; exec sleep 300") as (pid, master):
+        assert os.read(master, 100) == b"go\r\n"
+        modes = Modes.read(host.ask(f"modes {pid}"))
+    assert modes == Modes(echo=True, line_mode=False, end_key=None)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
 
 
 def test_nonsense_is_answered_with_nothing(host: Host) -> None:

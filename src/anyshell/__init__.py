@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._exceptions import JobNotFound as JobNotFound
     from ._exceptions import ShellNotFound as ShellNotFound
     from ._exceptions import SpawnError as SpawnError
+    from ._exceptions import TerminalUnavailable as TerminalUnavailable
     from ._stream import Stream as Stream
     from ._sync import run as run
     from ._types import ApprovalRequest as ApprovalRequest
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from ._types import ShellInfo as ShellInfo
     from ._types import Spawn as Spawn
     from ._types import Terminal as Terminal
+    from ._types import TerminalLines as TerminalLines
+    from ._types import Waiting as Waiting
     from .backends import SSHOptions as SSHOptions
     from .detached import DetachedJob as DetachedJob
     from .detached import DetachedJobs as DetachedJobs
@@ -59,6 +62,8 @@ if TYPE_CHECKING:
     from .policy import ask_on_terminal as ask_on_terminal
     from .policy import deny_all as deny_all
     from .session import Session as Session
+    from .terminal import DrivenTerminal as DrivenTerminal
+    from .terminal import SecretRequest as SecretRequest
     from .tool import ShellResult as ShellResult
     from .tool import ShellTool as ShellTool
     from .tool import ToolLimits as ToolLimits
@@ -76,6 +81,7 @@ _HOMES = {
     "JobNotFound": "._exceptions",
     "ShellNotFound": "._exceptions",
     "SpawnError": "._exceptions",
+    "TerminalUnavailable": "._exceptions",
     "Stream": "._stream",
     "run": "._sync",
     "ApprovalRequest": "._types",
@@ -102,6 +108,8 @@ _HOMES = {
     "ShellInfo": "._types",
     "Spawn": "._types",
     "Terminal": "._types",
+    "TerminalLines": "._types",
+    "Waiting": "._types",
     "SSHOptions": ".backends",
     "DetachedJob": ".detached",
     "DetachedJobs": ".detached",
@@ -114,6 +122,8 @@ _HOMES = {
     "ask_on_terminal": ".policy",
     "deny_all": ".policy",
     "Session": ".session",
+    "DrivenTerminal": ".terminal",
+    "SecretRequest": ".terminal",
     "ShellResult": ".tool",
     "ShellTool": ".tool",
     "ToolLimits": ".tool",

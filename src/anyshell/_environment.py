@@ -26,21 +26,32 @@ from ._types import (
     OutputLimits,
     ShellInfo,
     Spawn,
+    Terminal,
     check_choice,
     check_count,
     check_seconds,
     check_text,
     cut_name,
 )
-from ._variables import NON_INTERACTIVE, REMOVED
+from ._variables import NON_INTERACTIVE, OF_ANOTHER_TERMINAL, REMOVED
 from .backends import SSHOptions, connect, here
 from .detached import DetachedJobs
 from .jobs import MAX_JOBS, READY_SECONDS, Adopting, Jobs, Work
-from .output import ArtifactStore, OutputBuilder
+from .output import ArtifactStore, OutputBuilder, TerminalOutput
 from .session import Session
+from .terminal import Console, DrivenTerminal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Awaitable, Coroutine, Generator, Iterator, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterable,
+        Awaitable,
+        Callable,
+        Coroutine,
+        Generator,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from os import PathLike
     from types import TracebackType
 
@@ -49,13 +60,16 @@ if TYPE_CHECKING:
     from .detached import DetachedJob
     from .jobs import Job, Ready
     from .output import OutputLog
-    from .output.builder import Store
+    from .output.builder import Builder, Store
 
 CLOSE_SECONDS = 5.0
 """How long leaving an environment waits for its commands to be stopped; the backend then ends what is left."""
 
 MAX_NAMED_SESSIONS = 256
 """Sessions that an environment shares by name at once."""
+
+MAX_TERMINALS = 16
+"""Driven terminals that an environment has at once."""
 
 GRACE = 2.0
 """Seconds that a command has, by default, between the request to end and the kill."""
@@ -82,6 +96,7 @@ class Environment:
         snapshot: SnapshotFile | None = None,
         max_jobs: int,
         background_after: float | None,
+        terminals: bool = True,
     ) -> None:
         self._owns_backend = owns_backend
         self._backend = backend
@@ -99,8 +114,11 @@ class Environment:
         self._idle = asyncio.Event()
         self._sessions: dict[str, Session] = {}
         self._all_sessions: set[Session] = set()
+        self._offers_terminals = terminals
+        self._terminals = 0
         self._variables = _settings(shell, interactive=interactive)
         self._unset = _unset(shell, interactive=interactive)
+        self._unset_on_terminal = _unset(shell, interactive=True) | OF_ANOTHER_TERMINAL
         self._files = HostFiles(backend.files, info, directory, here=here())
         self._background_after = background_after
         self._jobs = Jobs(
@@ -234,6 +252,15 @@ class Environment:
         return None if self._prefix is None else self._prefix.text
 
     @property
+    def terminals(self) -> bool:
+        """Whether commands may be given a terminal here: false where ``ANYSHELL_NO_PTY`` was set when it was detected.
+
+        It is for whoever offers terminals to others, as the tool and the command line do. A host can still refuse one,
+        and what is asked for by `terminal` or ``terminal=`` is tried in any case.
+        """
+        return self._offers_terminals
+
+    @property
     def snapshot(self) -> str | None:
         """The file on the host that every shell reads first; ``None`` when there is none, asked for or not."""
         return None if self._snapshot is None else self._snapshot.path
@@ -286,6 +313,7 @@ class Environment:
         split_stderr: bool = False,
         listener: Listener | None = None,
         background_after: float | Literal["default"] | None = "default",
+        terminal: Terminal | None = None,
     ) -> Outcome:
         """Run a command in a fresh shell and wait for its end.
 
@@ -305,6 +333,10 @@ class Environment:
                 Not called any more when this has returned.
             background_after: Seconds after which it goes on as a job; ``None`` is never, and the default is that of the
                 environment.
+            terminal: Runs it on a terminal of that size, as a person would. Then `stdin` is what is typed, and ^D after
+                it; without it nothing is typed, and what asks for input waits until the time is over, which
+                `Outcome.waiting` says. Pager, editor, colour and progress variables are the host's. Both channels
+                are one.
 
         Returns:
             What became of it. A non-zero exit, a timeout and a truncation are values here. With `background_after`,
@@ -317,6 +349,7 @@ class Environment:
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
         request = _request(command, cwd, env, stdin)
+        _check_terminal(terminal, split_stderr=split_stderr)
         if background_after == "default":
             background_after = self._background_after if self._entered else None
         if background_after is not None:
@@ -330,6 +363,7 @@ class Environment:
                 split_stderr=split_stderr,
                 listener=listener,
                 background_after=background_after,
+                terminal=terminal,
             )
         return await self._run(
             request,
@@ -338,6 +372,7 @@ class Environment:
             left_behind=left_behind,
             split_stderr=split_stderr,
             listener=listener,
+            terminal=terminal,
         )
 
     @overload
@@ -353,6 +388,7 @@ class Environment:
         ready: Ready | None = None,
         ready_timeout: float | None = READY_SECONDS,
         detach: Literal[False] = False,
+        terminal: Terminal | None = None,
     ) -> Job: ...
 
     @overload
@@ -377,6 +413,7 @@ class Environment:
         ready: Ready | None = None,
         ready_timeout: float | None = READY_SECONDS,
         detach: bool = False,
+        terminal: Terminal | None = None,
     ) -> Job | DetachedJob:
         """Start a command in a fresh shell as a job, which runs until it ends, is stopped, or this scope ends.
 
@@ -396,6 +433,8 @@ class Environment:
             ready_timeout: Seconds for that, 0 or more; ``None`` is no bound.
             detach: Let it outlive everything of ours. It reads nothing, has no deadline, and its output is in a file on
                 the host: of the other arguments it takes `cwd` and `env` alone.
+            terminal: Runs it on a terminal of that size, as `run` does. `Job.send` then types; ^D, a character
+                of its own, is end-of-file there.
 
         Returns:
             The job, as soon as its program was started, or is ready. One that is not ready in time goes on, and one
@@ -409,19 +448,23 @@ class Environment:
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
         if detach:
-            if (stdin, timeout, grace, ready, ready_timeout) != (None, None, GRACE, None, READY_SECONDS):
+            given = (stdin, timeout, grace, ready, ready_timeout, terminal)
+            if given != (None, None, GRACE, None, READY_SECONDS, None):
                 raise InvalidCommand(
                     "a detached job takes cwd and env alone: nobody of ours is there to feed, watch or stop it"
                 )
             return await DetachedJobs(self).start(command, cwd=cwd, env=env)
         self._require_entered("start()")
         request = _request(command, cwd, env, stdin)
+        _check_terminal(terminal, split_stderr=False)
         self._check(timeout, grace)
-        spawn = self._spawn(request, split_stderr=False)
+        spawn = self._spawn(request, split_stderr=False, terminal=terminal)
         if stdin is None:
             spawn = replace(spawn, stdin=True)
 
         def run(work: Work) -> Coroutine[object, object, Outcome]:
+            store = self._whole(work.log)
+            console = self._console(terminal, store)
             return self._perform(
                 request,
                 timeout=timeout,
@@ -430,9 +473,10 @@ class Environment:
                 split_stderr=False,
                 listener=work.hear,
                 control=work.control,
-                spawner=work.watch(self._backend),
+                spawner=work.watch(self._before(console)),
                 spawn=spawn,
-                store=self._whole(work.log),
+                store=store,
+                console=console,
             )
 
         return await self._jobs.start(
@@ -451,6 +495,7 @@ class Environment:
         grace: float = GRACE,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
+        terminal: Terminal | None = None,
     ) -> Stream:
         """Run a command and see its output as it comes.
 
@@ -468,6 +513,7 @@ class Environment:
         self._require_entered("stream()")
         check_choice("by", by, ("lines", "chunks"))
         request = _request(command, cwd, env, stdin)
+        _check_terminal(terminal, split_stderr=split_stderr)
 
         def start(listener: Listener, control: _engine.Control) -> Awaitable[Outcome]:
             return self._run(
@@ -478,9 +524,81 @@ class Environment:
                 split_stderr=split_stderr,
                 listener=listener,
                 control=control,
+                terminal=terminal,
             )
 
         return Stream(start, by=by)
+
+    def terminal(
+        self,
+        command: str,
+        *,
+        columns: int = 80,
+        rows: int = 24,
+        term: str = "xterm-256color",
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        grace: float = GRACE,
+        left_behind: LeftBehind = "adopt",
+        listener: Listener | None = None,
+        answers: bool = True,
+    ) -> DrivenTerminal:
+        r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows.
+
+        ``async with env.terminal("python3 -i") as t:``, then ``await t.expect(">>> ")`` and ``await t.send("6*7\r")``.
+        Leaving it stops the program. Variables are those of a command that is run on a terminal.
+
+        Args:
+            command: Text in the shell's own language, of any size.
+            columns: 2 to 1,000; `DrivenTerminal.resize` changes it.
+            rows: 2 to 1,000.
+            term: What it is like, as `Terminal` says.
+            cwd: Where it runs; relative to `directory`. Must be there.
+            env: Variables set over everything else.
+            timeout: Seconds from when it is entered until the whole tree is stopped; ``None`` is no bound.
+            grace: Seconds between the request to end and the kill, also when it is left.
+            left_behind: What becomes of processes that outlive the command, as for `run`.
+            listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
+                program down.
+            answers: Whether programs that ask the terminal what it is, or where its cursor stands, are answered.
+
+        Raises:
+            InvalidCommand: Bad input. What the host must say, such as a missing directory, is raised when it is entered.
+            AnyshellError: The environment was not entered with ``async with``. When it is entered: as many terminals as
+                may be are there already.
+        """
+        self._require_entered("terminal()")
+        size = Terminal(columns=columns, rows=rows, term=term)
+        request = _request(command, cwd, env, None)
+        self._check(timeout, grace)
+        self._choose(left_behind)
+        console = Console(
+            partial(self._terminal_output, size, self._artifacts, answers=answers), tells=self._tells
+        )
+
+        async def run(hear: Listener, control: _engine.Control) -> Outcome:
+            if self._terminals >= MAX_TERMINALS:
+                raise AnyshellError(
+                    f"{MAX_TERMINALS} terminals run already, as many as may: leave one of them"
+                )
+            self._terminals += 1
+            try:
+                return await self._run(
+                    request,
+                    timeout=timeout,
+                    grace=grace,
+                    left_behind=left_behind,
+                    split_stderr=False,
+                    listener=hear,
+                    control=control,
+                    terminal=size,
+                    console=console,
+                )
+            finally:
+                self._terminals -= 1
+
+        return DrivenTerminal(run, console, command=command, host=self.host, terminal=size, listener=listener)
 
     def session(
         self,
@@ -593,6 +711,8 @@ class Environment:
         control: _engine.Control | None = None,
         spawner: Spawner | None = None,
         spawn: Spawn | None = None,
+        terminal: Terminal | None = None,
+        console: Console | None = None,
     ) -> Outcome:
         """Run a command that somebody waits for.
 
@@ -606,10 +726,13 @@ class Environment:
             control: Ends the run early.
             spawner: What starts the program instead of the backend.
             spawn: What it starts instead of a fresh shell with the text of `request`.
+            terminal: What it runs on.
+            console: What stands before it there, if somebody drives it.
         """
         left_behind = self._choose(left_behind)
         self._check(timeout, grace)
         control = control or _engine.Control()
+        console = console or self._console(terminal, self._artifacts)
         with self._awaited(control):
             return await self._perform(
                 request,
@@ -619,9 +742,10 @@ class Environment:
                 split_stderr=split_stderr,
                 listener=listener,
                 control=control,
-                spawner=spawner or self._backend,
-                spawn=spawn or self._spawn(request, split_stderr=split_stderr),
+                spawner=spawner or self._before(console),
+                spawn=spawn or self._spawn(request, split_stderr=split_stderr, terminal=terminal),
                 store=self._artifacts,
+                console=console,
             )
 
     async def _run_for_a_while(
@@ -634,6 +758,7 @@ class Environment:
         split_stderr: bool,
         listener: Listener | None,
         background_after: float,
+        terminal: Terminal | None,
     ) -> Outcome:
         """Run a command that somebody waits for, and make a job of it when that takes too long."""
         left_behind = self._choose(left_behind)
@@ -641,7 +766,9 @@ class Environment:
         began = time.monotonic()
         work = Work(self._artifacts)
         channels: tuple[Channel, ...] = ("stdout", "stderr") if split_stderr else ("stdout",)
-        so_far = {channel: self._builder(None) for channel in channels}
+        so_far = {channel: self._builder(None, terminal) for channel in channels}
+        store = self._artifacts if split_stderr else self._whole(work.log)
+        console = self._console(terminal, store)
 
         async def hear(channel: Channel, data: bytes) -> None:
             await work.hear(channel, data)
@@ -659,9 +786,10 @@ class Environment:
                 split_stderr=split_stderr,
                 listener=hear,
                 control=work.control,
-                spawner=work.watch(self._backend),
-                spawn=self._spawn(request, split_stderr=split_stderr),
-                store=self._artifacts if split_stderr else self._whole(work.log),
+                spawner=work.watch(self._before(console)),
+                spawn=self._spawn(request, split_stderr=split_stderr, terminal=terminal),
+                store=store,
+                console=console,
             )
         )
         with self._awaited(work.control):
@@ -703,22 +831,27 @@ class Environment:
         spawner: Spawner,
         spawn: Spawn,
         store: Store | None,
+        console: Console | None = None,
     ) -> Outcome:
         adopting = None
         if left_behind == "adopt":
             spawner = adopting = Adopting(spawner, partial(self._jobs.adopt, command=request.text))
-        outcome = await _engine.run(
-            spawner,
-            spawn,
-            output=self._builder(store),
-            stderr=self._builder(self._artifacts) if split_stderr else None,
-            stdin=request.stdin,
-            timeout=timeout,
-            grace=grace,
-            left_behind=left_behind,
-            listener=listener,
-            control=control,
-        )
+        watching = contextlib.nullcontext() if console is None else console.watched(timeout)
+        with watching:
+            outcome = await _engine.run(
+                spawner,
+                spawn,
+                output=self._builder(store) if console is None else console.output,
+                stderr=self._builder(self._artifacts) if split_stderr else None,
+                stdin=request.stdin,
+                timeout=timeout,
+                grace=grace,
+                left_behind=left_behind,
+                listener=listener,
+                control=control,
+            )
+        if console is not None and outcome.status == "timed_out":
+            outcome = replace(outcome, waiting=console.waiting)
         if adopting is not None and adopting.job is not None:
             outcome = replace(outcome, job=adopting.job.id)
         return outcome
@@ -773,7 +906,7 @@ class Environment:
         if self._owns_backend:
             await self._backend.aclose()
 
-    def _spawn(self, request: Command, *, split_stderr: bool) -> Spawn:
+    def _spawn(self, request: Command, *, split_stderr: bool, terminal: Terminal | None = None) -> Spawn:
         directory = self._info.resolve(request.cwd, self._directory)
         dialect = shells.SHELLS[self._shell.kind]
         launch = dialect.launch(self._shell, request.text, snapshot=self.snapshot)
@@ -782,18 +915,59 @@ class Environment:
             script=launch.script,
             cwd=directory,
             # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
-            settings={**self._variables, "PWD": directory},
+            settings={**self._settings_on(terminal), "PWD": directory},
             env=request.env,
-            unset=self._unset,
+            unset=self._unset if terminal is None else self._unset_on_terminal,
             stdin=request.stdin is not None,
             split_stderr=split_stderr,
+            terminal=terminal,
         )
+
+    def _settings_on(self, terminal: Terminal | None) -> Mapping[str, str]:
+        if terminal is None:
+            return self._variables
+        return {**_settings(self._shell, interactive=True), "TERM": terminal.term}
 
     def _whole(self, log: OutputLog) -> Store | None:
         """What has the whole of a job's output: its log has it anyway. Where nothing is to be kept, nothing has."""
         return None if self._artifacts is None else log
 
-    def _builder(self, store: Store | None) -> OutputBuilder:
+    def _console(self, terminal: Terminal | None, store: Store | None) -> Console | None:
+        """What stands before a program on a terminal; ``None`` without one."""
+        if terminal is None:
+            return None
+        return Console(partial(self._terminal_output, terminal, store), tells=self._tells)
+
+    def _before(self, console: Console | None) -> Spawner:
+        return self._backend if console is None else console.before(self._backend)
+
+    @property
+    def _tells(self) -> bool:
+        """Whether the host can tell what a process sleeps in."""
+        return self._info.os == "linux"
+
+    def _terminal_output(
+        self,
+        terminal: Terminal,
+        store: Store | None,
+        answer: Callable[[bytes], object] | None = None,
+        *,
+        answers: bool = True,
+    ) -> TerminalOutput:
+        limits = self._limits
+        return TerminalOutput(
+            terminal,
+            head=limits.head,
+            tail=limits.tail,
+            max_line=limits.max_line,
+            artifacts=store,
+            name_path=self._info.is_this_machine,
+            answer=answer if answers else None,
+        )
+
+    def _builder(self, store: Store | None, terminal: Terminal | None = None) -> Builder:
+        if terminal is not None:
+            return self._terminal_output(terminal, store)
         limits = self._limits
         return OutputBuilder(
             head=limits.head,
@@ -933,7 +1107,13 @@ class Detection:
             snapshot=snapshot,
             max_jobs=self._max_jobs,
             background_after=self._background_after,
+            terminals=offers_terminals(),
         )
+
+
+def offers_terminals() -> bool:
+    """Whether this process's variables let commands have a terminal."""
+    return os.environ.get("ANYSHELL_NO_PTY", "") in ("", "0")
 
 
 def _settings(shell: ShellInfo, *, interactive: bool) -> Mapping[str, str]:
@@ -953,6 +1133,13 @@ async def _outlasted(closing: Coroutine[object, object, None]) -> None:
     task.result()
     if cancelled is not None:
         raise cancelled
+
+
+def _check_terminal(terminal: object, *, split_stderr: bool) -> None:
+    if terminal is not None and not isinstance(terminal, Terminal):
+        raise InvalidCommand(f"terminal must be a Terminal(columns=, rows=), not {type(terminal).__name__}")
+    if terminal is not None and split_stderr:
+        raise InvalidCommand("on a terminal stdout and stderr are one: leave out split_stderr")
 
 
 def _check_reserved(env: Mapping[str, str]) -> None:

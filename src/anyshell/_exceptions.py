@@ -9,6 +9,7 @@
     │  ├─ ConnectionFailed             the host could not be reached, or did not let us in
     │  ├─ HostKeyUntrusted             the host's key is unknown, or is not the one that was known
     │  └─ SpawnError                   the program could not be started
+    │     └─ TerminalUnavailable       the host gives it no terminal
     ├─ ShellNotFound                   every path tried, and what to install
     ├─ ArtifactNotFound (LookupError)  no kept output has that id
     ├─ JobNotFound (LookupError)       no job has that id
@@ -104,6 +105,10 @@ class SpawnError(BackendError):
 
     A program that the *command* could not find is no ``SpawnError``: the shell says so and exits 127.
     """
+
+
+class TerminalUnavailable(SpawnError):  # noqa: N818 - a public name
+    """The host gives the program no terminal: it allows none, or has none left. Without one it can be started."""
 
 
 class ShellNotFound(AnyshellError):  # noqa: N818 - a public name

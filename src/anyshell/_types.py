@@ -208,13 +208,30 @@ class Screen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalLines:
+    """Lines that a terminal's program has printed, as they are at one moment: scrolled away, or on the main screen.
+
+    A line that the terminal wraps is one. Of very much output, those that scrolled away first are not kept.
+
+    Attributes:
+        first: The number of the first one here, counted from 0 since the program began.
+        texts: They, each without the blanks at its end.
+        final: The number of the first that may still change.
+    """
+
+    first: int
+    texts: tuple[str, ...]
+    final: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Foreground:
     """Who has a terminal at one moment: what of it a host can tell. What is ``None`` it cannot.
 
     Attributes:
         processes: The foreground process group: those that ^C reaches, and that may read.
-        asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself; ``poll``,
-            ``select`` or the like while it has the terminal open; ``None`` when neither, or not known.
+        asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself, or
+            ``select`` for as long as it takes on nothing else; ``poll``, or the like, while it has the terminal open; ``None`` when neither, or not known.
         cpu: Seconds of processor time that they have used together.
         echo: Whether the terminal shows what is typed. A program that asks for a password has it off.
         line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
@@ -225,6 +242,25 @@ class Foreground:
     cpu: float | None = None
     echo: bool | None = None
     line_mode: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A program that waits for somebody to type something on its terminal.
+
+    Attributes:
+        certainty: ``certain`` when it is blocked in a read of the terminal; ``likely`` when it sleeps as a program does
+            that waits for a key or for something else, has used no processor time and printed nothing for a while.
+        prompt: What stands before the cursor on its line: the question, as a rule. Empty when nothing does.
+        echo: Whether what is typed is shown. It is not while a password is asked for, nor by a program that draws what
+            is typed itself, such as a shell's line editor. ``None`` when the host cannot tell.
+        processes: Who has the terminal.
+    """
+
+    certainty: Literal["certain", "likely"]
+    prompt: str = ""
+    echo: bool | None = None
+    processes: tuple[ProcessInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,10 +304,12 @@ class Start:
     Attributes:
         line: The one string that it hands to the user's login shell. Everybody on the host can see it.
         sent: What is written to the program's stdin at once, and read before anything else happens.
+        when_ready: What is written after that, each part when the program has said that it is ready for it.
     """
 
     line: str
-    sent: bytes = field(repr=False)
+    sent: bytes = field(default=b"", repr=False)
+    when_ready: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,6 +479,7 @@ class Outcome:
         started: Whether the shell was started at all before the time was over.
         session: What it did to the session that it ran in; ``None`` for a fresh shell.
         job: The id of the job that the command goes on as, or that has what it left behind; ``None`` otherwise.
+        waiting: On a terminal, what it waited for to be typed when its time was over; ``None`` when it did not.
     """
 
     status: Status
@@ -453,6 +492,7 @@ class Outcome:
     started: bool = True
     session: SessionReport | None = None
     job: str | None = None
+    waiting: Waiting | None = None
 
     def check(self) -> Outcome:
         """Return this outcome if the command exited with 0.
@@ -700,6 +740,14 @@ class ApprovalRequest:
         restart: Whether the one before is ended for that, with what it runs.
         background: Whether it runs on as a job while the model does something else.
         job: The id of the running job that `stdin` is sent to; ``None`` when `text` is to be run.
+        size: The terminal that it is to run on; ``None`` is none.
+        terminal: The id of the running terminal that is typed on; ``None`` when `text` is to be run.
+        program: Of that, the names of the programs that are in its foreground, and so may read what is typed, with a
+            comma between them; ``None`` when that is not known. If others are there when it is approved, nothing is
+            typed.
+        typed: Of that, the text that is typed.
+        keys: Of that, the names of the keys that are pressed after the text.
+        secret: Of that, whether a secret is typed, with Enter, that somebody else gives and that is not shown.
         description: The model's own few words for people. Says nothing about what runs.
         display: All of the above, as text that is safe to print: control, bidirectional and invisible
             characters are shown as escapes, long runs of spaces by their count, and a line that holds
@@ -723,6 +771,12 @@ class ApprovalRequest:
     restart: bool = False
     background: bool = False
     job: str | None = None
+    size: Terminal | None = None
+    terminal: str | None = None
+    program: str | None = None
+    typed: str = field(default="", repr=False)
+    keys: tuple[str, ...] = ()
+    secret: bool = False
     description: str = field(default="", compare=False)
     display: str = field(default="", compare=False, repr=False)
 
@@ -732,7 +786,9 @@ class Approved:
     """Run it.
 
     Attributes:
-        always: Also run every later request that is identical, for the lifetime of the tool that asked.
+        always: Also run every later request that is identical, for the lifetime of the tool that asked. Of what is typed
+            on a terminal: also type whatever is to be typed on this one later, whatever runs in its foreground then; a
+            secret only if this is one.
     """
 
     always: bool = False

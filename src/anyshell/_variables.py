@@ -137,3 +137,56 @@ REMOVED: frozenset[str] = _LEADS_TO_A_PERSON | _COLOURS
 
 NOT_FOR_MODELS: frozenset[str] = HANG_GUARDS | _LEADS_TO_A_PERSON
 """What a model cannot set unless the environment is interactive: it would make a command wait for a person."""
+
+OF_ANOTHER_TERMINAL: frozenset[str] = frozenset(
+    {
+        # What it can do and how large it is. Programs believe these before they ask the terminal itself.
+        "COLUMNS",  # environ(7), ncurses(3x): goes before the terminal's own size
+        "LINES",  # likewise
+        "TERMCAP",  # termcap(5): goes before TERM in programs that use termcap; screen(1) sets it
+        "COLORFGBG",  # rxvt(7): the colours that it has; vim and others choose theirs by that
+        # Which one it is.
+        "GPG_TTY",  # gpg-agent(1): where pinentry asks, and paints
+        "SSH_TTY",  # ssh(1)
+        "WINDOWID",  # xterm(1): its window, to which w3m and others draw
+        "TERM_PROGRAM",  # Apple's Terminal, iTerm2, WezTerm, VS Code, tmux(1) since 3.2: its name
+        "TERM_PROGRAM_VERSION",
+        "TERM_SESSION_ID",  # Apple's Terminal and iTerm2
+        "TERMINAL_EMULATOR",  # JetBrains' terminal
+        "LC_TERMINAL",  # iTerm2: its name, through SSH
+        "LC_TERMINAL_VERSION",
+        "INSIDE_EMACS",  # the Emacs manual, "Interactive Shell": programs leave out what Emacs does not draw
+        "VIM_TERMINAL",  # vim's terminal.txt
+        "XTERM_VERSION",  # xterm(1)
+        "XTERM_SHELL",
+        "XTERM_LOCALE",
+        "VTE_VERSION",  # VTE: GNOME's terminal and others; shells write its own sequences then
+        "GNOME_TERMINAL_SCREEN",  # gnome-terminal: by which it is spoken to
+        "GNOME_TERMINAL_SERVICE",
+        "KONSOLE_VERSION",  # the Konsole handbook, "Environment variables"
+        "KONSOLE_DBUS_SERVICE",
+        "KONSOLE_DBUS_SESSION",
+        "KONSOLE_DBUS_WINDOW",
+        "KITTY_WINDOW_ID",  # kitty's glossary, "Environment variables"
+        "KITTY_PID",
+        "KITTY_LISTEN_ON",
+        "KITTY_PUBLIC_KEY",
+        "ALACRITTY_WINDOW_ID",  # alacritty(1)
+        "ALACRITTY_SOCKET",
+        "WEZTERM_PANE",  # WezTerm's CLI reference
+        "WEZTERM_UNIX_SOCKET",
+        "ITERM_SESSION_ID",  # iTerm2's documentation, "Variables"
+        "ITERM_PROFILE",
+        "WT_SESSION",  # Windows Terminal's FAQ; seen in WSL
+        "WT_PROFILE_ID",
+        # What stands inside it: a program that finds one of these sends its sequences through a multiplexer.
+        "TMUX",  # tmux(1)
+        "TMUX_PANE",
+        "STY",  # screen(1)
+        "WINDOW",
+        "ZELLIJ",  # Zellij's user guide, "Integration"
+        "ZELLIJ_PANE_ID",
+        "ZELLIJ_SESSION_NAME",
+    }
+)
+"""Variables of the host that no command on a terminal has: they speak of another one."""

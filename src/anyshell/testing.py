@@ -28,6 +28,7 @@ from ._types import (
     ExitStatus,
     FileEntry,
     FileStat,
+    Foreground,
     HostInfo,
     HostQuery,
     ProcessInfo,
@@ -145,6 +146,8 @@ class FakeProcess:
         signals: Every signal it was sent, in order.
         released: Whether it was let go.
         closed: Whether everything was given back.
+        terminal: The terminal that it has now; ``None`` without one.
+        seat: What `foreground` says of that, for a test to set; by default nothing.
     """
 
     def __init__(self, pid: int, spawn: Spawn, script: Script) -> None:
@@ -155,7 +158,10 @@ class FakeProcess:
         self.closed = False
         self.stdout = FakeStream()
         self.stderr = FakeStream() if spawn.split_stderr else None
-        self.stdin = FakeStdin(self._on_stdin, self._on_stdin_end) if spawn.stdin else None
+        self.terminal = spawn.terminal
+        self.seat: Foreground | None = None
+        has_stdin = spawn.stdin or spawn.terminal is not None
+        self.stdin = FakeStdin(self._on_stdin, self._on_stdin_end) if has_stdin else None
         self._script = script
         self._status: ExitStatus | None = None
         self._exited = anyio.Event()
@@ -213,10 +219,13 @@ class FakeProcess:
         await self._gone.wait()
 
     async def resize(self, terminal: Terminal) -> None:
-        """Do nothing: it has no terminal."""
+        """Note another size, if it has a terminal."""
+        if self.terminal is not None:
+            self.terminal = terminal
 
-    async def foreground(self) -> None:
-        """Nobody: it has no terminal."""
+    async def foreground(self) -> Foreground | None:
+        """What a test has set as `seat`."""
+        return self.seat
 
     async def release(self) -> None:
         """Let the children go on."""

@@ -46,68 +46,88 @@ class Adopting:
         def let_go(survivors: Sequence[ProcessInfo]) -> None:
             self.job = self._adopt(process, survivors, spawn)
 
-        return _Held(process, let_go)
+        return _Held(process, let_go, ends_input=spawn.terminal is None)
 
 
-class _Wrapped:
-    """A process behind which another one stands."""
+class Wrapped:
+    """A process behind which another one stands.
+
+    Args:
+        process: That one.
+    """
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     @property
     def pid(self) -> int | None:
+        """Its number on the host."""
         return self._process.pid
 
     @property
     def stdin(self) -> ByteSendStream | None:
+        """What it reads."""
         return self._process.stdin
 
     @property
     def stdout(self) -> ByteReceiveStream:
+        """What it prints."""
         return self._process.stdout
 
     @property
     def stderr(self) -> ByteReceiveStream | None:
+        """What it prints there."""
         return self._process.stderr
 
     @property
     def lost(self) -> bool:
+        """Whether the way to it is gone."""
         return self._process.lost
 
     async def wait(self) -> ExitStatus:
+        """Wait until the program has ended."""
         return await self._process.wait()
 
     async def send_signal(self, signal: Signal) -> None:
+        """Signal the tree."""
         await self._process.send_signal(signal)
 
     async def survivors(self) -> Sequence[ProcessInfo]:
+        """What of the tree lives."""
         return await self._process.survivors()
 
     async def wait_gone(self) -> None:
+        """Wait until nothing of it does."""
         await self._process.wait_gone()
 
     async def resize(self, terminal: Terminal) -> None:
+        """Give its terminal another size."""
         await self._process.resize(terminal)
 
     async def foreground(self) -> Foreground | None:
+        """Who has its terminal."""
         return await self._process.foreground()
 
     async def release(self) -> None:
+        """Let what lives go on."""
         await self._process.release()
 
     async def aclose(self) -> None:
+        """Give everything back."""
         await self._process.aclose()
 
 
-class _Held(_Wrapped):
+class _Held(Wrapped):
     """A process whose tree is handed on when it is released, unless it was to be stopped.
 
     That happens when it is closed: nobody reads its output any more by then.
     """
 
-    def __init__(self, process: Process, let_go: Callable[[Sequence[ProcessInfo]], None]) -> None:
+    def __init__(
+        self, process: Process, let_go: Callable[[Sequence[ProcessInfo]], None], *, ends_input: bool
+    ) -> None:
         super().__init__(process)
+        self._ends_input = ends_input
         self._let_go = let_go
         self._survivors: Sequence[ProcessInfo] = ()
         self._signalled = False
@@ -127,7 +147,8 @@ class _Held(_Wrapped):
             await self._process.release()
             return
         self._left = True
-        if self._process.stdin is not None:
+        # On a terminal the end would be typed, which takes as long as nobody reads what was typed before.
+        if self._ends_input and self._process.stdin is not None:
             await self._process.stdin.aclose()
 
     async def aclose(self) -> None:
@@ -138,7 +159,7 @@ class _Held(_Wrapped):
             self._let_go(self._survivors)
 
 
-class Unfed(_Wrapped):
+class Unfed(Wrapped):
     """A process whose input the engine leaves alone."""
 
     @property
@@ -147,7 +168,7 @@ class Unfed(_Wrapped):
         return None
 
 
-class Outlived(_Wrapped):
+class Outlived(Wrapped):
     """What a program left behind, as a process that ends when nothing of it is left.
 
     Args:

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._types import Artifact, Output, Screen, Terminal
+from .._types import Artifact, Output, Screen, Terminal, TerminalLines
 from .backlog import Backlog, Piece, long_form
 from .bounded import cut_note
 from .builder import COALESCE, Keeper, Store, marker
@@ -123,6 +123,26 @@ class TerminalOutput:
         cells = "".join([row.cells for row in rows[first:y]])
         return emulator.reader.read(cells + rows[y].cells[: emulator.x])
 
+    def lines(self, since: int = 0) -> TerminalLines:
+        """The lines of its main screen and those that have left it, from a number on, as far as they are kept."""
+        emulator, transcript = self._drawn(), self._transcript
+        first, texts = transcript.since(since)
+        # What stands on the screen was added to the others when the output was made.
+        rows = [] if self._output is not None else emulator.main[: self._used()]
+        changing = [] if transcript.begun is None else [transcript.begun]
+        for row in rows:
+            text = emulator.reader.read(row.cells)
+            if row.continues and changing:
+                changing[-1] += text
+            else:
+                changing.append(text)
+        skipped = max(0, since - transcript.count)
+        return TerminalLines(
+            first=first + skipped,
+            texts=(*texts, *(text.rstrip(" ") for text in changing[skipped:])),
+            final=transcript.count,
+        )
+
     def resize(self, terminal: Terminal) -> None:
         """Have another size, from what is fed next on."""
         self._drawn().resize(terminal)
@@ -219,9 +239,8 @@ class TerminalOutput:
         if self._carry:
             data, self._carry = self._carry, b""
             self._draw(Piece(data, self._total - len(data), self._lines))
-        rows = emulator.main
-        used = max((number for number, row in enumerate(rows, 1) if row.cells.strip(" ")), default=0)
-        self._add(rows[:used])
+        used = self._used()
+        self._add(emulator.main[:used])
         frame = emulator.picture() or emulator.frame if emulator.alternate else emulator.frame
         transcript = self._transcript
         transcript.finish(self._total, self._lines, ended=emulator.alternate or emulator.y >= used)
@@ -243,6 +262,11 @@ class TerminalOutput:
             skipped_bytes=self._backlog.skipped,
             alternate=frame,
         )
+
+    def _used(self) -> int:
+        """Rows of the main screen down to the last that is not blank."""
+        rows = self._emulator.main
+        return max((number for number, row in enumerate(rows, 1) if row.cells.strip(" ")), default=0)
 
     def _keep(self, needed: bool) -> tuple[Artifact | None, str | None]:
         if self._keeper is None:
@@ -281,10 +305,12 @@ class Transcript:
         max_line: Characters of a line that are kept.
 
     Attributes:
+        count: Lines that are final, those that were let go among them.
         omitted_lines: Line feeds of the output that belong to no line that is shown.
     """
 
     def __init__(self, head: int, tail: int, max_line: int) -> None:
+        self.count = 0
         self._room = head
         self._tail = tail
         self._max_line = max_line
@@ -318,6 +344,17 @@ class Transcript:
             self._end, self._ends = max(self._end, total), max(self._ends, lines)
             self._push()
         self._ended = ended
+
+    @property
+    def begun(self) -> str | None:
+        """The last row that was added, and those before it that it continues: it may go on."""
+        return self._line
+
+    def since(self, number: int) -> tuple[int, list[str]]:
+        """The number of the first final line that is kept from a number on, and the text of it and of all after it."""
+        lines = [*self._rest] if self._dropped is not None else [*self._head, *self._rest]
+        first = min(max(number, self.count - len(lines)), self.count)
+        return first, [line.text for line in lines[len(lines) - (self.count - first) :]]
 
     @property
     def incomplete(self) -> bool:
@@ -362,6 +399,7 @@ class Transcript:
             text + cut_note(self._cut) if self._cut else text, size, self._cut, self._end, self._ends
         )
         self._line, self._cut = None, 0
+        self.count += 1
         if not self._full and size <= self._room:
             self._head.append(line)
             self._room -= size

@@ -6,8 +6,12 @@ says that it got so far, and becomes the command by ``exec``.
 
 Where the login shell is a POSIX one, the string is that text itself, which costs nothing. Otherwise, and when the
 text holds what the host's process list must not show or is too long for an argument, the string only reads the text
-from its stdin and evaluates it. Nothing of the caller's stdin is sent before the text was read to its end, so that
-reading too much is impossible whatever ``head`` does.
+from its stdin and evaluates it. Nothing else is sent before the text was read to its end, so that reading too much is
+impossible whatever ``head`` does.
+
+On a terminal, what is sent would be shown, cut at 4,096 bytes and changed, and each ^C and ^D would be a key. So the
+terminal is made a mere pipe first; then the string says that it is ready; and when all is read, the terminal is made
+what it was.
 """
 
 from __future__ import annotations
@@ -46,6 +50,12 @@ _READ_LINE = 'IFS= \\read -r ANYSHELL_LINE; eval "$ANYSHELL_LINE"; unset ANYSHEL
 _MENDED = "cd printf read ulimit"
 """What a startup file may have replaced by functions of its own."""
 
+_MENDED_TO_READ = "echo eval head printf stty"
+"""The same, of what reads from a terminal."""
+
+_NO_ALIAS = "\\"
+"""Before a command's name: zsh would replace an alias before the line that removes it has run."""
+
 _OPTIONS = "\\unalias -a 2>/dev/null; set +C +e +f +u +v +x; trap - EXIT HUP INT QUIT PIPE TERM"
 """What a startup file may have set that would change what the text means, or what the command inherits."""
 
@@ -71,7 +81,7 @@ class Login:
     def read_and_run(self, text: str) -> Start:
         """Have ``/bin/sh`` run a text that it reads from its stdin, whatever the login shell is."""
         sent = _encode(text)
-        return Start(line=_by_sh(len(sent), "anyshell"), sent=sent)
+        return Start(line=_exec_sh(_read(len(sent)), "anyshell"), sent=sent)
 
     def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> Start:
         """Have a command started.
@@ -86,33 +96,54 @@ class Login:
             mark: The name of a variable that the command's processes have.
             tag: Their soft limit on file locks.
         """
+        on_terminal = spawn.terminal is not None
+        all_settings = (
+            spawn.settings if spawn.terminal is None else {"TERM": spawn.terminal.term, **spawn.settings}
+        )
         if self._direct and spawn.script is None:
             given = _encode(self._export(spawn.env) + "\n") if spawn.env else b""
-            if len(given) <= LONGEST_LINE and given.count(b"\n") <= 1:
-                settings = [pair for pair in spawn.settings.items() if pair[0] not in spawn.env]
+            if not given or (len(given) <= LONGEST_LINE and given.count(b"\n") <= 1 and not on_terminal):
+                settings = [pair for pair in all_settings.items() if pair[0] not in spawn.env]
                 export = [f"export {' '.join(map(_quoted_setting, settings))} {mark}=1"]
                 line = self._text(spawn, [_READ_LINE, *export] if given else export, token=token, tag=tag)
                 if len(line) <= LONGEST_STATED and _is_unicode(line):
                     return Start(line=line, sent=given)
-        export = [self._export({**spawn.settings, **spawn.env, mark: "1"})]
-        script = b"" if spawn.script is None else _encode(spawn.script)
-        if spawn.script is not None:
-            export = [_receive_script(len(script), token), *export, "export ANYSHELL_SCRIPT=/dev/fd/8"]
+        export = [self._export({**all_settings, **spawn.env, mark: "1"})]
+        scripts = () if spawn.script is None else (_encode(spawn.script),)
+        if scripts:
+            export.append("export ANYSHELL_SCRIPT=/dev/fd/8")
         # Behind the comment sign may come what a trap of a startup file prints where the text is read.
-        text = _encode(self._text(spawn, export, token=token, tag=tag) + "\n#")
+        reading = [_receive_script(len(script), token) for script in scripts]
+        if on_terminal:  # all that is sent was read then; and later, the caller's PATH might have no stty
+            reading.append(
+                f'stty "$ANYSHELL_TTY" || {{ {_say(token, "terminal")}; exit 126; }}; unset ANYSHELL_TTY'
+            )
+        text = _encode(self._text(spawn, export, first=reading, token=token, tag=tag) + "\n#")
         name = _halves(token)[0]
-        line = f'\\eval "$(\\head -c {len(text)})"; : {name}' if self._direct else _by_sh(len(text), name)
-        return Start(line=line, sent=text + script)
+        if on_terminal:
+            if self._direct:
+                mend = f"{self._options}\n\\unset -f {_MENDED_TO_READ} 2>/dev/null"
+                line = f"{mend}\n{_read_from_terminal(len(text), token, _NO_ALIAS)}; : {name}"
+            else:
+                line = _exec_sh(_read_from_terminal(len(text), token), name)
+            return Start(line=line, when_ready=(text, *scripts))
+        line = (
+            f"{_read(len(text), _NO_ALIAS)}; : {name}" if self._direct else _exec_sh(_read(len(text)), name)
+        )
+        return Start(line=line, sent=text, when_ready=scripts)
 
     def _export(self, env: Mapping[str, str]) -> str:
         return "export " + self.join(_assignments(env))
 
-    def _text(self, spawn: Spawn, export: Iterable[str], *, token: str, tag: int) -> str:
+    def _text(
+        self, spawn: Spawn, export: Iterable[str], *, token: str, tag: int, first: Iterable[str] = ()
+    ) -> str:
         words = self.join
         unset = sorted(spawn.unset - spawn.settings.keys() - spawn.env.keys())
         lines = [
             self._options,
             rf"\unset -f {_MENDED} 2>/dev/null",
+            *first,
             # No option could be meant: the directory is absolute, and so are the programs below.
             rf"\cd {words([spawn.cwd])} 2>/dev/null || {_why_not(words([spawn.cwd]), token)}",
             f"[ -x {words(spawn.argv[:1])} ] || {{ {_say(token, 'program')}; exit 126; }}",
@@ -132,8 +163,8 @@ class Login:
         return "\n".join(lines)
 
     def _redirections(self, spawn: Spawn) -> str:
-        given = [] if spawn.stdin else ["</dev/null"]
-        if not spawn.split_stderr:
+        given = [] if spawn.stdin or spawn.terminal else ["</dev/null"]
+        if not spawn.split_stderr and not spawn.terminal:
             given.append("2>&1")
         # Where /bin/sh is a ksh, it closes what the program itself is not given.
         if spawn.script is not None:
@@ -149,10 +180,30 @@ def _quoted_setting(setting: tuple[str, str]) -> str:
     return SH.quote("=".join(setting))
 
 
-def _by_sh(size: int, name: str) -> str:
+def _exec_sh(text: str, name: str) -> str:
+    """Have ``/bin/sh`` run a short text, whatever the login shell is."""
     # Every shell there is, fish and tcsh too, takes this for a program and its arguments: between the single quotes
     # is nothing that any of them looks at ("!", "\\" and line feeds would be).
-    return f"exec /bin/sh -c 'eval \"$(head -c {size})\"' {name}"
+    return f"exec /bin/sh -c '{text}' {name}"
+
+
+def _read(size: int, by: str = "") -> str:
+    return f'{by}eval "$({by}head -c {size})"'
+
+
+def _read_from_terminal(size: int, token: str, by: str = "") -> str:
+    """The same, where what is sent must arrive as it is, unseen; in words that may stand between single quotes.
+
+    Args:
+        size: Bytes of the text.
+        token: What ``ready`` is said with.
+        by: Stands before each command.
+    """
+    first, second = _halves(token)
+    return (
+        f"ANYSHELL_TTY=$({by}stty -g) && {by}stty raw -echo && {by}printf %s {first} && {by}echo {second} ready || "
+        f"{{ {by}printf %s {first}; {by}echo {second} terminal; exit 126; }}; {_read(size, by)}"
+    )
 
 
 def _halves(token: str) -> tuple[str, str]:
@@ -186,10 +237,10 @@ def _why_not(directory: str, token: str) -> str:
 
 
 def _receive_script(size: int, token: str) -> str:
-    """Put what follows on stdin into a file that has no name any more when the first byte is written to it."""
+    """Put what is sent into a file that has no name any more when the first byte is written to it."""
     return (
         "ANYSHELL_SCRIPT=$(umask 077; mktemp 2>/dev/null || TMPDIR=/tmp mktemp) && "
         'exec 7>|"$ANYSHELL_SCRIPT" 8<"$ANYSHELL_SCRIPT" && '
-        f'rm -f "$ANYSHELL_SCRIPT" && head -c {size} >&7 && exec 7>&- '
+        f'rm -f "$ANYSHELL_SCRIPT" && {_say(token, "ready")} && head -c {size} >&7 && exec 7>&- '
         f'|| {{ {_say(token, "script")}; rm -f "$ANYSHELL_SCRIPT"; exit 126; }}'
     )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ..._types import ProcessInfo
     from ...abc import Backend, Exchange, Files, Program
+    from .terminals import Starter
 
 ANSWER_SECONDS = 5.0
 """How long a shell has to answer a probe."""
@@ -49,12 +50,15 @@ class LocalBackend:
     """Runs programs on this machine.
 
     Its processes are bound to the event loop that they were started from.
+
+    Args:
+        on_terminal: How programs are started on terminals; ``None`` is the better way of those that there are.
     """
 
     name = "local"
 
-    def __init__(self) -> None:
-        self._spawner = Spawner()
+    def __init__(self, on_terminal: Starter | None = None) -> None:
+        self._spawner = Spawner(on_terminal)
         self._files = LocalFiles()
 
     @property

@@ -172,6 +172,18 @@ def start_time(pid: int) -> int:
     return 0
 
 
+def shares_session(leader: int) -> bool:
+    """Whether somebody besides its leader is in a session."""
+    return any(_session(pid) == leader for pid in psutil.pids() if pid != leader)
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
 def orphans() -> list[ProcessInfo]:
     """Nobody can tell without reading marks."""
     return []

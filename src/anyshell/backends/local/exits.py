@@ -14,17 +14,27 @@ import select
 import signal
 import sys
 import threading
+from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
 
 from ..._types import ExitStatus
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 class _Watch:
-    """Waits for one child of this process, which is left unreaped."""
+    """Waits for one child of this process, which is left unreaped.
 
-    def __init__(self, pid: int) -> None:
+    Args:
+        pid: The child.
+        on_ended: Called as soon as it is known to have ended, and before anybody who waits is woken.
+    """
+
+    def __init__(self, pid: int, on_ended: Callable[[], object]) -> None:
         self.status: ExitStatus | None = None
+        self._on_ended = on_ended
         self._pid = pid
         self._fd = -1
         self._loop = asyncio.get_running_loop()
@@ -55,6 +65,7 @@ class _Watch:
         if self._fd >= 0:
             self._loop.remove_reader(self._fd)
         self.status = status
+        self._on_ended()
         self._ended.set()
 
 
@@ -69,8 +80,8 @@ if sys.platform == "linux":
             OSError: Out of descriptors.
         """
 
-        def __init__(self, pid: int) -> None:
-            super().__init__(pid)
+        def __init__(self, pid: int, on_ended: Callable[[], object]) -> None:
+            super().__init__(pid, on_ended)
             try:
                 self._fd = os.pidfd_open(pid)
             except ProcessLookupError:  # it has ended, and the kernel reaped it: SIGCHLD is ignored here
@@ -96,8 +107,8 @@ else:
         On macOS, NOTE_EXITSTATUS puts the wait status into the event; Python names NOTE_EXIT alone.
         """
 
-        def __init__(self, pid: int) -> None:
-            super().__init__(pid)
+        def __init__(self, pid: int, on_ended: Callable[[], object]) -> None:
+            super().__init__(pid, on_ended)
             self._kqueue = select.kqueue()
             self._fd = os.dup(self._kqueue.fileno())
             event = select.kevent(

@@ -434,8 +434,39 @@ def start_time(pid: int) -> int:
     return 0 if stat is None else stat.started
 
 
+def shares_session(leader: int) -> bool:
+    """Whether somebody besides its leader is in a session; true where that cannot be told."""
+    try:
+        return any(_session(pid) == leader for pid in _pids() if pid != leader)
+    except OSError:  # out of descriptors
+        return True
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
 def read_stat(pid: int) -> Stat | None:
     """Describe a process; ``None`` when it is gone."""
+    read = _read_fields(pid)
+    if read is None:
+        return None
+    head, fields = read
+    name = head.partition(b"(")[2].decode("utf-8", "replace")
+    parent, group, session = map(int, fields[1:4])
+    return Stat(pid, name, fields[0], parent, group, session, started=int(fields[19]), limit=_read_limit(pid))
+
+
+def read_fields(pid: int) -> list[bytes] | None:
+    """What ``/proc/PID/stat`` says of a process, from its state on; ``None`` when it is gone."""
+    read = _read_fields(pid)
+    return None if read is None else read[1]
+
+
+def _read_fields(pid: int) -> tuple[bytes, list[bytes]] | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             head, _, tail = file.read().rpartition(b")")
@@ -443,11 +474,7 @@ def read_stat(pid: int) -> Stat | None:
         _raise_if_out_of_descriptors(error)
         return None
     fields = tail.split()
-    if len(fields) < 20:
-        return None
-    name = head.partition(b"(")[2].decode("utf-8", "replace")
-    parent, group, session = map(int, fields[1:4])
-    return Stat(pid, name, fields[0], parent, group, session, started=int(fields[19]), limit=_read_limit(pid))
+    return (head, fields) if len(fields) >= 20 else None
 
 
 def _read_limit(pid: int) -> int:

@@ -53,7 +53,7 @@ class PipeReceiveStream(ByteReceiveStream):
             if self._fd < 0:
                 raise anyio.ClosedResourceError
             try:
-                data = os.read(self._fd, max_bytes)
+                data = self._read(max_bytes)
             except BlockingIOError:
                 await self._wait_readable()
                 continue
@@ -65,6 +65,12 @@ class PipeReceiveStream(ByteReceiveStream):
                 raise anyio.EndOfStream
             self._reads += 1
             return data
+
+    def _read(self, max_bytes: int) -> bytes:
+        return os.read(self._fd, max_bytes)
+
+    def let_go(self) -> None:
+        """The program that it was made for has ended. Nothing of it is held here."""
 
     def look_again(self) -> None:
         """Let whoever waits look at once: a writer is known to have closed its end."""
@@ -82,7 +88,7 @@ class PipeReceiveStream(ByteReceiveStream):
             return True
         while True:
             try:
-                if not os.read(self._fd, 4096):
+                if not self._read(4096):
                     self.ended = True
                     self._unwatch()
                     return True
@@ -97,7 +103,7 @@ class PipeReceiveStream(ByteReceiveStream):
         def drain() -> None:
             try:
                 for _ in range(READS_PER_TURN):
-                    if not os.read(self._fd, 65536):
+                    if not self._read(65536):
                         self._close()
                         on_end()
                         return
@@ -168,7 +174,7 @@ class PipeSendStream(ByteSendStream):
             if self._fd < 0:
                 raise anyio.ClosedResourceError
             try:
-                view = view[os.write(self._fd, view[:WRITE_SIZE]) :]
+                view = view[self._write(view[:WRITE_SIZE]) :]
             except BlockingIOError:
                 await self._wait_writable()
             except InterruptedError:
@@ -177,6 +183,9 @@ class PipeSendStream(ByteSendStream):
                 if error.errno in (errno.EPIPE, errno.ECONNRESET):
                     raise anyio.BrokenResourceError from error
                 raise
+
+    def _write(self, data: memoryview) -> int:
+        return os.write(self._fd, data)
 
     async def _wait_writable(self) -> None:
         self._writable = self._loop.create_future()

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
@@ -25,18 +26,20 @@ from ..._types import ProcessInfo
 from .exits import ExitWatch
 from .pipes import PipeReceiveStream, PipeSendStream
 from .scripts import open_script
+from .terminals import TerminalReceiveStream, TerminalSendStream, default_starter
 from .tree import MARK_PREFIX
 from .variables import host_variables
 
 if sys.platform == "linux":
-    from .linux import Census, make_tree, now, start_time
+    from .linux import Census, make_tree, now, shares_session, start_time
 else:
-    from .descendants import Census, make_tree, now, start_time
+    from .descendants import Census, make_tree, now, shares_session, start_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from ..._types import ExitStatus, Signal, Spawn, Terminal
+    from ..._types import ExitStatus, Foreground, Signal, Spawn, Terminal
+    from .terminals import Starter
     from .tree import Tree
 
 _FIRST_FD = 100
@@ -51,10 +54,16 @@ _LOOK_ANYWAY = 0.1
 _CLOSE_BOUND = 0.5
 """Seconds that closing a process goes on killing what lives of its tree."""
 
-_SIGNALS: Mapping[Signal, int] = {
-    "interrupt": signal.SIGINT,
-    "terminate": signal.SIGTERM,
-    "kill": signal.SIGKILL,
+# A stopped process acts on no other signal than these.
+_SIGNALS: Mapping[Signal, Sequence[int]] = {
+    "interrupt": (signal.SIGINT, signal.SIGCONT),
+    "terminate": (signal.SIGTERM, signal.SIGCONT),
+    "kill": (signal.SIGKILL,),
+}
+
+_SIGNALS_ON_TERMINAL: Mapping[Signal, Sequence[int]] = {
+    **_SIGNALS,
+    "terminate": (signal.SIGHUP, signal.SIGTERM, signal.SIGCONT),  # an interactive shell ignores SIGTERM
 }
 
 
@@ -63,9 +72,13 @@ class Spawner:
 
     The marks it gives name this process by pid and start time, so that whoever finds a marked process can tell
     whether the anyshell that started it is still there.
+
+    Args:
+        on_terminal: How programs are started on terminals; ``None`` is the better way of those that there are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_terminal: Starter | None = None) -> None:
+        self._starter = on_terminal
         self._owner = f"{os.getpid()}_{start_time(os.getpid())}_{secrets.token_hex(4)}"
         self._tags = itertools.count(secrets.randbits(61) << 1 | 1)
         self._running: set[PosixProcess] = set()
@@ -91,14 +104,15 @@ class Spawner:
         env = host_variables()
         for name in spawn.unset:
             env.pop(os.fsencode(name), None)
+        if spawn.terminal is not None:
+            for size in (b"COLUMNS", b"LINES"):  # of another terminal, and believed before this one is asked
+                env.pop(size, None)
+            env[b"TERM"] = spawn.terminal.term.encode()
         variables = {**spawn.settings, **spawn.env}
         env.update(zip(_encode(variables.keys()), _encode(variables.values()), strict=True))
         env[mark] = b"1"
 
         with _Descriptors() as fds:
-            stdout, child_stdout = fds.pipe()
-            stderr, child_stderr = fds.pipe() if spawn.split_stderr else (-1, child_stdout)
-            child_stdin, stdin = fds.pipe() if spawn.stdin else (fds.open(os.devnull), -1)
             life, child_life = fds.pipe()
             inherited = [fds.raise_above(child_life, _FIRST_FD)]
             if spawn.script is not None:
@@ -106,24 +120,17 @@ class Spawner:
                 inherited.append(script)
                 env[b"ANYSHELL_SCRIPT"] = b"/dev/fd/%d" % script
             began = time.monotonic()
+            start = _start_on_pipes if spawn.terminal is None else self._start_on_terminal
             try:
-                popen = subprocess.Popen(
-                    spawn.argv,
-                    stdin=child_stdin,
-                    stdout=child_stdout,
-                    stderr=child_stderr,
-                    cwd=spawn.cwd,
-                    env=env,
-                    pass_fds=inherited,
-                    start_new_session=True,
-                )
+                child, ends = start(spawn, env, inherited, fds)
             except OSError as error:
                 raise SpawnError(f"cannot start {spawn.argv[0]}: {_explain(error)}") from error
             try:
+                stdout, stderr, stdin = ends.streams()
                 process = PosixProcess(
-                    popen,
+                    child,
                     make_tree(
-                        popen.pid,
+                        child.pid,
                         since=since,
                         began=began,
                         mark=mark,
@@ -132,24 +139,38 @@ class Spawner:
                         child_life=inherited[0],
                         census=self._census,
                     ),
-                    ExitWatch(popen.pid),
-                    stdout=PipeReceiveStream(stdout),
-                    stderr=PipeReceiveStream(stderr) if stderr >= 0 else None,
-                    stdin=PipeSendStream(stdin) if stdin >= 0 else None,
+                    ExitWatch(child.pid, stdout.let_go),
+                    stdout=stdout,
+                    stderr=stderr,
+                    stdin=stdin,
                     life=PipeReceiveStream(life),
                     mark=mark,
                     on_closed=self._running.discard,
                     on_released=self.discard,
                 )
             except BaseException as error:  # out of descriptors, usually: what nobody can watch may not run
-                os.killpg(popen.pid, signal.SIGKILL)
-                popen.wait()
+                _end(child)
                 if not isinstance(error, OSError):
                     raise
                 raise SpawnError(f"cannot watch {spawn.argv[0]}: {_explain(error)}") from error
-            fds.keep(stdout, stderr, stdin, life)
+            fds.keep(life, *ends.fds)
         self._running.add(process)
         return process
+
+    def _start_on_terminal(
+        self, spawn: Spawn, env: dict[bytes, bytes], inherited: Sequence[int], fds: _Descriptors
+    ) -> tuple[_Child, _Ends]:
+        assert spawn.terminal is not None
+        start = self._starter or default_starter()
+        started = start(spawn.argv, cwd=spawn.cwd, env=env, terminal=spawn.terminal, inherited=inherited)
+        child = _Child(started.pid)
+        master, slave = fds.own(started.master), fds.own(started.slave)
+        try:
+            typing = fds.own(os.dup(master))
+        except OSError:
+            _end(child)
+            raise
+        return child, _Ends(stdout=master, stdin=typing, slave=slave)
 
     def discard(self, stream: PipeReceiveStream) -> None:
         """Read on and throw away, until this is closed."""
@@ -177,7 +198,7 @@ class PosixProcess:
 
     def __init__(
         self,
-        popen: subprocess.Popen[bytes],
+        child: subprocess.Popen[bytes] | _Child,
         tree: Tree,
         watch: ExitWatch,
         *,
@@ -189,7 +210,7 @@ class PosixProcess:
         on_closed: Callable[[PosixProcess], object],
         on_released: Callable[[PipeReceiveStream], object],
     ) -> None:
-        self._popen = popen
+        self._child = child
         self._tree = tree
         self._mark = mark
         self._sections = itertools.count(1)
@@ -208,7 +229,7 @@ class PosixProcess:
     @property
     def pid(self) -> int:
         """The leader's pid; also its process group and its session."""
-        return self._popen.pid
+        return self._child.pid
 
     @property
     def stdin(self) -> PipeSendStream | None:
@@ -236,7 +257,7 @@ class PosixProcess:
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal the group, and everything of the tree that left it; wake what is stopped."""
-        number = _SIGNALS[signal]
+        numbers = (_SIGNALS_ON_TERMINAL if self._on_terminal else _SIGNALS)[signal]
         self._signalled = True
         members: Sequence[ProcessInfo] = ()
         # Out of descriptors, even of reserved ones, the group can be signalled all the same; survivors() tells.
@@ -244,21 +265,19 @@ class PosixProcess:
             # Before anybody is signalled: who descends from the leader can be known by that only while it lives.
             members = await self._tree.members()
         if not self._reaped:
-            self._signal_group(number)
+            self._signal_group(numbers)
         with contextlib.suppress(OSError):
             for member in members:
                 if self._reaped or not _in_group(member.pid, self.pid):
-                    self._tree.signal(member, number)
-                    if number != _KILL:
-                        self._tree.signal(member, _CONTINUE)
-            if number == _KILL:
+                    for number in numbers:
+                        self._tree.signal(member, number)
+            if signal == "kill":
                 self._tree.chase()
 
-    def _signal_group(self, number: int) -> None:
+    def _signal_group(self, numbers: Sequence[int]) -> None:
         try:
-            os.killpg(self.pid, number)
-            if number != _KILL:
-                os.killpg(self.pid, _CONTINUE)  # a stopped process acts on no other signal
+            for number in numbers:
+                os.killpg(self.pid, number)
         except ProcessLookupError:
             pass
         except PermissionError:
@@ -267,16 +286,19 @@ class PosixProcess:
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What of the tree is alive.
 
-        Nothing is looked for after a normal end that nobody outlives who is in the group or holds a pipe of ours:
-        whoever has left the one and closed the others has made itself a daemon, and is not ours any more. Once
+        Nothing is looked for after a normal end that nobody outlives who is in the group, or in the session of a
+        terminal, or holds a pipe of ours: whoever has left the one and closed the others has made itself a daemon, and
+        is not ours any more. Once
         a signal has been sent, everybody is: then only looking tells.
         """
         if self._gone:
             return ()
         ended = self._exit.poll() is not None
         if ended and not self._signalled and self._nobody_holds_a_pipe():
+            # On a terminal a shell gives its jobs groups of their own, in its session.
+            shared = self._on_terminal and shares_session(self.pid)
             self._reap()
-            if not _group_exists(self.pid):
+            if not shared and not _group_exists(self.pid):
                 self._gone = True
                 return ()
         try:
@@ -287,6 +309,10 @@ class PosixProcess:
             return [ProcessInfo(self.pid, "unknown", 0.0)]
         self._gone = ended and not members
         return members
+
+    @property
+    def _on_terminal(self) -> bool:
+        return isinstance(self._stdout, TerminalReceiveStream)
 
     def _nobody_holds_a_pipe(self) -> bool:
         if not (self._life.at_end() and self._stdout.ended):
@@ -318,10 +344,13 @@ class PosixProcess:
                 os.kill(pid, number)
 
     async def resize(self, terminal: Terminal) -> None:
-        """Do nothing: it has no terminal."""
+        """Give its terminal another size; the kernel tells the foreground."""
+        if isinstance(self._stdout, TerminalReceiveStream):
+            self._stdout.resize(terminal)
 
-    async def foreground(self) -> None:
-        """Nobody: it has no terminal."""
+    async def foreground(self) -> Foreground | None:
+        """Who has its terminal now."""
+        return self._stdout.foreground() if isinstance(self._stdout, TerminalReceiveStream) else None
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""
@@ -362,7 +391,7 @@ class PosixProcess:
     def _reap(self) -> None:
         if not self._reaped and self._exit.poll() is not None:
             self._reaped = True
-            self._popen.poll()
+            self._child.poll()
 
 
 class PosixSection:
@@ -396,14 +425,13 @@ class PosixSection:
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal all of it, and wake what is stopped."""
-        number = _SIGNALS[signal]
+        numbers = _SIGNALS[signal]
         with contextlib.suppress(OSError):
             # A subshell must not see its program end, and go on with the next, before it is signalled itself.
             for member in sorted(await self._tree.members(), key=_by_age):
-                self._tree.signal(member, number)
-                if number != _KILL:
-                    self._tree.signal(member, _CONTINUE)
-            if number == _KILL:
+                for number in numbers:
+                    self._tree.signal(member, number)
+            if signal == "kill":
                 self._tree.chase()
 
     async def interrupt(self) -> None:
@@ -465,6 +493,71 @@ def _explain(error: OSError) -> str:
     if error.errno == errno.EAGAIN:
         return "too many processes (ulimit -u); run fewer commands at once"
     return error.strerror or str(error)
+
+
+class _Child:
+    """A child that this class alone waits for."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def poll(self) -> None:
+        """Reap it if it has ended."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, os.WNOHANG)
+
+    def wait(self) -> None:
+        """Wait for its end and reap it."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def _end(child: subprocess.Popen[bytes] | _Child) -> None:
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ends:
+    """Our ends of what a program was started on. -1 is none."""
+
+    stdout: int
+    stderr: int = -1
+    stdin: int = -1
+    slave: int = -1
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return self.stdout, self.stderr, self.stdin, self.slave
+
+    def streams(self) -> tuple[PipeReceiveStream, PipeReceiveStream | None, PipeSendStream | None]:
+        """Make streams of them, bound to the running event loop."""
+        if self.slave >= 0:
+            return TerminalReceiveStream(self.stdout, self.slave), None, TerminalSendStream(self.stdin)
+        return (
+            PipeReceiveStream(self.stdout),
+            PipeReceiveStream(self.stderr) if self.stderr >= 0 else None,
+            PipeSendStream(self.stdin) if self.stdin >= 0 else None,
+        )
+
+
+def _start_on_pipes(
+    spawn: Spawn, env: dict[bytes, bytes], inherited: Sequence[int], fds: _Descriptors
+) -> tuple[subprocess.Popen[bytes], _Ends]:
+    stdout, child_stdout = fds.pipe()
+    stderr, child_stderr = fds.pipe() if spawn.split_stderr else (-1, child_stdout)
+    child_stdin, stdin = fds.pipe() if spawn.stdin else (fds.open(os.devnull), -1)
+    popen = subprocess.Popen(
+        spawn.argv,
+        stdin=child_stdin,
+        stdout=child_stdout,
+        stderr=child_stderr,
+        cwd=spawn.cwd,
+        env=env,
+        pass_fds=inherited,
+        start_new_session=True,
+    )
+    return popen, _Ends(stdout=stdout, stderr=stderr, stdin=stdin)
 
 
 class _Descriptors:

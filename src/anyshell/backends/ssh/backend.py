@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import asyncssh
+from asyncssh.constants import OPEN_REQUEST_PTY_FAILED
 
 from ..._exceptions import (
     AnyshellError,
@@ -19,10 +20,12 @@ from ..._exceptions import (
     ConnectionFailed,
     InvalidCommand,
     SpawnError,
+    TerminalUnavailable,
 )
+from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD
 from ..._types import HostInfo, HostQuery, Spawn
 from ..._waits import to_the_end
-from .channel import Channel
+from .channel import TERMINAL_WINDOW, Channel
 from .connecting import describe_address, open_connection
 from .credentials import Secrets
 from .exchange import SSHExchange
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteReceiveStream
 
-    from ..._types import ProcessInfo, Start
+    from ..._types import ProcessInfo, Start, Terminal
     from ...abc import Exchange, Files, Launcher, Process, Program
     from .options import SSHOptions
     from .watcher import Answer
@@ -168,6 +171,8 @@ class SSHBackend:
         self._login = self._launcher(facts.get("login"))
         self._processes = Processes(self._watch, self._login.life_fd)
         self._processes.ticks = facts.ticks
+        self._processes.architecture = facts.get("arch")
+        self._processes.longest_line = LONGEST_LINE if facts.get("proc") else LONGEST_LINE_OF_BSD
         self._processes.learn(answer)
         watcher.ask("ping").add_done_callback(self._learn)  # the first answer took as long as its questions
         if facts.get("wrong"):
@@ -196,7 +201,8 @@ class SSHBackend:
         number = next(self._numbers) % (2**31 - 1) + 1
         token, mark, tag = new_token(), f"{self._owner}{number:x}", number << 31
         start = self._login.start(spawn, token=token, mark=mark, tag=tag)
-        tree = Tree(processes, token, mark, tag, since=processes.host_time(time.monotonic() - CLOCK_SLACK))
+        since = processes.host_time(time.monotonic() - CLOCK_SLACK)
+        tree = Tree(processes, token, mark, tag, since=since, on_terminal=spawn.terminal is not None)
         channel = Channel(token, split_stderr=spawn.split_stderr)
         process = SSHProcess(
             channel,
@@ -204,6 +210,7 @@ class SSHBackend:
             processes,
             name=spawn.argv[0].rpartition("/")[2],
             has_stdin=spawn.stdin,
+            terminal=spawn.terminal is not None,
             split_stderr=spawn.split_stderr,
             on_closed=self._running.discard,
             on_released=self._keep_reading,
@@ -211,7 +218,7 @@ class SSHBackend:
         )
         self._running.add(process)
         try:
-            process.holds_channel = await self._open(channel, start.line)
+            process.holds_channel = await self._open(channel, start.line, spawn.terminal)
             tree.leader = await self._begin(channel, start, spawn)
         except BaseException as error:
             if isinstance(error, AnyshellError) and channel.over:
@@ -229,9 +236,13 @@ class SSHBackend:
         """Send what a command is started by, and wait for the word that it has begun: its pid."""
         try:
             async with asyncio.timeout(START_SECONDS):
-                for at in range(0, len(start.sent), SEND_SIZE):
-                    with suppress(anyio.BrokenResourceError):
-                        await channel.write(start.sent[at : at + SEND_SIZE])
+                await _send(channel, start.sent)
+                for part in start.when_ready:
+                    await channel.ready.wait()
+                    if channel.said.done():
+                        break
+                    channel.ready.clear()
+                    await _send(channel, part)
                 said = await asyncio.shield(channel.said)
         except TimeoutError:
             raise SpawnError(
@@ -249,6 +260,10 @@ class SSHBackend:
                 raise SpawnError(f"cannot start {spawn.argv[0]}: it is not there, or may not be executed")
             case ["script"]:
                 raise SpawnError(f"{self.name} has no room for a temporary file (mktemp failed)")
+            case ["terminal"]:
+                raise SpawnError(
+                    f"what is sent to a terminal on {self.name} cannot be hidden (stty failed); is stty there?"
+                )
         if not channel.over:
             return None  # the connection was lost meanwhile; whether it had begun is found out by its mark
         raise SpawnError(
@@ -346,20 +361,31 @@ class SSHBackend:
     def _tell(self, notice: str) -> None:
         self._notices[notice] = None
 
-    async def _open(self, channel: Channel, line: str) -> bool:
+    async def _open(self, channel: Channel, line: str, terminal: Terminal | None = None) -> bool:
         """Open a session for a command, and ask the server to run a line.
 
         It is asked once: where that may have been heard, it is not asked again.
 
         Returns:
-            Whether the server keeps a channel open until nobody has it any more.
+            Whether the server keeps a channel open until nobody has it any more. OpenSSH takes a terminal away when the
+            program has ended.
+
+        Raises:
+            TerminalUnavailable: It was to be on one, and the server grants none.
+            ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
         broken = 0
         while broken < ATTEMPTS:
             slot = await self._pool.slot()
             try:
-                await self._open_on(slot, channel, line)
+                await self._open_on(slot, channel, line, terminal)
             except asyncssh.ChannelOpenError as error:
+                if error.code == OPEN_REQUEST_PTY_FAILED and not slot.connection.is_closed():
+                    channel.refused = True
+                    raise TerminalUnavailable(
+                        f"{self.name} grants no terminal (PermitTTY no, a key with no-pty or restrict, or none is "
+                        "left); run it without one"
+                    ) from error
                 # Each refusal teaches the pool how few sessions there are, so that this comes to an end.
                 if not slot.refused():
                     raise ConnectionFailed(
@@ -373,11 +399,15 @@ class SSHBackend:
                     return False
                 broken += 1
             else:
-                return _holds_channels(slot.connection)
+                return terminal is None and _is_openssh(slot.connection)
         raise ConnectionFailed(f"{self.name} opens no session: the connections break", stage="session")
 
-    async def _open_on(self, slot: Slot, channel: Channel, line: str) -> None:
+    async def _open_on(
+        self, slot: Slot, channel: Channel, line: str, terminal: Terminal | None = None
+    ) -> None:
         channel.on_closed = slot.closed
+        if terminal is not None and _is_openssh(slot.connection):
+            channel.window = TERMINAL_WINDOW
         wanted = True
 
         def session() -> Channel:
@@ -389,7 +419,7 @@ class SSHBackend:
         # request for variables may go out: not those of SendEnv or SetEnv either.
         task = asyncio.get_running_loop().create_task(
             slot.connection.create_session(
-                session, line, encoding=None, env=None, send_env=None, request_pty=False
+                session, line, encoding=None, env=None, send_env=None, **_ask_for(terminal)
             )
         )
         self._tasks.add(task)
@@ -527,8 +557,26 @@ class SSHBackend:
             await process.aclose()
 
 
-def _holds_channels(connection: asyncssh.SSHClientConnection) -> bool:
-    """Whether the end of a channel's output means that nobody has it any more. Of OpenSSH it is known."""
+def _ask_for(terminal: Terminal | None) -> dict[str, Any]:
+    """What asyncssh asks a server for before the program."""
+    if terminal is None:
+        return {"request_pty": False}
+    return {
+        "request_pty": "force",
+        "term_type": terminal.term,
+        "term_size": (terminal.columns, terminal.rows),
+        "term_modes": {asyncssh.PTY_IUTF8: 1},  # what is said nothing of stays as the host has it
+    }
+
+
+async def _send(channel: Channel, data: bytes) -> None:
+    with suppress(anyio.BrokenResourceError):
+        for at in range(0, len(data), SEND_SIZE):
+            await channel.write(data[at : at + SEND_SIZE])
+
+
+def _is_openssh(connection: asyncssh.SSHClientConnection) -> bool:
+    """Whether the server is OpenSSH, of which is known what it does."""
     version = str(connection.get_extra_info("server_version", ""))
     return "OpenSSH" in version and "Windows" not in version
 

@@ -27,6 +27,12 @@ LONGEST_NOISE = 4096
 
 WRITE_SIZE = 64 * 1024
 
+TERMINAL_WINDOW = 128 * 1024
+"""Bytes that are typed on a terminal of OpenSSH's and that its program has not read yet. For what is typed while nothing
+is shown, sshd sends packets without meaning that are as long as all of it, so that nobody can tell from outside; and
+from 256 KiB on it sends them longer than SSH allows, which ends the connection and all that runs over it (9.2). It says
+that there is room again when 96 KiB are taken."""
+
 
 class ChannelReceiveStream(ByteReceiveStream):
     """What a program prints on one of its channels."""
@@ -134,12 +140,16 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     def __init__(
         self, token: str, *, split_stderr: bool = False, take: Callable[[bytes], object] | None = None
     ) -> None:
+        self.window: int | None = None
+        """Bytes that the program may be sent before it has taken some, if fewer than the server allows."""
         loop = asyncio.get_running_loop()
         self._token = token.encode()
         self._split = split_stderr
         self._take = take
         self.on_closed: Callable[[], object] = _nothing
         """Called once, when the server has closed the channel or the connection is gone."""
+        self.on_end: Callable[[], object] = _nothing
+        """Called when no more output will come."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._noise: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         self._held = 0
@@ -148,11 +158,15 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self._writable.set()
         self.broken = False
         """Whether it was closed because its connection broke."""
+        self.refused = False
+        """Whether the server refused what the program needs, and was not asked for the program."""
         self._failed = False
         self.stdout = ChannelReceiveStream(self._taken)
         self.stderr = ChannelReceiveStream(self._taken)
         self.said: asyncio.Future[list[str]] = loop.create_future()
         """The words behind the token. Never raises; empty when the channel closed without them."""
+        self.ready = asyncio.Event()
+        """The word behind a token before that one was ``ready``; or there will be none any more."""
         self.exit: asyncio.Future[ExitStatus] = loop.create_future()
         """How the program ended; without code and signal when nobody can know."""
         self.last_heard = loop.time()
@@ -210,8 +224,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self.broken = exc is not None
         self._end_output()
         self._ended(ExitStatus())
-        if not self.said.done():
-            self.said.set_result([])
+        self._say([])
         self._writable.set()
         if not self.closed.is_set():
             self.closed.set()
@@ -230,7 +243,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     @property
     def asked(self) -> bool:
         """Whether the server may have been asked to start the program."""
-        return self._channel is not None
+        return self._channel is not None and not self.refused
 
     @property
     def over(self) -> bool:
@@ -273,6 +286,12 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             with contextlib.suppress(OSError):
                 self._channel.write_eof()
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the program's terminal another size. Never raises."""
+        if not self._failed and self._channel is not None:
+            with contextlib.suppress(OSError):
+                self._channel.change_terminal_size(columns, rows)
+
     def discard(self) -> None:
         """From now on throw away whatever comes, so that writing does not fail or block over there."""
         self.stdout.close()
@@ -293,15 +312,27 @@ class Channel(asyncssh.SSHClientSession[bytes]):
                 return b""  # the line is cut: all of it is needed
             words = held[at + len(self._token) : end].decode("utf-8", "replace").split()
             rest = bytes(held[end + 1 :])
-            if name == "stderr" or words:
-                if name == "stdout" and not self.said.done():
-                    self.said.set_result(words)
+            if words == ["ready"]:
+                self.ready.set()
+            elif name == "stderr" or words:
+                if name == "stdout":
+                    self._say(words)
                 del self._noise[name]
                 return rest
-            held[:] = rest  # that for stderr, where a startup file has made the two channels one
+            held[:] = (
+                rest  # without words it is that for stderr, where a startup file has made the two channels one
+            )
         if len(held) > LONGEST_NOISE:
             del held[:-LONGEST_NOISE]
         return b""
+
+    def _say(self, words: list[str]) -> None:
+        if not self.said.done():
+            self.said.set_result(words)
+        self.ready.set()
+        if self.window is not None and self._channel is not None:
+            # The server has allowed all that it does when it started the login shell. asyncssh has no other way to it.
+            self._channel._send_window = min(self._channel._send_window, self.window)
 
     def _taken(self, count: int) -> None:
         self._held -= count
@@ -315,6 +346,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
 
     def _end_output(self) -> None:
         self.at_end.set()
+        self.on_end()
         self.stdout.end()
         self.stderr.end()
 

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from ..._types import ExitStatus, ProcessInfo
 from .channel import Channel, ChannelReceiveStream, ChannelSendStream
 from .processes import EXIT_SLACK, group_question
+from .terminal import MOST_SEEN, Modes, TerminalSendStream, read_foreground
 from .watcher import SILENCE_SECONDS, HostAway
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..._types import Signal, Terminal
+    from anyio.abc import ByteSendStream
+
+    from ..._types import Foreground, Signal, Terminal
     from .processes import Processes, Tree
     from .watcher import Answer
 
@@ -56,6 +59,7 @@ class SSHProcess:
         *,
         name: str,
         has_stdin: bool,
+        terminal: bool,
         split_stderr: bool,
         on_closed: Callable[[SSHProcess], object],
         on_released: Callable[[Channel], object],
@@ -65,7 +69,12 @@ class SSHProcess:
         self._tree = tree
         self._processes = processes
         self._name = name
-        self._stdin = ChannelSendStream(channel) if has_stdin else None
+        self._terminal = terminal
+        self._stdin: ByteSendStream | None = None
+        if terminal:
+            self._stdin = TerminalSendStream(channel, self._modes, longest_line=processes.longest_line)
+        elif has_stdin:
+            self._stdin = ChannelSendStream(channel)
         self._split = split_stderr
         self.holds_channel = False
         """Whether the server keeps the channel open until nobody on the host has it any more."""
@@ -78,6 +87,7 @@ class SSHProcess:
         self._closed = False
         self._sections = itertools.count(1)
         self._group: asyncio.Future[Answer] | None = None
+        channel.on_end = self._output_ended
         channel.exit.add_done_callback(self._exited)
 
     @property
@@ -86,8 +96,8 @@ class SSHProcess:
         return self._tree.leader
 
     @property
-    def stdin(self) -> ChannelSendStream | None:
-        """What the program reads, if it was asked for."""
+    def stdin(self) -> ByteSendStream | None:
+        """What the program reads, if it was asked for; what is typed on its terminal."""
         return self._stdin
 
     @property
@@ -220,10 +230,28 @@ class SSHProcess:
         return SSHSection(self._tree, part, self._name)
 
     async def resize(self, terminal: Terminal) -> None:
-        """Do nothing: it has no terminal."""
+        """Give its terminal another size; nothing without one, or when the leader has ended."""
+        if self._terminal:
+            self._channel.resize(terminal.columns, terminal.rows)
 
-    async def foreground(self) -> None:
-        """Nobody: it has no terminal."""
+    async def foreground(self) -> Foreground | None:
+        """Who has its terminal now; ``None`` without one, when the leader has ended, or when the host does not say."""
+        answer = await self._ask("foreground", MOST_SEEN)
+        return None if answer is None else read_foreground(answer.lines, self._processes)
+
+    async def _modes(self) -> Modes | None:
+        answer = await self._ask("modes", 0)
+        return None if answer is None else Modes.read(answer.lines)
+
+    async def _ask(self, verb: str, most: int) -> Answer | None:
+        """Ask about the terminal, as long as the leader's pid is its own."""
+        if not self._terminal or self.pid is None or self._channel.exit.done():
+            return None
+        try:
+            answer = await self._processes.ask(f"{verb} {self.pid} {most}")
+        except HostAway:
+            return None
+        return None if self._channel.exit.done() else answer
 
     async def release(self) -> None:
         """Let what lives go on; its output is read and thrown away."""
@@ -289,6 +317,9 @@ class SSHProcess:
     def _give_back(self) -> None:
         self._closed = True
         self._on_closed(self)
+
+    def _output_ended(self) -> None:
+        self._tree.let_go = self._tree.on_terminal
 
     def _exited(self, ended: asyncio.Future[ExitStatus]) -> None:
         if self.holds_channel and not self._signalled and self.pid is not None:

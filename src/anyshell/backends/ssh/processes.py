@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..._terminals import LONGEST_LINE
 from ..._types import ProcessInfo
 from .watcher import NoProcesses
 
@@ -34,7 +35,13 @@ EXIT_SLACK = 0.05
 
 _SIGNALS: Mapping[Signal, str] = {"interrupt": "INT", "terminate": "TERM", "kill": "KILL"}
 
+_HANG_UP = "HUP+TERM"
+"""What asks to end on a terminal: a shell that is used there ignores SIGTERM."""
+
 UNLIMITED = "unlimited"
+
+GONE = "(deleted)"
+"""Stands behind the name of a terminal that the server has closed."""
 
 
 @dataclass(slots=True)
@@ -51,7 +58,7 @@ class Seen:
     name: str
     marks: list[str] = field(default_factory=list)
     holds: dict[int, str] = field(default_factory=dict)
-    """What stands behind some of its descriptors, as far as it is a pipe or a socket."""
+    """What stands behind some of its descriptors, as far as it is a pipe, a socket or a terminal."""
 
     @property
     def info(self) -> ProcessInfo:
@@ -76,6 +83,9 @@ class Processes:
         self._since = float("inf")
         self.ticks = 100.0
         """Units of a start time in a second."""
+        self.architecture = ""
+        self.longest_line = LONGEST_LINE
+        """Bytes of a line that a terminal passes on."""
 
     @property
     def round_trip(self) -> float:
@@ -165,12 +175,13 @@ class Processes:
             return "some" in asked.result().lines
         return "some" in (await self._watch.ask(group_question(group), asked)).lines
 
-    async def signal(self, signal: Signal, targets: Iterable[str]) -> None:
-        """Signal processes, each given as ``PID:STARTED``; with a minus before it, its whole group."""
-        await self.signal_by_name(_SIGNALS[signal], targets)
-
     async def signal_by_name(self, name: str, targets: Iterable[str]) -> None:
-        """The same, for a signal by its name in the host's shell."""
+        """Send a signal, by its name in the host's shell, or two with a plus between them.
+
+        Args:
+            name: Of the signal.
+            targets: Processes, each given as ``PID:STARTED``; with a minus before it, its whole group.
+        """
         if named := " ".join(targets):
             await self.ask(f"signal {name} {named}")
 
@@ -191,7 +202,7 @@ def parse(lines: Iterable[str]) -> list[Seen]:
         kind, _, rest = line.partition(" ")
         if kind == "process":
             pid, parent, group, session, began, locks, name = rest.split(" ", 6)
-            started = _started(began)
+            started = start_time(began)
             found[pid] = Seen(int(pid), int(parent), int(group), int(session), started, began, locks, name)
         elif kind in ("mark", "holds"):
             pid, _, value = rest.partition(" ")
@@ -204,7 +215,8 @@ def parse(lines: Iterable[str]) -> list[Seen]:
     return list(found.values())
 
 
-def _started(began: str) -> float:
+def start_time(began: str) -> float:
+    """Read when a process started, in the host's unit."""
     if began.isdigit():
         return float(began)
     try:  # ps(1) writes "Fri Nov 20 08:06:03 2026", less the day of the week here, and in UTC
@@ -227,6 +239,7 @@ class Tree:
         outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. It is the
             only one then that has its tag to the last bit.
         group: The process group of that shell.
+        on_terminal: Whether its life pipe is its terminal.
     """
 
     processes: Processes
@@ -237,6 +250,9 @@ class Tree:
     leader: int | None = None
     outside: int | None = None
     group: int | None = None
+    on_terminal: bool = False
+    let_go: bool = False
+    """Whether the server may have given its terminal to somebody else."""
     ended_at: float | None = None
     """A time of the host at which the leader was known to have ended."""
     _life: str = ""
@@ -283,11 +299,17 @@ class Tree:
             shift = 31 if self.outside is None else 0
             if int(seen.locks) >> shift == self.tag >> shift:
                 return True
-        if self.mark in seen.marks or (self._life and seen.holds.get(self.processes.life_fd) == self._life):
+        if self.mark in seen.marks or self._holds_life(seen):
             return True
         if self.leader is None or self.leader not in (seen.pid, seen.group, seen.session):
             return False
         return self.ended_at is None or seen.started <= self.ended_at
+
+    def _holds_life(self, seen: Seen) -> bool:
+        if not self._life or seen.holds.get(self.processes.life_fd) != self._life:
+            return False
+        # A pipe has its number for ever, a terminal only as long as somebody has it: the next has it then.
+        return not self.on_terminal or not (self.let_go or seen.marks or seen.locks != UNLIMITED)
 
     def _is_child(self, seen: Seen) -> bool:
         """Whether the shell of which this is one command has started it, and it has cleared everything since."""
@@ -296,7 +318,13 @@ class Tree:
         return not seen.marks and not (seen.locks.isdigit() and int(seen.locks) >> 31 == self.tag >> 31)
 
     def _is_daemon(self, seen: Seen) -> bool:
-        return self.leader not in (seen.group, seen.session) and not seen.holds
+        if self.leader in (seen.group, seen.session):
+            return False
+        if not self.on_terminal:
+            return not any(_is_pipe(what) for what in seen.holds.values())
+        # Another terminal is one that it has made itself; its own is gone with the leader, or will be.
+        life = seen.holds.get(self.processes.life_fd, "")
+        return not _is_terminal(life) and not any(what.endswith(GONE) for what in seen.holds.values())
 
     async def signal(self, signal: Signal, members: Iterable[ProcessInfo]) -> None:
         """Signal members that were found, and the whole group of the leader if that is one of them.
@@ -305,7 +333,7 @@ class Tree:
             HostAway: Nobody answers.
         """
         if self._swept:
-            await self._sweep(_SIGNALS[signal])
+            await self._sweep(self._name(signal))
             return
         targets = []
         seen = [found for info in members if (found := self._began.get((info.pid, info.started))) is not None]
@@ -319,11 +347,14 @@ class Tree:
             for each in seen
             if signal == "kill" or not (in_group and each.group == self.leader)
         ]
-        await self.processes.signal(signal, targets)
+        await self.processes.signal_by_name(self._name(signal), targets)
         if signal == "kill":
             self._kills += 1
             if self._kills > 1:  # one kill did not do: perhaps they are too fast to be listed
                 await self.processes.chase(self.tag)
+
+    def _name(self, signal: Signal) -> str:
+        return _HANG_UP if self.on_terminal and signal == "terminate" else _SIGNALS[signal]
 
     def part(self, number: int, shell: int) -> Tree:
         """The processes of a part: of what a shell starts from now on, with a mark and a tag of its own.
@@ -373,6 +404,14 @@ class Tree:
             HostAway: Nobody answers.
         """
         await self.processes.ask(f"drop {self.token[: len(self.token) // 2]}")
+
+
+def _is_terminal(what: str) -> bool:
+    return what.startswith("/dev/pts/")
+
+
+def _is_pipe(what: str) -> bool:
+    return bool(what) and not _is_terminal(what)
 
 
 def _descendants(young: Mapping[int, Seen], members: set[int]) -> set[int]:

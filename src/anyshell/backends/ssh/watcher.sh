@@ -32,7 +32,8 @@ clock() {
 # look SINCE FD: each process that started then or later, in clock ticks since boot:
 #   process PID PARENT GROUP SESSION STARTED LOCKS NAME    LOCKS is the soft limit on file locks
 #   mark PID NAME                                          it has a variable of ours, and has another limit
-#   holds PID DESCRIPTOR WHAT                              what it has at descriptors 1, 2 and FD
+#   holds PID DESCRIPTOR WHAT                              what it has at descriptors 1, 2 and FD: a pipe, a socket, a
+#                                                          terminal, or one that is gone: /dev/pts/0(deleted)
 look() {
     [ "$proc" ] || { look_ps; return; }
     set +f
@@ -86,10 +87,10 @@ look() {
     # What a descriptor leads to may be a file whose name looks like any line, or part of one, that its owner likes. So
     # each field must be where it belongs, and a name with spaces is nothing that is sought.
     $list $links 2>/dev/null | awk '
-        NF == 11 && $10 == "->" && $9 ~ /^\/proc\/[0-9]+\/fd\/[0-9]+$/ && $11 ~ /^[a-z]+:\[/ {
-            split($9, part, "/")
-            print "holds", part[3], part[5], $11
-        }'
+        $10 != "->" || $9 !~ /^\/proc\/[0-9]+\/fd\/[0-9]+$/ { next }
+        { split($9, part, "/") }
+        NF == 11 && $11 ~ /^([a-z]+:\[|\/dev\/pts\/[0-9]+$)/ { print "holds", part[3], part[5], $11 }
+        NF == 12 && $11 ~ /^\/dev\/pts\/[0-9]+$/ && $12 == "(deleted)" { print "holds", part[3], part[5], $11 $12 }'
 }
 
 # marked PID...: those that have a variable of ours, or may have one
@@ -127,20 +128,26 @@ started() {
     fi
 }
 
-# signal NAME [-PID:STARTED] PID:STARTED...: with a minus it is the whole group of that process
+# hit NAME[+NAME] [-]PID: send it one signal, or two
+hit() {
+    case $1 in *+*) kill -s "${1%+*}" $end "$2" 2>/dev/null ;; esac
+    kill -s "${1#*+}" $end "$2" 2>/dev/null
+    # What is stopped acts on no other signal.
+    [ "$1" = KILL ] || kill -s CONT $end "$2" 2>/dev/null
+}
+
+# signal NAME[+NAME] [-PID:STARTED] PID:STARTED...: with a minus it is the whole group of that process
 signal() {
     name=$1
     shift
     for each; do
         pid=${each%%:*}
         started "${pid#-}" && [ "$began" = "${each#*:}" ] || continue
-        kill -s "$name" $end "$pid" 2>/dev/null
-        # What is stopped acts on no other signal.
-        [ "$name" = KILL ] || kill -s CONT $end "$pid" 2>/dev/null
+        hit "$name" "$pid"
     done
 }
 
-# sweep NAME SINCE TAG LEADER: signal what has that tag, or is in that group or session, and say what it is, as look
+# sweep NAME[+NAME] SINCE TAG LEADER: signal what has that tag, or is in that group or session, and say what it is, as look
 # does. NAME may be 0. Nothing but the shell itself is needed for it, and it takes several times as long.
 sweep() {
     [ "$proc" ] || return
@@ -161,8 +168,7 @@ sweep() {
         done 2>/dev/null <"$path/limits"
         [ "$locks" = "$tag" ] || [ "$group" = "$leader" ] || [ "$session" = "$leader" ] || continue
         stat=${stat#*(}
-        [ "$name" = 0 ] || kill -s "$name" $end "$pid" 2>/dev/null
-        case $name in 0 | KILL) ;; *) kill -s CONT $end "$pid" 2>/dev/null ;; esac
+        [ "$name" = 0 ] || hit "$name" "$pid"
         printf 'process %s %s %s %s %s %s %s\n' "$pid" "$parent" "$group" "$session" "$began" "$locks" "${stat%%)*}"
     done
     set -f
@@ -195,6 +201,113 @@ has_tag() {
         case $line in 'Max file locks'*) set -- "$1" "$2" $line; [ "$6" = "$2" ]; return ;; esac
     done 2>/dev/null <"/proc/$1/limits"
     return 1
+}
+
+# terminal PID: $tty, its controlling terminal, and $front, the process group that is in the foreground there
+terminal() {
+    tty='' front=''
+    if [ "$proc" ]; then
+        stat=
+        while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
+        set -- ${stat##*) }
+        # Linux counts them by majors 136 to 143.
+        case $((${5:-0} >> 8 & 4095)) in 13[6-9] | 14[0-3]) ;; *) return 1 ;; esac
+        tty=/dev/pts/$(((($5 >> 8 & 4095) - 136) * 1048576 + ($5 >> 12 & 1048320) + ($5 & 255)))
+        front=$6
+    else
+        set -- $(ps -o tty= -o tpgid= -p "$1")
+        [ $# -eq 2 ] || return 1
+        tty=/dev/$1 front=$2
+    fi
+    [ -c "$tty" ]
+}
+
+# modes PID: the settings of its terminal, as stty writes them
+modes() {
+    terminal "$1" && settings
+}
+
+settings() {
+    printf 'modes %s\n' "$(stty -a 2>/dev/null <"$tty" | tr '\n' ' ')"
+}
+
+# foreground PID MOST: who is in the foreground of its terminal, at most so many of them, and of their threads:
+#   member PID STARTED CPU NAME     CPU is the time that it used, in the unit of STARTED
+#   name PID NAME                   once more, after all else
+#   child PID                       of one of these, which has left the terminal's session
+#   has PID DESCRIPTOR              that is the terminal
+#   thread PID WHERE CALL...        where in the kernel a thread of it is, and in which system call; 0 if not known
+#   asleep PID                      it sleeps
+#   hidden PID                      more is not shown to us
+# and the settings of the terminal: who is found to wait has set them already.
+foreground() {
+    terminal "$1" || return
+    [ "$front" -gt 0 ] && { if [ "$proc" ]; then look_front "$2"; else look_front_ps "$2"; fi; }
+    settings
+}
+
+look_front() {
+    most=$1
+    set +f
+    found=$(
+        printf '%s\n' /proc/[0-9]* | awk -v group="$front" -v most="$most" '
+            {
+                stat = ""
+                while ((getline line < ($0 "/stat")) > 0) stat = stat " " line
+                close($0 "/stat")
+                if (!match(stat, /.*\)/)) next
+                name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
+                split(substr(stat, RLENGTH + 2), field, " ")
+                if (field[1] == "Z" || field[1] == "X") next
+                pid = substr($0, 7)
+                if (field[3] == group) {
+                    if (count++ >= most) next
+                    print "member", pid, field[20], field[12] + field[13], name
+                    session[pid] = field[4]
+                    if (field[1] == "S") print "asleep", pid
+                } else { parent[pid] = field[2]; others[pid] = field[4] }
+            }
+            END {
+                for (pid in parent)
+                    if (parent[pid] in session && session[parent[pid]] != others[pid] && count++ < most) print "child", pid
+            }'
+    )
+    [ "$found" ] || { set -f; return; }
+    printf '%s\n' "$found"
+    folders=
+    for pid in $(printf '%s\n' "$found" | while read -r kind each _; do
+        [ "$kind" = asleep ] || printf '%s ' "$each"
+    done); do
+        [ -r "/proc/$pid/fd" ] || { printf 'hidden %s\n' "$pid"; continue; }
+        folders="$folders /proc/$pid/fd"
+        count=0
+        for task in /proc/$pid/task/*; do
+            [ $((count += 1)) -le "$most" ] || break
+            where=0 call=
+            read -r where <"$task/wchan"
+            read -r call <"$task/syscall"
+            printf 'thread %s %s %s\n' "$pid" "${where:-0}" "$call"
+        done 2>/dev/null
+        # It may have become another program since it was listed.
+        name= && read -r name 2>/dev/null <"/proc/$pid/comm" && printf 'name %s %s\n' "$pid" "$name"
+    done
+    set -f
+    [ "$folders" ] || return
+    # Of a single folder ls would not say which it is.
+    $list /dev/null $folders 2>/dev/null | awk -v tty="$tty" '
+        NF == 1 && /^\/proc\/[0-9]+\/fd:$/ { split($1, part, "/"); pid = part[3] }
+        NF == 11 && $10 == "->" && ($11 == tty || $11 == "/dev/tty") { print "has", pid, $9 }'
+}
+
+# The same where there is no /proc.
+look_front_ps() {
+    TZ=UTC0 ps -A -o pid= -o pgid= -o state= -o lstart= -o time= -o comm= | awk -v group="$front" -v most="$1" '
+        $2 == group && $3 !~ /^Z/ && count++ < most {
+            parts = split($9, part, /[-:]/)
+            seconds = part[parts] + 60 * part[parts - 1] + 3600 * part[parts - 2] + 86400 * part[parts - 3]
+            name = $10; sub(/.*\//, "", name)
+            print "member", $1, $5 "-" $6 "-" $7 "-" $8, seconds, name
+        }'
 }
 
 # drop TOKEN: kill the groups of processes in whose command lines that stands
@@ -323,6 +436,8 @@ watch() {
         chase) chase "$1" ;;
         newer) newer "$@" ;;
         drop) drop "$1" ;;
+        modes) modes "$1" ;;
+        foreground) foreground "$@" ;;
         ping) ;;
         esac
         answer
@@ -338,6 +453,8 @@ both() {
         look() { echo failed; }
         chase() { :; }
         drop() { :; }
+        modes() { echo failed; }
+        foreground() { echo failed; }
         watch <&3 >&4
     }
 }

@@ -1,0 +1,163 @@
+"""A program's terminal, which the host has: what is typed on it, how it is set, and who is in its foreground."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import ByteSendStream
+
+from ..._terminals import Line, sleep_of
+from ..._types import Foreground, ProcessInfo
+from .channel import ChannelSendStream
+from .processes import start_time
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from .channel import Channel
+    from .processes import Processes
+
+MOST_SEEN = 64
+"""Processes in the foreground of a terminal that are looked at, and threads of each."""
+
+_END_KEY = re.compile(r"\beof = (\^?[!-~]);")
+
+_END_OF_FILE = b"\x04"
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """How a terminal is set.
+
+    Attributes:
+        echo: Whether what is typed is shown.
+        line_mode: Whether whole lines are passed on.
+        end_key: What is end-of-file at the start of a line; ``None`` when nothing is.
+    """
+
+    echo: bool
+    line_mode: bool
+    end_key: bytes | None
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is set as for a password."""
+        return self.line_mode and not self.echo
+
+    @classmethod
+    def read(cls, lines: Iterable[str]) -> Modes | None:
+        """Read what ``modes`` of `watcher.sh` prints: the words of ``stty -a``."""
+        for line in lines:
+            kind, _, text = line.partition(" ")
+            words = set(text.split())
+            if kind == "modes" and "icanon" in {word.lstrip("-") for word in words}:
+                return cls("echo" in words, "icanon" in words, _end_key(text))
+        return None
+
+
+def _end_key(text: str) -> bytes | None:
+    found = _END_KEY.search(text)
+    if found is None:
+        return None
+    key = found[1]
+    return key.encode() if len(key) == 1 else bytes([ord(key[1].upper()) ^ 64])
+
+
+class TerminalSendStream(ByteSendStream):
+    """What is typed on a terminal.
+
+    Args:
+        channel: Leads to the terminal.
+        modes: Asks the host how it is set.
+        longest_line: Bytes of a line that it passes on.
+    """
+
+    def __init__(
+        self, channel: Channel, modes: Callable[[], Awaitable[Modes | None]], *, longest_line: int
+    ) -> None:
+        self._keys = ChannelSendStream(channel)
+        self._modes = modes
+        self._line = Line(longest_line)
+        self._ended = False
+
+    async def send(self, item: bytes) -> None:
+        """Type all of `item`, as fast as the server takes it.
+
+        Raises:
+            InvalidCommand: A line is longer than the terminal passes on in line mode. Nothing was typed.
+            anyio.BrokenResourceError: The program has ended, or the connection is lost.
+        """
+        if not self._line.takes(item):
+            modes = await self._modes()
+            if modes is not None and modes.line_mode:
+                raise self._line.refuse()
+            self._line.forget()
+        await self._keys.send(item)
+        self._line.type(item)
+
+    async def aclose(self) -> None:
+        """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends.
+
+        What is typed after that arrives all the same, such as an answer to what the program asks the terminal. When the
+        host does not say how it is set, it is taken for a new one.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        modes = await self._modes()
+        key = _END_OF_FILE if modes is None else modes.end_key if modes.line_mode else None
+        if key is not None:
+            with suppress(anyio.BrokenResourceError):
+                await self._keys.send(key * 2 if self._line.begun else key)
+
+
+def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
+    """Read what ``foreground`` of `watcher.sh` prints; ``None`` when there is no terminal."""
+    lines = tuple(lines)
+    if not any(line.startswith("modes ") for line in lines):
+        return None
+    modes = Modes.read(lines)
+    members: dict[str, ProcessInfo] = {}
+    cpu = 0.0
+    terminals: dict[str, set[int]] = {}
+    threads: list[tuple[str, str, list[str]]] = []
+    asleep: set[str] = set()
+    hidden: set[str] = set()
+    for line in lines:
+        kind, _, rest = line.partition(" ")
+        pid, _, value = rest.partition(" ")
+        if kind == "member":
+            began, used, name = value.split(" ", 2)
+            members[pid] = ProcessInfo(int(pid), name, start_time(began))
+            cpu += float(used) / host.ticks
+        elif kind == "name" and pid in members:
+            name = "".join(char if " " <= char <= "~" else "?" for char in value)
+            members[pid] = ProcessInfo(int(pid), name, members[pid].started)
+        elif kind == "has":
+            terminals.setdefault(pid, set()).add(int(value))
+        elif kind == "thread":
+            function, _, call = value.partition(" ")
+            threads.append((pid, function, call.split()))
+        elif kind == "asleep":
+            asleep.add(pid)
+        elif kind == "hidden":
+            hidden.add(pid)
+    sleeps = {
+        sleep_of(host.architecture, call, function, terminals[pid])
+        for pid, function, call in threads
+        if pid in terminals
+    }
+    # Another user's, such as sudo: whether it sleeps can be seen, and not in what.
+    if modes is not None and modes.asks and asleep & hidden:
+        sleeps.add("poll")
+    return Foreground(
+        processes=tuple(members.values()),
+        asleep_in="read" if "read" in sleeps else "poll" if "poll" in sleeps else None,
+        cpu=cpu if members else None,
+        echo=None if modes is None else modes.echo,
+        line_mode=None if modes is None else modes.line_mode,
+    )

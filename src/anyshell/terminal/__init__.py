@@ -1,0 +1,7 @@
+"""Terminals: programs that want one, and whoever types on it."""
+
+from .console import Console as Console
+from .driven import DrivenTerminal as DrivenTerminal
+from .driven import Listener as Listener
+from .secrets import SecretRequest as SecretRequest
+from .secrets import SecretSource as SecretSource

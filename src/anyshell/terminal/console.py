@@ -1,0 +1,248 @@
+"""What stands between a program on a terminal and whoever runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream
+
+from ..jobs import Wrapped
+from .keyboard import Keyboard
+from .secrets import Masks
+from .waiting import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from .._types import Foreground, Spawn, Terminal, Waiting
+    from ..abc import Process, Spawner
+    from ..output import TerminalOutput
+
+HOLD_SECONDS = 0.1
+"""Seconds for which output is held back that may be the beginning of a secret."""
+
+LAST_LOOK = 1.5
+"""Seconds before a command's time is over from which on it is watched whether it waits for input."""
+
+LOOK_AGAIN = 0.2
+"""Seconds after which that is asked again."""
+
+
+class Console:
+    """A terminal as its program's run sees it: who types on it, what is masked, when something was printed last.
+
+    Args:
+        output: Makes what draws its output; is given what types answers to the program's queries.
+        tells: Whether the host can tell what a process sleeps in.
+
+    Attributes:
+        output: That.
+        process: What runs on it; ``None`` before it was started.
+        keyboard: What types on it; ``None`` before the program was started.
+        begun: Is done when it was.
+        masks: What is taken out of its output.
+        watch: Whether it waits for input.
+        last_heard: When it printed last, by the monotonic clock.
+        last_typed: When somebody typed last.
+        waiting: What it waited for when its time was over.
+    """
+
+    def __init__(self, output: Callable[[Callable[[bytes], object]], TerminalOutput], *, tells: bool) -> None:
+        self.output = output(self._answer)
+        self.process: Process | None = None
+        self.keyboard: Keyboard | None = None
+        self.masks = Masks()
+        self.watch = Watch(self, tells=tells)
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting: Waiting | None = None
+        self.ended = False
+        self.last_heard = self.last_typed = time.monotonic()
+        self._changed: set[asyncio.Future[None]] = set()
+
+    def before(self, spawner: Spawner) -> Spawner:
+        """Start the program by another spawner, and stand before it."""
+        return _Before(spawner, self)
+
+    def take(self, process: Process) -> Process:
+        """Take the program that was started, and give what the engine runs."""
+        assert process.stdin is not None, "a terminal can be typed on"
+        self.process = process
+        self.keyboard = Keyboard(process.stdin, self._typed)
+        if not self.begun.done():
+            self.begun.set_result(None)
+        return _Seated(process, self.keyboard, self)
+
+    def heard(self) -> None:
+        """Take note that it prints."""
+        self.last_heard = time.monotonic()
+
+    def wake(self) -> None:
+        """Wake who waits for output, which is drawn now, or for the end."""
+        for change in self._changed:
+            if not change.done():
+                change.set_result(None)
+
+    def end(self) -> None:
+        """Take note that the run is over."""
+        self.ended = True
+        if self.keyboard is not None:
+            self.keyboard.stop()
+        self.wake()
+
+    async def changed(self, seconds: float | None = None) -> bool:
+        """Wait for output or for the end, at most so long; whether anything came."""
+        if self.ended:
+            return False
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._changed.add(change)
+        try:
+            await asyncio.wait([change], timeout=seconds)
+        finally:
+            self._changed.discard(change)
+        return change.done()
+
+    async def foreground(self) -> Foreground | None:
+        """Who has the terminal now."""
+        return None if self.process is None else await self.process.foreground()
+
+    def prompt(self) -> str:
+        """What stands before the cursor on its line."""
+        return self.output.prompt()
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Give the terminal another size: first here, so that what the program draws anew finds it."""
+        self.last_typed = time.monotonic()  # it will draw because of us
+        self.output.resize(terminal)
+        if self.process is not None:
+            await self.process.resize(terminal)
+
+    @contextlib.contextmanager
+    def watched(self, timeout: float | None) -> Iterator[None]:
+        """Learn whether it waits for input when its time is over, if it has one; it begins now."""
+        if timeout is None:
+            yield
+            return
+        task = asyncio.ensure_future(self._last_look(time.monotonic() + timeout))
+        task.add_done_callback(_look_at)  # a host that cannot be asked any more is the run's own concern
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _last_look(self, deadline: float) -> None:
+        """Take note of what it waits for at that moment, by the monotonic clock."""
+        await asyncio.sleep(deadline - LAST_LOOK - time.monotonic())
+        waiting: Waiting | None = None
+        moved = 0.0
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                await asyncio.wait([self.begun])
+                while (waiting := await self.watch.wait(None)) is not None:
+                    moved = self._moved
+                    await self.changed(LOOK_AGAIN)
+        except TimeoutError:
+            if moved == self._moved:
+                self.waiting = waiting
+
+    @property
+    def _moved(self) -> float:
+        return max(self.last_heard, self.last_typed)
+
+    def _answer(self, data: bytes) -> None:
+        if self.keyboard is not None:
+            self.keyboard.answer(data)
+
+    def _typed(self) -> None:
+        self.last_typed = time.monotonic()
+
+
+class _Before:
+    """Starts a program by another spawner, and has a console stand before it."""
+
+    def __init__(self, spawner: Spawner, console: Console) -> None:
+        self._spawner = spawner
+        self._console = console
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        return self._console.take(await self._spawner.spawn(spawn))
+
+
+class _Seated(Wrapped):
+    """A program before which a console stands."""
+
+    def __init__(self, process: Process, keyboard: Keyboard, console: Console) -> None:
+        super().__init__(process)
+        self._keyboard = keyboard
+        self._stdout = _Masked(process.stdout, console)
+
+    @property
+    def stdin(self) -> ByteSendStream:
+        return self._keyboard
+
+    @property
+    def stdout(self) -> ByteReceiveStream:
+        return self._stdout
+
+    async def aclose(self) -> None:
+        self._keyboard.stop()
+        self._stdout.stop()
+        await super().aclose()
+
+
+class _Masked(ByteReceiveStream):
+    """What a program prints, without secrets."""
+
+    def __init__(self, stream: ByteReceiveStream, console: Console) -> None:
+        self._stream = stream
+        self._console = console
+        self._coming: asyncio.Task[bytes] | None = None
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        masks = self._console.masks
+        while True:
+            try:
+                if masks.holds or self._coming is not None:
+                    data = await self._next(max_bytes)
+                    if data is None:
+                        return masks.release()
+                else:
+                    data = await self._stream.receive(max_bytes)
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                if masks.holds:
+                    return masks.release()  # what broke it is told again
+                raise
+            self._console.heard()
+            if shown := masks.feed(data):
+                return shown
+
+    async def aclose(self) -> None:
+        self.stop()
+        await self._stream.aclose()
+
+    def stop(self) -> None:
+        """Wait for nothing more."""
+        if self._coming is not None:
+            self._coming.cancel()
+
+    async def _next(self, max_bytes: int) -> bytes | None:
+        """The next bytes, or ``None`` when they are long in coming. A read under way is never given up."""
+        if self._coming is None:
+            self._coming = asyncio.ensure_future(self._stream.receive(max_bytes))
+            self._coming.add_done_callback(_look_at)
+        seconds = HOLD_SECONDS if self._console.masks.holds else None
+        done, _ = await asyncio.wait([self._coming], timeout=seconds)
+        if not done:
+            return None
+        coming, self._coming = self._coming, None
+        return coming.result()
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """Take note of a failure that nobody waits for any more; asyncio reports it otherwise."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,460 @@
+"""A program on a terminal, driven by a program."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import anyio
+
+from .._engine import Control, outlast
+from .._exceptions import AnyshellError, InvalidCommand
+from .._types import Channel, Outcome, Terminal, TerminalLines, check_seconds, check_text
+from ..jobs import expression
+from ..output.search import WINDOW
+from . import secrets
+from .keys import encode
+from .secrets import SecretRequest, SecretSource
+from .transcript import Transcript
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from .._types import Foreground, Screen, Waiting
+    from .console import Console
+
+Listener = Callable[[Channel, bytes], Awaitable[None]]
+
+EXPECT_SECONDS = 30.0
+"""Seconds for which something is expected, by default."""
+
+SEND_SECONDS = 5.0
+"""Seconds for which a program may not take anything of what is typed; then that has failed."""
+
+IDLE_SECONDS = 1.0
+"""Seconds of silence after which a program counts as idle, whatever it does."""
+
+SETTLE_SECONDS = 0.05
+"""Seconds of silence after which a match at the very end of the output counts: it might have grown longer."""
+
+SEARCH_PAUSE = 0.01
+"""Seconds between two searches of output that comes, at least; a search that took longer is followed by as long a pause."""
+
+LOOK_PAUSE = 0.05
+"""Seconds between two looks at the alternate screen, which is drawn for that."""
+
+SECRET_SECONDS = 600.0
+"""Seconds that whoever has a secret has to give it."""
+
+_PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
+_EMBEDDED_END = re.compile("(?:\x1b\\[|\x9b)201~")
+_ALL = re.compile(r"[\s\S]*")
+
+
+class DrivenTerminal:
+    """A program on a terminal: it is typed on here, and what it shows is read here.
+
+    Used with ``async with``, which starts the program. Leaving it stops the program, if it still runs; its outcome is
+    then ``cancelled``.
+
+    Whatever is typed arrives in the order in which it was sent. Typing on the terminal of a program that has ended is an
+    `AnyshellError` that says how it ended. A program that takes nothing for 5 s, since it does not read, is one as well:
+    it says how many bytes were taken. A terminal that passes on whole lines takes 4,095 bytes of a line, as everywhere.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Listener, Control], Awaitable[Outcome]],
+        console: Console,
+        *,
+        command: str,
+        host: str,
+        terminal: Terminal,
+        listener: Listener | None,
+    ) -> None:
+        self._run = run
+        self._console = console
+        self._command = command
+        self._host = host
+        self._terminal = terminal
+        self._listener = listener
+        self._control = Control()
+        self._transcript = Transcript()
+        self._task: asyncio.Task[Outcome] | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._task is not None:
+            raise AnyshellError("a terminal is entered once: ask the environment for another one")
+        console = self._console
+        task = self._task = asyncio.ensure_future(self._run(self._hear, self._control))
+        task.add_done_callback(lambda _: console.end())
+        try:
+            begun_or_over: list[asyncio.Future[object]] = [console.begun, task]  # type: ignore[list-item]
+            await asyncio.wait(begun_or_over, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            task.cancel()
+            await outlast(task, task.cancel)
+            raise
+        if not console.begun.done():
+            task.result()  # raises why it could not be started
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task = self._started()
+        if not task.done():
+            self._control.cancel()
+        cancelled = await outlast(task, task.cancel)
+        if error is None and not task.cancelled() and (failure := task.exception()) is not None:
+            raise failure
+        if cancelled is not None:
+            raise cancelled
+
+    @property
+    def command(self) -> str:
+        """The text of the command that runs on it."""
+        return self._command
+
+    @property
+    def terminal(self) -> Terminal:
+        """Its size and kind."""
+        return self._terminal
+
+    @property
+    def pid(self) -> int | None:
+        """The number of its program on the host, where the host tells."""
+        process = self._console.process
+        return None if process is None else process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the program runs, or is being stopped."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What became of it; ``None`` while it runs.
+
+        Raises:
+            Exception: What kept it from being learnt.
+        """
+        return None if self._task is None or not self._task.done() else self._task.result()
+
+    @property
+    def screen(self) -> Screen:
+        """What stands on the terminal now."""
+        return self._console.output.screen
+
+    def lines(self, since: int = 0) -> TerminalLines:
+        """What stands on the main screen and what has scrolled off it, by lines.
+
+        ``t.lines(since=before.final)`` is what may have changed since `before`.
+
+        Args:
+            since: The number of the first line that is wanted; 0 or more.
+        """
+        return self._console.output.lines(since)
+
+    async def foreground(self) -> Foreground | None:
+        """Who has the terminal now; ``None`` when the host cannot tell, or nobody has it any more."""
+        return await self._console.foreground()
+
+    async def send(self, data: str | bytes, *, timeout: float | None = SEND_SECONDS) -> None:
+        r"""Type text or bytes, exactly these. The Enter key is ``\r``.
+
+        Returns when all of it was taken, which does not mean that the program has read it.
+
+        Args:
+            data: What is typed.
+            timeout: Seconds for which the program may take nothing of it; ``None`` waits for as long as it runs.
+
+        Raises:
+            InvalidCommand: Neither text nor bytes, or text that cannot be encoded; a bad timeout; a line of more bytes
+                than a terminal passes on in line mode.
+            AnyshellError: The program has ended, or takes nothing.
+        """
+        if isinstance(data, str):
+            _check_typed(data)
+            data = data.encode(errors="surrogateescape")
+        elif not isinstance(data, bytes):
+            raise InvalidCommand(f"what is sent must be text or bytes, not {type(data).__name__}")
+        check_seconds("timeout", timeout)
+        await self._type(data, timeout)
+
+    async def send_key(self, *names: str) -> None:
+        """Press keys, one after the other, such as ``Ctrl-C``, ``Up``, ``F5``, ``Alt-x``, ``q``.
+
+        Names are understood in any case. What is sent for a key is what xterm sends, in the mode that the program has
+        asked for.
+
+        Raises:
+            InvalidCommand: There is no such key, or no name at all; nothing is pressed then.
+            AnyshellError: As for `send`.
+        """
+        if not names:
+            raise InvalidCommand("send_key needs the name of a key, such as 'Enter'")
+        cursor = self._console.output.modes.application_cursor
+        await self._type(b"".join(encode(name, application_cursor=cursor) for name in names))
+
+    async def paste(self, text: str) -> None:
+        """Paste text, as a terminal does: as one piece, if the program has asked to be told of that.
+
+        Ends of lines become Enter. What would end the paste early is taken out of it.
+
+        Raises:
+            InvalidCommand: It is no text.
+            AnyshellError: As for `send`.
+        """
+        _check_typed(text)
+        text = text.replace("\r\n", "\r").replace("\n", "\r")
+        while (
+            cut := _EMBEDDED_END.sub("", text)
+        ) != text:  # taking one out may make one of what stood around it
+            text = cut
+        data = text.encode(errors="surrogateescape")
+        if self._console.output.modes.bracketed_paste:
+            data = _PASTE_BEGINS + data + _PASTE_ENDS
+        await self._type(data)
+
+    async def send_secret(self, source: SecretSource) -> bool:
+        """Ask somebody for a secret, and type it, with Enter.
+
+        It is never shown: from now on it is replaced by ``[secret]`` in all that the program prints, before anything is
+        made of that: the screen, the text, what is expected, a listener, an artifact. Also when the program echoes it,
+        and wraps it. What cannot be masked is what does not stand in the bytes: a program that prints it backwards, in
+        base64, or with its own words between. A beginning of it that nothing follows for 0.1 s is shown. Nor does it
+        hide anything from the host.
+
+        Args:
+            source: A function, plain or async, that is given a `SecretRequest` and returns the secret, or ``None`` to give
+                none. It has 600 s.
+
+        Returns:
+            Whether it was typed.
+
+        Raises:
+            InvalidCommand: It is no text of one line, or more than 1,024 bytes.
+            AnyshellError: As for `send`; nobody gave it in time; 64 of them were typed here before.
+            Exception: What the source raises.
+        """
+        self._check_running()
+        request = SecretRequest(prompt=self._console.prompt(), program=await self._program(), host=self._host)
+        try:
+            async with asyncio.timeout(SECRET_SECONDS) as clock:
+                secret = await secrets.ask(source, request)
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            raise AnyshellError(
+                f"nobody gave the secret in {SECRET_SECONDS:g} s: nothing was typed"
+            ) from None
+        if secret is None:
+            return False
+        self._console.masks.add(secret)
+        await self._type(secret.encode(errors="surrogateescape") + b"\r")
+        return True
+
+    async def expect(
+        self, pattern: str | re.Pattern[str], *, timeout: float | None = EXPECT_SECONDS
+    ) -> re.Match[str] | None:
+        """Wait until the program has printed something, or is idle.
+
+        What is searched is what it has printed since the last match, decoded and without escape sequences, so that a line
+        that the terminal wraps is one line, and each state of a line that is drawn anew is a line. What was typed and
+        echoed is in it. While the program uses the alternate
+        screen, as an editor or a pager does, it is the rows of that which are searched, as they stand there now.
+
+        Args:
+            pattern: A regular expression; in a text, ``^`` and ``$`` are the ends of lines. A match of more than 8,192
+                characters may not be found. Or ``"idle"``: until it waits for input (see `waiting`) or was silent
+                for 1 s; whatever was printed since the last match is the match then.
+            timeout: Seconds, 0 or more; ``None`` is no bound.
+
+        Returns:
+            The match; ``match.string[:match.start()]`` is what stands before it. ``None`` when it did not come in time, or
+            when the program ended before: `outcome` then says how.
+
+        Raises:
+            InvalidCommand: A pattern that does not compile, or a bad timeout.
+        """
+        check_seconds("timeout", timeout, zero=True)
+        self._started()
+        if pattern == "idle":
+            return await self._expect_idle(timeout)
+        return await self._expect(expression(pattern), timeout)
+
+    async def waiting(self) -> Waiting | None:
+        """Whether the program waits for somebody to type something now; ``None`` when not, or when nobody can know.
+
+        Asks the host, and takes half a second where it is not certain; at most one while the program prints.
+        """
+        self._started()
+        return await self._console.watch.look()
+
+    async def wait_for_input(self, *, timeout: float | None = EXPECT_SECONDS) -> Waiting | None:
+        """Wait until the program waits for somebody to type something, which is noticed within a second.
+
+        Args:
+            timeout: Seconds, 0 or more; ``None`` is no bound.
+
+        Returns:
+            What it waits for; ``None`` when it did not in time, or has ended.
+
+        Raises:
+            InvalidCommand: A bad timeout.
+        """
+        check_seconds("timeout", timeout, zero=True)
+        self._started()
+        return await self._console.watch.wait(timeout)
+
+    async def resize(self, *, columns: int | None = None, rows: int | None = None) -> None:
+        """Give the terminal another size, of which the program hears by SIGWINCH.
+
+        Args:
+            columns: 2 to 1,000; ``None`` leaves them.
+            rows: 2 to 1,000; ``None`` leaves them.
+
+        Raises:
+            InvalidCommand: A size that is out of range.
+        """
+        old = self._terminal
+        terminal = Terminal(
+            columns=old.columns if columns is None else columns,
+            rows=old.rows if rows is None else rows,
+            term=old.term,
+        )
+        self._terminal = terminal
+        await self._console.resize(terminal)
+
+    async def wait(self) -> Outcome:
+        """Wait for the program's end. To be cancelled here does not stop it.
+
+        Raises:
+            Exception: What kept the end from being learnt.
+        """
+        task = self._started()
+        await asyncio.wait([task])
+        return task.result()
+
+    async def stop(self) -> Outcome:
+        """Stop the program's whole tree, as a timeout does, and wait for that. A second call skips the grace.
+
+        Raises:
+            Exception: As for `wait`.
+        """
+        self._started()
+        self._control.cancel()
+        return await self.wait()
+
+    def _started(self) -> asyncio.Task[Outcome]:
+        if self._task is None:
+            raise AnyshellError("the terminal was not entered: use 'async with env.terminal(...) as t'")
+        return self._task
+
+    def _check_running(self) -> None:
+        if self._started().done():
+            raise AnyshellError(f"the program on the terminal {_how(self.outcome)}: it reads nothing more")
+
+    async def _type(self, data: bytes, timeout: float | None = SEND_SECONDS) -> None:
+        self._check_running()
+        keyboard = self._console.keyboard
+        assert keyboard is not None
+        try:
+            taken = await keyboard.type(data, seconds=timeout)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            # It has closed the terminal, and so it ends, unless it goes on without.
+            await asyncio.wait([self._started()], timeout=SETTLE_SECONDS)
+            self._check_running()
+            raise AnyshellError(
+                "nobody reads on the terminal any more: what was typed went nowhere"
+            ) from None
+        if taken < len(data):
+            raise AnyshellError(
+                f"the program on the terminal does not read: after {timeout:g} s without progress, {taken:,} of "
+                f"{len(data):,} bytes were taken, and perhaps some of the next; see what it does, or stop it"
+            )
+
+    async def _program(self) -> str:
+        seat = await self._console.foreground()
+        return seat.processes[0].name if seat is not None and seat.processes else ""
+
+    async def _hear(self, channel: Channel, data: bytes) -> None:
+        self._transcript.feed(data)
+        self._console.wake()
+        if self._listener is not None:
+            await self._listener(channel, data)
+
+    async def _expect(self, pattern: re.Pattern[str], timeout: float | None) -> re.Match[str] | None:
+        console = self._console
+        give_up = None if timeout is None else time.monotonic() + timeout
+        while True:
+            ended = console.ended
+            began = time.monotonic()
+            match, settled = self._look_for(pattern)
+            took = time.monotonic() - began
+            left = None if give_up is None else give_up - time.monotonic()
+            late = left is not None and left <= 0
+            if match is not None and (settled or ended or late):
+                return self._take(match)
+            if ended or late:
+                return None
+            if match is None:
+                await console.changed(left)
+            elif not await console.changed(SETTLE_SECONDS if left is None else min(left, SETTLE_SECONDS)):
+                return self._take(match)
+            await asyncio.sleep(max(LOOK_PAUSE if self._transcript.alternate else SEARCH_PAUSE, took))
+
+    def _look_for(self, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, bool]:
+        """The first match, and whether it cannot grow with what comes."""
+        if self._transcript.alternate:
+            return pattern.search("\n".join(self.screen.rows)), True
+        match = self._transcript.search(pattern)
+        return match, match is not None and (match.end() < len(match.string) or len(match[0]) >= WINDOW)
+
+    def _take(self, match: re.Match[str] | None) -> re.Match[str] | None:
+        if match is not None and match.string is self._transcript.text():
+            self._transcript.take(match)
+        return match
+
+    async def _expect_idle(self, timeout: float | None) -> re.Match[str] | None:
+        console = self._console
+        give_up = None if timeout is None else time.monotonic() + timeout
+        watching = asyncio.ensure_future(console.watch.wait(timeout))
+        try:
+            while not console.ended:
+                now = time.monotonic()
+                quiet = max(console.last_heard, console.last_typed) + IDLE_SECONDS - now
+                waits = watching.done() and watching.result() is not None
+                if waits or quiet <= 0:
+                    return self._take(_ALL.match(self._transcript.text()))
+                if give_up is not None and now >= give_up:
+                    return None
+                seconds = quiet if give_up is None else min(quiet, give_up - now)
+                if watching.done():
+                    await console.changed(seconds)
+                else:
+                    await asyncio.wait([watching], timeout=seconds)
+        finally:
+            watching.cancel()
+        return None
+
+
+def _check_typed(text: object) -> None:
+    """Refuse what cannot be encoded. A NUL can be typed: it is Ctrl-Space."""
+    check_text("what is typed", text.replace("\0", "") if isinstance(text, str) else text)
+
+
+def _how(outcome: Outcome | None) -> str:
+    """How a program ended, for a message."""
+    if outcome is None or outcome.status == "lost":
+        return "has ended, nobody can know how"
+    if outcome.status != "exited":
+        return f"has ended ({outcome.status})"
+    if outcome.signal is not None:
+        return f"was ended by {outcome.signal}"
+    return f"has ended with exit code {outcome.exit_code}"

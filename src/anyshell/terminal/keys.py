@@ -1,0 +1,185 @@
+"""Keys, and what a terminal sends for them: what xterm sends, which is what programs are told that they have.
+
+The names and their codes are xterm's (its control sequences, "PC-Style Function Keys"); modifiers stand before a name,
+as in ``Ctrl-Alt-Delete``. What a terminal cannot tell apart has one name alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from .._exceptions import InvalidCommand
+from .._types import LONGEST_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NEAREST = 3
+"""Names that are nearest to an unknown one, and are told."""
+
+_SHIFT, _ALT, _CTRL = 1, 2, 4
+
+_MODIFIERS = {
+    "ctrl": _CTRL,
+    "control": _CTRL,
+    "c": _CTRL,  # C-, M- and S- are how tmux and Emacs write them
+    "alt": _ALT,
+    "meta": _ALT,
+    "m": _ALT,
+    "shift": _SHIFT,
+    "s": _SHIFT,
+}
+_MODIFIER = re.compile(rf"({'|'.join(_MODIFIERS)})[-+](?=.)", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key that has a name.
+
+    Attributes:
+        sends: What is sent for it alone.
+        application: What is sent for it instead while the program has asked for application cursor keys.
+        modified: What is sent for it with modifiers, which it names by their number at ``%d``; empty when it can have
+            none but those of `others`.
+        others: What is sent for it with a set of modifiers, by the sum of Shift 1, Alt 2, Ctrl 4.
+    """
+
+    sends: bytes
+    application: bytes | None = None
+    modified: bytes = b""
+    others: Mapping[int, bytes] = field(default_factory=dict)
+
+
+def _cursor(final: bytes) -> Key:
+    return Key(b"\x1b[" + final, application=b"\x1bO" + final, modified=b"\x1b[1;%d" + final)
+
+
+def _function(final: bytes) -> Key:
+    return Key(b"\x1bO" + final, modified=b"\x1b[1;%d" + final)
+
+
+def _editing(number: int) -> Key:
+    return Key(b"\x1b[%d~" % number, modified=b"\x1b[%d;%%d~" % number)
+
+
+def _control(sends: bytes, **others: bytes) -> Key:
+    """A key that sends a control character. Alt is an escape before it."""
+    table = {_ALT: b"\x1b" + sends}
+    for modifier, other in others.items():
+        number = _MODIFIERS[modifier]
+        table |= {number: other, number | _ALT: b"\x1b" + other}
+    return Key(sends, others=MappingProxyType(table))
+
+
+KEYS: Mapping[str, Key] = MappingProxyType(
+    {
+        "Enter": _control(b"\r"),
+        "Tab": _control(b"\t", shift=b"\x1b[Z"),
+        "Backspace": _control(b"\x7f", ctrl=b"\b"),
+        "Escape": _control(b"\x1b"),
+        "Space": _control(b" ", ctrl=b"\0"),
+        "Up": _cursor(b"A"),
+        "Down": _cursor(b"B"),
+        "Right": _cursor(b"C"),
+        "Left": _cursor(b"D"),
+        "Home": _cursor(b"H"),
+        "End": _cursor(b"F"),
+        "Insert": _editing(2),
+        "Delete": _editing(3),
+        "PageUp": _editing(5),
+        "PageDown": _editing(6),
+        "F1": _function(b"P"),
+        "F2": _function(b"Q"),
+        "F3": _function(b"R"),
+        "F4": _function(b"S"),
+        "F5": _editing(15),
+        "F6": _editing(17),
+        "F7": _editing(18),
+        "F8": _editing(19),
+        "F9": _editing(20),
+        "F10": _editing(21),
+        "F11": _editing(23),
+        "F12": _editing(24),
+    }
+)
+"""Every key that has a name."""
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "Return": "Enter",
+        "Esc": "Escape",
+        "Ins": "Insert",
+        "Del": "Delete",
+        "PgUp": "PageUp",
+        "PgDn": "PageDown",
+    }
+)
+"""Other names of keys."""
+
+CONTROLS = "@[\\]^_?"
+"""What Ctrl goes with besides letters: it makes a control character of each."""
+
+_NAMES = {name.lower(): key for name, key in KEYS.items()}
+_NAMES[" "] = KEYS["Space"]
+_NAMES |= {alias.lower(): KEYS[name] for alias, name in ALIASES.items()}
+
+
+def encode(name: object, *, application_cursor: bool = False) -> bytes:
+    """What a terminal sends for a key.
+
+    Args:
+        name: One character, or a name of `KEYS` or `ALIASES` in any case; with modifiers before it, such as ``Ctrl-C``,
+            ``Alt-x``, ``Shift-Tab``, ``Ctrl-Shift-Left``.
+        application_cursor: Whether the program has asked for application cursor keys.
+
+    Raises:
+        InvalidCommand: There is no such key; the message has the names that are nearest. Or a terminal has no way to
+            send it with those modifiers.
+    """
+    if not isinstance(name, str):
+        raise InvalidCommand(f"a key must be a name such as 'Ctrl-C' or 'Up', not {type(name).__name__}")
+    modifiers, rest = 0, name
+    while (match := _MODIFIER.match(rest)) is not None:
+        modifiers |= _MODIFIERS[match[1].lower()]
+        rest = rest[match.end() :]
+    if len(rest) == 1 and rest != " " and rest.isprintable():
+        return _character(name, rest, modifiers)
+    key = _NAMES.get(rest.lower())
+    if key is None:
+        raise _unknown(name, rest)
+    if not modifiers:
+        return key.application if application_cursor and key.application is not None else key.sends
+    if key.modified:
+        return key.modified % (1 + modifiers)
+    if modifiers not in key.others:
+        raise InvalidCommand(f"a terminal has no way to send {name!r}: leave out a modifier")
+    return key.others[modifiers]
+
+
+def _character(name: str, character: str, modifiers: int) -> bytes:
+    if modifiers & _SHIFT:
+        if modifiers & _CTRL or len(character.upper()) != 1 or character.upper() == character.lower():
+            raise InvalidCommand(f"a terminal has no way to send {name!r}: name the character itself")
+        character = character.upper()
+    if modifiers & _CTRL:
+        upper = character.upper()
+        if not ("A" <= upper <= "Z" or upper in CONTROLS):
+            raise InvalidCommand(
+                f"a terminal has no way to send {name!r}: Ctrl goes with letters and {CONTROLS}"
+            )
+        character = chr(ord(upper) ^ 0x40)
+    return (b"\x1b" if modifiers & _ALT else b"") + character.encode(errors="surrogateescape")
+
+
+def _unknown(name: str, rest: str) -> InvalidCommand:
+    near = difflib.get_close_matches(rest[:LONGEST_NAME].lower(), _NAMES, NEAREST, cutoff=0.5)
+    proper = {" ": "Space"} | {known.lower(): known for known in (*KEYS, *ALIASES)}
+    there = ", ".join(proper[known] for known in near)
+    hint = f"nearest are {there}" if there else f"there are single characters, {', '.join(KEYS)}"
+    return InvalidCommand(
+        f"{name[:LONGEST_NAME]!r} is no key: {hint}; before them may stand Ctrl-, Alt-, Shift-"
+    )

@@ -1,0 +1,106 @@
+"""What a program has printed and nobody has looked at yet."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+from ..output.decode import strip, unfinished
+from ..output.search import WINDOW
+
+KEPT = 256 * 1024
+"""Bytes of output that are kept for `DrivenTerminal.expect`, beside one piece; of more, the oldest are forgotten."""
+
+# CRs at the beginning of a line do nothing either; bash prints one before the output of every command.
+_ENDS = re.compile(r"\r*\n\r*")
+
+
+# Of xterm's private modes those that switch to the alternate screen and back, and the reset of all.
+_SWITCH = re.compile(rb"\x1b(?:\[\?(?:[0-9]{1,4};){0,8}(?:1049|1047|47)(?:;[0-9]{1,4}){0,8}([hl])|c)")
+_LONGEST_SWITCH = 96
+"""Bytes of one of these."""
+
+
+class Transcript:
+    """Keeps output until something in it is looked for and found.
+
+    It is decoded when it is looked at: what a terminal is flooded with costs nothing.
+
+    Attributes:
+        forgotten: Bytes of it that nobody has looked at and that are not kept any more.
+        alternate: Whether the alternate screen is shown. The screen itself knows that too, but has to be drawn for it.
+    """
+
+    def __init__(self) -> None:
+        self.forgotten = 0
+        self.alternate = False
+        self._end = b""
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+        self._text = ""
+        self._searched: tuple[re.Pattern[str] | None, int] = (None, 0)
+
+    def feed(self, data: bytes) -> None:
+        """Take what was printed."""
+        self._notice_switch(data)
+        self._pieces.append(data)
+        self._size += len(data)
+        while self._size > KEPT and len(self._pieces) > 1:
+            gone = self._pieces.popleft()
+            self._size -= len(gone)
+            self.forgotten += len(gone)
+
+    def _notice_switch(self, data: bytes) -> None:
+        data = self._end + data
+        start = data.rfind(b"\x1b", -_LONGEST_SWITCH)
+        self._end = b"" if start < 0 else data[start:]  # it may be cut there
+        for match in _SWITCH.finditer(data):
+            self.alternate = match[1] == b"h"
+
+    def search(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """The first match in what is kept; the text that it was found in begins after what was taken last.
+
+        What was searched for the same pattern before is searched again only as far as a match may go back.
+        """
+        text = self.text()
+        known, searched = self._searched
+        match = pattern.search(text, max(0, searched - WINDOW) if known is pattern else 0)
+        self._searched = (pattern, len(text))
+        return match
+
+    def text(self) -> str:
+        """What was printed and not taken: decoded, without escape sequences; each state of a line as a line."""
+        if self._pieces:
+            data = b"".join(self._pieces)
+            rest = unfinished(data)
+            # What a CR at the end means is known when it is known what follows.
+            end = len(data[: len(data) - rest].rstrip(b"\r"))
+            self._pieces.clear()
+            if end < len(data):
+                self._pieces.append(data[end:])
+            self._size = len(data) - end
+            self._text += _lines(strip(data[:end]), begins=not self._text or self._text.endswith("\n"))
+            if len(self._text) > KEPT:
+                gone = len(self._text) - KEPT
+                self.forgotten += len(self._text[:gone].encode(errors="replace"))
+                self._text = self._text[gone:]
+                self._searched = (None, 0)
+        return self._text
+
+    def take(self, match: re.Match[str]) -> None:
+        """Forget a match, and all before it."""
+        self._text = self._text[match.end() :]
+        self._searched = (None, 0)
+
+
+def _lines(text: str, *, begins: bool) -> str:
+    """Make every state of a line that is begun anew a line of its own.
+
+    Args:
+        text: As it was printed.
+        begins: Whether it begins at the beginning of a line.
+    """
+    if "\r" not in text:
+        return text
+    text = _ENDS.sub("\n", text)
+    return (text.lstrip("\r") if begins else text).replace("\r", "\n")

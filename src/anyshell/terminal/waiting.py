@@ -1,0 +1,147 @@
+"""Whether a program waits for somebody to type something.
+
+The rule, in full:
+
+- *Certain*: a process of the terminal's foreground group is blocked in a read of the terminal, as `Foreground` tells.
+- *Likely*: one of them sleeps in poll, select or the like with the terminal open; or echo is off while whole lines are
+  read, as for a password; or the host cannot tell what they sleep in. And in `SILENCE` they have used no processor
+  time and printed nothing.
+- Nothing was printed, and nothing was typed, for `QUIET` before the host was asked, nor in `ARRIVAL` after it: what is
+  typed has to arrive first, and so has the prompt.
+- One that seemed to wait and then printed by itself, as what draws a clock or waits for a network does, has to be silent
+  for `RESTLESS` to seem so again, until somebody types something. One that draws more seldom, as ``top`` does, does wait
+  for a key between two pictures, and so it is said.
+
+A program that sleeps or computes does not wait, nor does anything in the background: it would be stopped if it read.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from .._types import Waiting
+
+if TYPE_CHECKING:
+    from .._types import Foreground
+
+QUIET = 0.1
+"""Seconds of silence after which a host is asked who has the terminal."""
+
+SILENCE = 0.3
+"""Seconds in which a program that likely waits has used no processor time and printed nothing."""
+
+ARRIVAL = 0.05
+"""Seconds in which what a program printed before it waited must arrive: it was asked about over another way."""
+
+RESTLESS = 0.8
+"""Seconds of the same silence for one that has printed by itself when it seemed to wait."""
+
+PAUSES = (0.1, 0.2, 0.3, 0.4)
+"""Seconds between two questions to a host; the last one repeats."""
+
+LOOK_SECONDS = 1.0
+"""Seconds that one look takes at most, while a program prints all the time."""
+
+
+class Watched(Protocol):
+    """A terminal that is watched. A `Console` is one."""
+
+    last_heard: float
+    last_typed: float
+    ended: bool
+
+    async def changed(self, seconds: float | None = None) -> bool:
+        """Wait for output or for the end."""
+
+    async def foreground(self) -> Foreground | None:
+        """Who has it."""
+
+    def prompt(self) -> str:
+        """What stands before its cursor."""
+
+
+class Watch:
+    """Tells whether the program on a terminal waits for input.
+
+    Args:
+        terminal: What is watched.
+        tells: Whether the host can tell what a process sleeps in.
+    """
+
+    def __init__(self, terminal: Watched, *, tells: bool) -> None:
+        self._terminal = terminal
+        self._tells = tells
+        self._seemed: float | None = None  # when it seemed to wait
+        self._restless = False
+
+    async def look(self) -> Waiting | None:
+        """Whether it waits now. Takes about half a second where that is not certain."""
+        return await self._wait(LOOK_SECONDS, only_now=True)
+
+    async def wait(self, seconds: float | None) -> Waiting | None:
+        """Wait until it waits for input, at most so long. ``None`` when it does not, or has ended."""
+        return await self._wait(seconds, only_now=False)
+
+    async def _wait(self, seconds: float | None, *, only_now: bool) -> Waiting | None:
+        terminal = self._terminal
+        give_up = None if seconds is None else time.monotonic() + seconds
+        before: tuple[float, Foreground] | None = None
+        missing = 0.0
+        questions = 0
+        while not terminal.ended:
+            now = time.monotonic()
+            self._notice()
+            moved = max(terminal.last_heard, terminal.last_typed)
+            pause = QUIET - (now - moved)
+            if pause <= 0:
+                seat = await terminal.foreground()
+                await terminal.changed(ARRIVAL)
+                if max(terminal.last_heard, terminal.last_typed) != moved:
+                    before, questions = None, 0
+                elif seat is not None and seat.asleep_in == "read":
+                    return self._found("certain", seat)
+                elif seat is not None and self._may_wait(seat):
+                    if before is None or before[1].cpu != seat.cpu or before[1].processes != seat.processes:
+                        before = now, seat
+                    missing = (RESTLESS if self._restless else SILENCE) - (now - before[0])
+                    if missing <= 0:
+                        self._seemed = time.monotonic()
+                        return self._found("likely", seat)
+                elif only_now:
+                    return None
+                else:
+                    before = None
+                pause = PAUSES[min(questions, len(PAUSES) - 1)]
+                if before is not None:
+                    pause = min(pause, missing)
+                questions += 1
+            else:
+                before, questions = None, 0
+            left = None if give_up is None else give_up - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            await terminal.changed(pause if left is None else min(pause, left))
+        return None
+
+    def _notice(self) -> None:
+        """Take note of what has happened since it seemed to wait."""
+        terminal = self._terminal
+        if self._seemed is None:
+            return
+        if terminal.last_typed > self._seemed:
+            self._seemed, self._restless = None, False
+        elif terminal.last_heard > self._seemed:
+            self._seemed, self._restless = terminal.last_heard, True
+
+    def _may_wait(self, seat: Foreground) -> bool:
+        asks_for_a_password = seat.echo is False and seat.line_mode is True
+        return seat.asleep_in == "poll" or asks_for_a_password or not self._tells
+
+    def _found(self, certainty: Literal["certain", "likely"], seat: Foreground) -> Waiting:
+        return Waiting(
+            certainty=certainty,
+            prompt=self._terminal.prompt(),
+            echo=seat.echo,
+            processes=seat.processes,
+        )

@@ -1,0 +1,76 @@
+"""Somebody who sits at the terminal of a program, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import anyio
+
+from anyshell._types import ExitStatus, Spawn, Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from anyshell.abc import Backend, Process
+
+BOUND = 20.0
+"""Seconds after which what a program shows will not come any more."""
+
+
+class Sitting:
+    """Somebody who sits at the terminal of a program: reads what is shown, and types."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        self.process = process
+        self.keys = process.stdin
+        self.shown = b""
+        self._read = 0
+
+    async def until(self, text: str) -> str:
+        """Wait until a text is shown after what was waited for before; return what was shown up to there."""
+        async with asyncio.timeout(BOUND):
+            while (at := self.shown.find(text.encode(), self._read)) < 0:
+                self.shown += await self.process.stdout.receive()
+        seen = self.shown[self._read : at]
+        self._read = at + len(text.encode())
+        return seen.decode()
+
+    async def rest(self) -> bytes:
+        """Read to the end; return all that was ever shown."""
+        with contextlib.suppress(anyio.EndOfStream):
+            async with asyncio.timeout(BOUND):
+                while True:
+                    self.shown += await self.process.stdout.receive()
+        return self.shown
+
+    async def type(self, text: str) -> None:
+        async with asyncio.timeout(BOUND):
+            await self.keys.send(text.encode())
+
+    async def wait(self) -> ExitStatus:
+        async with asyncio.timeout(BOUND):
+            return await self.process.wait()
+
+
+@contextlib.asynccontextmanager
+async def sit(
+    backend: Backend,
+    *argv: str,
+    columns: int = 80,
+    rows: int = 24,
+    env: dict[str, str] | None = None,
+    script: str | None = None,
+) -> AsyncIterator[Sitting]:
+    """Start a program on a terminal: a text for bash, unless it is more than one word."""
+    words = argv if len(argv) > 1 else ("/bin/bash", "-c", *argv)
+    spawn = Spawn(
+        argv=words, cwd="/", env=env or {}, script=script, terminal=Terminal(columns=columns, rows=rows)
+    )
+    process = await backend.spawn(spawn)
+    try:
+        yield Sitting(process)
+    finally:
+        await process.aclose()

@@ -1,0 +1,139 @@
+"""What a terminal sends for a key."""
+
+from __future__ import annotations
+
+import curses
+import re
+from pathlib import Path
+
+import pytest
+
+from anyshell import InvalidCommand
+from anyshell.terminal.keys import ALIASES, KEYS, encode
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "keys.md"
+
+WRITTEN = {"ESC": 27, "CR": 13, "TAB": 9, "BS": 8, "DEL": 127, "NUL": 0, "SP": 32}
+
+
+def written(text: str) -> bytes:
+    """The bytes that the page means."""
+    return bytes(WRITTEN.get(part) or (0 if part == "NUL" else ord(part)) for part in text.split())
+
+
+def rows() -> dict[str, list[str]]:
+    found = (line.strip("|").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `"))
+    return {row[0].strip(" `"): [cell.strip() for cell in row[1:]] for row in found}
+
+
+def test_the_page_has_every_key_with_what_it_sends() -> None:
+    told = rows()
+    assert set(told) == {*KEYS, *ALIASES}
+    for alias, name in ALIASES.items():
+        assert told[alias][0].strip("` |") == name
+    for name, key in KEYS.items():
+        sends, application, modified = (cell.strip(" |") for cell in told[name])
+        assert written(sends.strip("`")) == encode(name) == key.sends
+        assert written(application.strip("`") or sends.strip("`")) == encode(name, application_cursor=True)
+        if modified.startswith("`"):
+            assert written(modified.strip("`")).replace(b"m", b"6") == encode(f"ctrl-shift-{name}")
+        else:
+            others = dict(re.findall(r"([\w-]+) `([^`]*)`", modified))
+            assert len(others) == len(key.others)
+            for modifiers, text in others.items():
+                assert written(text) == encode(f"{modifiers}-{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "capability"),
+    [
+        ("Up", "kcuu1"),
+        ("Down", "kcud1"),
+        ("Right", "kcuf1"),
+        ("Left", "kcub1"),
+        ("Home", "khome"),
+        ("End", "kend"),
+        ("Insert", "kich1"),
+        ("Delete", "kdch1"),
+        ("PageUp", "kpp"),
+        ("PageDown", "knp"),
+        ("Shift-Tab", "kcbt"),
+        ("Shift-Left", "kLFT"),
+        ("Shift-Delete", "kDC"),
+        ("Shift-F5", "kf17"),
+        *((f"F{number}", f"kf{number}") for number in range(1, 13)),
+    ],
+)
+def test_programs_know_a_key_by_what_is_sent(name: str, capability: str) -> None:
+    """terminfo has the keys of the mode that programs ask for (smkx)."""
+    curses.setupterm("xterm-256color")
+    assert encode(name, application_cursor=True) == curses.tigetstr(capability)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("Ctrl-C", b"\x03"),
+        ("ctrl-c", b"\x03"),
+        ("C-c", b"\x03"),
+        ("CTRL+D", b"\x04"),
+        ("Ctrl-[", b"\x1b"),
+        ("Ctrl-?", b"\x7f"),
+        ("Ctrl-Space", b"\0"),
+        ("Ctrl-@", b"\0"),
+        ("Alt-x", b"\x1bx"),
+        ("M-X", b"\x1bX"),
+        ("Alt-é", b"\x1b\xc3\xa9"),
+        ("Ctrl-Alt-c", b"\x1b\x03"),
+        ("Shift-a", b"A"),
+        ("q", b"q"),
+        ("Q", b"Q"),
+        ("-", b"-"),
+        ("Alt--", b"\x1b-"),
+        ("+", b"+"),
+        (" ", b" "),
+        ("c", b"c"),
+        ("日", "日".encode()),
+        ("esc", b"\x1b"),
+        ("ENTER", b"\r"),
+        ("pgup", b"\x1b[5~"),
+        ("Ctrl-Right", b"\x1b[1;5C"),
+        ("Alt-Shift-F3", b"\x1b[1;4R"),
+        ("Ctrl-Delete", b"\x1b[3;5~"),
+    ],
+)
+def test_a_key_is_what_xterm_sends(name: str, data: bytes) -> None:
+    assert encode(name) == data
+
+
+def test_a_key_with_modifiers_is_the_same_in_every_mode() -> None:
+    assert encode("Ctrl-Up", application_cursor=True) == encode("Ctrl-Up") == b"\x1b[1;5A"
+
+
+@pytest.mark.parametrize(
+    "name", ["Ctrl-Shift-a", "Ctrl-1", "Ctrl-é", "Shift-1", "Shift-Enter", "Ctrl-Tab", "Shift-ß"]
+)
+def test_what_a_terminal_cannot_tell_apart_is_refused(name: str) -> None:
+    with pytest.raises(InvalidCommand, match="no way to send"):
+        encode(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("PageUpp", "PageUp"), ("Entr", "Enter"), ("F13", "F1"), ("Ctrl-Lef", "Left"), ("Escap", "Esc")],
+)
+def test_an_unknown_key_names_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(InvalidCommand, match=rf"no key: nearest are .*\b{near}\b"):
+        encode(name)
+
+
+@pytest.mark.parametrize("name", ["", "ab", "Ctrl-", "\n", "\0", "x" * 10_000])
+def test_what_is_no_key_is_refused_with_those_that_there_are(name: str) -> None:
+    with pytest.raises(InvalidCommand, match="no key") as caught:
+        encode(name)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_key_must_be_a_name() -> None:
+    with pytest.raises(InvalidCommand, match="not int"):
+        encode(3)

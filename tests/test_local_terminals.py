@@ -1,0 +1,300 @@
+"""What is particular to this machine's terminals, by both ways to start a program on one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import InvalidCommand, SpawnError, TerminalUnavailable
+from anyshell._types import ExitStatus, Spawn, Terminal
+
+from .conftest import missing
+from .processes import living, open_descriptors, unique_seconds, wait_asleep
+from .sitting import sit
+from .ssh_server import is_root
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+if sys.platform == "win32":
+    pytest.skip("no terminals on Windows yet", allow_module_level=True)
+assert sys.platform != "win32"  # mypy follows the imports below otherwise
+
+from anyshell.backends.local import forking
+from anyshell.backends.local.backend import LocalBackend
+from anyshell.backends.local.foreground import look
+from anyshell.backends.local.terminals import Settings, default_starter
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["at once", "by ptyprocess"])
+async def backend(request: pytest.FixtureRequest) -> AsyncIterator[LocalBackend]:
+    made = LocalBackend(forking.start if "ptyprocess" in request.param else None)
+    yield made
+    await made.aclose()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there something better is known to work")
+def test_nothing_is_forked_where_the_c_library_can_do_without() -> None:
+    assert default_starter() is not forking.start
+
+
+async def test_standard_descriptors_and_the_life_pipe_are_inherited_alone(backend: LocalBackend) -> None:
+    extra = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(extra, True)
+    try:
+        async with sit(backend, "cd /proc/$$/fd && echo *") as sitting:
+            numbers = {int(number) for number in (await sitting.rest()).split()}
+    finally:
+        os.close(extra)
+    numbers -= {3, 255}  # the directory while it is listed, and bash's own
+    assert {0, 1, 2} < numbers
+    assert len(numbers) == 4
+    assert max(numbers) >= 100
+
+
+async def test_what_this_process_ignores_or_blocks_its_programs_do_not(backend: LocalBackend) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    try:
+        async with sit(backend, "grep -E 'SigBlk|SigIgn' /proc/self/status") as sitting:
+            shown = (await sitting.rest()).decode()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    _, masked, _, ignored = shown.split()
+    assert int(masked, 16) == 0
+    assert int(ignored, 16) & ~(0b11 << 31) == 0  # glibc's own two, which nobody sends
+
+
+async def test_variables_arrive_as_they_are(backend: LocalBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("PWD", "/elsewhere"), ("SHLVL", "7"), ("_", "/before"), ("OLDPWD", "/older")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STRANGE-NAME", "line\nb\udcff")
+    async with sit(backend, "/usr/bin/env", "-0") as sitting:
+        variables = (await sitting.rest()).replace(b"\r\n", b"\n").split(b"\0")
+    for expected in (
+        b"PWD=/elsewhere",
+        b"SHLVL=7",
+        b"_=/before",
+        b"OLDPWD=/older",
+        b"STRANGE-NAME=line\nb\xff",
+    ):
+        assert expected in variables
+
+
+@pytest.mark.parametrize("program", ["/no/such/program", "no-such-program"])
+async def test_a_missing_program_is_a_spawn_error(backend: LocalBackend, program: str) -> None:
+    before = open_descriptors()
+    with pytest.raises(SpawnError, match=f"{program}: No such file or directory"):
+        await backend.spawn(Spawn(argv=(program,), cwd="/", terminal=Terminal()))
+    assert open_descriptors() == before
+
+
+async def test_a_program_that_cannot_be_run_is_a_spawn_error(backend: LocalBackend, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("no program")
+    with pytest.raises(SpawnError, match="cannot start"):
+        await backend.spawn(Spawn(argv=(str(program),), cwd="/", terminal=Terminal()))
+
+
+async def test_a_machine_without_terminals_says_so(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> tuple[int, int]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "openpty", refuse)
+    with pytest.raises(TerminalUnavailable, match="no terminal to give"):
+        await backend.spawn(Spawn(argv=("/bin/true",), cwd="/", terminal=Terminal()))
+
+
+async def test_a_program_is_found_on_its_own_path_and_below_its_own_directory(
+    backend: LocalBackend, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho found\n")
+    program.chmod(0o755)
+    for name, env in (("program", {"PATH": str(tmp_path)}), ("./program", {})):
+        spawn = Spawn(argv=(name,), cwd=str(tmp_path), env=env, terminal=Terminal())
+        process = await backend.spawn(spawn)
+        assert b"".join([piece async for piece in process.stdout]) == b"found\r\n"
+        await process.aclose()
+
+
+async def test_a_missing_directory_is_refused(backend: LocalBackend) -> None:
+    with pytest.raises(InvalidCommand, match="/no/such/place"):
+        await backend.spawn(Spawn(argv=("/bin/sh",), cwd="/no/such/place", terminal=Terminal()))
+
+
+async def test_arguments_too_large_for_the_system_are_said(backend: LocalBackend) -> None:
+    with pytest.raises(SpawnError, match="too large"):
+        await backend.spawn(Spawn(argv=("/bin/echo", "x" * 200_000), cwd="/", terminal=Terminal()))
+
+
+async def spawn_often(backend: LocalBackend, spawn: Spawn) -> None:
+    for _ in range(3):
+        await backend.spawn(spawn)
+
+
+@pytest.mark.parametrize("left", range(1, 9))
+async def test_being_out_of_descriptors_is_said_and_leaves_nothing(backend: LocalBackend, left: int) -> None:
+    seconds = unique_seconds()
+    async with sit(backend, "true") as sitting:  # so that everything is loaded
+        await sitting.rest()
+    gc.collect()  # what other tests have left
+    before = open_descriptors()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 20, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(left):
+            os.close(held.pop())
+        spawn = Spawn(argv=("/bin/sleep", seconds), cwd="/", terminal=Terminal())
+        with pytest.raises(SpawnError, match="too many open files"):
+            await spawn_often(backend, spawn)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in held:
+            os.close(fd)
+    await backend.aclose()
+    assert living(seconds) == []
+    assert open_descriptors() == before
+
+
+async def test_what_another_user_asks_for_can_be_told_from_what_it_does(tmp_path: Path) -> None:
+    """What a program does that has become another user cannot be seen, as with a password for sudo."""
+    if not is_root():
+        missing("root", "run the tests as root, who can become somebody for whom su is another user's")
+    script = textwrap.dedent(
+        """
+        import asyncio, os
+        from anyshell._types import Spawn, Terminal
+        from anyshell.backends.local.backend import LocalBackend
+
+        async def main():
+            backend = LocalBackend()
+            spawn = Spawn(argv=("/bin/true",), cwd="/", terminal=Terminal())
+            process = await backend.spawn(spawn)  # as root, so that everything is loaded
+            await process.aclose()
+            os.setgroups([]); os.setgid(65534); os.setuid(65534)
+            process = await backend.spawn(Spawn(argv=("/bin/su",), cwd="/", terminal=Terminal()))
+            shown = b""
+            while b"assword" not in shown:
+                shown += await process.stdout.receive()
+            while True:
+                found = await process.foreground()
+                if found.asleep_in:
+                    break
+                await asyncio.sleep(0.01)
+            print(found.asleep_in, found.echo, found.line_mode, [each.name for each in found.processes])
+            await process.stdin.send(b"\\x03")
+            while True:
+                try:
+                    await process.stdout.receive()
+                except Exception:
+                    break
+            await process.aclose()
+            await backend.aclose()
+
+        asyncio.run(main())
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    assert done.stdout == "poll False True ['su']\n", done.stderr
+
+
+async def test_the_foreground_is_told_by_psutil_too(backend: LocalBackend) -> None:
+    """How macOS is served, tried here."""
+    seconds = unique_seconds()
+    async with sit(backend, f"stty -echo; echo ready; exec sleep {seconds}") as sitting:
+        await sitting.until("ready")
+        await asyncio.to_thread(wait_asleep, seconds)
+        assert sitting.process.pid is not None
+        settings = Settings(echo=False, line_mode=True, end_of_file=b"\x04")
+        found = look(sitting.process.pid, "/dev/pts/0", 0, lambda: settings)
+    assert found is not None
+    assert [process.name for process in found.processes] == ["sleep"]
+    assert (found.asleep_in, found.echo, found.line_mode) == (None, False, True)
+    assert found.cpu is not None
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Eight threads that want the processor all the time."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            sum(range(1000))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.0005)  # what is tried is that it works, and not how long eight threads take
+    for thread in threads:
+        thread.start()
+    yield
+    over.set()
+    for thread in threads:
+        thread.join()
+    sys.setswitchinterval(before)
+
+
+async def converse(backend: LocalBackend, text: str) -> None:
+    """Start a program on a terminal, type, read what it answers, and see it end."""
+    async with sit(backend, 'read line; echo "got $line"; exit 3') as sitting:
+        await sitting.type(f"{text}\n")
+        assert (await sitting.rest()).endswith(f"got {text}\r\n".encode())
+        assert await sitting.wait() == ExitStatus(code=3)
+
+
+async def test_five_hundred_terminals_one_after_another_leave_nothing() -> None:
+    backend = LocalBackend()
+    await converse(backend, "first")
+    gc.collect()  # what other tests have left
+    before = open_descriptors(), threading.active_count()
+    for number in range(500):
+        await converse(backend, str(number))
+    assert (open_descriptors(), threading.active_count()) == before
+    await backend.aclose()
+
+
+async def test_forks_beside_busy_threads_leave_nothing(busy: None) -> None:
+    backend = LocalBackend(forking.start)
+    await converse(backend, "first")
+    gc.collect()  # what other tests have left
+    before = open_descriptors(), threading.active_count()
+    async with asyncio.timeout(50), asyncio.TaskGroup() as tasks:
+        for number in range(20):
+            tasks.create_task(converse(backend, str(number)))
+    assert (open_descriptors(), threading.active_count()) == before
+    await backend.aclose()
+
+
+async def test_a_hundred_terminals_at_once_beside_busy_threads_leave_nothing(busy: None) -> None:
+    backend = LocalBackend()
+    await converse(backend, "first")
+    gc.collect()  # what other tests have left
+    before = open_descriptors(), threading.active_count()
+    async with asyncio.timeout(50), asyncio.TaskGroup() as tasks:
+        for number in range(100):
+            tasks.create_task(converse(backend, str(number)))
+    assert (open_descriptors(), threading.active_count()) == before
+    await backend.aclose()

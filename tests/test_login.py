@@ -1,0 +1,198 @@
+"""What login shells are given, by the shells themselves: on a terminal nothing of it is shown or changed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell._types import Spawn, Start, Terminal
+from anyshell.shells import Login
+
+from .conftest import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+if sys.platform == "win32":
+    pytest.skip("these are shells of POSIX", allow_module_level=True)
+assert sys.platform != "win32"  # mypy takes what follows for unreachable otherwise
+
+TOKEN = "anyshell" + "7" * 32
+
+SHELLS = ["bash", "zsh", "dash", "busybox", "fish", "tcsh"]
+
+KEYS = "".join(map(chr, range(1, 32))) + "\x7f\r\n'"
+"""Everything that a terminal takes for a key, or changes."""
+
+
+def login_shell(name: str, tmp_path: Path) -> tuple[list[str], str, dict[str, str]]:
+    """How a server starts it, its path as an account has it, and variables; busybox has no other tools beside it."""
+    program = shutil.which(name)
+    if program is None:
+        missing(name, f"install {name}")
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TERM": "dumb"}
+    if name != "busybox":
+        return [program, "-c"], program, env
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    subprocess.run([program, "--install", "-s", str(tools)], check=True)
+    return [program, "ash", "-c"], "/bin/ash", {**env, "PATH": str(tools)}
+
+
+class Client:
+    """What a client of a server does: it sends when it is asked to."""
+
+    def __init__(self, start: Start, reads: int, writes: int) -> None:
+        self._parts = list(start.when_ready)
+        self._reads, self._writes = reads, writes
+        self.heard = b""
+        os.set_blocking(writes, False)
+        self._waiting = start.sent
+
+    def run(self) -> bytes:
+        """Carry it to the end of the output."""
+        give_up = time.monotonic() + 20
+        asked = 0
+        while True:
+            assert time.monotonic() < give_up, self.heard[-1000:]
+            writable = [self._writes] if self._waiting else []
+            can_read, can_write, _ = select.select([self._reads], writable, [], 0.2)
+            if can_write:
+                with contextlib.suppress(BlockingIOError):
+                    self._waiting = self._waiting[os.write(self._writes, self._waiting) :]
+            if can_read:
+                try:
+                    data = os.read(self._reads, 65536)
+                except OSError:  # the terminal is gone
+                    data = b""
+                if not data:
+                    return self.heard
+                self.heard += data
+                while asked < self.heard.count(f"{TOKEN} ready".encode()):
+                    asked += 1
+                    self._waiting += self._parts.pop(0)
+
+
+@contextlib.contextmanager
+def started(argv: list[str], env: Mapping[str, str]) -> Iterator[tuple[int, int]]:
+    """A program on a terminal of its own: its pid, and where a person would sit."""
+    import pty
+
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execve(argv[0], argv, env)
+    try:
+        yield pid, master
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, 9)
+        os.close(master)
+        os.waitpid(pid, 0)
+
+
+def spawn(text: str, **more: object) -> Spawn:
+    return Spawn(argv=("/bin/sh", "-c", text), cwd="/", **more)  # type: ignore[arg-type]
+
+
+def begin(path: str, what: Spawn) -> Start:
+    return Login(path).start(what, token=TOKEN, mark="ANYSHELL_MARK_1", tag=1 << 31)
+
+
+def on_terminal(
+    name: str, tmp_path: Path, text: str, host: Mapping[str, str] | None = None, **more: object
+) -> tuple[bytes, bytes]:
+    """Run a text as a server would: what was printed before it began, and by it."""
+    argv, path, own = login_shell(name, tmp_path)
+    start = begin(path, spawn(text, terminal=Terminal(), **more))
+    with started([*argv, start.line], {**own, **(host or {})}) as (_, master):
+        noise, _, printed = Client(start, master, master).run().partition(f"{TOKEN} started".encode())
+    return noise, printed.partition(b"\n")[2]
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_what_is_sent_to_a_terminal_arrives_as_it_is_and_unseen(name: str, tmp_path: Path) -> None:
+    secret = secrets.token_hex(8)
+    value = f"{secret}{KEYS}{'x' * 10_000}\n"
+    script = f"{secret}{KEYS * 20_000}"
+    text = f'printf %s "$GIVEN" >{tmp_path}/value; cat "$ANYSHELL_SCRIPT" >{tmp_path}/script; stty -g; echo "$TERM"'
+    noise, printed = on_terminal(name, tmp_path, text, env={"GIVEN": value}, script=script)
+    assert (tmp_path / "value").read_bytes() == value.encode()
+    assert (tmp_path / "script").read_bytes() == script.encode()
+    assert secret.encode() not in noise + printed
+    settings, _, rest = printed.partition(b"\r\n")
+    assert rest == b"xterm-256color\r\n"
+    with started(["/bin/stty", "-g"], {}) as (_, master):
+        fresh = Client(Start(line=""), master, master).run()
+    assert settings == fresh.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        ("bash", "startup", "set -xv; exec 2>&1"),
+        ("bash", "startup", "trap 'echo DBG' DEBUG; set -T"),
+        (
+            "bash",
+            "startup",
+            "shopt -s expand_aliases; alias stty='echo A' head='echo A' eval='echo A' echo=false",
+        ),
+        ("bash", "startup", "stty() { echo mine; }; head() { echo mine; }; echo() { printf mine; }"),
+        ("bash", "startup", "stty -echo; echo noise; printf unfinished; set -euo pipefail; set -CfkT"),
+        ("zsh", ".zshenv", "setopt verbose xtrace err_return no_unset sh_word_split"),
+        (
+            "zsh",
+            ".zshenv",
+            "alias head='head -n' stty='echo A' printf='echo A' unset='echo A'; TRAPEXIT() { echo D; }",
+        ),
+    ],
+)
+def test_nothing_that_a_startup_file_sets_up_shows_it(
+    name: str, file: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text(f"{text}\n")
+    secret = secrets.token_hex(8)
+    read = {"BASH_ENV": str(tmp_path / "startup")} if name == "bash" else {"ZDOTDIR": str(tmp_path)}
+    noise, printed = on_terminal(
+        name,
+        tmp_path,
+        'printf "%s;" "${#GIVEN}"',
+        read,
+        env={"GIVEN": f"{secret}\x03\n"},
+        unset=frozenset(read),
+    )
+    assert printed == b"18;"
+    assert secret.encode() not in noise
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_a_text_in_a_file_arrives_whole_whatever_the_hosts_tools(name: str, tmp_path: Path) -> None:
+    """busybox's head reads on behind what it was told to copy."""
+    argv, path, env = login_shell(name, tmp_path)
+    start = begin(path, spawn('cat "$ANYSHELL_SCRIPT"', script=KEYS * 20_000))
+    with subprocess.Popen(
+        [*argv, start.line], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        heard = Client(start, shell.stdout.fileno(), shell.stdin.fileno()).run()
+    printed = heard.partition(f"{TOKEN} started".encode())[2].partition(b"\n")[2]
+    assert (len(printed), printed.count(KEYS.encode())) == (len(KEYS) * 20_000, 20_000)
+
+
+def test_a_host_without_stty_is_said_before_anything_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "head").symlink_to(shutil.which("head") or "")
+    start = begin("/bin/sh", spawn("true", terminal=Terminal(), env={"GIVEN": "x"}))
+    with started(["/bin/sh", "-c", start.line], {"PATH": str(tmp_path)}) as (_, master):
+        heard = Client(start, master, master).run()
+    assert f"{TOKEN} terminal\r\n".encode() in heard
+    assert b"ready" not in heard

@@ -1,0 +1,750 @@
+"""A program on a terminal, driven: what is typed, what it shows, and whether it waits.
+
+That a terminal is one is the contract of the backends, in ``test_terminals.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import anyshell
+from anyshell import (
+    AnyshellError,
+    Environment,
+    Foreground,
+    InvalidCommand,
+    ProcessInfo,
+    SecretRequest,
+    Terminal,
+    Waiting,
+)
+from anyshell._environment import MAX_TERMINALS
+from anyshell.output.search import WINDOW
+from anyshell.testing import FakeBackend, FakeProcess, Script
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from .ssh_server import Server
+
+pytestmark = pytest.mark.anyio
+
+PYTHON = f"{sys.executable} -q -i"
+WITHOUT_READLINE = f"TERM=dumb PYTHON_BASIC_REPL=1 {sys.executable} -I -q -i -c 'import sys; sys.modules[\"readline\"] = None'"
+
+POLLS = f"""{sys.executable} -c '
+import select, sys
+print("key? ", end="", flush=True)
+poll = select.poll()
+poll.register(0, select.POLLIN)
+poll.poll()
+print("got", sys.stdin.readline())
+'"""
+
+RAW = f"""{sys.executable} -c '
+import os, sys, tty
+tty.setraw(0)
+os.write(1, b"ready ")
+while (data := os.read(0, 100)) != b"q":
+    os.write(1, data.hex().encode() + b" ")
+'"""
+"""Prints what is typed as numbers, until that is a ``q``."""
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[Environment]:
+    """This machine alone."""
+    async with Environment.detect(cwd=tmp_path) as environment:
+        yield environment
+
+
+@pytest.fixture(params=["local", "openssh as a user"])
+async def anywhere(
+    request: pytest.FixtureRequest, tmp_path: Path, ssh_host: Callable[[str], Server]
+) -> AsyncIterator[Environment]:
+    """This machine, and one that SSH reaches."""
+    if request.param == "local":
+        async with Environment.detect(cwd=tmp_path) as environment:
+            yield environment
+        return
+    server = ssh_host(request.param)
+    async with Environment.detect(server.options()) as environment:
+        yield environment
+
+
+# --- typing and reading ---------------------------------------------------------------------------------------
+
+
+async def test_a_session_with_an_interpreter_reads_like_one_with_a_person(anywhere: Environment) -> None:
+    async with anywhere.terminal("python3 -q -i", columns=100, rows=30) as t:
+        assert await t.expect(">>> ")
+        await t.send("6*7\r")
+        answer = await t.expect(r"^(\d+)$")
+        assert answer is not None
+        assert answer[1] == "42"
+        assert await t.expect(">>> ")
+        assert [row for row in t.screen.rows if row] == [">>> 6*7", "42", ">>>"]
+        assert t.screen.cursor == (2, 4)
+        assert t.running
+        assert t.pid is not None
+        await t.send_key("Ctrl-D")
+        outcome = await t.wait()
+    assert (outcome.status, outcome.exit_code) == ("exited", 0)
+    assert outcome.output.text.splitlines()[:2] == [">>> 6*7", "42"]
+    assert t.outcome is outcome
+    assert not t.running
+
+
+async def test_a_line_is_read_and_the_end_of_input_is_typed(here: Environment) -> None:
+    async with here.terminal("cat; echo end") as t:
+        await t.send("one\r")
+        assert await t.expect("one\none\n")
+        await t.send_key("Ctrl-D")
+        assert await t.expect("^end$")
+        assert (await t.wait()).exit_code == 0
+
+
+async def test_what_stands_before_a_match_is_told_and_what_follows_is_kept(here: Environment) -> None:
+    async with here.terminal("echo one two three; read x") as t:
+        match = await t.expect("two")
+        assert match is not None
+        assert match.string[: match.start()] == "one "
+        assert await t.expect("one", timeout=0) is None
+        assert await t.expect("three")
+
+
+async def test_a_match_at_the_end_may_grow(here: Environment) -> None:
+    async with here.terminal("printf 12; sleep 0.01; printf 34; read x") as t:
+        match = await t.expect(r"\d+")
+        assert match is not None
+        assert match[0] == "1234"
+
+
+async def test_a_line_that_the_terminal_wraps_is_one_line(here: Environment) -> None:
+    async with here.terminal("echo aaaaaaaaaabbbbbbbbbb; read x", columns=10) as t:
+        assert await t.expect("^a{10}b{10}$")
+        assert t.screen.rows[:2] == ("a" * 10, "b" * 10)
+
+
+async def test_on_the_alternate_screen_its_rows_are_searched(here: Environment) -> None:
+    program = (
+        r"printf 'before\033[?1049h\033[5;10Hhello \033[5;16Hworld'; read x; printf '\033[?1049l'; read x"
+    )
+    async with here.terminal(program) as t:
+        assert await t.expect(r"^ {9}hello world$")
+        assert t.screen.alternate
+        await t.send("\r")
+        assert await t.expect("before")
+        assert not t.screen.alternate
+
+
+async def test_what_never_comes_is_none_and_so_is_what_can_not_come_any_more(here: Environment) -> None:
+    async with here.terminal("echo hello; read x; exit 3") as t:
+        assert await t.expect("goodbye", timeout=0.1) is None
+        assert t.outcome is None
+        await t.send("\r")
+        assert await t.expect("goodbye", timeout=None) is None
+        assert t.outcome is not None
+        assert t.outcome.exit_code == 3
+        assert await t.expect("hello")  # it was printed, and nobody had asked for it
+
+
+async def test_idle_is_when_it_waits_and_gives_what_was_printed(here: Environment) -> None:
+    async with here.terminal("echo first; read x; echo second; sleep 100") as t:
+        match = await t.expect("idle")
+        assert match is not None
+        assert match[0] == "first\n"
+        await t.send("\r")
+        match = await t.expect("idle")  # it does not wait for input, and is silent
+        assert match is not None
+        assert match[0].strip() == "second"
+
+
+async def test_idle_is_no_more_when_it_has_ended(here: Environment) -> None:
+    async with here.terminal("echo done") as t:
+        await t.wait()
+        assert await t.expect("idle") is None
+
+
+async def test_each_state_of_a_line_that_is_drawn_anew_is_a_line(here: Environment) -> None:
+    async with here.terminal(r"printf '10%%\r20%%\r\r\n\rdone\r\033[Kagain'; read x") as t:
+        assert await t.expect("again")
+        assert t.screen.rows[:2] == ("20%", "again")
+    async with here.terminal(r"printf '10%%\r20%%\r\r\n\rdone\r\033[Kagain'; read x") as t:
+        match = await t.expect("^10%\n20%\ndone\nagain$")
+        assert match is not None
+        assert match.start() == 0
+
+
+async def test_a_flood_does_not_grow_what_is_kept_for_expect(here: Environment) -> None:
+    async with here.terminal("yes | head -c 600000; echo; echo finis; read x") as t:
+        assert await t.expect("finis")
+        match = await t.expect("idle")
+        assert match is not None
+        assert len(match.string) < WINDOW
+
+
+@pytest.mark.parametrize("pattern", ["(", 3, re.compile(b"x")])
+async def test_a_bad_pattern_is_refused(here: Environment, pattern: Any) -> None:
+    async with here.terminal("read x") as t:
+        with pytest.raises(InvalidCommand):
+            await t.expect(pattern)
+
+
+async def test_keys_are_sent_in_the_mode_that_the_program_asks_for(here: Environment) -> None:
+    async with here.terminal(RAW) as t:
+        assert await t.expect("ready ")
+        await t.send_key("Up", "Ctrl-C", "Alt-x", "F5", "é")
+        assert await t.expect("1b5b41031b781b5b31357ec3a9")
+        await t.send_key("q")
+        await t.wait()
+    async with here.terminal(RAW.replace("ready ", r"\033[?1hready ")) as t:
+        assert await t.expect("ready ")
+        await t.send_key("Up", "Ctrl-Up")
+        assert await t.expect("1b4f411b5b313b3541")
+
+
+async def test_nothing_is_pressed_when_one_of_the_keys_is_none(here: Environment) -> None:
+    async with here.terminal(RAW) as t:
+        assert await t.expect("ready ")
+        with pytest.raises(InvalidCommand, match="Enter"):
+            await t.send_key("a", "Entr")
+        with pytest.raises(InvalidCommand, match="needs the name"):
+            await t.send_key()
+        await t.send_key("b")
+        assert await t.expect("idle")
+        assert t.screen.rows[0] == "ready 62"
+
+
+async def test_a_paste_is_told_to_who_asked_for_it_and_cannot_end_itself(here: Environment) -> None:
+    evil = "one\n\x1b[20\x1b[201~1~\x9b201~two"
+    async with here.terminal(RAW) as t:
+        assert await t.expect("ready ")
+        await t.paste("one\r\ntwo\n")
+        assert await t.expect(b"one\rtwo\r".hex())
+    async with here.terminal(RAW.replace("ready ", r"\033[?2004hready ")) as t:
+        assert await t.expect("ready ")
+        await t.paste(evil)
+        assert await t.expect(b"\x1b[200~one\rtwo\x1b[201~".hex())
+
+
+async def test_what_is_sent_arrives_in_order(here: Environment) -> None:
+    async with here.terminal("cat >copy; echo done") as t:
+        await asyncio.gather(*(t.send(f"line {number}\r") for number in range(200)))
+        await t.send_key("Ctrl-D")
+        assert await t.expect("^done$")
+        await t.wait()
+    expected = "".join(f"line {number}\n" for number in range(200))
+    assert await here.files.read_text("copy") == expected
+
+
+async def test_queries_are_answered_and_not_when_nobody_wants_that(here: Environment) -> None:
+    asks = RAW.replace("ready ", r"abc\033[6n\033[5nready ")
+    async with here.terminal(asks) as t:
+        assert await t.expect((b"\x1b[1;4R\x1b[0n").hex())
+    async with here.terminal(asks, answers=False) as t:
+        assert await t.expect("ready ")
+        await t.send("x")
+        assert await t.expect("^78 $")
+
+
+async def test_a_program_that_asks_and_never_reads_harms_nobody(here: Environment) -> None:
+    """In line mode answers are one long line, of which the terminal takes no more than it holds."""
+    asks = "for i in $(seq 3000); do printf '\\033[6n'; done; stty -echo; echo done; read -r x; echo end"
+    async with here.terminal(asks) as t:
+        assert await t.expect("done")
+        await t.send_key("Ctrl-U", "Enter")
+        assert await t.expect("^end$")
+        assert (await t.wait()).exit_code == 0
+
+
+async def test_a_program_that_does_not_read_is_said_to_be_so(here: Environment) -> None:
+    async with here.terminal("stty raw -echo; echo ready; sleep 100", grace=0) as t:
+        assert await t.expect("ready")
+        with pytest.raises(AnyshellError, match=r"does not read: .* [\d,]+ of 1,000,000 bytes were taken"):
+            await t.send(b"x" * 1_000_000, timeout=0.3)
+
+
+async def test_a_line_that_is_too_long_for_a_terminal_is_refused_and_what_was_typed_is_said(
+    here: Environment,
+) -> None:
+    async with here.terminal("cat >/dev/null") as t:
+        assert await t.wait_for_input()
+        with pytest.raises(InvalidCommand, match="4,095"):
+            await t.send("x" * 5000 + "\r")
+        with pytest.raises(AnyshellError, match=r"after [\d,]+ bytes that were typed: .*4,095"):
+            await t.send("short\r" * 1000 + "x" * 5000 + "\r")
+
+
+async def test_typing_for_a_program_that_has_ended_says_how_it_ended(here: Environment) -> None:
+    async with here.terminal("exit 3") as t:
+        await t.wait()
+        with pytest.raises(AnyshellError, match="has ended with exit code 3"):
+            await t.send("x")
+    async with here.terminal("kill -9 $$") as t:
+        await t.wait()
+        with pytest.raises(AnyshellError, match="was ended by SIGKILL"):
+            await t.send_key("Enter")
+
+
+async def test_what_is_no_text_is_not_typed(here: Environment) -> None:
+    not_text: Any = 3
+    async with here.terminal("read x") as t:
+        for call in (t.send, t.paste):
+            with pytest.raises(InvalidCommand):
+                await call(not_text)
+        with pytest.raises(InvalidCommand, match="surrogate"):
+            await t.send("\ud800")
+
+
+async def test_a_resize_reaches_the_program_and_the_screen(anywhere: Environment) -> None:
+    program = "bash -c 'trap \"stty size\" WINCH; echo ready; while :; do read -t 1 x; done'"
+    async with anywhere.terminal(program, columns=80, rows=24) as t:
+        assert await t.expect("ready")
+        await t.resize(columns=100)
+        assert await t.expect("24 100")
+        await t.resize(columns=50, rows=30)
+        assert await t.expect("30 50")
+        assert len(t.screen.rows) == 30
+        assert t.terminal == Terminal(columns=50, rows=30)
+        with pytest.raises(InvalidCommand, match="columns"):
+            await t.resize(columns=1)
+
+
+async def test_job_control_works_in_a_shell(here: Environment) -> None:
+    async with here.terminal("bash --norc -i") as t:
+        assert await t.expect("[$#] $")
+        await t.send("sleep 100\r")
+        assert await t.expect("sleep 100\n")
+        while await t.waiting() is not None:
+            pass  # until sleep has the terminal, it is bash that waits
+        await t.send_key("Ctrl-Z")
+        assert await t.expect(r"Stopped +sleep 100")
+        assert await t.expect("[$#] $")
+        await t.send("fg\r")
+        assert await t.expect("^sleep 100$")
+        while await t.waiting() is not None:
+            pass
+        await t.send_key("Ctrl-C")
+        assert await t.expect("[$#] $")
+        await t.send("exit 7\r")
+        assert (await t.wait()).exit_code == 7
+
+
+# --- beginning and end ----------------------------------------------------------------------------------------
+
+
+async def test_leaving_it_stops_the_program(here: Environment) -> None:
+    async with here.terminal("echo hello; sleep 100") as t:
+        assert await t.expect("hello")
+    assert t.outcome is not None
+    assert (t.outcome.status, t.outcome.output.text) == ("cancelled", "hello\n")
+    assert t.outcome.left_behind == ()
+
+
+async def test_it_is_stopped_when_its_time_is_over_and_when_that_is_asked_for(here: Environment) -> None:
+    async with here.terminal("sleep 100", timeout=0.2) as t:
+        assert (await t.wait()).status == "timed_out"
+    async with here.terminal("sleep 100") as t:
+        assert (await t.stop()).status == "cancelled"
+
+
+async def test_closing_the_environment_ends_its_terminals() -> None:
+    async with Environment.detect() as environment:
+        t = environment.terminal("sleep 100")
+        await t.__aenter__()
+        await environment.aclose()
+        assert t.outcome is not None
+        assert t.outcome.status == "cancelled"
+        await t.__aexit__(None, None, None)
+
+
+async def test_what_cannot_be_started_is_raised_when_it_is_entered(here: Environment) -> None:
+    with pytest.raises(InvalidCommand, match="cwd"):
+        async with here.terminal("true", cwd="missing"):
+            pass
+    with pytest.raises(InvalidCommand, match="columns"):
+        here.terminal("true", columns=0)
+    with pytest.raises(AnyshellError, match="async with"):
+        await here.terminal("true").wait()
+    async with here.terminal("true") as t:
+        with pytest.raises(AnyshellError, match="entered once"):
+            await t.__aenter__()
+
+
+async def test_a_terminal_needs_somebody_to_own_it() -> None:
+    environment = await Environment.detect()
+    with pytest.raises(AnyshellError, match="async with"):
+        environment.terminal("true")
+    await environment.aclose()
+
+
+async def test_there_are_so_many_terminals_and_no_more() -> None:
+    backend = FakeBackend({"fake": Script(exit=None)})
+    async with Environment.detect(backend) as environment:
+        terminals = [environment.terminal("fake") for _ in range(MAX_TERMINALS)]
+        for t in terminals:
+            await t.__aenter__()
+        with pytest.raises(AnyshellError, match="16 terminals"):
+            async with environment.terminal("fake"):
+                pass
+        await terminals[0].__aexit__(None, None, None)
+        async with environment.terminal("fake"):
+            pass
+        for t in terminals[1:]:
+            await t.__aexit__(None, None, None)
+
+
+async def test_a_cancelled_task_leaves_no_program(here: Environment) -> None:
+    entered = asyncio.Event()
+    held: list[anyshell.DrivenTerminal] = []
+
+    async def drive() -> None:
+        async with here.terminal("sleep 100", grace=0) as t:
+            held.append(t)
+            entered.set()
+            await t.expect("never", timeout=None)
+
+    task = asyncio.ensure_future(drive())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert held[0].outcome is not None
+    assert held[0].outcome.status == "cancelled"
+
+
+# --- waiting for input ----------------------------------------------------------------------------------------
+
+
+async def waiting_of(environment: Environment, command: str, timeout: float = 3) -> Waiting | None:
+    async with environment.terminal(command, grace=0) as t:
+        return await t.wait_for_input(timeout=timeout)
+
+
+async def test_a_question_is_certain_with_its_prompt(anywhere: Environment) -> None:
+    async with anywhere.terminal(
+        "read -p 'Name? ' name; echo hi $name; read -s -p 'Password: ' word; echo"
+    ) as t:
+        waiting = await t.wait_for_input()
+        assert waiting is not None
+        assert (waiting.certainty, waiting.prompt, waiting.echo) == ("certain", "Name? ", True)
+        assert "bash" in {process.name for process in waiting.processes}
+        await t.send("bob\r")
+        assert await t.expect("hi bob")
+        waiting = await t.wait_for_input()
+        assert waiting is not None
+        assert (waiting.certainty, waiting.prompt, waiting.echo) == ("certain", "Password: ", False)
+        await t.send("secret\r")
+        assert (await t.wait()).exit_code == 0
+        assert await t.wait_for_input() is None
+
+
+@pytest.mark.parametrize("command", ["cat", WITHOUT_READLINE, "dash", "sh -c 'cat'", "read x"])
+async def test_a_read_of_the_terminal_is_certain(here: Environment, command: str) -> None:
+    waiting = await waiting_of(here, command)
+    assert waiting is not None
+    assert waiting.certainty == "certain"
+
+
+@pytest.mark.parametrize("command", [POLLS, PYTHON, "bash --norc -i"])
+async def test_a_program_that_polls_likely_waits_at_least(here: Environment, command: str) -> None:
+    waiting = await waiting_of(here, command)
+    assert waiting is not None
+    if command == POLLS:
+        assert (waiting.certainty, waiting.prompt) == ("likely", "key? ")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sleep 100",
+        "while :; do :; done",
+        "while sleep 0.05; do echo still here; done",
+        f"{sys.executable} -c 'import time; time.sleep(100)'",
+    ],
+)
+async def test_a_program_that_does_something_else_does_not_wait(here: Environment, command: str) -> None:
+    async with here.terminal(command, grace=0) as t:
+        assert await t.wait_for_input(timeout=0.8) is None
+
+
+async def test_a_background_job_does_not_count(here: Environment) -> None:
+    async with here.terminal("set -m; cat & sleep 100", grace=0) as t:
+        assert await t.wait_for_input(timeout=0.8) is None
+
+
+async def test_a_prompt_that_comes_late_is_waited_for(here: Environment) -> None:
+    waiting = await waiting_of(here, "echo starting; sleep 0.7; read -p 'now: ' x")
+    assert waiting is not None
+    assert waiting.prompt == "now: "
+
+
+async def test_the_time_that_is_over_while_it_waits_says_what_for(anywhere: Environment) -> None:
+    outcome = await anywhere.run("read -p 'Really? ' x", terminal=Terminal(), timeout=1.2)
+    assert outcome.status == "timed_out"
+    assert outcome.waiting is not None
+    assert (outcome.waiting.certainty, outcome.waiting.prompt) == ("certain", "Really? ")
+    outcome = await anywhere.run("echo Working; sleep 100", terminal=Terminal(), timeout=0.7)
+    assert (outcome.status, outcome.waiting) == ("timed_out", None)
+
+
+def seat(asleep_in: Any, *, cpu: float | None = 1.0, **more: Any) -> Foreground:
+    return Foreground(processes=(ProcessInfo(7, "fake", 7.0),), asleep_in=asleep_in, cpu=cpu, **more)
+
+
+def on_fake(os: Any = "linux") -> FakeBackend:
+    from dataclasses import replace
+
+    from anyshell.testing import FAKE_HOST
+
+    return FakeBackend({"fake": Script(stdout=[b"prompt> "], exit=None)}, info=replace(FAKE_HOST, os=os))
+
+
+async def fake(backend: FakeBackend, t: anyshell.DrivenTerminal) -> FakeProcess:
+    assert await t.expect("> ")
+    return backend.processes[-1]
+
+
+async def test_a_double_has_a_terminal_too() -> None:
+    backend = on_fake()
+    async with Environment.detect(backend) as environment, environment.terminal("fake", rows=30) as t:
+        process = await fake(backend, t)
+        assert process.spawn.terminal == process.terminal == Terminal(rows=30)
+        await t.resize(columns=100)
+        assert process.terminal == Terminal(columns=100, rows=30)
+        await t.send_key("Up")
+        assert process.stdin is not None
+        assert process.stdin.received == b"\x1b[A"
+
+
+async def test_one_that_draws_by_itself_when_it_seemed_to_wait_does_not_seem_so_at_once() -> None:
+    """As what draws a clock does."""
+    backend = on_fake()
+    async with Environment.detect(backend) as environment, environment.terminal("fake") as t:
+        process = await fake(backend, t)
+        process.seat = seat("poll")
+        waiting = await t.waiting()
+        assert waiting is not None
+        assert (waiting.certainty, waiting.prompt) == ("likely", "prompt> ")
+        for _ in range(3):
+            process.print(b"again")
+            assert await t.expect("again")
+            assert await t.wait_for_input(timeout=0.6) is None
+        assert await t.wait_for_input()
+        process.print(b"again")
+        assert await t.expect("again")
+        await t.send("x")
+        assert await t.wait_for_input()
+
+
+async def test_one_that_uses_the_processor_does_not_wait() -> None:
+    backend = on_fake()
+    async with Environment.detect(backend) as environment, environment.terminal("fake") as t:
+        process = await fake(backend, t)
+        times = iter(range(1000))
+
+        async def busy() -> Foreground:
+            return seat("poll", cpu=float(next(times)))
+
+        process.foreground = busy  # type: ignore[method-assign]
+        assert await t.wait_for_input(timeout=1) is None
+
+
+async def test_a_password_is_likely_where_what_it_sleeps_in_may_not_be_read() -> None:
+    backend = on_fake()
+    async with Environment.detect(backend) as environment, environment.terminal("fake") as t:
+        process = await fake(backend, t)
+        process.seat = seat(None, echo=True, line_mode=True)
+        assert await t.waiting() is None
+        process.seat = seat(None, echo=False, line_mode=True)
+        waiting = await t.waiting()
+        assert waiting is not None
+        assert (waiting.certainty, waiting.echo) == ("likely", False)
+
+
+async def test_a_host_that_cannot_tell_what_a_program_sleeps_in_says_likely_at_most() -> None:
+    backend = on_fake("macos")
+    async with Environment.detect(backend) as environment, environment.terminal("fake") as t:
+        process = await fake(backend, t)
+        assert await t.waiting() is None
+        process.seat = seat(None)
+        waiting = await t.waiting()
+        assert waiting is not None
+        assert waiting.certainty == "likely"
+
+
+# --- secrets --------------------------------------------------------------------------------------------------
+
+SECRET = "correct-horse-battery"
+
+
+async def test_a_secret_is_typed_and_nobody_sees_it(anywhere: Environment, tmp_path: Path) -> None:
+    heard: list[bytes] = []
+    asked: list[SecretRequest] = []
+
+    async def hear(channel: str, data: bytes) -> None:
+        heard.append(data)
+
+    async def give(request: SecretRequest) -> str:
+        asked.append(request)
+        return SECRET
+
+    command = "read -s -p 'Password: ' word; echo; echo it is $word; echo ${#word}; read x"
+    async with anywhere.terminal(command, listener=hear) as t:
+        assert await t.expect("Password: ")
+        assert await t.wait_for_input()
+        assert await t.send_secret(give)
+        match = await t.expect(r"it is (.*)\n(\d+)")
+        assert match is not None
+        assert match.groups() == ("[secret]", str(len(SECRET)))
+        assert "it is [secret]" in t.screen.rows
+        await t.send("\r")
+        outcome = await t.wait()
+    assert asked == [SecretRequest(prompt="Password: ", program="bash", host=anywhere.host)]
+    everything = repr((outcome, t, t.screen, match, heard))
+    assert SECRET not in everything
+    assert SECRET not in b"".join(heard).decode()
+
+
+async def test_a_secret_that_is_echoed_or_wrapped_is_masked_in_the_artifact_too(tmp_path: Path) -> None:
+    store = anyshell.ArtifactStore(tmp_path / "kept")
+    limits = anyshell.OutputLimits(head=20, tail=20)
+    command = "cat; for i in 1 2 3; do echo some more lines of output; done"
+    async with (
+        Environment.detect(artifacts=store, limits=limits) as environment,
+        environment.terminal(command, columns=10) as t,
+    ):
+        assert await t.wait_for_input()
+        assert await t.send_secret(lambda _: SECRET)
+        assert await t.expect(r"\[secret\]\n\[secret\]\n")
+        await t.send_key("Ctrl-D")
+        outcome = await t.wait()
+    assert outcome.output.artifact is not None
+    kept = outcome.output.artifact.path.read_bytes()
+    assert kept.count(b"[secret]") == 2
+    assert SECRET.encode() not in kept
+
+
+async def test_no_secret_is_typed_when_there_is_none(here: Environment) -> None:
+    async with here.terminal("read -s x; echo got $x") as t:
+        assert not await t.send_secret(lambda _: None)
+        await t.send("other\r")
+        assert await t.expect("got other")
+
+
+@pytest.mark.parametrize("secret", ["two\nlines", "\x03", 5, "x" * 1025, b"bytes"])
+async def test_a_secret_that_is_no_line_is_refused_and_not_shown(here: Environment, secret: Any) -> None:
+    async with here.terminal("read -s x") as t:
+        with pytest.raises(InvalidCommand) as caught:
+            await t.send_secret(lambda _: secret)
+        assert str(secret) not in str(caught.value)
+
+
+async def test_what_the_source_of_a_secret_raises_is_raised(here: Environment) -> None:
+    async def fail(request: SecretRequest) -> str:
+        raise LookupError("no keyring")
+
+    async with here.terminal("read -s x") as t:
+        with pytest.raises(LookupError, match="no keyring"):
+            await t.send_secret(fail)
+
+
+# --- run, stream and start ------------------------------------------------------------------------------------
+
+
+async def test_a_command_runs_on_a_terminal(anywhere: Environment) -> None:
+    outcome = await anywhere.run(
+        "stty size; test -t 0 -a -t 1 -a -t 2 && echo all; echo $TERM", terminal=Terminal(columns=90, rows=33)
+    )
+    assert outcome.output.text == "33 90\nall\nxterm-256color\n"
+    assert outcome.exit_code == 0
+
+
+async def test_what_is_given_as_stdin_is_typed_and_ended(here: Environment) -> None:
+    outcome = await here.run("stty -echo; cat; echo end", terminal=Terminal(), stdin="one\ntwo\n", timeout=5)
+    assert outcome.output.text.endswith("one\ntwo\nend\n")
+
+
+async def test_variables_on_a_terminal_are_the_hosts_but_for_those_of_another_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"PAGER": "mine", "TMUX": "x", "COLUMNS": "7", "GPG_TTY": "/dev/pts/99"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.delenv("CI", raising=False)
+    async with Environment.detect() as environment:
+        text = (await environment.run("env", terminal=Terminal(term="vt100"))).output.text
+        found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        assert (found["PAGER"], found["TERM"], found["COLORTERM"]) == ("mine", "vt100", "truecolor")
+        assert not found.keys() & {"TMUX", "COLUMNS", "GPG_TTY", "CI", "NO_COLOR", "EDITOR"} - os_has(
+            "EDITOR"
+        )
+        text = (await environment.run("echo $PAGER", terminal=Terminal(), env={"PAGER": "less"})).output.text
+        assert text == "less\n"
+        text = (await environment.run("echo $PAGER $TERM")).output.text
+        assert text == "cat dumb\n"
+
+
+def os_has(*names: str) -> set[str]:
+    import os
+
+    return {name for name in names if name in os.environ}
+
+
+async def test_a_terminal_and_two_channels_exclude_each_other(here: Environment) -> None:
+    with pytest.raises(InvalidCommand, match="split_stderr"):
+        await here.run("true", terminal=Terminal(), split_stderr=True)
+    with pytest.raises(InvalidCommand, match="split_stderr"):
+        here.stream("true", terminal=Terminal(), split_stderr=True)
+    wrong: Any = (80, 24)
+    with pytest.raises(InvalidCommand, match="must be a Terminal"):
+        await here.run("true", terminal=wrong)
+    with pytest.raises(InvalidCommand, match="detached"):
+        await here.start("true", terminal=Terminal(), detach=True)  # type: ignore[call-overload]
+
+
+async def test_a_stream_of_a_terminal_comes_as_it_is_printed(here: Environment) -> None:
+    async with here.stream("echo one; echo two", terminal=Terminal()) as events:
+        lines = [event.text async for event in events]
+    assert lines == ["one", "two"]
+    assert events.outcome.output.text == "one\ntwo\n"
+
+
+async def test_a_job_on_a_terminal_is_typed_on(here: Environment) -> None:
+    job = await here.start("read -p 'Name? ' name; echo hi $name; cat", terminal=Terminal())
+    assert await job.wait_for(r"Name\? ")
+    await job.send("bob\r")
+    assert await job.wait_for("hi bob")
+    await job.send("\x04")
+    outcome = await job.wait(timeout=5)
+    assert outcome is not None
+    assert outcome.output.text == "Name? bob\nhi bob\n"
+
+
+async def test_what_is_left_behind_on_a_terminal_holds_nobody_up(here: Environment) -> None:
+    """Answers that nobody reads any more wait in the terminal, and so would the end of input."""
+    command = """
+        stty raw -echo
+        (trap '' HUP; exec sleep 100) &
+        for number in $(seq 15000); do printf '\\033[6n'; done
+        exit 3
+    """
+    outcome = await here.run(command, terminal=Terminal(), timeout=15)
+    assert (outcome.status, outcome.exit_code) == ("exited", 3)
+    assert outcome.job is not None
+    stopped = await here.jobs.get(outcome.job).stop()
+    assert stopped.status == "cancelled"
+
+
+async def test_a_command_on_a_terminal_goes_on_as_a_job(here: Environment) -> None:
+    outcome = await here.run("echo one; read x; echo two", terminal=Terminal(), background_after=0.2)
+    assert (outcome.status, outcome.output.text) == ("running", "one\n")
+    assert outcome.job is not None
+    await here.jobs.get(outcome.job).stop(grace=0)

@@ -1,0 +1,126 @@
+"""What is typed that nobody may see."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anyshell import AnyshellError
+from anyshell.terminal.secrets import LONGEST_SECRET, MASK, MAX_SECRETS, Masks
+
+SECRET = "hunter2-Ünïcode"
+RAW = SECRET.encode()
+
+
+def masked(pieces: list[bytes], *secrets: str) -> bytes:
+    masks = Masks()
+    for secret in secrets:
+        masks.add(secret)
+    return b"".join(map(masks.feed, pieces)) + masks.release()
+
+
+def cut(data: bytes, at: list[int]) -> list[bytes]:
+    places = [0, *sorted({place % (len(data) + 1) for place in at}), len(data)]
+    return [data[start:end] for start, end in pairwise(places)]
+
+
+@given(st.lists(st.integers(0, 200), max_size=20))
+def test_a_secret_is_masked_wherever_its_bytes_are_cut(at: list[int]) -> None:
+    data = b"Password: " + RAW + b"\r\n" + RAW + RAW[:4] + b" ok " + RAW
+    expected = b"Password: " + MASK + b"\r\n" + MASK + RAW[:4] + b" ok " + MASK
+    assert masked(cut(data, at), SECRET) == expected
+
+
+@given(
+    st.lists(st.sampled_from([b"a", b"b", b"\r", b"\n", b" ", b"\x1b[K", b"\x1b"]), max_size=60), st.data()
+)
+def test_what_is_no_secret_comes_through_unchanged_and_what_is_one_never_does(
+    parts: list[bytes], data: st.DataObject
+) -> None:
+    text = b"".join(parts)
+    pieces = cut(text, data.draw(st.lists(st.integers(0, 100), max_size=10)))
+    assert masked(pieces, "xyz") == text
+    assert b"abab" not in masked(pieces, "abab")
+    assert masked(pieces, "abab") == masked([text], "abab")
+
+
+@pytest.mark.parametrize("between", [b"\r\n", b" \r", b"\n", b"\x1b[K\r\n", b"\x1b[2;1H", b"\r\n\x1b[0m"])
+@pytest.mark.parametrize("at", range(1, len(SECRET)))
+def test_a_secret_is_masked_where_a_terminal_wraps_it(between: bytes, at: int) -> None:
+    wrapped = SECRET[:at].encode() + between + SECRET[at:].encode()
+    whole = b"> " + wrapped + b" <"
+    assert masked([whole], SECRET) == b"> " + MASK + b" <"
+    assert masked([whole[i : i + 1] for i in range(len(whole))], SECRET) == b"> " + MASK + b" <"
+
+
+def test_nothing_is_held_back_that_cannot_be_a_secret() -> None:
+    masks = Masks()
+    masks.add(SECRET)
+    assert masks.feed(b"hunt") == b""
+    assert masks.holds
+    assert masks.feed(b"ing") == b"hunting"
+    assert not masks.holds
+
+
+def test_the_rest_of_a_secret_is_masked_when_its_beginning_had_to_be_shown() -> None:
+    masks = Masks()
+    masks.add(SECRET)
+    assert masks.feed(b"> hu") == b"> "
+    assert masks.release() == b"hu"
+    assert masks.feed(b"nte") == b""
+    assert masks.release() == b"nte"
+    assert masks.feed(RAW[5:] + b" <") == MASK + b" <"
+    assert masks.feed(b"hu") == b""
+    assert masks.release() == b"hu"
+    assert masks.feed(b"man") == b"man"
+    assert masks.feed(b"nter2") == b"nter2"
+
+
+def test_the_longer_of_two_secrets_is_masked_whole() -> None:
+    assert masked([b"abcdef abc"], "abc", "abcdef") == MASK + b" " + MASK
+    assert masked([b"abc", b"def abc"], "abc", "abcdef") == MASK + b" " + MASK
+
+
+def test_a_secret_that_overlaps_another_is_masked_too() -> None:
+    assert masked([b"xabcdx"], "abc", "bcd") == b"x" + MASK + b"x"
+    assert masked([b"xabc", b"dx"], "abc", "bcd") == b"x" + MASK + b"x"
+
+
+def test_a_blank_of_a_secret_may_stand_where_a_terminal_wraps_it() -> None:
+    for wrapped in (b"pass \r\nword", b"pass\r\n word", b"pass \rword", b"pass  \rword"):
+        assert masked([wrapped], "pass word") == MASK
+        assert masked([wrapped[i : i + 1] for i in range(len(wrapped))], "pass word") == MASK
+
+
+def test_no_secret_is_in_what_is_printed_of_the_masks() -> None:
+    masks = Masks()
+    masks.add(SECRET)
+    assert SECRET not in repr(masks) + str(masks)
+
+
+def test_there_are_so_many_secrets_and_no_more() -> None:
+    masks = Masks()
+    for number in range(MAX_SECRETS):
+        masks.add(f"secret {number}")
+    masks.add("secret 0")
+    with pytest.raises(AnyshellError, match="64 secrets") as caught:
+        masks.add("one too many")
+    assert "one too many" not in str(caught.value)
+
+
+def test_a_flood_that_looks_like_a_secret_is_masked_in_time() -> None:
+    """What may begin a secret is looked at again for every piece: that must not grow with what came before."""
+    masks = Masks()
+    masks.add("a" * (LONGEST_SECRET - 1) + "b")
+    data = b"a" * 64 * 1024
+    out = b"".join(masks.feed(data) for _ in range(64))
+    assert out + masks.release() == data * 64
+
+
+def test_random_noise_comes_through() -> None:
+    noise = random.Random(5).randbytes(200_000)
+    assert masked(cut(noise, list(range(0, 200_000, 977))), SECRET, "another") == noise

@@ -1,0 +1,89 @@
+"""What a program has printed on a terminal, and is searched."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from anyshell.terminal.transcript import KEPT, Transcript
+
+
+def of(*pieces: bytes) -> Transcript:
+    transcript = Transcript()
+    for piece in pieces:
+        transcript.feed(piece)
+    return transcript
+
+
+@pytest.mark.parametrize(
+    ("printed", "text"),
+    [
+        (b"one\r\ntwo\r\n", "one\ntwo\n"),
+        (b"one\r\r\n\rtwo", "one\ntwo"),
+        (b"\rone", "one"),
+        (b"10%\r20%\r\x1b[K30%\r\n", "10%\n20%\n30%\n"),
+        (b"$ \x1b[1mls\x1b[0m\r\n\x1b[?2004l\rfile", "$ ls\nfile"),
+        ("é日\n".encode(), "é日\n"),
+    ],
+)
+def test_the_text_is_the_same_wherever_it_is_cut(printed: bytes, text: str) -> None:
+    assert of(printed).text() == text
+    transcript = Transcript()
+    for start in range(len(printed)):
+        transcript.feed(printed[start : start + 1])
+        assert text.startswith(transcript.text())
+    assert transcript.text() == text
+
+
+def test_a_cr_at_the_end_says_nothing_before_what_follows() -> None:
+    transcript = of(b"one\r")
+    assert transcript.text() == "one"
+    transcript.feed(b"\ntwo\r")
+    assert transcript.text() == "one\ntwo"
+    transcript.feed(b"three")
+    assert transcript.text() == "one\ntwo\nthree"
+
+
+def test_a_match_and_what_stands_before_it_is_taken() -> None:
+    transcript = of(b"one two three")
+    match = transcript.search(re.compile("two"))
+    assert match is not None
+    transcript.take(match)
+    assert transcript.text() == " three"
+    assert transcript.search(re.compile("one")) is None
+
+
+def test_what_is_searched_again_is_what_a_match_may_reach_back_to() -> None:
+    pattern = re.compile("needle")
+    transcript = of(b"need")
+    assert transcript.search(pattern) is None
+    transcript.feed(b"le")
+    assert transcript.search(pattern) is not None
+
+
+def test_of_a_flood_the_end_is_kept_and_the_rest_is_counted() -> None:
+    transcript = Transcript()
+    for number in range(1000):
+        transcript.feed(b"%03d " % number * 1024)
+    assert len(transcript.text()) <= KEPT
+    assert transcript.text().endswith("999 ")
+    assert transcript.forgotten + len(transcript.text()) == 1000 * 4096
+
+
+@pytest.mark.parametrize(
+    ("printed", "alternate"),
+    [
+        (b"\x1b[?1049h", True),
+        (b"\x1b[?1049h\x1b[?1049l", False),
+        (b"\x1b[?47h", True),
+        (b"\x1b[?25;1047h", True),
+        (b"\x1b[?1049hx\x1bcx", False),
+        (b"\x1b[?2004h", False),
+        (b"[?1049h", False),
+        (b"\x1b[?10491h", False),
+    ],
+)
+def test_the_alternate_screen_is_noticed_wherever_it_is_cut(printed: bytes, alternate: bool) -> None:
+    assert of(printed).alternate == alternate
+    assert of(b"before", *(printed[i : i + 1] for i in range(len(printed))), b"after").alternate == alternate
