@@ -33,6 +33,8 @@ _TOKENS = re.compile(
     rb"|(\r\n|" + STRING + STRING_END + rb"|" + ESCAPE + rb"|[\x00-\x1f\x7f])"
 )
 
+_PLACE = re.compile(rb"([0-9]{1,5});([0-9]{1,5})")
+
 # Many whole lines, as a flood has them.
 _LINES = re.compile(rb"(?<=\n)(?:" + _TEXT + rb"*+\r\n){8,}+")
 
@@ -144,7 +146,7 @@ class Emulator:
     def _reset(self) -> None:
         self.title = ""
         self.modes = Modes()
-        self.rows = self._main = [Row() for _ in range(self.height)]
+        self.rows = [Row() for _ in range(self.height)]
         self._other: list[Row] | None = None  # the main screen's, while the alternate one is shown
         self.x = 0  # is `columns` when the last column was written and the next character wraps
         self.y = 0
@@ -218,6 +220,8 @@ class Emulator:
                 handler = handlers.get(final)
                 if handler is not None and (not parameters or parameters.isdigit()):
                     handler(int(parameters or 0) if len(parameters) < 6 else LARGEST_NUMBER)
+                elif final == b"H" and (place := _PLACE.fullmatch(parameters)) is not None:
+                    self._to(int(place[1]) - 1, int(place[2]) - 1)
                 else:
                     self._control(parameters, final)
             elif other == b"\r":
