@@ -164,6 +164,7 @@ MADE_FOR_CALLERS = {
     "Job",
     "Jobs",
     "JobTool",
+    "TerminalTool",
     "FakeProcess",
     "FakeStdin",
 }

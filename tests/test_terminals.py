@@ -18,16 +18,21 @@ import pytest
 
 from anyshell import InvalidCommand
 from anyshell._types import ExitStatus, Spawn, Terminal
+from anyshell.backends import connect
+from anyshell.shells import Login
 
+from .conftest import SSH_HOSTS, open_to_all
 from .processes import living, unique_seconds, wait_asleep, wait_living
 from .sitting import BOUND, Sitting, sit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from anyshell._types import Foreground
     from anyshell.abc import Backend
+
+    from .ssh_server import Server
 
 if sys.platform == "win32":
     pytest.skip("no terminals on Windows yet", allow_module_level=True)
@@ -42,10 +47,20 @@ LOCAL = ["local", "local by ptyprocess"]
 """This machine, by the better way to start on a terminal and by the other."""
 
 
-@pytest.fixture(params=LOCAL)
-async def backend(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
+HOSTS = SSH_HOSTS[1:]
+"""Others: OpenSSH, to an ordinary user, and another server."""
+
+
+@pytest.fixture(params=[*LOCAL, *HOSTS])
+async def backend(
+    request: pytest.FixtureRequest, ssh_host: Callable[[str], Server]
+) -> AsyncIterator[Backend]:
     """Every backend that has terminals."""
-    made: Backend = LocalBackend(forking.start if "ptyprocess" in request.param else None)
+    made: Backend
+    if request.param in HOSTS:
+        made = connect(ssh_host(request.param).options(), launcher=Login)
+    else:
+        made = LocalBackend(forking.start if "ptyprocess" in request.param else None)
     yield made
     await made.aclose()
 
@@ -368,7 +383,7 @@ async def test_what_outlives_a_program_is_named(backend: Backend, text: str) -> 
 
 
 async def test_what_is_released_goes_on_and_can_write(backend: Backend, tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
+    open_to_all(tmp_path)
     go, done = tmp_path / "go", tmp_path / "done"
     waiting = f"until test -e {go}; do sleep 0.01; done"
     async with sit(
@@ -429,7 +444,19 @@ WAITING = {
     "cat </dev/tty": ("read", True, True, "cat"),
     "stty -echo; read password": ("read", False, True, "bash"),
     "stty raw -echo; head -c 1": ("read", False, False, "head"),
-    "python3 -c 'import select, sys; select.select([sys.stdin], [], [])'": ("poll", True, True, "python3"),
+    "bash --norc --noprofile -i": ("read", False, False, "bash"),
+    "python3 -c 'import select, sys; select.select([sys.stdin], [], [], 300)'": (
+        "poll",
+        True,
+        True,
+        "python3",
+    ),
+    "python3 -c 'import select; p = select.poll(); p.register(0, 1); p.poll()'": (
+        "poll",
+        True,
+        True,
+        "python3",
+    ),
     "python3 -c 'import threading, sys, time; threading.Thread(target=sys.stdin.read).start(); time.sleep(300)'": (
         "read",
         True,

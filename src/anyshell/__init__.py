@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ._types import ShellInfo as ShellInfo
     from ._types import Spawn as Spawn
     from ._types import Terminal as Terminal
+    from ._types import TerminalLines as TerminalLines
     from ._types import Waiting as Waiting
     from .backends import SSHOptions as SSHOptions
     from .detached import DetachedJob as DetachedJob
@@ -107,6 +108,7 @@ _HOMES = {
     "ShellInfo": "._types",
     "Spawn": "._types",
     "Terminal": "._types",
+    "TerminalLines": "._types",
     "Waiting": "._types",
     "SSHOptions": ".backends",
     "DetachedJob": ".detached",

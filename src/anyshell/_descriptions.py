@@ -57,6 +57,7 @@ def describe(
     snapshot: bool = False,
     session: bool = False,
     jobs: bool = False,
+    terminals: bool = False,
     background_after: float | None = None,
 ) -> str:
     """Say to a model what a host's shell is, and how to use it well.
@@ -72,6 +73,7 @@ def describe(
         snapshot: Whether every shell starts from the user's own set-up.
         session: Whether commands run in one shell that lasts.
         jobs: Whether commands can run in the background.
+        terminals: Whether commands can have a terminal.
         background_after: Seconds after which a command goes on in the background by itself; ``None`` is never.
     """
     facts = values(
@@ -85,6 +87,7 @@ def describe(
         snapshot=snapshot,
         session=session,
         jobs=jobs,
+        terminals=terminals,
         background_after=background_after,
     )
     return fill(load(_TEMPLATES[shell.kind]), facts, info.programs)
@@ -150,6 +153,7 @@ def values(
     snapshot: bool = False,
     session: bool = False,
     jobs: bool = False,
+    terminals: bool = False,
     background_after: float | None = None,
 ) -> dict[str, str]:
     """Name every value that a template can use; the arguments are those of `describe`."""
@@ -162,6 +166,7 @@ def values(
         "OS": one_line(_system(info)),
         "SESSION": "yes" if session else "no",
         "JOBS": "yes" if jobs else "no",
+        "TERMINALS": "yes" if terminals else "no",
         "LATER": "no" if background_after is None else "yes",
         "BACKGROUND_AFTER": "" if background_after is None else _seconds(background_after),
         "WHOLE": ("here" if info.is_this_machine else "elsewhere") if kept else "lost",

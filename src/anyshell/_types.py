@@ -208,13 +208,30 @@ class Screen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalLines:
+    """Lines that a terminal's program has printed, as they are at one moment: scrolled away, or on the main screen.
+
+    A line that the terminal wraps is one. Of very much output, those that scrolled away first are not kept.
+
+    Attributes:
+        first: The number of the first one here, counted from 0 since the program began.
+        texts: They, each without the blanks at its end.
+        final: The number of the first that may still change.
+    """
+
+    first: int
+    texts: tuple[str, ...]
+    final: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Foreground:
     """Who has a terminal at one moment: what of it a host can tell. What is ``None`` it cannot.
 
     Attributes:
         processes: The foreground process group: those that ^C reaches, and that may read.
-        asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself; ``poll``,
-            ``select`` or the like while it has the terminal open; ``None`` when neither, or not known.
+        asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself, or
+            ``select`` for as long as it takes on nothing else; ``poll``, or the like, while it has the terminal open; ``None`` when neither, or not known.
         cpu: Seconds of processor time that they have used together.
         echo: Whether the terminal shows what is typed. A program that asks for a password has it off.
         line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
@@ -723,6 +740,14 @@ class ApprovalRequest:
         restart: Whether the one before is ended for that, with what it runs.
         background: Whether it runs on as a job while the model does something else.
         job: The id of the running job that `stdin` is sent to; ``None`` when `text` is to be run.
+        size: The terminal that it is to run on; ``None`` is none.
+        terminal: The id of the running terminal that is typed on; ``None`` when `text` is to be run.
+        program: Of that, the names of the programs that are in its foreground, and so may read what is typed, with a
+            comma between them; ``None`` when that is not known. If others are there when it is approved, nothing is
+            typed.
+        typed: Of that, the text that is typed.
+        keys: Of that, the names of the keys that are pressed after the text.
+        secret: Of that, whether a secret is typed, with Enter, that somebody else gives and that is not shown.
         description: The model's own few words for people. Says nothing about what runs.
         display: All of the above, as text that is safe to print: control, bidirectional and invisible
             characters are shown as escapes, long runs of spaces by their count, and a line that holds
@@ -746,6 +771,12 @@ class ApprovalRequest:
     restart: bool = False
     background: bool = False
     job: str | None = None
+    size: Terminal | None = None
+    terminal: str | None = None
+    program: str | None = None
+    typed: str = field(default="", repr=False)
+    keys: tuple[str, ...] = ()
+    secret: bool = False
     description: str = field(default="", compare=False)
     display: str = field(default="", compare=False, repr=False)
 
@@ -755,7 +786,9 @@ class Approved:
     """Run it.
 
     Attributes:
-        always: Also run every later request that is identical, for the lifetime of the tool that asked.
+        always: Also run every later request that is identical, for the lifetime of the tool that asked. Of what is typed
+            on a terminal: also type whatever is to be typed on this one later, whatever runs in its foreground then; a
+            secret only if this is one.
     """
 
     always: bool = False

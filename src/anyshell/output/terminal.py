@@ -8,8 +8,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._types import Artifact, Output, Screen, Terminal
-from .backlog import Backlog, Piece
+from .._types import Artifact, Output, Screen, Terminal, TerminalLines
+from .backlog import Backlog, Piece, long_form
 from .bounded import cut_note
 from .builder import COALESCE, Keeper, Store, marker
 from .decode import unfinished
@@ -26,12 +26,12 @@ DRAWN_PER_SECOND = 1024 * 1024
 LONGEST_ANSWER = 16 * 1024
 """Bytes of answers to what one piece of output asks; further questions get none."""
 
-# All but colours, what erases on a line and what has no effect there: it is drawn as fast as it comes.
-_MOVES = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[mK])|\xc2[\x80-\x9f]")
+# All but colours and what erases on a line, which is drawn as fast as it comes.
+_MOVES = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[mK])")
 _QUESTIONS = re.compile(
-    rb"(?:\x1b\[|\xc2\x9b)(?:[0-?]{0,64}+(?:[cntx]|\$p)|>[0-9]{0,4}q|\?[0-9]{1,4}m)"
-    rb"|(?:\x1b[PZ]|\xc2[\x90\x9a])|(?:\x1b\]|\xc2\x9d)(?:4|10|11|12);"
+    rb"\x1b(?:\[(?:[0-?]{0,64}+(?:[cntx]|\$p)|>[0-9]{0,4}q|\?[0-9]{1,4}m)|[PZ]|\](?:4|10|11|12);)"
 )
+_ALTERNATE = re.compile(rb"\x1b\[\?(?:[0-9;]{0,60};)?(?:47|1047|1049)(?:;[0-9;]{0,60})?([hl])")
 
 
 class TerminalOutput:
@@ -75,6 +75,7 @@ class TerminalOutput:
         self._answer = answer
         self._clock = clock
         self._backlog = Backlog()
+        self._alternate: bool | None = None  # what the backlog says of the alternate screen
         self._second = 0.0  # when the second began
         self._drawn_since = 0  # bytes since then
         self._gathered = bytearray()
@@ -101,6 +102,13 @@ class TerminalOutput:
         )
 
     @property
+    def alternate(self) -> bool:
+        """Whether the alternate screen is shown now. Nothing is drawn to tell."""
+        if self._gathered:
+            self._take()
+        return self._emulator.alternate if self._alternate is None else self._alternate
+
+    @property
     def modes(self) -> Modes:
         """What keys the program wants."""
         return self._drawn().modes
@@ -114,6 +122,26 @@ class TerminalOutput:
             first -= 1
         cells = "".join([row.cells for row in rows[first:y]])
         return emulator.reader.read(cells + rows[y].cells[: emulator.x])
+
+    def lines(self, since: int = 0) -> TerminalLines:
+        """The lines of its main screen and those that have left it, from a number on, as far as they are kept."""
+        emulator, transcript = self._drawn(), self._transcript
+        first, texts = transcript.since(since)
+        # What stands on the screen was added to the others when the output was made.
+        rows = [] if self._output is not None else emulator.main[: self._used()]
+        changing = [] if transcript.begun is None else [transcript.begun]
+        for row in rows:
+            text = emulator.reader.read(row.cells)
+            if row.continues and changing:
+                changing[-1] += text
+            else:
+                changing.append(text)
+        skipped = max(0, since - transcript.count)
+        return TerminalLines(
+            first=first + skipped,
+            texts=(*texts, *(text.rstrip(" ") for text in changing[skipped:])),
+            final=transcript.count,
+        )
 
     def resize(self, terminal: Terminal) -> None:
         """Have another size, from what is fed next on."""
@@ -156,13 +184,16 @@ class TerminalOutput:
             return
         self._backlog.append(piece, self._emulator)
         self._take_scrolled()
-        if _QUESTIONS.search(piece.data) is not None:
+        data = long_form(piece.data)
+        shown = _ALTERNATE.findall(data)
+        if shown:
+            self._alternate = shown[-1] == b"h"
+        if _QUESTIONS.search(data) is not None:
             self._draw_backlog()
 
     def _may_draw(self, data: bytes) -> bool:
         """Whether it is drawn now, which is counted."""
-        moves = _MOVES.search(data) is not None
-        if not moves and not self._backlog:
+        if not self._backlog and _MOVES.search(long_form(data)) is None:
             return True
         now = self._clock()
         if now - self._second >= 1:
@@ -175,6 +206,7 @@ class TerminalOutput:
 
     def _draw_backlog(self) -> None:
         self._backlog.draw(self._emulator)
+        self._alternate = None
         self._take_scrolled()
         self._reply()
 
@@ -207,9 +239,8 @@ class TerminalOutput:
         if self._carry:
             data, self._carry = self._carry, b""
             self._draw(Piece(data, self._total - len(data), self._lines))
-        rows = emulator.main
-        used = max((number for number, row in enumerate(rows, 1) if row.cells.strip(" ")), default=0)
-        self._add(rows[:used])
+        used = self._used()
+        self._add(emulator.main[:used])
         frame = emulator.picture() or emulator.frame if emulator.alternate else emulator.frame
         transcript = self._transcript
         transcript.finish(self._total, self._lines, ended=emulator.alternate or emulator.y >= used)
@@ -231,6 +262,11 @@ class TerminalOutput:
             skipped_bytes=self._backlog.skipped,
             alternate=frame,
         )
+
+    def _used(self) -> int:
+        """Rows of the main screen down to the last that is not blank."""
+        rows = self._emulator.main
+        return max((number for number, row in enumerate(rows, 1) if row.cells.strip(" ")), default=0)
 
     def _keep(self, needed: bool) -> tuple[Artifact | None, str | None]:
         if self._keeper is None:
@@ -269,10 +305,12 @@ class Transcript:
         max_line: Characters of a line that are kept.
 
     Attributes:
+        count: Lines that are final, those that were let go among them.
         omitted_lines: Line feeds of the output that belong to no line that is shown.
     """
 
     def __init__(self, head: int, tail: int, max_line: int) -> None:
+        self.count = 0
         self._room = head
         self._tail = tail
         self._max_line = max_line
@@ -306,6 +344,17 @@ class Transcript:
             self._end, self._ends = max(self._end, total), max(self._ends, lines)
             self._push()
         self._ended = ended
+
+    @property
+    def begun(self) -> str | None:
+        """The last row that was added, and those before it that it continues: it may go on."""
+        return self._line
+
+    def since(self, number: int) -> tuple[int, list[str]]:
+        """The number of the first final line that is kept from a number on, and the text of it and of all after it."""
+        lines = [*self._rest] if self._dropped is not None else [*self._head, *self._rest]
+        first = min(max(number, self.count - len(lines)), self.count)
+        return first, [line.text for line in lines[len(lines) - (self.count - first) :]]
 
     @property
     def incomplete(self) -> bool:
@@ -350,6 +399,7 @@ class Transcript:
             text + cut_note(self._cut) if self._cut else text, size, self._cut, self._end, self._ends
         )
         self._line, self._cut = None, 0
+        self.count += 1
         if not self._full and size <= self._room:
             self._head.append(line)
             self._room -= size

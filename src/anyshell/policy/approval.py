@@ -140,14 +140,22 @@ async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
     try:
         async with one_terminal() as terminal:
             await terminal.write(f"\n{folded(request.display, terminal.columns())}\n")
-            what = "Run this" if request.job is None else "Send this"
+            question = f"{_what(request)}, n [REASON] = no: "
             while True:
-                await terminal.write(f"{what}? y = yes, a = always yes to exactly this, n [REASON] = no: ")
+                await terminal.write(question)
                 answer = _parsed(await terminal.read_line())
                 if answer is not None:
                     return answer
     except NoTerminal as error:
         return Refused(f"nobody can be asked: {error}")
+
+
+def _what(request: ApprovalRequest) -> str:
+    if request.terminal is not None:
+        what = "secrets" if request.secret else "whatever is typed"
+        return f"Type this? y = yes, a = always yes to {what} on this terminal"
+    what = "Run this" if request.job is None else "Send this"
+    return f"{what}? y = yes, a = always yes to exactly this"
 
 
 def _parsed(line: str | None) -> Approved | Refused | None:

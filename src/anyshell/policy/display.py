@@ -128,8 +128,15 @@ def display(request: ApprovalRequest) -> str:
     return _directions_said("\n".join(_lines(request)))
 
 
+_KEYS = {"\r": "Enter", "\t": "Tab", "\x1b": "Escape", "\x7f": "Backspace"}
+_CONTROLS = re.compile("([\x00-\x1f\x7f]+)")
+
+
 def _lines(request: ApprovalRequest) -> Iterator[str]:
-    if request.job is not None:
+    if request.terminal is not None:
+        yield from _typed(request.terminal, request)
+        yield "Command of the terminal:"
+    elif request.job is not None:
         yield from _sent(request.job, request)
         yield "Command of the job:"
     else:
@@ -153,16 +160,21 @@ def _lines(request: ApprovalRequest) -> Iterator[str]:
     yield f"Host: {_line(request.host)}"
     if request.background:
         yield "Background: goes on as a job"
+    if request.size is not None:
+        size = request.size
+        yield f"Terminal: {size.columns} columns, {size.rows} rows, {_line(size.term)}"
     if request.timeout is not None:
         yield f"Timeout: {exact(request.timeout)} s"
-    elif request.background:
+    elif request.background or request.size is not None:
         yield "Timeout: none"
     if request.env:
         yield "Variables:"
         yield from (f"  | {_line(name)}={_line(value)}" for name, value in request.env)
-    if request.stdin is not None and request.job is None:
+    if request.size is not None:
+        yield "Input: what will be typed on the terminal, if that is approved then"
+    elif request.stdin is not None and request.job is None:
         yield from _stdin(request.stdin)
-    elif not request.end_of_input and request.job is None:
+    elif not request.end_of_input and request.job is None and request.terminal is None:
         yield "Input: what will be sent to the job, if that is approved then"
     if request.description:
         yield f"Described by the model as: {_line(request.description)}"
@@ -189,6 +201,27 @@ def _sent(job: str, request: ApprovalRequest) -> Iterator[str]:
     end = ", and then the end of its input" if request.end_of_input else ""
     yield f"Send to the running job {_line(job)}: {_size(data)}{end}"
     yield _block(data.decode(errors="surrogateescape"))
+
+
+def _typed(terminal: str, request: ApprovalRequest) -> Iterator[str]:
+    """Show what is typed whole. A line of text has a mark of its own, so that no text can pass for a key."""
+    yield f"Type on the running terminal {_line(terminal)}:"
+    pieces = _CONTROLS.split(request.typed)
+    for text, keys in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+        if text:
+            yield _block(text)
+        if keys:
+            yield f"  Keys: {' '.join(map(_control, keys))}"
+    if request.keys:
+        yield f"  Keys: {' '.join(map(_line, request.keys))}"
+    if request.secret:
+        yield "  Secret: asked of whoever has it, and not shown; then Enter"
+    yield f"Program that reads it: {'not known' if request.program is None else _line(request.program)}"
+
+
+def _control(character: str) -> str:
+    """The key that sends a control character."""
+    return _KEYS.get(character) or f"Ctrl-{chr(ord(character) ^ 0x40)}"
 
 
 def _size(data: bytes) -> str:

@@ -12,7 +12,7 @@ import anyio
 
 from .._engine import Control, outlast
 from .._exceptions import AnyshellError, InvalidCommand
-from .._types import Channel, Outcome, Terminal, check_seconds, check_text
+from .._types import Channel, Outcome, Terminal, TerminalLines, check_seconds, check_text
 from ..jobs import expression
 from ..output.search import WINDOW
 from . import secrets
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from .._types import Screen, Waiting
+    from .._types import Foreground, Screen, Waiting
     from .console import Console
 
 Listener = Callable[[Channel, bytes], Awaitable[None]]
@@ -149,6 +149,20 @@ class DrivenTerminal:
     def screen(self) -> Screen:
         """What stands on the terminal now."""
         return self._console.output.screen
+
+    def lines(self, since: int = 0) -> TerminalLines:
+        """What stands on the main screen and what has scrolled off it, by lines.
+
+        ``t.lines(since=before.final)`` is what may have changed since `before`.
+
+        Args:
+            since: The number of the first line that is wanted; 0 or more.
+        """
+        return self._console.output.lines(since)
+
+    async def foreground(self) -> Foreground | None:
+        """Who has the terminal now; ``None`` when the host cannot tell, or nobody has it any more."""
+        return await self._console.foreground()
 
     async def send(self, data: str | bytes, *, timeout: float | None = SEND_SECONDS) -> None:
         r"""Type text or bytes, exactly these. The Enter key is ``\r``.

@@ -1,4 +1,4 @@
-"""The model's door: a tool called ``shell``, and one called ``job``, with bounded parameters, an approver, a deadline."""
+"""The model's door: the tools called ``shell``, ``job`` and ``terminal``, with bounded parameters, an approver, a deadline."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .limits import ToolLimits
 from .params import ShellParams
 from .result import (
     DisplayBlock,
+    InputState,
     JobDetails,
     JobResult,
     JobState,
@@ -16,13 +17,18 @@ from .result import (
     OutputArtifact,
     ShellDetails,
     ShellResult,
+    TerminalDetails,
+    TerminalResult,
     Truncation,
 )
 from .shell import ShellTool
+from .terminal import TerminalTool
+from .terminal_params import TerminalParams
 from .updates import OnUpdate
 
 __all__ = [
     "DisplayBlock",
+    "InputState",
     "JobDetails",
     "JobParams",
     "JobResult",
@@ -35,6 +41,10 @@ __all__ = [
     "ShellParams",
     "ShellResult",
     "ShellTool",
+    "TerminalDetails",
+    "TerminalParams",
+    "TerminalResult",
+    "TerminalTool",
     "ToolDefinition",
     "ToolLimits",
     "Truncation",

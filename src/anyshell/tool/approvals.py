@@ -31,7 +31,7 @@ class Approvals:
         self._always: OrderedDict[bytes, None] = OrderedDict()
 
     async def ask(self, request: ApprovalRequest) -> Approved | Refused:
-        """Put a request to the approver, unless an identical one was approved always."""
+        """Put a request to the approver, unless an identical one was approved always, or all on that terminal."""
         key = key_of(request)
         if key in self._always:
             self._always.move_to_end(key)
@@ -45,15 +45,22 @@ class Approvals:
 
 
 def key_of(request: ApprovalRequest) -> bytes:
-    """A digest of all that decides what a request does: a set of whole requests could be of any size."""
+    """A digest of all that decides what a request does: a set of whole requests could be of any size.
+
+    What is typed on a terminal has that of the terminal, which no other ever has; secrets have another.
+    """
     shell, timeout = request.shell, request.timeout
     digest = hashlib.sha256()
+    if request.terminal is not None:
+        digest.update(f"{'secrets' if request.secret else 'typing'} on {request.terminal}".encode())
+        return digest.digest()
     for part in (
         *(shell.kind, shell.path, shell.version, request.host, request.directory),
         *(None if timeout is None else repr(timeout), request.prefix, request.snapshot),
         *(request.original, request.text, request.stdin),
         repr((request.end_of_input, request.session, request.fresh, request.restart, request.background)),
         request.job,
+        None if request.size is None else repr(request.size),
         *(text for variable in request.env for text in variable),
     ):
         data = part.encode(errors="surrogatepass") if isinstance(part, str) else part

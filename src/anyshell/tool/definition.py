@@ -26,6 +26,11 @@ _GUARDED = (
 )
 
 
+_GUARDED_BUT_ON_TERMINALS = (
+    " Those for pagers, editors and prompts (PAGER, EDITOR, GIT_ASKPASS, DEBIAN_FRONTEND and the like) can be set with "
+    "pty alone, since otherwise nobody could answer what they start."
+)
+
 _CWD_OF_A_SESSION = (
     "A directory that the shell goes to first, and stays in. Absolute, relative to where the shell is, or below the "
     "home directory as ~/DIR. It must exist."
@@ -111,7 +116,7 @@ def schema(limits: ToolLimits, *, directory: str, guarded: bool, offer: Offer) -
             f" Relative paths start at {one_line(directory)}. Without cwd, the command runs there."
         )
     if guarded:
-        properties["env"]["description"] += _GUARDED
+        properties["env"]["description"] += _GUARDED_BUT_ON_TERMINALS if offer.terminals else _GUARDED
     return object_of(properties, required=() if offer.session else ("command",))
 
 

@@ -27,7 +27,10 @@ class ToolLimits:
         update_bytes: Bytes of an update, at most.
         max_command: Bytes of a command in UTF-8, at most.
         max_stdin: Bytes of a command's input in UTF-8, or of what is sent to a job, at most.
-        max_wait: Seconds that one look at a job can wait, at most.
+        max_wait: Seconds that one look at a job, or at a terminal, can wait, at most.
+        max_terminals: Terminals that run at once, at most. The environment has a limit of its own, for all of its tools.
+        max_typed: Bytes of what is typed on a terminal in one call in UTF-8, at most.
+        max_keys: Keys that are pressed there in one call, at most.
         max_env: Variables in one call, at most; zero or more.
         max_env_bytes: Bytes of their names and values together, at most. A system has its own limit for
             these and the command's arguments together, often 2 MiB, and 128 KiB for a single one.
@@ -47,6 +50,9 @@ class ToolLimits:
     max_command: int = 8 * MIB
     max_stdin: int = 8 * MIB
     max_wait: float = 300.0
+    max_terminals: int = 8
+    max_typed: int = 64 * 1024
+    max_keys: int = 100
     max_env: int = 100
     max_env_bytes: int = 100 * 1024
 

@@ -38,7 +38,8 @@ class ShellParams(BaseModel):
     """The parameters of one call. Nothing is converted, and an unknown one is an error.
 
     Every parameter but the command may be ``None``, which is as if it were left out. `restart` is one of a tool with
-    a session alone, and then needs no command; `background` is one of a tool with jobs alone.
+    a session alone, and then needs no command; `background` is one of a tool with jobs alone, and `pty` of one with
+    terminals.
     """
 
     model_config = ConfigDict(
@@ -88,6 +89,14 @@ class ShellParams(BaseModel):
         ),
     )
 
+    pty: bool | None = Field(
+        default=None,
+        description=(
+            "Give the command a terminal: for a program that wants one, or that asks questions. When it waits for "
+            "input, the call returns, and the tool named terminal answers it."
+        ),
+    )
+
     @field_validator("timeout", mode="before")
     @classmethod
     def _any_number(cls, value: object) -> object:
@@ -108,15 +117,17 @@ class Offer:
     Attributes:
         session: Whether calls share a shell that lasts.
         jobs: Whether commands can run in the background.
+        terminals: Whether commands can have a terminal.
     """
 
     session: bool = False
     jobs: bool = False
+    terminals: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The parameters that there are."""
-        withheld = {"restart": not self.session, "background": not self.jobs}
+        withheld = {"restart": not self.session, "background": not self.jobs, "pty": not self.terminals}
         return tuple(name for name in ShellParams.model_fields if not withheld.get(name))
 
 
@@ -144,12 +155,17 @@ _ALSO_CALLED = {
 
 _ALONE = "not possible here: what runs in the background is stopped when the call ends"
 _FRESH = "not needed here: every call begins in a fresh shell"
+_NO_TERMINAL = "not possible here: no command has a terminal"
 
 # The same, of what some tools offer and others do not.
 _OFFERED = {
     "runinbackground": ("background", _ALONE),
     "background": ("background", _ALONE),
     "restart": ("restart", _FRESH),
+    "pty": ("pty", _NO_TERMINAL),
+    "tty": ("pty", _NO_TERMINAL),
+    "terminal": ("pty", _NO_TERMINAL),
+    "interactive": ("pty", _NO_TERMINAL),
 }
 
 _INSTEAD = {
@@ -164,6 +180,7 @@ _EXPECTED = {
     "bool_type": "must be true or false",
     "int_type": "must be a whole number",
     "literal_error": "is none of those that there are",
+    "list_type": "must be a list",
     "string_type": "must be a string",
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
@@ -187,6 +204,8 @@ class Call:
         label: The model's own words for people; may be empty.
         restart: Whether the session's shell is replaced first.
         background: Whether it is started as a job.
+        pty: Whether it is to have a terminal.
+        no_terminal: Why it cannot have one, if that was found out.
     """
 
     command: Command
@@ -196,6 +215,8 @@ class Call:
     label: str
     restart: bool = False
     background: bool = False
+    pty: bool = False
+    no_terminal: str = ""
 
 
 def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, offer: Offer) -> Call:
@@ -215,15 +236,17 @@ def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, offer:
     return Call(
         command=command,
         stdin=None if asked.stdin is None else asked.stdin.encode(),
-        timeout=None if asked.background and asked.timeout is None else _timeout(asked.timeout, limits),
+        timeout=None if asked.background and asked.timeout is None else timeout_of(asked.timeout, limits),
         requested_timeout=asked.timeout,
         label=" ".join((asked.description or "").split())[:LONGEST_LABEL],
         restart=asked.restart is True,
         background=asked.background is True,
+        pty=asked.pty is True,
     )
 
 
-def _timeout(requested: float | None, limits: ToolLimits) -> float:
+def timeout_of(requested: float | None, limits: ToolLimits) -> float:
+    """The seconds that a command gets."""
     wanted = limits.default_timeout if requested is None else requested
     return min(max(wanted, limits.min_timeout), limits.max_timeout)
 
@@ -314,26 +337,41 @@ def _problems(asked: ShellParams, limits: ToolLimits) -> Iterator[str]:
         yield "command is blank: say what to run"
     if asked.restart and asked.background:
         yield "restart and background exclude each other: a job is a shell of its own; give one after the other"
+    if asked.pty and asked.restart:
+        yield "pty and restart exclude each other: on a terminal runs a shell of its own; give one after the other"
+    if asked.pty and asked.background:
+        yield (
+            "pty and background exclude each other: a program that waits for input goes on by itself; leave out background, "
+            'or use the tool terminal, action "start"'
+        )
+    if asked.pty and asked.stdin is not None:
+        yield "pty and stdin exclude each other: what a terminal's program reads is typed, with the tool terminal"
     if asked.restart and not asked.command:
         given = [name for name in ("cwd", "env", "stdin") if getattr(asked, name) is not None]
         if given:
             yield f"restart without a command takes no {' and no '.join(given)}: give a command as well, or leave it out"
     yield from too_long("command", asked.command, limits.max_command)
-    if asked.cwd is not None:
-        if not asked.cwd.strip():
-            yield "cwd is blank: give a directory, or leave it out to run in the starting directory"
-        yield from too_long("cwd", asked.cwd, LONGEST_PATH)
+    yield from cwd_problems(asked.cwd)
     if asked.stdin is not None:
         yield from too_long("stdin", asked.stdin, limits.max_stdin)
     if asked.env is not None:
         yield from _env_problems(asked.env, limits)
-    if (
-        asked.timeout is not None
-        and limits.beyond == "refuse"
-        and asked.timeout != _timeout(asked.timeout, limits)
-    ):
+    yield from timeout_problems(asked.timeout, limits)
+
+
+def cwd_problems(cwd: str | None) -> Iterator[str]:
+    """Say what keeps a directory from being taken, if anything does."""
+    if cwd is not None:
+        if not cwd.strip():
+            yield "cwd is blank: give a directory, or leave it out to run in the starting directory"
+        yield from too_long("cwd", cwd, LONGEST_PATH)
+
+
+def timeout_problems(timeout: float | None, limits: ToolLimits) -> Iterator[str]:
+    """Say what keeps a timeout from being taken, if anything does."""
+    if timeout is not None and limits.beyond == "refuse" and timeout != timeout_of(timeout, limits):
         least, most = exact(limits.min_timeout), exact(limits.max_timeout)
-        yield f"timeout is {exact(asked.timeout)} s: it must be from {least} to {most} s"
+        yield f"timeout is {exact(timeout)} s: it must be from {least} to {most} s"
 
 
 def _env_problems(env: Mapping[str, str], limits: ToolLimits) -> Iterator[str]:

@@ -16,9 +16,19 @@ if TYPE_CHECKING:
     from .._types import Artifact, Output, ProcessInfo
 
 CallStatus = Literal[
-    "exited", "timed_out", "cancelled", "lost", "running", "restarted", "refused", "invalid", "failed"
+    "exited",
+    "timed_out",
+    "cancelled",
+    "lost",
+    "running",
+    "waiting",
+    "restarted",
+    "refused",
+    "invalid",
+    "failed",
 ]
 JobCallStatus = Literal["done", "refused", "invalid", "failed"]
+TerminalAction = Literal["start", "send", "keys", "screen", "wait", "secret", "close"]
 
 
 class _Frozen(BaseModel):
@@ -119,12 +129,26 @@ class LeftBehindProcess(_Frozen):
         return cls(pid=process.pid, name=visible(process.name), alive=process.alive)
 
 
+class InputState(_Frozen):
+    """What a program on a terminal waits for.
+
+    Attributes:
+        certain: Whether it certainly waits for input; otherwise it likely does.
+        prompt: What stands before the cursor, safe to print; may be empty.
+        password: Whether it is set to read a line that is not shown, as a password is.
+    """
+
+    certain: bool
+    prompt: str
+    password: bool
+
+
 class ShellDetails(_Frozen):
     """The facts of a call.
 
     Attributes:
         status: How it went. ``exited``, ``timed_out``, ``cancelled`` and ``lost`` are those of an outcome; a command
-            that is ``running`` goes on as a job; ``restarted`` is a session, without a command; nothing ran if it
+            that is ``running`` goes on as a job, one that is ``waiting`` for input on its terminal; ``restarted`` is a session, without a command; nothing ran if it
             is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed`` (it could not be started).
         exit_code: Its exit code; 128 and the signal's number when a signal ended it; ``None`` when there is none.
         signal: The name of the signal that ended it, such as ``SIGKILL``.
@@ -136,6 +160,10 @@ class ShellDetails(_Frozen):
         artifact: The whole of a truncated output; ``None`` when there is none, or it could not be kept.
         left_behind: Processes that outlived the command.
         job: The id of the job that it goes on as, or that has what it left behind; ``None`` when there is none.
+        terminal: The id of the terminal on which it goes on; ``None`` when it does not.
+        waiting: What it waits for there.
+        frame: What the alternate screen of its terminal showed last; ``None`` when it was not used, or is `output`.
+        skipped_bytes: Bytes that its terminal has not drawn; see `anyshell.Output`.
         session_state: What became of the session's shell: ``kept``, ``ended`` by the command, or ``lost`` because the
             command had to be stopped; ``None`` outside a session, and when the command did not begin.
         directory: Where the next command of the session begins, safe to print; ``None`` outside a session.
@@ -153,6 +181,10 @@ class ShellDetails(_Frozen):
     artifact: OutputArtifact | None = None
     left_behind: tuple[LeftBehindProcess, ...] = ()
     job: str | None = None
+    terminal: str | None = None
+    waiting: InputState | None = None
+    frame: str | None = None
+    skipped_bytes: int = 0
     session_state: Literal["kept", "ended", "lost"] | None = None
     directory: str | None = None
     update_error: str | None = None
@@ -239,3 +271,58 @@ class JobResult(_Frozen):
     text: str
     display: tuple[DisplayBlock, ...]
     details: JobDetails
+
+
+class TerminalDetails(_Frozen):
+    """The facts of a call of the tool named ``terminal``.
+
+    Attributes:
+        status: ``done``; nothing was done if it is ``invalid`` (the parameters) or ``refused`` (by the approver); if it is
+            ``failed``, what was asked for cannot be done, or was not done whole.
+        action: What was asked for; ``None`` when the parameters were invalid.
+        terminal: The id of the terminal; ``None`` when there is none.
+        running: Whether its program runs.
+        exit_code: Its exit code, as in `ShellDetails`.
+        signal: The name of the signal that ended it.
+        waiting: What it waits for; ``None`` when it does not.
+        program: The programs in the foreground, with a comma between them, safe to print; ``None`` when that is not known.
+        alternate: Whether the alternate screen is shown, as editors and pagers use it.
+        cursor: Row and column of the cursor, both from 0; ``None`` when nothing was looked at.
+        left_out: New lines that are not shown, since they were too many.
+        found: Of ``wait`` with `until`, whether that was printed.
+        artifact: All that it has printed; ``None`` while it runs, and when it was short.
+    """
+
+    status: JobCallStatus
+    action: TerminalAction | None = None
+    terminal: str | None = None
+    running: bool = False
+    exit_code: int | None = None
+    signal: str | None = None
+    waiting: InputState | None = None
+    program: str | None = None
+    alternate: bool = False
+    cursor: tuple[int, int] | None = None
+    left_out: int = 0
+    found: bool | None = None
+    artifact: OutputArtifact | None = None
+
+
+class TerminalResult(_Frozen):
+    """What came of one call of the tool named ``terminal``. ``model_dump_json()`` makes it JSON.
+
+    Attributes:
+        is_error: Whether it was not done.
+        output: What is new on the terminal, or the alternate screen, bounded; may be empty.
+        message: What happened and what to do next, on one line.
+        text: Exactly what to send to a model, made as that of a `ShellResult`.
+        display: What to show to a person.
+        details: The facts, for a program.
+    """
+
+    is_error: bool
+    output: str
+    message: str
+    text: str
+    display: tuple[DisplayBlock, ...]
+    details: TerminalDetails

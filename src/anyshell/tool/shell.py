@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from .. import _descriptions, policy, shells
-from .._exceptions import AnyshellError
-from .._types import ApprovalRequest, Refused
+from .._exceptions import AnyshellError, TerminalUnavailable
+from .._types import ApprovalRequest, Output, Refused, Terminal
 from .._variables import NOT_FOR_MODELS
 from ..shells.syntax import leading_cd
-from . import job_words, words
+from . import job_words, terminal_words, words
 from .approvals import Approvals
 from .definition import ToolDefinition, schema
 from .job import JobTool
@@ -33,6 +33,8 @@ from .result import (
     blocks,
 )
 from .signals import number_of
+from .terminal import TerminalTool, input_state
+from .terminals import Held, Terminals, View
 from .updates import OnUpdate, Updates
 
 if TYPE_CHECKING:
@@ -40,9 +42,13 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._stream import Listener
-    from .._types import Command, LeftBehind, Outcome, Output
+    from .._types import Command, LeftBehind, Outcome
     from ..abc import Approver
     from ..session import Session
+    from ..terminal import SecretSource
+
+_Waits = tuple[Held, View]
+"""A command that waits for input on its terminal."""
 
 HOST_BOUND = 5.0
 """Seconds that a question to the host's files may take. Every such question has an answer that is always safe."""
@@ -61,9 +67,14 @@ class ShellTool:
         session: Whether calls run in one shell that lasts, one after the other, rather than each in a fresh one.
         jobs: Whether commands can run in the background. What a command leaves behind then goes on as a job,
             instead of being stopped, and `job_tool` is to be offered to the model as well.
+        terminals: Whether commands can have a terminal. One that waits for input there goes on, and `terminal_tool` is
+            to be offered to the model as well.
+        secrets: Gives what a program on a terminal may be told and the model may not: an async callable that is given a
+            `SecretRequest` and returns the secret, or ``None``. Without it the model cannot have one typed.
 
     Raises:
-        AnyshellError: `session` or `jobs` where the environment was not entered with ``async with``.
+        AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
+            `secrets` without `terminals`.
     """
 
     def __init__(
@@ -74,15 +85,19 @@ class ShellTool:
         limits: ToolLimits | None = None,
         session: bool = False,
         jobs: bool = False,
+        terminals: bool = False,
+        secrets: SecretSource | None = None,
     ) -> None:
-        if (session or jobs) and not env.entered:
+        if (session or jobs or terminals) and not env.entered:
             raise AnyshellError(
-                "a tool with a session or with jobs starts what somebody must stop: use 'async with "
+                "a tool with a session, with jobs or with terminals starts what somebody must stop: use 'async with "
                 "Environment.detect() as env'"
             )
+        if secrets is not None and not terminals:
+            raise AnyshellError("secrets are typed on terminals: make the tool with terminals=True")
         self._env = env
         self._limits = limits or ToolLimits()
-        self._offer = Offer(session=session, jobs=jobs)
+        self._offer = Offer(session=session, jobs=jobs, terminals=terminals)
         self._approvals = Approvals(approver, timeout=self._limits.approval_timeout)
         self._session: Session | None = env.session() if session else None
         self._counted_on = False  # whether a model thinks that the session's shell knows something
@@ -90,11 +105,14 @@ class ShellTool:
         self._closed = False
         self._turn = asyncio.Lock()
         self._ledger = Ledger(env.jobs) if jobs else None
+        self._secrets = secrets
+        self._terminals = Terminals(env, self._limits, ledger=self._ledger) if terminals else None
 
     @property
     def definition(self) -> ToolDefinition:
         """What the model is told: a name, a description of this host and its limits, and a JSON schema."""
         env = self._env
+        offer = replace(self._offer, terminals=self._offer.terminals and env.terminals)
         return ToolDefinition(
             name="shell",
             title="Run a shell command",
@@ -109,10 +127,11 @@ class ShellTool:
                 snapshot=env.snapshot is not None,
                 session=self._offer.session,
                 jobs=self._offer.jobs,
+                terminals=offer.terminals,
                 background_after=env.background_after,
             ),
             parameters=schema(
-                self._limits, directory=env.directory, guarded=not env.interactive, offer=self._offer
+                self._limits, directory=env.directory, guarded=not env.interactive, offer=offer
             ),
         )
 
@@ -132,13 +151,39 @@ class ShellTool:
             raise AnyshellError("this tool has no jobs: make it with ShellTool(..., jobs=True)")
         return JobTool(self._env, self._ledger, approvals=self._approvals, limits=self._limits)
 
+    @property
+    def terminal_tool(self) -> TerminalTool:
+        """The tool by which the model drives programs on terminals.
+
+        Raises:
+            AnyshellError: There are none: this tool was made without ``terminals=True``.
+        """
+        if self._terminals is None:
+            raise AnyshellError("this tool has no terminals: make it with ShellTool(..., terminals=True)")
+        return TerminalTool(
+            self._env,
+            self._terminals,
+            approvals=self._approvals,
+            limits=self._limits,
+            secrets=self._secrets,
+            directory=lambda: self._before,
+        )
+
+    @property
+    def _before(self) -> str:
+        """Where a command starts that does not say otherwise."""
+        return self._env.directory if self._session is None else self._session.directory
+
     async def aclose(self) -> None:
         """Run nothing more, and end the tool's session, if it has one. The end of the environment does so as well.
 
-        Its jobs go on, and `job_tool` with them. Closing twice does nothing.
+        Its jobs and its terminals go on, and `job_tool` and `terminal_tool` with them; no terminal is started any more.
+        Closing twice does nothing.
         """
         self._closed = True
         self._counted_on = False
+        if self._terminals is not None:
+            self._terminals.closed = True
         if self._session is not None:
             await self._session.aclose()
 
@@ -171,7 +216,7 @@ class ShellTool:
     @contextlib.asynccontextmanager
     async def _its_turn(self, call: Call) -> AsyncIterator[None]:
         """In a session, let nothing run between the approval of a command and the command: it decides what that does."""
-        if self._session is None or call.background:
+        if self._session is None or call.background or call.pty:
             yield
             return
         async with self._turn:
@@ -198,6 +243,9 @@ class ShellTool:
             if call.background:
                 return await self._started(run)
             return await self._run(run, on_update)
+        except TerminalUnavailable as error:
+            # That is another thing to run than what was approved.
+            return await self._carried_out(replace(call, no_terminal=str(error)), on_update)
         except AnyshellError as error:
             request, session = run.request, self._session
             if self._over:
@@ -232,15 +280,15 @@ class ShellTool:
     async def _prepared(self, call: Call) -> _Run:
         """Settle what is going to run, exactly."""
         env, command = self._env, call.command
-        dropped = [] if env.interactive else sorted(NOT_FOR_MODELS & command.env.keys())
+        no_terminal = call.no_terminal or ("" if env.terminals else terminal_words.NOT_HERE)
+        size = Terminal() if call.pty and not no_terminal else None
+        dropped = [] if env.interactive or size is not None else sorted(NOT_FOR_MODELS & command.env.keys())
         if dropped:
             kept = {name: value for name, value in command.env.items() if name not in dropped}
             command = replace(command, env=kept)
         original, command = command, await self._rewritten(command)
-        session = None if call.background else self._session
-        before = env.directory
-        if self._session is not None and not call.restart:
-            before = self._session.directory
+        session = None if call.background or call.pty else self._session
+        before = env.directory if call.restart else self._before
         request = ApprovalRequest(
             text=command.text,
             shell=env.shell,
@@ -257,10 +305,13 @@ class ShellTool:
             restart=call.restart,
             background=call.background,
             # What a job reads may be sent to it later.
-            end_of_input=not call.background or call.stdin is not None,
+            end_of_input=size is None and (not call.background or call.stdin is not None),
+            size=size,
             description=call.label,
         )
         notices = []
+        if call.pty and size is None:
+            notices.append(terminal_words.without(no_terminal))
         if dropped:
             notices.append(words.guarded(dropped))
         if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
@@ -293,11 +344,24 @@ class ShellTool:
 
     async def _run(self, run: _Run, on_update: OnUpdate | None) -> ShellResult:
         if on_update is None or not self._env.entered:
-            return self._finished(run, await self._outcome(run, None))
+            return self._tell_of(run, await self._outcome(run, None))
         interval, limit = self._limits.update_interval, self._limits.update_bytes
         async with Updates(on_update, interval=interval, limit=limit) as updates:
             outcome = await self._outcome(run, updates.hear)
-        return self._finished(run, outcome, updates.error)
+        return self._tell_of(run, outcome, updates.error)
+
+    async def _on_terminal(self, run: _Run, listener: Listener | None) -> Outcome | _Waits:
+        """Run what was approved on a terminal, until it ends or waits for input."""
+        assert self._terminals is not None
+        async with self._terminals.begin(run.request, listener) as held:
+            waiting = await held.driven.wait_for_input(timeout=None)
+            if waiting is None:
+                return await held.driven.wait()
+            view = await held.look(self._env.limits, waiting=waiting)
+            if view.outcome is not None:
+                return view.outcome
+            self._terminals.keep(held)
+            return held, view
 
     async def _started(self, run: _Run) -> ShellResult:
         """Start what was approved as a job."""
@@ -316,9 +380,12 @@ class ShellTool:
         details = run.details("running", started=True, job=job.id, directory=self._directory)
         return self._result(details, said, output=None, is_error=False, run=run)
 
-    async def _outcome(self, run: _Run, listener: Listener | None) -> Outcome:
+    async def _outcome(self, run: _Run, listener: Listener | None) -> Outcome | _Waits:
         """Run what was approved, and nothing else."""
-        request, session = run.request, self._session
+        request = run.request
+        if request.size is not None:
+            return await self._on_terminal(run, listener)
+        session = self._session if request.session else None
         left_behind: LeftBehind = "adopt" if self._offer.jobs else "stop"
         if session is None:
             return await self._env.run(
@@ -347,18 +414,54 @@ class ShellTool:
             listener=listener,
         )
 
-    def _finished(
-        self, run: _Run, outcome: Outcome, update_error: BaseException | None = None
+    def _tell_of(
+        self, run: _Run, became: Outcome | _Waits, update_error: BaseException | None = None
     ) -> ShellResult:
+        """Say what became of a command."""
+        error = None if update_error is None else type(update_error).__name__
+        if isinstance(became, tuple):
+            return self._waiting(run, *became, error)
+        return self._finished(run, became, error)
+
+    def _waiting(self, run: _Run, held: Held, view: View, update_error: str | None) -> ShellResult:
+        """Say that a command waits for input on its terminal, where it goes on."""
+        said = [
+            terminal_words.goes_on(held),
+            *terminal_words.state(held, view, secrets=self._secrets is not None),
+        ]
+        said += run.notices
+        if self._session is not None:
+            said.append(terminal_words.apart())
+        details = run.details(
+            "waiting",
+            started=True,
+            duration=held.seconds,
+            terminal=held.id,
+            waiting=input_state(view),
+            directory=self._directory,
+            update_error=update_error,
+        )
+        output = Output(text=view.text, total_bytes=len(view.text.encode(errors="replace")))
+        return self._result(details, said, output=output, is_error=False, run=run)
+
+    def _finished(self, run: _Run, outcome: Outcome, update_error: str | None) -> ShellResult:
         env, output, call = self._env, outcome.output, run.call
         assert call.timeout is not None  # only a job may have none
         if self._ledger is not None and outcome.job is not None:
             seen = output.total_bytes if outcome.status == "running" else 0
             self._ledger.add(outcome.job, run.request.directory, seen=seen)
+        on_terminal = run.request.size is not None
         ending = words.ending(
-            outcome, timeout=call.timeout, limits=self._limits, os=env.os, command=run.request.text
+            outcome,
+            timeout=call.timeout,
+            limits=self._limits,
+            os=env.os,
+            command=run.request.text,
+            terminal=on_terminal,
         )
-        said = [ending, *run.notices]
+        said = [ending, *run.notices, *terminal_words.skipped(output)]
+        if call.pty and self._session is not None:
+            said.append(terminal_words.apart())
         if outcome.session is not None and self._session is not None:
             self._counted_on = outcome.session.state == "kept"
             stopped = outcome.status in ("timed_out", "cancelled")
@@ -385,7 +488,9 @@ class ShellTool:
             job=outcome.job,
             session_state=None if outcome.session is None else outcome.session.state,
             directory=self._directory,
-            update_error=None if update_error is None else type(update_error).__name__,
+            frame=output.alternate,
+            skipped_bytes=output.skipped_bytes,
+            update_error=update_error,
         )
         is_error = outcome.status != "running" and (outcome.status != "exited" or exit_code != 0)
         return self._result(details, said, output=output, is_error=is_error, run=run)
@@ -404,9 +509,13 @@ class ShellTool:
         is_error: bool,
         run: _Run | None = None,
     ) -> ShellResult:
+        if self._terminals is not None:
+            said = [*said, *map(terminal_words.news, self._terminals.news())]
         if self._ledger is not None:
             said = [*said, *map(job_words.news, self._ledger.news())]
         display = [*([] if run is None else [run.shown()]), *blocks(output, said)]
+        if details.frame:
+            display.append(DisplayBlock(type="output", text=policy.printable(details.frame)))
         if details.update_error is not None:
             ended = f"Updates ended early: on_update raised {details.update_error}."
             display.append(DisplayBlock(type="notice", text=ended))
@@ -414,7 +523,7 @@ class ShellTool:
             is_error=is_error,
             output="" if output is None else output.text,
             message=" ".join(said),
-            text=words.text(output, said),
+            text=words.text(output, [*said, *terminal_words.framed(details.frame)]),
             display=tuple(display),
             details=details,
         )

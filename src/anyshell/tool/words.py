@@ -69,7 +69,13 @@ def text(output: Output | None, said: Sequence[str]) -> str:
 
 
 def ending(
-    outcome: Outcome, *, timeout: float, limits: ToolLimits, os: OperatingSystem, command: str = ""
+    outcome: Outcome,
+    *,
+    timeout: float,
+    limits: ToolLimits,
+    os: OperatingSystem,
+    command: str = "",
+    terminal: bool = False,
 ) -> str:
     """Say how a command ended.
 
@@ -79,12 +85,13 @@ def ending(
         limits: Those in force.
         os: The host's system, which numbers its signals.
         command: What ran: the same code means another thing when the command asked for it.
+        terminal: Whether it had one.
     """
     match outcome.status:
         case "exited":
             return _exited(outcome, os, command)
         case "timed_out":
-            return _timed_out(outcome, timeout, limits)
+            return _timed_out(outcome, timeout, limits, terminal=terminal)
         case "cancelled":
             return "Stopped before its end, because somebody asked for that; its output so far is kept. Do not run it again unless asked to."
         case "running":
@@ -150,7 +157,7 @@ def _exit_advice(code: int, output: Output, os: OperatingSystem, command: str) -
     return f" If it is a failure, {why}"
 
 
-def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits) -> str:
+def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits, *, terminal: bool) -> str:
     if not outcome.started:
         return f"Not started: {exact(timeout)} s had passed before the host came to it. Nothing ran; try again, with a longer timeout if the host is slow."
     said = f"Stopped after {exact(timeout)} s, with everything that it started; its output so far is kept."
@@ -160,6 +167,10 @@ def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits) -> str:
         )
     else:
         said += " That was the longest timeout there is: split the work into shorter commands."
+    if terminal:
+        return (
+            said + " If it waited for input, that was not noticed: begin it with the tool terminal instead."
+        )
     return said + " If it waited for an answer, none will come: say everything in options or in stdin."
 
 

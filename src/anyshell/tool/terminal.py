@@ -1,0 +1,370 @@
+"""The tool by which a model drives programs on terminals."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .. import policy
+from .._exceptions import AnyshellError, TerminalUnavailable
+from .._types import ApprovalRequest, Output, Refused, exact
+from . import terminal_words, words
+from .definition import ToolDefinition, number, object_of, properties_of
+from .params import InvalidParams
+from .result import DisplayBlock, InputState, OutputArtifact, TerminalDetails, TerminalResult, blocks
+from .signals import number_of
+from .terminal_params import ACTIONS, KEYS, PATIENCE, REACTION, TerminalParams, parse
+from .terminals import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .._environment import Environment
+    from .._types import Foreground
+    from ..terminal import SecretRequest, SecretSource
+    from .approvals import Approvals
+    from .limits import ToolLimits
+    from .result import JobCallStatus
+    from .terminal_params import TerminalCall
+    from .terminals import Found, Held, Terminals, View
+
+_DESCRIPTION = (
+    "Drives programs that run on a terminal: those that the tool shell has started with pty and that wait for input, and those "
+    "that start begins. Every result shows what is new on the terminal, or the screen that an editor or a pager draws, "
+    "and whether the program waits for input. After typing, a call returns when the program has reacted: do not ask "
+    "again and again. Close what is not needed any more."
+)
+
+
+class TerminalTool:
+    """Starts, types on, shows and closes the terminals of one `ShellTool`, whose `ShellTool.terminal_tool` makes it.
+
+    A model sees the terminals of its own calls alone. Whatever is started or typed passes the approver, and is not typed
+    if another program has come to the foreground before the answer; to look, to wait and to close does not.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        terminals: Terminals,
+        *,
+        approvals: Approvals,
+        limits: ToolLimits,
+        secrets: SecretSource | None,
+        directory: Callable[[], str],
+    ) -> None:
+        self._env = env
+        self._terminals = terminals
+        self._approvals = approvals
+        self._limits = limits
+        self._secrets = secrets
+        self._directory = directory
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """What the model is told: a name, a description, and a JSON schema with the limits in force."""
+        offered = [action for action in ACTIONS if action != "secret" or self._secrets is not None]
+        properties = properties_of(TerminalParams, KEYS)
+        properties["action"] |= {
+            "enum": offered,
+            "description": " ".join(f"{action}: {ACTIONS[action]}" for action in offered),
+        }
+        properties["timeout"] |= {
+            "minimum": number(self._limits.min_timeout),
+            "maximum": number(self._limits.max_timeout),
+        }
+        properties["wait"] |= {"minimum": 0, "maximum": number(self._limits.max_wait)}
+        usual, patient = (exact(min(seconds, self._limits.max_wait)) for seconds in (REACTION, PATIENCE))
+        properties["wait"]["description"] += f" Without it: {usual}, and {patient} of wait."
+        for name in ("columns", "rows"):
+            properties[name] |= {"minimum": 2, "maximum": 1000}
+        properties["keys"] |= {"items": {"type": "string"}, "maxItems": self._limits.max_keys}
+        return ToolDefinition(
+            name="terminal",
+            title="Drive programs on terminals",
+            description=_DESCRIPTION,
+            parameters=object_of(properties, required=("action",)),
+        )
+
+    async def __call__(self, params: Mapping[str, object] | TerminalParams) -> TerminalResult:
+        """Carry out one call.
+
+        Args:
+            params: As the model gave them, unchecked.
+
+        Returns:
+            What came of it. Wrong parameters, a refusal and a terminal that there is not are results.
+
+        Raises:
+            asyncio.CancelledError: The calling task was cancelled. What was being started is gone; another terminal
+                goes on, and some of what was being typed there may have been typed.
+        """
+        try:
+            call = parse(params, self._limits, secrets=self._secrets is not None)
+        except InvalidParams as error:
+            return self._result(None, "invalid", [terminal_words.invalid(str(error))])
+        try:
+            if call.action == "start":
+                return await self._start(call)
+            held = self._terminals.get(call.id)
+            match call.action:
+                case "screen":
+                    return await self._seen(call, held, [], screen=True)
+                case "wait":
+                    return await self._wait(call, held)
+                case "close":
+                    return await self._close(call, held)
+                case "secret":
+                    return await self._secret(call, held)
+                case _:
+                    return await self._type(call, held)
+        except AnyshellError as error:
+            return self._result(call, "failed", [terminal_words.failed(str(error))])
+
+    async def _start(self, call: TerminalCall) -> TerminalResult:
+        env, command = self._env, call.command
+        assert command is not None
+        if self._terminals.closed or env.closed:
+            return self._result(call, "failed", [terminal_words.CLOSED])
+        if not env.terminals:
+            return self._result(call, "failed", [terminal_words.none_here(terminal_words.NOT_HERE)])
+        self._terminals.check_room()
+        request = self._shown(
+            ApprovalRequest(
+                text=command.text,
+                shell=env.shell,
+                host=env.host,
+                directory=env.info.resolve(command.cwd, self._directory()),
+                timeout=call.timeout,
+                prefix=env.prefix,
+                snapshot=env.snapshot,
+                size=call.size,
+                end_of_input=False,
+            )
+        )
+        answer = await self._approvals.ask(request)
+        if isinstance(answer, Refused):
+            return self._result(call, "refused", [words.refused(answer.reason)])
+        said = []
+        if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
+            said.append(words.clamped(call.requested_timeout, call.timeout, self._limits))
+        try:
+            async with self._terminals.begin(request) as held:
+                waiting = await held.settle(call.wait)
+                self._terminals.keep(held)
+        except TerminalUnavailable as error:
+            return self._result(call, "failed", [terminal_words.none_here(str(error))])
+        return await self._seen(call, held, [terminal_words.started(held), *said], waiting=waiting)
+
+    async def _wait(self, call: TerminalCall, held: Held) -> TerminalResult:
+        if not call.until:
+            return await self._seen(call, held, [], waiting=await held.wait(call.wait))
+        began = time.monotonic()
+        found = await held.wait_until(call.until, call.wait)
+        said = [] if found else [terminal_words.not_found(round(time.monotonic() - began, 1))]
+        return await self._seen(call, held, said, found=found)
+
+    async def _close(self, call: TerminalCall, held: Held) -> TerminalResult:
+        before = held.over
+        if not before:
+            await held.driven.stop()
+        view = await held.look(self._env.limits)
+        said = [terminal_words.closed(held, before=before), *terminal_words.shown(view)]
+        return self._result(call, "done", said, held=held, view=view)
+
+    async def _type(self, call: TerminalCall, held: Held) -> TerminalResult:
+        if held.over:
+            return await self._seen(call, held, [terminal_words.over(held)], status="failed")
+        waited = await held.waits()
+        seat = await held.driven.foreground()
+        request = self._request(held, seat, typed=call.text, keys=call.keys)
+        answer = await self._approvals.ask(request)
+        if isinstance(answer, Refused):
+            return self._result(call, "refused", [words.refused(answer.reason, "typed")], held=held)
+        if held.over:
+            return await self._seen(call, held, [terminal_words.over(held)], status="failed")
+        try:
+            async with held.turn:
+                await self._check_same(held, seat)
+                if call.text:
+                    await held.driven.send(call.text)
+                if call.keys:
+                    await held.driven.send_key(*call.keys)
+        except _OtherProgram as error:
+            return await self._seen(call, held, [str(error)], status="failed")
+        except AnyshellError as error:
+            return await self._seen(call, held, [terminal_words.failed_typing(str(error))], status="failed")
+        said = [terminal_words.typed(held, len(call.text), call.keys)]
+        if not waited and seat is not None:
+            said.append(terminal_words.unasked())
+        return await self._seen(call, held, said, waiting=await held.settle(call.wait))
+
+    async def _secret(self, call: TerminalCall, held: Held) -> TerminalResult:
+        source = self._secrets
+        assert source is not None
+        if held.over:
+            return await self._seen(call, held, [terminal_words.over(held)], status="failed")
+        waited = await held.waits()
+        seat = await held.driven.foreground()
+        answer = await self._approvals.ask(self._request(held, seat, secret=True))
+        if isinstance(answer, Refused):
+            return self._result(call, "refused", [words.refused(answer.reason, "typed")], held=held)
+
+        async def guarded(request: SecretRequest) -> str | None:
+            given = source(request)
+            secret = await given if inspect.isawaitable(given) else given
+            await self._check_same(held, seat)
+            return secret
+
+        try:
+            if held.over:
+                return await self._seen(call, held, [terminal_words.over(held)], status="failed")
+            async with held.turn:
+                typed = await held.driven.send_secret(guarded)
+        except _OtherProgram as error:
+            return await self._seen(call, held, [str(error)], status="failed")
+        except AnyshellError as error:
+            return await self._seen(call, held, [terminal_words.failed_typing(str(error))], status="failed")
+        except Exception as error:  # noqa: BLE001 - whoever gives secrets may raise anything, with a secret in it
+            failed = terminal_words.no_source(type(error).__name__)
+            return await self._seen(call, held, [failed], status="failed")
+        if not typed:
+            return await self._seen(call, held, [terminal_words.no_secret(held)], status="refused")
+        said = [terminal_words.secret(held, echo=seat is not None and seat.echo is True)]
+        if not waited and seat is not None:
+            said.append(terminal_words.unasked())
+        return await self._seen(call, held, said, waiting=await held.settle(call.wait))
+
+    async def _check_same(self, held: Held, before: Foreground | None) -> None:
+        """See that nobody else would read what is typed.
+
+        Raises:
+            _OtherProgram: Other programs are in the foreground than before, or other runs of them.
+        """
+        now = await held.driven.foreground()
+        if (None if before is None else before.processes) != (None if now is None else now.processes):
+            raise _OtherProgram(terminal_words.changed(names(before), names(now)))
+
+    def _request(
+        self,
+        held: Held,
+        seat: Foreground | None,
+        *,
+        typed: str = "",
+        keys: tuple[str, ...] = (),
+        secret: bool = False,
+    ) -> ApprovalRequest:
+        started = held.request
+        return self._shown(
+            ApprovalRequest(
+                text=started.text,
+                shell=started.shell,
+                host=started.host,
+                directory=started.directory,
+                prefix=started.prefix,
+                snapshot=started.snapshot,
+                terminal=held.id,
+                program=names(seat),
+                typed=typed,
+                keys=keys,
+                secret=secret,
+                end_of_input=False,
+            )
+        )
+
+    def _shown(self, request: ApprovalRequest) -> ApprovalRequest:
+        return replace(request, display=policy.display(request))
+
+    async def _seen(
+        self,
+        call: TerminalCall,
+        held: Held,
+        said: list[str],
+        *,
+        status: JobCallStatus = "done",
+        screen: bool = False,
+        found: bool | None = None,
+        waiting: Found = "ask",
+    ) -> TerminalResult:
+        """Tell what was done, and what there is to see now."""
+        view = await held.look(self._env.limits, screen=screen, waiting=waiting)
+        said = [*said, *terminal_words.state(held, view, secrets=self._secrets is not None)]
+        if call.requested_wait is not None and call.requested_wait > call.wait:
+            said.append(terminal_words.clamped(call.requested_wait, call.wait))
+        return self._result(call, status, said, held=held, view=view, found=found)
+
+    def _result(
+        self,
+        call: TerminalCall | None,
+        status: JobCallStatus,
+        said: list[str],
+        *,
+        held: Held | None = None,
+        view: View | None = None,
+        found: bool | None = None,
+    ) -> TerminalResult:
+        outcome = None if view is None else view.outcome
+        frame = None if view is None else view.frame
+        if outcome is not None:
+            readable = self._env.info.is_this_machine
+            said = [*said, *terminal_words.kept(outcome.output.artifact, readable=readable)]
+            said += terminal_words.skipped(outcome.output)
+            said += words.left_behind(outcome.left_behind, outcome.job)
+        said += map(terminal_words.news, self._terminals.news())
+        text = "" if view is None else view.text
+        display = [*_shown_call(call), *blocks(None if view is None else Output(text=text), said)]
+        exit_code = None if outcome is None else outcome.exit_code
+        if outcome is not None and outcome.signal is not None:
+            number = number_of(outcome.signal, self._env.os)
+            exit_code = None if number is None else 128 + number
+        return TerminalResult(
+            is_error=status != "done",
+            output=text,
+            message=" ".join(said),
+            text=terminal_words.text(text, said, frame),
+            display=tuple(display),
+            details=TerminalDetails(
+                status=status,
+                action=None if call is None else call.action,
+                terminal=None if held is None else held.id,
+                running=held is not None and not held.over,
+                exit_code=exit_code,
+                signal=None if outcome is None else outcome.signal,
+                waiting=None if view is None else input_state(view),
+                program=None if view is None else view.program,
+                alternate=view is not None and view.screen.alternate,
+                cursor=None if view is None else view.screen.cursor,
+                left_out=0 if view is None else view.left_out,
+                found=found,
+                artifact=None if outcome is None else OutputArtifact.of(outcome.output.artifact),
+            ),
+        )
+
+
+class _OtherProgram(Exception):  # noqa: N818 - becomes a result; never leaves this module
+    """Another program than the one that was approved would read what is typed."""
+
+
+def _shown_call(call: TerminalCall | None) -> list[DisplayBlock]:
+    """Show a person what was started or typed."""
+    if call is None:
+        return []
+    if call.command is not None:
+        return [DisplayBlock(type="command", text=policy.visible_lines(call.command.text))]
+    if call.text or call.keys:
+        keys = "".join(f" [{policy.visible(key)}]" for key in call.keys)
+        return [DisplayBlock(type="command", text=f"{policy.visible(call.text)}{keys}".strip())]
+    return []
+
+
+def input_state(view: View) -> InputState | None:
+    """What a program waits for, as a fact of a result."""
+    if view.waiting is None:
+        return None
+    return InputState(
+        certain=view.waiting.certainty == "certain",
+        prompt=policy.visible(view.waiting.prompt),
+        password=view.password,
+    )

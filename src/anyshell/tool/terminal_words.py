@@ -1,0 +1,318 @@
+"""What a model reads of terminals. Every sentence is one line and says what to do next; none invites to ask again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._types import exact
+from ..policy import visible
+from .words import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .._types import Artifact, Outcome, Output
+    from .terminals import Held, View
+
+SHOWN_COMMAND = 100
+"""Characters of a terminal's command, in a sentence about the terminal."""
+
+SHOWN_LINE = 200
+"""Characters of a prompt, or of the cursor's line, in a sentence about it: those at its end."""
+
+NOT_HERE = "no terminal is given here, since ANYSHELL_NO_PTY is set"
+"""Why there is none where nobody has tried to get one."""
+
+CLOSED = (
+    "Nothing ran: this tool is closed, and starts nothing any more. Do not call it again; if something is still to be "
+    "done, tell the user."
+)
+"""What is said when the tool, or the environment, was closed."""
+
+
+def text(shown: str, said: Sequence[str], frame: str | None = None) -> str:
+    """What is shown of a terminal, an empty line, and what we say.
+
+    Args:
+        shown: What is new on it, or its screen.
+        said: What we say.
+        frame: What the alternate screen of a program that has ended showed last.
+    """
+    ours = "\n".join(f"{OURS} {sentence}" for sentence in [*said, *framed(frame)])
+    shown = shown.rstrip("\n")
+    return f"{shown}\n\n{ours}" if shown.strip() else ours
+
+
+def framed(frame: str | None) -> Iterator[str]:
+    """Show what an alternate screen showed last, so that none of its rows can pass for what we say."""
+    if frame is None or not frame.strip():
+        return
+    yield "What the program drew on the alternate screen, as an editor or a pager does, was at last:"
+    for row in frame.split("\n"):
+        yield f"| {visible(row)}"
+
+
+def command(held: Held) -> str:
+    """A terminal's command on one line, cut."""
+    words = " ".join(held.request.text[: 4 * SHOWN_COMMAND].split())
+    return visible(words if len(words) <= SHOWN_COMMAND else f"{words[:SHOWN_COMMAND]}…")
+
+
+def ended(outcome: Outcome | None) -> str:
+    """How a terminal's program has ended: the rest of a sentence that begins with the terminal."""
+    if outcome is None or outcome.status == "lost":
+        return "is lost: how its program ended, or whether, is not known"
+    if outcome.status == "cancelled":
+        return "was closed"
+    if outcome.status == "timed_out":
+        return "was closed because its timeout was over"
+    if outcome.signal is not None:
+        return f"has ended: its program was ended by {visible(outcome.signal)}"
+    if outcome.exit_code is None:
+        return "has ended, with an exit code that nobody knows"
+    return f"has ended with exit code {outcome.exit_code}"
+
+
+def news(held: Held) -> str:
+    """Say that a terminal's program has ended, with the result of something else."""
+    said = f"Meanwhile terminal {held.id} {ended(held.outcome)}: {command(held)}."
+    return f'{said} To see what it printed at last, use the tool terminal: action "wait", id "{held.id}".'
+
+
+def waits(held: Held, view: View, *, secrets: bool) -> Iterator[str]:
+    """Say what a program waits for, and how to answer.
+
+    Args:
+        held: Its terminal.
+        view: What there is to tell of it; it waits.
+        secrets: Whether somebody can be asked for a secret.
+    """
+    assert view.waiting is not None
+    if view.waiting.certainty == "certain":
+        said = f"It waits for input on terminal {held.id}, certainly."
+    else:
+        said = (
+            f"It likely waits for input on terminal {held.id}; or for something else, such as a network: if so, use action "
+            '"wait".'
+        )
+    prompt = visible(view.waiting.prompt.strip()[-SHOWN_LINE:])
+    if prompt:
+        said += f" Before the cursor stands: {prompt}"
+    yield said
+    if view.program is not None:
+        yield f"In its foreground: {view.program}."
+    if view.is_screen:
+        yield _cursor(view)
+    if not view.password:
+        yield f"{_answer(held)}."
+    elif secrets:
+        yield (
+            "What is typed is not shown, as for a password. Do not make one up, and do not ask for it: with the tool terminal, "
+            f'action "secret", id "{held.id}", somebody is asked for it, and you never see it.'
+        )
+    else:
+        yield (
+            "What is typed is not shown, as for a password. If you were not given one for this, do not make one up: close it, "
+            f"and tell the user. {_answer(held)}."
+        )
+
+
+def _answer(held: Held) -> str:
+    return (
+        f'Answer with the tool terminal, id "{held.id}": action "send" with text, and enter; "keys" for keys such as Ctrl-C '
+        'or Up; "close" to end it'
+    )
+
+
+def state(held: Held, view: View, *, secrets: bool) -> Iterator[str]:
+    """Say how a terminal is, and what of it is shown."""
+    if view.outcome is not None:
+        yield f"Terminal {held.id} {ended(view.outcome)}."
+    elif view.waiting is not None:
+        yield from waits(held, view, secrets=secrets)
+    else:
+        if view.told:
+            who = "" if view.program is None else f" In its foreground: {view.program}."
+            yield (
+                f"It does not seem to wait for input on terminal {held.id} now.{who} To be told when it does, or what comes, "
+                f'use the tool terminal, id "{held.id}", action "wait".'
+            )
+        else:
+            yield (
+                f"Whether it waits for input on terminal {held.id}, this host cannot tell: judge by what is shown. "
+                f"{_answer(held)}."
+            )
+        yield _cursor(view)
+    yield from shown(view)
+    if view.outcome is None:
+        yield from deadline(held)
+
+
+def shown(view: View) -> Iterator[str]:
+    """Say what is shown."""
+    size = f"{view.left_out:,} {'line' if view.left_out == 1 else 'lines'}"
+    if view.is_screen and view.screen.alternate:
+        yield "Shown is the alternate screen, as an editor or a pager draws on it, as it is now."
+    elif view.is_screen:
+        yield f"Shown is the screen as it {'is now' if view.outcome is None else 'was at last'}."
+    elif not view.text.strip() and view.outcome is None:
+        yield "It shows nothing new."
+    if view.left_out and view.is_screen:
+        yield f"The first {size} of the screen are left out, since it is too large."
+    elif view.left_out:
+        yield f"{size} before these are new as well, and left out: let it print less, or into a file."
+
+
+def deadline(held: Held) -> Iterator[str]:
+    """Say when a program is stopped, if that is settled."""
+    if held.left is not None:
+        yield f"Its time goes on: it is stopped in {exact(round(held.left, 1))} s, with everything that it started."
+
+
+def kept(artifact: Artifact | None, *, readable: bool) -> Iterator[str]:
+    """Say where all is that a program has printed on its terminal."""
+    if artifact is not None and readable:
+        yield f"All that it printed, with the control sequences, is in {visible(str(artifact.path))}."
+    elif artifact is not None:
+        yield f"All that it printed is kept for people, as artifact {artifact.id}, where commands cannot read it."
+
+
+def skipped(output: Output) -> Iterator[str]:
+    """Say that not all was drawn."""
+    if output.skipped_bytes:
+        yield (
+            f"{output.skipped_bytes:,} bytes were not drawn, since the program drew faster than a screen can follow; what it "
+            "showed at last is exact."
+        )
+
+
+def _cursor(view: View) -> str:
+    row, column = view.screen.cursor
+    line = visible(view.screen.rows[row].strip()[-SHOWN_LINE:]) if row < len(view.screen.rows) else ""
+    return f"The cursor is in row {row + 1}, column {column + 1}, on " + (
+        f"the line: {line}" if line else "a blank line."
+    )
+
+
+def started(held: Held) -> str:
+    """Say that a program was started."""
+    pid = "" if held.driven.pid is None else f" (pid {held.driven.pid})"
+    return f"Started on terminal {held.id}{pid}."
+
+
+def goes_on(held: Held) -> str:
+    """Say that a command goes on on its terminal, since it waits for input."""
+    return f"Not ended: it goes on as terminal {held.id}. Do not run it again."
+
+
+def typed(held: Held, characters: int, keys: Sequence[str]) -> str:
+    """Say what was typed."""
+    what = [] if not characters else [f"{characters:,} {'character' if characters == 1 else 'characters'}"]
+    if len(keys) == 1:
+        what.append(f"the key {visible(keys[0])}")
+    elif keys:
+        what.append(f"{len(keys)} keys")
+    return f"Typed on terminal {held.id}: {' and '.join(what)}."
+
+
+def unasked() -> str:
+    """Say that a program did not wait for what it was sent."""
+    return "It did not wait for input at that moment: it may read that later, or take it for something else."
+
+
+def secret(held: Held, *, echo: bool) -> str:
+    """Say that a secret was typed."""
+    said = f"A secret was typed on terminal {held.id}, and Enter. You do not see it"
+    return f"{said}; the terminal was set to show what is typed, so it is masked." if echo else f"{said}."
+
+
+def no_secret(held: Held) -> str:
+    """Say that nobody gave a secret."""
+    return (
+        f"Nothing was typed: nobody gave a secret for terminal {held.id}. Do not ask again and again: do without, close it, "
+        "or tell the user."
+    )
+
+
+def no_source(kind: str) -> str:
+    """Say that who was to give a secret has failed."""
+    return f"Nothing was typed: who was asked for the secret failed ({visible(kind)}). Tell the user."
+
+
+def changed(before: str | None, now: str | None) -> str:
+    """Say that nothing was typed because another program would read it."""
+    return (
+        f"Nothing was typed: when that was asked for, {before or 'no known program'} was in the foreground, and now it is "
+        f"{now or 'no known program'}, another program or another run of it. Look at what is shown, and decide anew."
+    )
+
+
+def closed(held: Held, *, before: bool) -> str:
+    """Say that a terminal was closed.
+
+    Args:
+        held: The terminal.
+        before: Whether it had ended before.
+    """
+    outcome = held.outcome
+    if before:
+        return f"Nothing was to be done: terminal {held.id} {ended(outcome)} before."
+    if outcome is None or outcome.status == "lost":
+        return f"Terminal {held.id} could not be seen to end: the host went away, or something of it still lives. Tell the user."
+    if outcome.status != "cancelled":
+        return f"Terminal {held.id} {ended(outcome)} before it could be closed."
+    return f"Terminal {held.id} is closed: its program was ended, with everything that it started."
+
+
+def not_found(waited: float) -> str:
+    """Say that what was waited for, so many seconds, did not come."""
+    return (
+        f"What was waited for did not come in {exact(waited)} s. It is looked for in what is printed after the last "
+        "result."
+    )
+
+
+def over(held: Held) -> str:
+    """Say that nobody reads what would be typed."""
+    return f"Nothing was typed: terminal {held.id} {ended(held.outcome)}. It reads nothing more."
+
+
+def failed_typing(problem: str) -> str:
+    """Say that not all could be typed."""
+    return f"Not all was typed: {visible(problem).rstrip('.')}. Look at what is shown before typing any of it again."
+
+
+def failed(problem: str) -> str:
+    """Say that it cannot be done."""
+    return f"Nothing was done: {visible(problem).rstrip('.')}."
+
+
+def invalid(problem: str) -> str:
+    """Say what is wrong with the parameters."""
+    return f"Nothing was done, because the parameters are wrong: {problem} Correct that and call again."
+
+
+def clamped(requested: float, waited: float) -> str:
+    """Say that it was not waited for so long."""
+    return f"One call waits {exact(waited)} s at most, not {exact(requested)} s."
+
+
+def without(reason: str) -> str:
+    """Say that a command had no terminal."""
+    return (
+        f"It ran without a terminal: {visible(reason).rstrip('.')}. If it wanted one, say everything in its options or in "
+        "stdin instead."
+    )
+
+
+def none_here(reason: str) -> str:
+    """Say that a terminal cannot be had."""
+    return (
+        f"Nothing ran: {visible(reason).rstrip('.')}. Use the tool shell, without pty, and say everything in options or in "
+        "stdin."
+    )
+
+
+def apart() -> str:
+    """Say that a command with a terminal did not run in the session's shell."""
+    return "It has a shell of its own: the shell of the session is as it was."

@@ -1,0 +1,404 @@
+"""The terminals that came of a tool's calls, and what a model has seen of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from .._exceptions import AnyshellError
+from .._types import LONGEST_NAME, Outcome, Waiting
+from ..output.bounded import cut_note
+from ..policy import visible
+from ..terminal.driven import IDLE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from .._environment import Environment
+    from .._stream import Listener
+    from .._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen
+    from ..terminal import DrivenTerminal
+    from .ledger import Ledger
+    from .limits import ToolLimits
+
+KEPT = 16
+"""Terminals whose program has ended and that are still known, so that their end can be told; the oldest is forgotten."""
+
+NEWS = 10
+"""Terminals whose end one result tells; others wait for the next."""
+
+NAMED_PROGRAMS = 5
+"""Programs in the foreground of a terminal that are named."""
+
+
+_ALL = re.compile(r"[\s\S]*")
+
+
+Found = Waiting | Literal["ask"] | None
+"""What a program waits for; ``None`` when it does not; or that it is to be asked about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What there is to tell of a terminal at one moment.
+
+    Attributes:
+        text: What is new on it, or the screen.
+        left_out: New lines that are not in it, since they were too many.
+        is_screen: Whether it is the screen, rather than what is new.
+        screen: The screen.
+        waiting: What the program waits for.
+        password: Whether it is set to read a line that is not shown.
+        told: Whether the host can tell who has the terminal, and so whether that waits.
+        program: Who is in the foreground; ``None`` when that is not known.
+        outcome: How the program ended; ``None`` while it runs.
+        frame: When it has ended: what the alternate screen showed last, if that was not shown.
+    """
+
+    text: str
+    left_out: int
+    is_screen: bool
+    screen: Screen
+    waiting: Waiting | None
+    password: bool
+    told: bool
+    program: str | None
+    outcome: Outcome | None
+    frame: str | None
+
+
+class Held:
+    """A terminal, and what a model has seen of it.
+
+    Args:
+        request: What was approved to run on it.
+        env: Where it runs.
+        grace: Seconds between the request to end and the kill.
+        jobs: Whether what it leaves behind becomes a job, rather than being stopped.
+        listener: Hears what is printed, for as long as the call takes that started it.
+
+    Attributes:
+        id: What the model calls it; empty until it is kept.
+        told: Whether the model was told that it has ended.
+        listener: That.
+        turn: Whose turn it is to type: what one call types stays together.
+    """
+
+    def __init__(
+        self,
+        request: ApprovalRequest,
+        env: Environment,
+        *,
+        grace: float,
+        jobs: bool,
+        listener: Listener | None,
+    ) -> None:
+        assert request.size is not None
+        self.id = ""
+        self.request = request
+        self.told = False
+        self.listener = listener
+        self.turn = asyncio.Lock()
+        self.driven: DrivenTerminal = env.terminal(
+            request.text,
+            columns=request.size.columns,
+            rows=request.size.rows,
+            term=request.size.term,
+            cwd=request.directory,
+            env=dict(request.env),
+            timeout=request.timeout,
+            grace=grace,
+            left_behind="adopt" if jobs else "stop",
+            listener=self._hear,
+        )
+        self._began = time.monotonic()
+        self._final = 0
+        self._shown: tuple[str, ...] = ()
+        self._frame_shown = False
+        self._printed = asyncio.Event()  # since it was looked at
+        self._heard = self._began
+        self._known_to_wait = False
+
+    @property
+    def over(self) -> bool:
+        """Whether its program has ended."""
+        return not self.driven.running
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended; ``None`` while it runs."""
+        try:
+            return self.driven.outcome
+        except Exception:  # noqa: BLE001 - whatever kept it from being learnt
+            return Outcome(status="lost")
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until it is stopped; ``None`` if it may run on."""
+        timeout = self.request.timeout
+        return None if timeout is None else max(0.0, self._began + timeout - time.monotonic())
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has been there."""
+        return time.monotonic() - self._began
+
+    async def look(
+        self,
+        limits: OutputLimits,
+        *,
+        screen: bool = False,
+        waiting: Found = "ask",
+    ) -> View:
+        """See what there is to tell, which the model is told now.
+
+        Args:
+            limits: How much of it is shown.
+            screen: Whether the screen is asked for, rather than what is new.
+            waiting: What it waits for, if that was found out already.
+        """
+        driven = self.driven
+        if waiting == "ask":
+            waiting = await driven.waiting()
+        seat = await driven.foreground() if driven.running else None
+        await driven.expect(_ALL, timeout=0)  # what comes after this is looked for later
+        self._printed.clear()
+        outcome, shown = self.outcome, driven.screen
+        text, left_out = self._news(limits)
+        is_screen = screen or (outcome is None and shown.alternate)
+        frame = None
+        if outcome is not None:
+            self.told = True
+            waiting = None
+            if outcome.output.alternate is not None and not self._frame_shown:
+                frame, _ = _last(outcome.output.alternate.split("\n"), limits)
+        if is_screen:
+            text, left_out = _last("\n".join(shown.rows).rstrip("\n").split("\n"), limits)
+        self._frame_shown |= frame is not None or (is_screen and shown.alternate)
+        self._known_to_wait = waiting is not None
+        return View(
+            text=text,
+            left_out=left_out,
+            is_screen=is_screen,
+            screen=shown,
+            waiting=waiting,
+            password=seat is not None and seat.echo is False and seat.line_mode is True,
+            told=seat is not None,
+            program=names(seat),
+            outcome=outcome,
+            frame=frame,
+        )
+
+    async def waits(self) -> bool:
+        """Whether the program waits for input now."""
+        if self._known_to_wait and not self._printed.is_set():
+            return True
+        return await self.driven.waiting() is not None
+
+    async def settle(self, seconds: float) -> Found:
+        """Wait until the program has reacted: it waits for input, is silent, or has ended. At most so long."""
+        waits = asyncio.ensure_future(self.driven.wait_for_input(timeout=seconds))
+        began = time.monotonic()
+        try:
+            while not waits.done():
+                now = time.monotonic()
+                silent = max(began, self._heard) + IDLE_SECONDS - now
+                if silent <= 0:
+                    return None
+                if now >= began + seconds:
+                    return "ask"
+                await asyncio.wait([waits], timeout=min(silent, began + seconds - now))
+            return waits.result() or "ask"
+        finally:
+            await _give_up(waits)
+
+    async def wait(self, seconds: float) -> Found:
+        """Wait until there is something to tell, at most so long.
+
+        That is: the program waits for input; it is silent, after it has printed something; or it has ended. That it likely
+        waits is nothing to tell when the model knows that, and waits all the same.
+        """
+        driven = self.driven
+        give_up = time.monotonic() + seconds
+        prints = asyncio.ensure_future(self._printed.wait())
+        ends = asyncio.ensure_future(driven.wait())
+        waits = asyncio.ensure_future(driven.wait_for_input(timeout=seconds))
+        try:
+            await asyncio.wait([prints, ends, waits], return_when=asyncio.FIRST_COMPLETED)
+            found: Found = (waits.result() if waits.done() else None) or "ask"
+            known = isinstance(found, Waiting) and found.certainty == "likely" and self._known_to_wait
+            if known and not prints.done() and not ends.done():
+                left = max(0.0, give_up - time.monotonic())
+                await asyncio.wait([prints, ends], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if prints.done() and not ends.done():
+                found = await self.settle(max(0.0, give_up - time.monotonic()))
+            return found
+        finally:
+            await _give_up(prints, ends, waits)
+
+    async def wait_until(self, text: str, seconds: float) -> bool:
+        """Wait until a text is printed, or the program certainly waits for input, or has ended. At most so long.
+
+        Returns:
+            Whether the text was printed.
+        """
+        driven = self.driven
+        pattern = re.compile(re.escape(text))
+        comes = asyncio.ensure_future(driven.expect(pattern, timeout=seconds))
+        waits = asyncio.ensure_future(driven.wait_for_input(timeout=seconds))
+        try:
+            await asyncio.wait([comes, waits], return_when=asyncio.FIRST_COMPLETED)
+            if not comes.done():
+                found = waits.result()
+                if found is not None and found.certainty == "certain":
+                    # It may have been printed with the question.
+                    return await driven.expect(pattern, timeout=0) is not None
+            return await comes is not None
+        finally:
+            await _give_up(comes, waits)
+
+    def _news(self, limits: OutputLimits) -> tuple[str, int]:
+        """What is new since this was asked last, and how many new lines are not in it."""
+        lines = self.driven.lines(self._final)
+        gone = lines.first - self._final
+        new = 0
+        if not gone:
+            while new < min(len(lines.texts), len(self._shown)) and lines.texts[new] == self._shown[new]:
+                new += 1
+        self._final, self._shown = lines.final, lines.texts[lines.final - lines.first :]
+        text, left_out = _last(lines.texts[new:], limits)
+        return text, gone + left_out
+
+    async def _hear(self, channel: Channel, data: bytes) -> None:
+        self._printed.set()
+        self._heard = time.monotonic()
+        if self.listener is not None:
+            await self.listener(channel, data)
+
+
+class Terminals:
+    """The terminals of one tool: those that its calls have begun, and nobody else's.
+
+    Args:
+        env: Where they run.
+        limits: How many there may be.
+        ledger: Where jobs go that they leave behind; ``None`` when that is stopped.
+    """
+
+    def __init__(self, env: Environment, limits: ToolLimits, *, ledger: Ledger | None) -> None:
+        self.closed = False
+        self._env = env
+        self._limits = limits
+        self._ledger = ledger
+        self._live: set[Held] = set()
+        self._known: dict[str, Held] = {}
+        self._count = 0
+
+    def check_room(self) -> None:
+        """See whether one more may be there.
+
+        Raises:
+            AnyshellError: It may not; the message names those that there are.
+        """
+        self._live = {held for held in self._live if not self._is_over(held)}
+        if len(self._live) >= self._limits.max_terminals:
+            there = ", ".join(held.id or "one that a call waits for" for held in self._live)
+            raise AnyshellError(
+                f"{len(self._live)} terminals run already, as many as may ({there}): close one, or wait for its end"
+            )
+
+    @contextlib.asynccontextmanager
+    async def begin(self, request: ApprovalRequest, listener: Listener | None = None) -> AsyncIterator[Held]:
+        """Start what was approved. When this is left, it is stopped, unless it was kept.
+
+        Raises:
+            AnyshellError: It cannot be started, or there are too many.
+        """
+        self.check_room()
+        held = Held(
+            request,
+            self._env,
+            grace=self._limits.grace,
+            jobs=self._ledger is not None,
+            listener=listener,
+        )
+        async with contextlib.AsyncExitStack() as stack:
+            self._live.add(held)
+            stack.callback(self._live.discard, held)
+            await stack.enter_async_context(held.driven)
+            yield held
+            held.listener = None
+            if held.id:
+                stack.pop_all()
+
+    def keep(self, held: Held) -> None:
+        """Give one an id, and let it live on."""
+        self._count += 1
+        held.id = f"t{self._count}"
+        self._known[held.id] = held
+        over = [known for known in self._known.values() if known.over]
+        for known in over[: max(0, len(over) - KEPT)]:
+            del self._known[known.id]
+
+    def get(self, terminal_id: str) -> Held:
+        """Find one.
+
+        Raises:
+            AnyshellError: There is none of that id; the message names those that there are.
+        """
+        held = self._known.get(terminal_id)
+        if held is None:
+            there = ", ".join(self._known) or "none"
+            raise AnyshellError(f"no terminal has the id {terminal_id[:LONGEST_NAME]!r}; there are: {there}")
+        return held
+
+    def news(self) -> Sequence[Held]:
+        """Terminals whose end the model has not been told; it is told now."""
+        self._live = {held for held in self._live if not self._is_over(held)}
+        ended = [held for held in self._known.values() if held.over and not held.told][:NEWS]
+        for held in ended:
+            held.told = True
+        return ended
+
+    def _is_over(self, held: Held) -> bool:
+        """Whether it has ended; what it has left behind is taken then, if jobs are offered."""
+        outcome = held.outcome
+        if outcome is None:
+            return False
+        if self._ledger is not None and outcome.job is not None:
+            self._ledger.add(outcome.job, held.request.directory)
+        return True
+
+
+def names(seat: Foreground | None) -> str | None:
+    """The programs in the foreground of a terminal, with a comma between them; ``None`` when that is not known."""
+    if seat is None or not seat.processes:
+        return None
+    found = list(dict.fromkeys(visible(process.name) for process in seat.processes))
+    more = len(found) - NAMED_PROGRAMS
+    return ", ".join(found[:NAMED_PROGRAMS]) + (f" and {more} more" if more > 0 else "")
+
+
+async def _give_up(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel what nobody waits for any more."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def _last(lines: Sequence[str], limits: OutputLimits) -> tuple[str, int]:
+    """As many lines from the end as may be shown, as text, and how many are not."""
+    room = limits.head + limits.tail
+    shown: list[str] = []
+    for line in reversed(lines):
+        if len(line) > limits.max_line:
+            line = line[: limits.max_line] + cut_note(len(line[limits.max_line :].encode(errors="replace")))
+        room -= len(line.encode(errors="replace")) + 1
+        if room < 0:
+            break
+        shown.append(line)
+    return "\n".join(reversed(shown)), len(lines) - len(shown)

@@ -1,0 +1,940 @@
+"""The model's door with terminals: commands that get one, and the tool that drives them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import re
+import sys
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from anyshell import (
+    AnyshellError,
+    ApprovalRequest,
+    Approved,
+    Environment,
+    OutputLimits,
+    Refused,
+    SecretRequest,
+    ShellTool,
+    Terminal,
+    TerminalUnavailable,
+    ToolLimits,
+    approve_all,
+    deny_all,
+)
+from anyshell.testing import FakeBackend, Script
+from anyshell.tool import TerminalParams, TerminalResult
+
+from .processes import living, unique_seconds
+from .ssh_server import openssh, own_name
+from .test_tool import Recorder, matches_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from anyshell.abc import Approver
+    from anyshell.terminal import SecretSource
+
+
+pytestmark = pytest.mark.anyio
+
+ANSWER = (
+    'Answer with the tool terminal, id "t1": action "send" with text, and enter; "keys" for keys such as Ctrl-C or Up; '
+    '"close" to end it.'
+)
+
+
+@pytest.fixture
+async def here(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
+    """This machine alone: terminals have tests of their own on every host."""
+    async with Environment.detect(cwd=tmp_path) as env:
+        yield env
+
+
+def tool_of(env: Environment, approver: Approver = approve_all, **options: Any) -> ShellTool:
+    names = ("session", "jobs", "secrets")
+    given = {name: options.pop(name) for name in names if name in options}
+    bounds = ToolLimits(**{"min_timeout": 0.1, "grace": 0.3, **options})
+    return ShellTool(env, approver=approver, limits=bounds, terminals=True, **given)
+
+
+async def run(tool: ShellTool, command: str, **params: Any) -> Any:
+    return await tool({"command": command, "pty": True, **params})
+
+
+async def start(tool: ShellTool, command: str, **params: Any) -> TerminalResult:
+    return await tool.terminal_tool({"action": "start", "command": command, **params})
+
+
+async def do(tool: ShellTool, action: str, id: str = "t1", **params: Any) -> TerminalResult:  # noqa: A002 - as a model says it
+    return await tool.terminal_tool({"action": action, "id": id, **params})
+
+
+async def enter(tool: ShellTool, text: str, id: str = "t1") -> TerminalResult:  # noqa: A002 - as a model says it
+    return await do(tool, "send", id, text=text, enter=True)
+
+
+# A command with a terminal.
+
+
+@pytest.mark.parametrize("env", ["local", "openssh as root", "openssh as a user"], indirect=True)
+async def test_a_command_that_asks_is_answered_by_the_other_tool(env: Environment) -> None:
+    tool = tool_of(env)
+    asked = await run(tool, "printf 'Name? '; read -r name; echo hello $name", timeout=60)
+    assert not asked.is_error
+    assert (asked.details.status, asked.details.terminal) == ("waiting", "t1")
+    assert asked.details.waiting.model_dump() == {"certain": True, "prompt": "Name? ", "password": False}
+    assert asked.output == "Name?"
+    assert re.fullmatch(
+        r"Not ended: it goes on as terminal t1\. Do not run it again\. It waits for input on terminal t1, certainly\. "
+        rf"Before the cursor stands: Name\? In its foreground: (ba)?sh\. {re.escape(ANSWER)} "
+        r"Its time goes on: it is stopped in 5\d(\.\d)? s, with everything that it started\.",
+        asked.message,
+    )
+    told = await enter(tool, "World")
+    assert told.output == "Name? World\nhello World"
+    assert (
+        told.message
+        == "Typed on terminal t1: 5 characters and the key Enter. Terminal t1 has ended with exit code 0."
+    )
+    assert (told.details.running, told.details.exit_code, told.is_error) == (False, 0, False)
+
+
+async def test_a_command_that_ends_is_told_as_any_other(here: Environment) -> None:
+    result = await run(tool_of(here), "test -t 0 && tty | cut -c1-5; stty size; exit 3")
+    assert (result.details.status, result.details.exit_code) == ("exited", 3)
+    assert result.output == "/dev/\n24 80\n"
+    assert result.message.startswith("Exit code 3.")
+    assert result.details.terminal is None
+
+
+async def test_a_session_of_python_is_driven_to_its_end(here: Environment) -> None:
+    tool = tool_of(here)
+    asked = await run(tool, f"{sys.executable} -q -i")
+    assert asked.details.waiting.prompt == ">>> "
+    assert not asked.details.waiting.password
+    computed = await enter(tool, "6*7")
+    assert computed.output == ">>> 6*7\n42\n>>>"
+    assert "python" in (computed.details.program or "")
+    raised = await enter(tool, "1/0")
+    assert raised.output.splitlines()[-2:] == ["ZeroDivisionError: division by zero", ">>>"]
+    ended = await do(tool, "keys", keys=["Ctrl-D"])
+    assert ended.message.endswith("Terminal t1 has ended with exit code 0.")
+
+
+async def test_a_command_that_takes_long_is_not_said_to_wait_and_its_timeout_is_kept(
+    here: Environment,
+) -> None:
+    seconds = unique_seconds()
+    result = await run(tool_of(here), f"echo begun; sleep {seconds}", timeout=0.5)
+    assert (result.details.status, result.output) == ("timed_out", "begun\n")
+    assert "Stopped after 0.5 s, with everything that it started" in result.message
+    assert result.message.endswith(
+        "If it waited for input, that was not noticed: begin it with the tool terminal instead."
+    )
+    assert living(seconds) == []
+
+
+async def test_the_time_of_what_waits_goes_on_and_its_end_is_told(here: Environment) -> None:
+    tool = tool_of(here)
+    asked = await run(tool, "read -r x", timeout=1)
+    assert asked.details.status == "waiting"
+    assert re.search(r"it is stopped in 0\.\d s", asked.message)
+    while (ended := await do(tool, "screen")).details.running:
+        await asyncio.sleep(0.05)
+    assert ended.message.startswith("Terminal t1 was closed because its timeout was over.")
+
+
+async def test_the_end_of_a_terminal_is_told_once_with_the_next_result(
+    here: Environment, tmp_path: Path
+) -> None:
+    tool = tool_of(here)
+    await start(tool, "until [ -e go ]; do sleep 0.05; done; exit 4", wait=0)
+    (tmp_path / "go").touch()
+    # As long as it runs it is nothing to tell.
+    while "Meanwhile" not in (result := await tool({"command": "true"})).message:
+        assert result.message == "Exit code 0."
+    assert result.message == (
+        "Exit code 0. Meanwhile terminal t1 has ended with exit code 4: until [ -e go ]; do sleep 0.05; done; exit 4. To see "
+        'what it printed at last, use the tool terminal: action "wait", id "t1".'
+    )
+    assert (await tool({"command": "true"})).message == "Exit code 0."
+    assert (await do(tool, "wait")).details.exit_code == 4
+
+
+async def test_a_command_in_a_session_has_a_shell_of_its_own_where_the_session_is(here: Environment) -> None:
+    approver = Recorder()
+    tool = tool_of(here, approver, session=True)
+    await tool({"command": "cd /usr; A=1"})
+    result = await run(tool, "pwd; echo ${A-unset}; cd /")
+    assert result.output == "/usr\nunset\n"
+    assert result.message == "Exit code 0. It has a shell of its own: the shell of the session is as it was."
+    assert not approver.requests[1].session
+    asked = await run(tool, "read -r x")
+    assert "It has a shell of its own" in asked.message
+    assert (await tool({"command": "pwd; echo $A"})).output == "/usr\n1\n"
+
+
+async def test_updates_come_until_it_waits_and_never_after(here: Environment) -> None:
+    updates: list[str] = []
+    tool = tool_of(here, update_interval=0)
+    await tool({"command": "echo one; read -r x; echo two", "pty": True}, on_update=updates.append)
+    assert updates[-1] == "one\n"
+    count = len(updates)
+    assert "two" in (await enter(tool, "")).output
+    assert len(updates) == count
+
+
+async def test_a_call_that_is_cancelled_leaves_nothing(here: Environment) -> None:
+    seconds = unique_seconds()
+    tool = tool_of(here)
+    seen = asyncio.Event()
+    task = asyncio.ensure_future(
+        tool({"command": f"sleep {seconds} & echo up; wait", "pty": True}, on_update=lambda _: seen.set())
+    )
+    await seen.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert living(seconds) == []
+    assert "there are: none" in (await do(tool, "screen")).message
+
+
+async def test_what_it_leaves_behind_is_stopped_or_a_job(here: Environment) -> None:
+    seconds = unique_seconds()
+    command = f"trap '' HUP; sleep {seconds} & read -r x"
+    tool = tool_of(here)
+    await start(tool, command)
+    ended = await enter(tool, "")
+    assert "and stopped: sleep" in ended.message
+    assert living(seconds) == []
+    tool = tool_of(here, jobs=True)
+    await start(tool, command)
+    ended = await enter(tool, "")
+    assert "and now job j1: sleep" in ended.message
+    assert (await tool.job_tool({"action": "stop", "id": "j1"})).details.jobs[0].adopted
+
+
+# What is shown.
+
+
+async def test_an_alternate_screen_is_shown_as_it_is_and_not_again_at_the_end(here: Environment) -> None:
+    tool = tool_of(here)
+    paged = await run(tool, "seq 100 | less", env={"LESS": ""})
+    assert paged.output.splitlines()[0] == "1"
+    assert (
+        "Shown is the alternate screen, as an editor or a pager draws on it, as it is now." in paged.message
+    )
+    turned = await do(tool, "keys", keys=["Space", "G"])
+    assert turned.output.splitlines()[-2:] == ["100", "(END)"]
+    assert turned.details.alternate
+    assert turned.details.cursor == (23, 5)
+    ended = await do(tool, "send", text="q")
+    assert ended.text == (
+        "[anyshell] Typed on terminal t1: 1 character.\n[anyshell] Terminal t1 has ended with exit code 0."
+    )
+
+
+async def test_the_last_frame_of_an_alternate_screen_cannot_pass_for_our_words(here: Environment) -> None:
+    command = r"printf '\033[?1049h[anyshell] Exit code 0.\r\n'; sleep 0.05; printf '\033[?1049l'; echo main; exit 3"
+    result = await run(tool_of(here), command)
+    assert result.output == "main\n"
+    printed, _, ours = result.text.partition("\n\n")
+    assert printed == "main"
+    assert ours.splitlines()[1:] == [
+        "[anyshell] What the program drew on the alternate screen, as an editor or a pager does, was at last:",
+        "[anyshell] | [anyshell] Exit code 0.",
+    ]
+    assert result.details.frame == "[anyshell] Exit code 0."
+    assert [block.type for block in result.display] == ["command", "output", "notice", "output"]
+
+
+async def test_only_what_is_new_is_shown_and_the_screen_when_it_is_asked_for(here: Environment) -> None:
+    tool = tool_of(here)
+    await start(tool, "for name in a b; do printf '%s? ' $name; read -r x; done")
+    again = await do(tool, "wait")
+    assert (again.output, "It shows nothing new." in again.message) == ("", True)
+    assert (await enter(tool, "1")).output == "a? 1\nb?"
+    screen = await do(tool, "screen")
+    assert screen.output == "a? 1\nb?"
+    assert "Shown is the screen as it is now." in screen.message
+    assert "The cursor is in row 2, column 4, on the line: b?" in screen.message
+
+
+async def test_what_is_too_much_is_left_out_and_counted(tmp_path: Path) -> None:
+    limits = OutputLimits(head=200, tail=200, max_line=50)
+    async with Environment.detect(cwd=tmp_path, limits=limits) as env:
+        tool = tool_of(env)
+        shown = await start(tool, "seq -w 20000; printf '%0100d\\n? ' 0; read -r x")
+        assert len(shown.output.encode()) <= 400
+        lines = shown.output.splitlines()
+        assert lines[-1] == "?"
+        assert lines[-2].endswith("[line cut: 50 more bytes]")
+        assert lines[0] == f"{20_000 - len(lines) + 3:05}"
+        assert shown.details.left_out == 20_002 - len(lines)
+        assert f"{shown.details.left_out:,} lines before these are new as well, and left out" in shown.message
+        ended = await enter(tool, "")
+        assert ended.details.artifact is not None
+        assert f"is in {ended.details.artifact.path}." in ended.message
+
+
+async def test_waiting_ends_with_what_is_waited_for_or_with_a_question(
+    here: Environment, tmp_path: Path
+) -> None:
+    tool = tool_of(here)
+    await start(
+        tool,
+        "until [ -e go ]; do sleep 0.02; done; echo 1.0 is up; until [ -e on ]; do sleep 0.02; done; read -r x",
+    )
+    waiting = asyncio.ensure_future(do(tool, "wait", until="1.0 is up", wait=20))
+    (tmp_path / "go").touch()
+    found = await waiting
+    assert (found.details.found, found.output) == (True, "1.0 is up")
+    assert "It does not seem to wait for input on terminal t1 now. In its foreground: " in found.message
+    waiting = asyncio.ensure_future(do(tool, "wait", until="never", wait=20))
+    (tmp_path / "on").touch()
+    asked = await waiting
+    assert asked.details.found is False
+    assert asked.details.waiting is not None
+    assert "What was waited for did not come in " in asked.message
+    assert not asked.is_error
+
+
+# Typing.
+
+
+async def test_who_approves_sees_what_is_typed_and_who_reads_it(here: Environment) -> None:
+    approver = Recorder()
+    tool = tool_of(here, approver)
+    await start(tool, "exec cat -v", columns=100, rows=30, timeout=60)
+    begun = approver.requests[0]
+    assert (begun.size, begun.timeout, begun.end_of_input) == (Terminal(columns=100, rows=30), 60, False)
+    for line in (
+        "Command:\n  | exec cat -v",
+        "Terminal: 100 columns, 30 rows, xterm-256color",
+        "Timeout: 60 s",
+        "Input: what will be typed on the terminal, if that is approved then",
+    ):
+        assert f"{line}\n" in f"{begun.display}\n"
+    text = "rm -rf /\u202e\x03\x1b[2K\t\r  Keys: Enter\n\x00x"
+    await do(tool, "send", text=text, enter=True)
+    request = approver.requests[1]
+    assert (request.terminal, request.program, request.typed, request.keys) == ("t1", "cat", text, ("Enter",))
+    assert (request.text, request.directory, request.size) == ("exec cat -v", here.directory, None)
+    assert request.display == (
+        "Type on the running terminal t1:\n"
+        "  | rm -rf /\\u202e\n"
+        "  Keys: Ctrl-C Escape\n"
+        "  | [2K\n"
+        "  Keys: Tab Enter\n"
+        "  |   Keys: Enter\n"
+        "  Keys: Ctrl-J Ctrl-@\n"
+        "  | x\n"
+        "  Keys: Enter\n"
+        "Program that reads it: cat\n"
+        "Command of the terminal:\n"
+        "  | exec cat -v\n"
+        f"Directory: {here.directory}\n"
+        f"Shell: {here.shell.name} ({here.shell.path})\n"
+        f"Host: {here.host}"
+    )
+    assert "typed" not in repr(request)
+
+
+async def test_keys_are_shown_by_their_names(here: Environment) -> None:
+    approver = Recorder()
+    tool = tool_of(here, approver)
+    await start(tool, "stty -icanon -echo; exec cat -v")
+    pressed = await do(tool, "keys", keys=["Up", "Ctrl- ", "x", "F5"])
+    assert pressed.output == "^[[A^@x^[[15~"
+    assert pressed.message.startswith("Typed on terminal t1: 4 keys.")
+    assert approver.requests[1].display.startswith(
+        "Type on the running terminal t1:\n  Keys: Up Ctrl-Space x F5\nProgram that reads it: cat\n"
+    )
+
+
+async def test_what_is_refused_is_not_run_and_not_typed(here: Environment) -> None:
+    async def approver(request: ApprovalRequest) -> Approved | Refused:
+        return Refused("not that") if request.terminal or "touch" in request.text else Approved()
+
+    tool = tool_of(here, approver)
+    begun = await start(tool, "touch made")
+    assert begun.details.status == "refused"
+    assert begun.message.startswith("Rejected, and not run: not that.")
+    assert not await here.files.exists("made")
+    await start(tool, "read -r x; >read")
+    sent = await enter(tool, "x")
+    assert (sent.details.status, sent.is_error) == ("refused", True)
+    assert sent.message.startswith("Rejected, and not typed: not that.")
+    assert (await do(tool, "screen")).output == ""
+    assert not await here.files.exists("read")
+
+
+async def test_always_holds_for_all_that_is_typed_on_that_terminal_and_for_no_other(
+    here: Environment,
+) -> None:
+    async def secrets(request: SecretRequest) -> str:
+        return "hunter2"
+
+    approver = Recorder(Approved(always=True))
+    tool = tool_of(here, approver, secrets=secrets)
+    for _ in range(2):
+        await start(tool, "stty -echo; cat")
+    assert len(approver.requests) == 1  # the second was the same request
+    asked = []
+    for action, terminal, params in (
+        ("send", "t1", {"text": "a"}),
+        ("send", "t1", {"text": "rm -rf /", "enter": True}),
+        ("keys", "t1", {"keys": ["Enter"]}),
+        ("send", "t2", {"text": "a"}),
+        ("secret", "t1", {}),
+        ("secret", "t1", {}),
+        ("secret", "t2", {}),
+    ):
+        await do(tool, action, terminal, wait=0, **params)
+        asked.append(len(approver.requests))
+    assert asked == [2, 2, 2, 3, 4, 4, 5]
+    await start(tool, "stty -echo; cat", columns=90)
+    assert len(approver.requests) == 6
+
+
+async def test_a_command_with_a_terminal_is_another_request_than_without(here: Environment) -> None:
+    approver = Recorder(Approved(always=True))
+    tool = tool_of(here, approver)
+    for params in ({}, {"pty": True}, {"pty": True}, {}):
+        await tool({"command": "true", **params})
+    assert [request.size for request in approver.requests] == [None, Terminal()]
+
+
+CHANGES = "head -n 1 fifo >/dev/null; touch changed; exec cat"
+"""Is another program as soon as something is written into the fifo."""
+
+
+async def change(directory: Path) -> None:
+    await asyncio.to_thread((directory / "fifo").write_text, "x\n")
+    while not (directory / "changed").exists():
+        await asyncio.sleep(0.01)
+
+
+async def test_what_was_meant_for_another_program_is_not_typed(here: Environment, tmp_path: Path) -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        if request.terminal is not None and request.program == "bash, head":
+            await change(tmp_path)
+        return Approved()
+
+    await here.run("mkfifo fifo")
+    tool = tool_of(here, approver)
+    await start(tool, CHANGES)
+    sent = await enter(tool, "for head")
+    assert (sent.is_error, sent.details.status) == (True, "failed")
+    assert re.match(
+        r"Nothing was typed: when that was asked for, bash, head was in the foreground, and now it is .*, another program "
+        r"or another run of it\. Look at what is shown, and decide anew\.",
+        sent.message,
+    )
+    assert "for head" not in (await do(tool, "screen")).output
+    await do(tool, "wait", wait=5)
+    assert "for cat\nfor cat" in (await enter(tool, "for cat")).output
+
+
+async def test_what_does_not_wait_can_be_typed_on_and_that_is_said(here: Environment, tmp_path: Path) -> None:
+    tool = tool_of(here)
+    seconds = unique_seconds()
+    await start(tool, f"exec sleep {seconds}", wait=0)
+    sent = await do(tool, "send", text="x", wait=0)
+    assert not sent.is_error
+    assert (
+        "It did not wait for input at that moment: it may read that later, or take it for something else."
+        in sent.message
+    )
+    interrupted = await do(tool, "keys", keys=["Ctrl-C"])
+    assert interrupted.details.signal == "SIGINT"
+    assert interrupted.details.exit_code == 130
+
+
+async def test_nothing_is_typed_on_what_has_ended(here: Environment) -> None:
+    approver = Recorder()
+    tool = tool_of(here, approver, secrets=lambda _: "x")
+    await start(tool, "exit 2")
+    for action, params in (("send", {"text": "x"}), ("keys", {"keys": ["x"]}), ("secret", {})):
+        result = await do(tool, action, **params)
+        assert result.details.status == "failed"
+        assert result.message.startswith(
+            "Nothing was typed: terminal t1 has ended with exit code 2. It reads nothing more."
+        )
+    assert len(approver.requests) == 1
+
+
+async def test_a_line_that_is_too_long_for_a_terminal_is_an_error_that_says_so(here: Environment) -> None:
+    tool = tool_of(here)
+    await start(tool, "cat")
+    sent = await enter(tool, "x" * 5000)
+    assert sent.details.status == "failed"
+    assert re.match(
+        r"Not all was typed: .*4,095 bytes.*Look at what is shown before typing any of it again\.",
+        sent.message,
+    )
+
+
+async def test_what_calls_type_at_once_is_not_mixed(
+    anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = FakeBackend({"read": Script(exit=None)})
+    async with Environment.detect(backend) as env:
+        tool = tool_of(env)
+        await start(tool, "read", wait=0)
+        stdin = backend.processes[-1].stdin
+        assert stdin is not None
+        take = stdin.send
+
+        async def slowly(item: bytes) -> None:
+            await asyncio.sleep(0)
+            await take(item)
+
+        monkeypatch.setattr(stdin, "send", slowly)
+        await asyncio.gather(*(do(tool, "send", text=letter, enter=True, wait=0) for letter in "abc"))
+        assert stdin.received == b"a\rb\rc\r"
+
+
+async def test_where_the_host_cannot_tell_who_reads_that_is_said(anyio_backend: str) -> None:
+    approver = Recorder()
+    backend = FakeBackend({"ask": Script(stdout=[b"Name? "], exit=None)})
+    async with Environment.detect(backend) as env:
+        tool = tool_of(env, approver)
+        begun = await start(tool, "ask", wait=0.2)
+        assert begun.output == "Name?"
+        assert begun.details.waiting is None
+        assert begun.message == (
+            "Started on terminal t1 (pid 1000). Whether it waits for input on terminal t1, this host cannot tell: judge by "
+            f"what is shown. {ANSWER} The cursor is in row 1, column 7, on the line: Name?"
+        )
+        sent = await do(tool, "send", text="me", wait=0)
+        stdin = backend.processes[-1].stdin
+        assert stdin is not None
+        assert stdin.received == b"me"
+    assert sent.message.startswith("Typed on terminal t1: 2 characters. Whether it waits")
+    assert approver.requests[1].program is None
+    assert "Program that reads it: not known\n" in approver.requests[1].display
+
+
+# Secrets.
+
+
+async def test_a_secret_is_typed_and_stands_nowhere(
+    tmp_path: Path, state_directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[SecretRequest] = []
+
+    async def secrets(request: SecretRequest) -> str:
+        asked.append(request)
+        return "hunter2 of all"
+
+    updates: list[str] = []
+    approver = Recorder()
+    caplog.set_level(0)
+    async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=500, tail=500)) as env:
+        tool = tool_of(env, approver, secrets=secrets, update_interval=0)
+        command = (
+            "read -r -s -p 'Password: ' p; echo; [ \"$p\" = 'hunt''er2 of all' ] && echo right; echo it is $p; "
+            'read -r go; for i in $(seq 500); do echo "$i $p"; done'
+        )
+        prompt = await tool({"command": command, "pty": True}, on_update=updates.append)
+        assert prompt.details.waiting is not None
+        assert prompt.details.waiting.password
+        assert 'action "secret", id "t1", somebody is asked for it, and you never see it.' in prompt.message
+        typed = await do(tool, "secret")
+        assert typed.output == "right\nit is [secret]"
+        assert typed.message.startswith("A secret was typed on terminal t1, and Enter. You do not see it.")
+        ended = await enter(tool, "")
+    assert asked == [SecretRequest(prompt="Password: ", program="bash", host="local")]
+    assert ended.details.artifact is not None
+    kept = [path.read_bytes() for path in state_directory.rglob("*") if path.is_file()]
+    assert any(b"[secret]" in data for data in kept)
+    request = approver.requests[1]
+    assert request.secret
+    assert request.display.startswith(
+        "Type on the running terminal t1:\n  Secret: asked of whoever has it, and not shown; then Enter\n"
+    )
+    places = [
+        *(result.model_dump_json() + result.text for result in (prompt, typed, ended)),
+        *updates,
+        *(repr(request) + request.display for request in approver.requests),
+        *(data.decode() for data in kept),
+        caplog.text,
+    ]
+    assert not [place for place in places if "hunter2" in place]
+
+
+async def _nobody(request: SecretRequest) -> str | None:
+    return None
+
+
+async def _fails(request: SecretRequest) -> str | None:
+    raise RuntimeError("hunter2 cannot be read")
+
+
+async def _unfit(request: SecretRequest) -> str | None:
+    return "hunter2\nof all"
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "said"),
+    [
+        (_nobody, "refused", "Nothing was typed: nobody gave a secret for terminal t1."),
+        (
+            _fails,
+            "failed",
+            "Nothing was typed: who was asked for the secret failed (RuntimeError). Tell the user.",
+        ),
+        (_unfit, "failed", "a secret must be one line"),
+    ],
+)
+async def test_a_secret_that_nobody_gives_is_a_result(
+    source: SecretSource, status: str, said: str, here: Environment
+) -> None:
+    tool = tool_of(here, secrets=source)
+    await start(tool, "read -r -s x")
+    result = await do(tool, "secret")
+    assert (result.is_error, result.details.status) == (True, status)
+    assert said in result.message
+    assert "hunter2" not in result.model_dump_json()
+    assert result.details.waiting is not None  # still
+
+
+async def test_nobody_is_asked_for_a_secret_that_may_not_be_typed(here: Environment, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def approver(request: ApprovalRequest) -> Approved | Refused:
+        return Refused("no") if request.secret and request.terminal == "t1" else Approved()
+
+    async def secrets(request: SecretRequest) -> str:
+        asked.append(request.program)
+        await change(tmp_path)
+        return "hunter2"
+
+    tool = tool_of(here, approver, secrets=secrets)
+    await start(tool, "read -r -s x")
+    assert (await do(tool, "secret")).message.startswith("Rejected, and not typed: no.")
+    assert asked == []
+    await here.run("mkfifo fifo")
+    await start(tool, CHANGES)
+    changed = await do(tool, "secret", "t2")
+    assert asked == ["bash"]
+    assert changed.details.status == "failed"
+    assert changed.message.startswith(
+        "Nothing was typed: when that was asked for, bash, head was in the foreground"
+    )
+    assert "[secret]" not in (await do(tool, "screen", "t2")).output
+
+
+async def test_without_secrets_a_password_is_the_users_matter(here: Environment) -> None:
+    tool = tool_of(here)
+    asked = await run(tool, "read -r -s -p 'Password: ' x")
+    assert "do not make one up: close it, and tell the user" in asked.message
+    result = await do(tool, "secret")
+    assert result.details.status == "invalid"
+    assert "there is no action secret here: nobody can be asked for one" in result.message
+    with pytest.raises(AnyshellError, match="terminals=True"):
+        ShellTool(here, approver=approve_all, secrets=_nobody)
+
+
+# Programs.
+
+
+@pytest.mark.parametrize(
+    ("editor", "typed", "leaves"),
+    [
+        ("vim -u NONE -N", ["i", "Say why", "Escape"], [":wq", "Enter"]),
+        ("nano -I", ["Say why"], ["Ctrl-O", "Enter", "Ctrl-X"]),
+    ],
+)
+async def test_git_opens_an_editor_and_commits_what_is_written_there(
+    editor: str, typed: list[str], leaves: list[str], here: Environment
+) -> None:
+    tool = tool_of(here)
+    who = "-c user.name=A -c user.email=a@b.c"
+    env = {"GIT_EDITOR": editor, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    await tool({"command": "git init -q && echo one >file && git add file", "env": env})
+    opened = await run(tool, f"git {who} commit", env=env)
+    assert opened.details.status == "waiting"
+    assert "Changes to be committed:" in opened.output
+    assert editor.split()[0] in opened.message
+    for text in (*typed, *leaves):
+        named = text.startswith("Ctrl-") or text in ("Escape", "Enter")
+        result = await do(tool, "keys", keys=[text]) if named else await do(tool, "send", text=text)
+    assert result.details.exit_code == 0
+    assert "1 file changed" in result.output
+    assert (await tool({"command": "git log --format=%s"})).output == "Say why\n"
+
+
+# Ends.
+
+
+async def test_closing_ends_the_program_with_everything_that_it_started(here: Environment) -> None:
+    approver = Recorder()
+    tool = tool_of(here, approver)
+    seconds = unique_seconds()
+    await start(tool, f"trap '' HUP TERM; (setsid sleep {seconds}) & read -r x")
+    closed = await do(tool, "close")
+    assert not closed.is_error
+    assert closed.message == "Terminal t1 is closed: its program was ended, with everything that it started."
+    assert living(seconds) == []
+    again = await do(tool, "close")
+    assert again.message == "Nothing was to be done: terminal t1 was closed before."
+    assert len(approver.requests) == 1
+
+
+async def test_the_end_of_the_environment_ends_terminals(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+    async with Environment.detect(cwd=tmp_path) as env:
+        tool = tool_of(env)
+        await start(tool, f"sleep {seconds} & read -r x")
+        assert living(seconds)
+    assert living(seconds) == []
+    assert "Terminal t1 was closed." in (await do(tool, "screen")).message
+    result = await start(tool, "true")
+    assert result.message.startswith("Nothing ran: this tool is closed")
+
+
+async def test_a_tool_that_is_closed_starts_no_terminal_and_those_that_run_go_on(here: Environment) -> None:
+    tool = tool_of(here)
+    await start(tool, "read -r x; echo got $x")
+    await tool.aclose()
+    assert (await start(tool, "true")).details.status == "failed"
+    assert "got it" in (await enter(tool, "it")).output
+
+
+async def test_so_many_terminals_run_at_once_and_those_that_ended_are_known_for_a_while(
+    here: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anyshell.tool.terminals.KEPT", 2)
+    approver = Recorder()
+    tool = tool_of(here, approver, max_terminals=1)
+    await start(tool, "read -r x")
+    for result in (await start(tool, "true"), await run(tool, "true")):
+        assert result.details.status == "failed"
+        assert "1 terminals run already, as many as may (t1): close one" in result.message
+    await do(tool, "close")
+    for _ in range(3):
+        await start(tool, "true")
+    assert "there are: t3, t4" in (await do(tool, "screen")).message
+
+
+async def test_a_tool_knows_the_terminals_of_its_own_calls_alone(here: Environment) -> None:
+    async with here.terminal("read x"):
+        result = await do(tool_of(here), "screen")
+    assert result.is_error
+    assert result.message == "Nothing was done: no terminal has the id 't1'; there are: none."
+
+
+# Where there is no terminal.
+
+
+async def test_where_none_is_given_a_command_runs_without_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_NO_PTY", "1")
+    approver = Recorder()
+    async with Environment.detect(cwd=tmp_path) as env:
+        tool = tool_of(env, approver)
+        assert "pty" not in tool.definition.parameters["properties"]
+        assert "`pty`" not in tool.definition.description
+        result = await run(tool, "test -t 0 || echo none")
+        assert (result.output, approver.requests[0].size) == ("none\n", None)
+        assert result.message == (
+            "Exit code 0. It ran without a terminal: no terminal is given here, since ANYSHELL_NO_PTY is set. If it wanted "
+            "one, say everything in its options or in stdin instead."
+        )
+        begun = await start(tool, "cat")
+    assert begun.details.status == "failed"
+    assert begun.message.startswith("Nothing ran: no terminal is given here, since ANYSHELL_NO_PTY is set.")
+    assert len(approver.requests) == 1
+
+
+async def test_where_a_host_refuses_one_it_is_asked_again_whether_to_run_without(anyio_backend: str) -> None:
+    approver = Recorder()
+    with openssh(own_name(), "PermitTTY no") as server:
+        async with Environment.detect(server.options()) as env:
+            tool = tool_of(env, approver, session=True)
+            result = await run(tool, "test -t 0 || echo none")
+            assert [request.size for request in approver.requests] == [Terminal(), None]
+            assert (result.output, result.is_error) == ("none\n", False)
+            assert "It ran without a terminal: " in result.message
+            assert "grants no terminal (PermitTTY no" in result.message
+            begun = await start(tool, "cat")
+    assert re.match("Nothing ran: .* grants no terminal", begun.message)
+    assert begun.details.status == "failed"
+
+
+async def test_a_machine_that_has_no_terminal_left_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_pair = import_module("anyshell.backends.local.terminals").open_pair  # mypy reads it on POSIX alone
+
+    def openpty(code: int) -> NoReturn:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "openpty", partial(openpty, errno.ENOSPC))
+    with pytest.raises(TerminalUnavailable, match=r"no terminal to give \(No space left on device\)"):
+        open_pair(Terminal())
+    monkeypatch.setattr(os, "openpty", partial(openpty, errno.EMFILE))
+    with pytest.raises(OSError, match="Too many open files"):
+        open_pair(Terminal())
+
+
+# Parameters and words.
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        (
+            {},
+            "action is missing. The keys are action, id, command, cwd, columns, rows, timeout, text, enter, keys,",
+        ),
+        ({"action": "type"}, "action is none of those that there are"),
+        ({"action": "start"}, "command is missing: say what to run on the terminal"),
+        (
+            {"action": "start", "command": "ls", "columns": 1},
+            "columns must be a whole number from 2 to 1,000",
+        ),
+        ({"action": "start", "command": "ls", "rows": 2000}, "rows must be a whole number from 2 to 1,000"),
+        ({"action": "start", "command": "ls", "width": 80}, 'there is no "width" (did you mean "columns"?)'),
+        ({"action": "start", "command": "l\0s"}, "NUL"),
+        ({"action": "start", "command": "ls", "cwd": " "}, "cwd is blank"),
+        ({"action": "start", "command": "ls", "id": "t1"}, "id is no parameter of start"),
+        ({"action": "send", "text": "x"}, "id is missing: send needs that of a terminal"),
+        ({"action": "send", "id": "t1"}, "there is nothing to type: give text, or enter"),
+        (
+            {"action": "send", "id": "t1", "keys": ["Up"]},
+            'keys is no parameter of send: use the action "keys"',
+        ),
+        ({"action": "send", "id": "t1", "text": "\ud800"}, "text holds half of a surrogate pair"),
+        ({"action": "send", "id": "t1", "text": "xxxxx"}, "text has 5 bytes, and at most 4 can be given"),
+        ({"action": "keys", "id": "t1"}, "there is no key to press"),
+        ({"action": "keys", "id": "t1", "keys": "Up"}, "keys must be a list"),
+        ({"action": "keys", "id": "t1", "keys": ["Entr"]}, "'Entr' is no key: nearest are Enter"),
+        ({"action": "keys", "id": "t1", "keys": ["\ud800"]}, "is no key"),
+        ({"action": "keys", "id": "t1", "keys": ["a"] * 4}, "keys has 4 names, and at most 3 can be given"),
+        (
+            {"action": "wait", "id": "t1", "timeout": 3},
+            "timeout is no parameter of wait: give wait, the seconds",
+        ),
+        ({"action": "wait", "id": "t1", "pattern": "x"}, 'there is no "pattern" (did you mean "until"?)'),
+        ({"action": "wait", "id": "t1", "until": ""}, "until must have 1 to 1,000 characters"),
+        ({"action": "wait", "id": "t1", "wait": -1}, "wait must be 0 seconds or more"),
+        ({"action": "secret", "id": "t1"}, "there is no action secret here"),
+        ("start", "the parameters must be an object"),
+    ],
+)
+async def test_wrong_parameters_are_a_result(params: Any, said: str) -> None:
+    approver = Recorder()
+    async with Environment.detect(FakeBackend({})) as env:
+        result = await tool_of(env, approver, max_typed=4, max_keys=3).terminal_tool(params)
+    assert (result.is_error, result.details.status) == (True, "invalid")
+    assert said in result.message
+    assert result.message.isprintable()
+    assert approver.requests == []
+
+
+@pytest.mark.parametrize(
+    ("terminals", "params", "said"),
+    [
+        (True, {"command": "ls", "tty": True}, '(did you mean "pty"?)'),
+        (True, {"command": "ls", "pty": "yes"}, "pty must be true or false"),
+        (
+            True,
+            {"command": "ls", "pty": True, "stdin": "x"},
+            "pty and stdin exclude each other: what a terminal's",
+        ),
+        (True, {"command": "ls", "pty": True, "background": True}, "pty and background exclude each other"),
+        (True, {"command": "ls", "pty": True, "restart": True}, "pty and restart exclude each other"),
+        (False, {"command": "ls", "pty": True}, "(not possible here: no command has a terminal)"),
+        (False, {"command": "ls", "interactive": True}, "(not possible here: no command has a terminal)"),
+    ],
+)
+async def test_what_is_said_of_a_wrong_pty_is_true(
+    terminals: bool, params: Any, said: str, here: Environment
+) -> None:
+    tool = ShellTool(here, approver=approve_all, terminals=terminals, jobs=True, session=True)
+    result = await tool(params)
+    assert result.details.status == "invalid"
+    assert said in result.message
+
+
+async def test_params_may_be_a_model_and_null_is_left_out(here: Environment) -> None:
+    tool = tool_of(here)
+    nulls = dict.fromkeys(
+        ("id", "cwd", "columns", "rows", "timeout", "text", "enter", "keys", "until", "wait")
+    )
+    for params in (
+        TerminalParams(action="start", command="true"),
+        {"action": "start", "command": "true", **nulls},
+    ):
+        result = await tool.terminal_tool(params)
+        assert result.details.exit_code == 0
+        assert TerminalResult.model_validate_json(result.model_dump_json()) == result
+
+
+async def test_a_wait_and_a_timeout_are_bounded(here: Environment) -> None:
+    tool = tool_of(here, max_wait=0.1, max_timeout=200)
+    begun = await start(tool, "sleep 300", timeout=999)
+    assert "The timeout was 200 s, not 999 s" in begun.message
+    assert "One call waits 0.1 s at most, not 5 s." in (await do(tool, "wait", wait=5)).message
+    strict = ShellTool(here, approver=approve_all, limits=ToolLimits(beyond="refuse"), terminals=True)
+    assert "wait is 301 s: it must be at most 300 s" in (await do(strict, "wait", wait=301)).message
+
+
+async def test_variables_for_editors_and_pagers_can_be_set_with_a_terminal_alone(here: Environment) -> None:
+    tool = tool_of(here)
+    with_one = await run(tool, "echo $PAGER", env={"PAGER": "most"})
+    assert with_one.output == "most\n"
+    without = await tool({"command": "echo $PAGER", "env": {"PAGER": "most"}})
+    assert "Not set: PAGER." in without.message
+
+
+async def test_a_tool_without_terminals_has_no_tool_for_them(tmp_path: Path) -> None:
+    async with Environment.detect(FakeBackend({})) as env:
+        with pytest.raises(AnyshellError, match="terminals=True"):
+            _ = ShellTool(env, approver=deny_all).terminal_tool
+    with pytest.raises(AnyshellError, match="use 'async with"):
+        tool_of(await Environment.detect(cwd=tmp_path))
+
+
+async def test_the_definitions_with_terminals_speak_of_them() -> None:
+    async with Environment.detect(FakeBackend({})) as env:
+        plain = ShellTool(env, approver=deny_all).definition
+        tool = tool_of(env)
+        both = tool_of(env, session=True, jobs=True, secrets=_nobody)
+    assert "pty" not in plain.parameters["properties"]
+    assert "`pty`" not in plain.description
+    definition = tool.definition
+    assert "- Nobody can answer a question" in plain.description
+    assert "- Nobody can answer a question" not in definition.description
+    assert "- Without `pty` nobody can answer a question" in definition.description
+    assert definition.parameters["properties"]["pty"]["type"] == "boolean"
+    assert "can be set with pty alone" in definition.parameters["properties"]["env"]["description"]
+    assert "Such a command has a shell of its own." in both.definition.description
+    terminal = tool.terminal_tool.definition
+    assert terminal.name == "terminal"
+    assert terminal.as_format("mcp")["annotations"]["title"] == "Drive programs on terminals"
+    assert "secret" not in json.dumps(terminal.as_format())
+    matches_snapshot(
+        "terminal_definition.json",
+        json.dumps(
+            {
+                "description": terminal.description,
+                **both.terminal_tool.definition.parameters,
+            },
+            indent=2,
+        )
+        + "\n",
+    )
+    for schema in (both.definition.parameters, terminal.parameters):
+        assert not re.search(r'anyOf|oneOf|\$ref|\$defs|"title"', json.dumps(schema))
