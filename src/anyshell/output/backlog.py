@@ -99,7 +99,7 @@ class Backlog:
 
 def _skip(data: bytes, screen: Emulator) -> None:
     """Leave the terminal as this would have left it, as far as can be told at once."""
-    data = _long_form(data)
+    data = long_form(data)
     # Of each sequence the last one counts, in their order.
     states = list(dict.fromkeys(reversed(_STATES.findall(data))))[::-1]
     shifts = [shift for shift in _SHIFTS if shift in data]
@@ -113,10 +113,11 @@ def _skip(data: bytes, screen: Emulator) -> None:
 
 def _sketch(data: bytes, screen: Emulator) -> None:
     """The same, as far as can be told without the text."""
-    _apply(_MOVES.findall(_long_form(data)), screen)
+    _apply(_MOVES.findall(long_form(data)), screen)
 
 
-def _long_form(data: bytes) -> bytes:
+def long_form(data: bytes) -> bytes:
+    """Output with the C1 controls as the ``ESC`` sequences that they stand for."""
     return _C1.sub(lambda match: b"\x1b" + bytes([match[1][0] - 0x40]), data) if b"\xc2" in data else data
 
 

@@ -175,7 +175,7 @@ class Emulator:
 
     def text(self, row: Row) -> str:
         """The text of a row, as far as the terminal is wide, without the blanks at its end."""
-        return self.reader.read(row.cells[: self.columns].rstrip(" "))
+        return self.reader.read(_start(row.cells, self.columns).rstrip(" "))
 
     def picture(self) -> str:
         """The text of the screen that is shown, without blank rows at its end."""
@@ -285,6 +285,7 @@ class Emulator:
             if changed:
                 row.cells = before[: -len(changed)] + changed + row.cells[x:]
             if not text:
+                self._last = changed or self._last
                 return
         self._last = text[-2:] if text[-1] == REST else text[-1]
         end = x + len(text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._types import Artifact, Output, Screen, Terminal, TerminalLines
-from .backlog import Backlog, Piece
+from .backlog import Backlog, Piece, long_form
 from .bounded import cut_note
 from .builder import COALESCE, Keeper, Store, marker
 from .decode import unfinished
@@ -26,12 +26,12 @@ DRAWN_PER_SECOND = 1024 * 1024
 LONGEST_ANSWER = 16 * 1024
 """Bytes of answers to what one piece of output asks; further questions get none."""
 
-# All but colours, what erases on a line and what has no effect there: it is drawn as fast as it comes.
-_MOVES = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[mK])|\xc2[\x80-\x9f]")
+# All but colours and what erases on a line, which is drawn as fast as it comes.
+_MOVES = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[mK])")
 _QUESTIONS = re.compile(
-    rb"(?:\x1b\[|\xc2\x9b)(?:[0-?]{0,64}+(?:[cntx]|\$p)|>[0-9]{0,4}q|\?[0-9]{1,4}m)"
-    rb"|(?:\x1b[PZ]|\xc2[\x90\x9a])|(?:\x1b\]|\xc2\x9d)(?:4|10|11|12);"
+    rb"\x1b(?:\[(?:[0-?]{0,64}+(?:[cntx]|\$p)|>[0-9]{0,4}q|\?[0-9]{1,4}m)|[PZ]|\](?:4|10|11|12);)"
 )
+_ALTERNATE = re.compile(rb"\x1b\[\?(?:[0-9;]{0,60};)?(?:47|1047|1049)(?:;[0-9;]{0,60})?([hl])")
 
 
 class TerminalOutput:
@@ -75,6 +75,7 @@ class TerminalOutput:
         self._answer = answer
         self._clock = clock
         self._backlog = Backlog()
+        self._alternate: bool | None = None  # what the backlog says of the alternate screen
         self._second = 0.0  # when the second began
         self._drawn_since = 0  # bytes since then
         self._gathered = bytearray()
@@ -99,6 +100,13 @@ class TerminalOutput:
             title=emulator.title,
             alternate=emulator.alternate,
         )
+
+    @property
+    def alternate(self) -> bool:
+        """Whether the alternate screen is shown now. Nothing is drawn to tell."""
+        if self._gathered:
+            self._take()
+        return self._emulator.alternate if self._alternate is None else self._alternate
 
     @property
     def modes(self) -> Modes:
@@ -176,13 +184,16 @@ class TerminalOutput:
             return
         self._backlog.append(piece, self._emulator)
         self._take_scrolled()
-        if _QUESTIONS.search(piece.data) is not None:
+        data = long_form(piece.data)
+        shown = _ALTERNATE.findall(data)
+        if shown:
+            self._alternate = shown[-1] == b"h"
+        if _QUESTIONS.search(data) is not None:
             self._draw_backlog()
 
     def _may_draw(self, data: bytes) -> bool:
         """Whether it is drawn now, which is counted."""
-        moves = _MOVES.search(data) is not None
-        if not moves and not self._backlog:
+        if not self._backlog and _MOVES.search(long_form(data)) is None:
             return True
         now = self._clock()
         if now - self._second >= 1:
@@ -195,6 +206,7 @@ class TerminalOutput:
 
     def _draw_backlog(self) -> None:
         self._backlog.draw(self._emulator)
+        self._alternate = None
         self._take_scrolled()
         self._reply()
 

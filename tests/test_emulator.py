@@ -1,0 +1,430 @@
+"""The screen: what stands where, beside tmux and pyte."""
+
+from __future__ import annotations
+
+import shutil
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pyte
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wcwidth import wcwidth
+
+from anyshell import Terminal
+from anyshell.output import TerminalOutput
+from anyshell.output.cells import CLUSTERS, Cells, is_narrow, width
+from anyshell.output.emulator import Emulator
+
+from .screens import Tmux, drawn, record
+from .test_decode import cut, cuts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KB = 1024
+
+
+def rows_of(data: bytes, columns: int = 10, rows: int = 4) -> list[str]:
+    return list(drawn(data, columns, rows).rows)
+
+
+@pytest.mark.parametrize(
+    ("data", "rows"),
+    [
+        (b"one\r\ntwo", ["one", "two", "", ""]),
+        (b"one\ntwo", ["one", "   two", "", ""]),
+        (b"0123456789", ["0123456789", "", "", ""]),
+        (b"0123456789\r\nx", ["0123456789", "x", "", ""]),
+        (b"0123456789x", ["0123456789", "x", "", ""]),
+        (b"0123456789\bx", ["01234567x9", "", "", ""]),
+        (b"0123456789\x1b[Kx", ["0123456789", "x", "", ""]),
+        (b"1\r\n2\r\n3\r\n4\r\n5", ["2", "3", "4", "5"]),
+        # the cursor
+        (b"\x1b[2;3Hx\x1b[Hy", ["y", "  x", "", ""]),
+        (b"\x1b[99;99Hx\x1b[999999999999Ay", ["         y", "", "", "         x"]),
+        (b"x\x1b[2Bx\x1b[3Cx\x1b[Ax\x1b[Ex\x1b[2Fx", ["x", "      x", "xx   x", ""]),
+        (b"\x1b[3dx\x1b[5Gy\x1b[2`z\x1b[2ab\x1b[ec", ["", "", "xz  b", "     c"]),
+        (b"a\tb\x1b[Zc\x1b[2Zd", ["d       c", "", "", ""]),
+        (b"\x1b[3g\x1b[1;4H\x1bH\ra\tb\tc", ["a  b     c", "", "", ""]),
+        (b"ab\x1b7\x1b[3;3Hc\x1b8d\x1b[s\x1b[4;4He\x1b[uf", ["abdf", "", "  c", "   e"]),
+        (b"a\x1bDb\x1bEc\x1bMd", ["a", " d", "c", ""]),
+        # erasing, inserting, deleting
+        (b"abcdef\x1b[3D\x1b[K", ["abc", "", "", ""]),
+        (b"abcdef\x1b[3D\x1b[1K", ["    ef", "", "", ""]),
+        (b"abcdef\x1b[2Kx", ["      x", "", "", ""]),
+        (b"abcdef\r\x1b[2X\x1b[2;1Hgh\x1b[1X", ["  cdef", "gh", "", ""]),
+        (b"abcdef\r\x1b[2@xy\x1b[2P", ["xycdef", "", "", ""]),
+        (b"1\r\n2\r\n3\r\n4\x1b[2;1H\x1b[Lx", ["1", "x", "2", "3"]),
+        (b"1\r\n2\r\n3\r\n4\x1b[2;1H\x1b[2M", ["1", "4", "", ""]),
+        (b"1\r\n2\r\n3\r\n4\x1b[2;1H\x1b[J", ["1", "", "", ""]),
+        (b"11\r\n22\r\n33\x1b[2;1H\x1b[1J", ["", " 2", "33", ""]),
+        (b"1\r\n2\x1b[2Jx", ["", " x", "", ""]),
+        (b"abc\r\x1b[4hx\x1b[4ly", ["xybc", "", "", ""]),
+        (b"ab\x1b[3b", ["abbbb", "", "", ""]),
+        # margins and scrolling
+        (b"1\r\n2\r\n3\r\n4\x1b[2;3r\x1b[3;1H\na", ["1", "3", "a", "4"]),
+        (b"1\r\n2\r\n3\r\n4\x1b[2;3r\x1b[2;1H\x1bMa", ["1", "a", "2", "4"]),
+        (b"1\r\n2\r\n3\r\n4\x1b[2S", ["3", "4", "", ""]),
+        (b"1\r\n2\r\n3\r\n4\x1b[T", ["", "1", "2", "3"]),
+        (b"\x1b[2;3r\x1b[?6h\x1b[Hx\x1b[9;1Hy\x1b[?6l\x1b[Hz", ["z", "x", "y", ""]),
+        (b"\x1b[?7l0123456789abc\x1b[?7h", ["012345678c", "", "", ""]),
+        # character sets
+        (b"\x1b(0lqk\x1b(Blqk", ["┌─┐lqk", "", "", ""]),
+        (b"\x1b)0a\x0eqq\x0fq", ["a──q", "", "", ""]),
+        # wide and combining characters
+        ("漢字".encode(), ["漢字", "", "", ""]),
+        ("123456789漢".encode(), ["123456789", "漢", "", ""]),
+        ("漢字\x1b[1;2Hx".encode(), [" x字", "", "", ""]),
+        ("漢字\x1b[1;3Hx".encode(), ["漢x", "", "", ""]),
+        ("漢字\x1b[1;4H\x1b[K".encode(), ["漢", "", "", ""]),
+        ("漢字\x1b[1;2H\x1b[P".encode(), [" 字", "", "", ""]),
+        ("漢字\x1b[1;2H\x1b[@x".encode(), [" x 字", "", "", ""]),
+        ("e\u0301a\u0300\rx".encode(), ["xa\u0300", "", "", ""]),
+        ("0123456789\u0301".encode(), ["0123456789\u0301", "", "", ""]),
+        # other screens
+        (b"main\x1b[?1049halt\x1b[?1049l", ["main", "", "", ""]),
+        (b"main\x1b[?47h\x1b[Halt", ["alt", "", "", ""]),
+        (b"main\x1bc", ["", "", "", ""]),
+        (b"\x1b[2;3r\x1b[4h\x1b(0\x1b[!pq\n\n\nr", ["q", "", "", " r"]),
+        # what is no drawing
+        (b"\x1b[1;31mred\x1b[m\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\", ["redlink", "", "", ""]),
+        (b"a\0b\x07c\x7fd\xffe", ["abcd\ufffde", "", "", ""]),
+        (b"\x1b]0;ti\ntle", ["0;ti", "    tle", "", ""]),
+        (b"\xe2\x1b[m\x82", ["\ufffd\ufffd", "", "", ""]),
+        (b"\x1b\x1b[m[2Jx", ["[2Jx", "", "", ""]),
+    ],
+)
+def test_what_is_drawn_stands_where_it_should(data: bytes, rows: list[str]) -> None:
+    assert rows_of(data) == rows
+
+
+def test_the_title_is_kept_and_bounded() -> None:
+    assert drawn(b"\x1b]0;one\x07\x1b]2;two\x1b\\").title == "two"
+    assert drawn(b"\x1b]0;" + b"x" * 1000 + b"\x07").title == "x" * 256
+    assert drawn("\x1b]2;a\u202eb\x07".encode()).title == "ab"
+
+
+def test_the_modes_of_keys_are_known() -> None:
+    output = TerminalOutput(Terminal())
+    output.feed(b"\x1b[?1h\x1b=\x1b[?2004;1002;1006h\x1b[?1004h")
+    modes = output.modes
+    assert modes.application_cursor
+    assert modes.application_keypad
+    assert modes.bracketed_paste
+    assert (modes.mouse, modes.mouse_sgr, modes.focus) == ("drag", True, True)
+    output.feed(b"\x1b[?1l\x1b>\x1b[?2004l\x1b[?1002l\x1b[?1006;1004l")
+    assert output.modes == TerminalOutput(Terminal()).modes
+
+
+def test_the_prompt_is_the_line_up_to_the_cursor() -> None:
+    output = TerminalOutput(Terminal(columns=10, rows=4))
+    output.feed(b"before\r\nA long prompt: ")
+    assert output.prompt() == "A long prompt: "
+
+
+def test_a_terminal_can_become_smaller_and_larger() -> None:
+    output = TerminalOutput(Terminal(columns=10, rows=4))
+    output.feed(b"1\r\n2\r\n3\r\n0123456789")
+    output.resize(Terminal(columns=5, rows=2))
+    assert list(output.screen.rows) == ["3", "01234"]
+    assert output.screen.cursor == (1, 4)
+    output.resize(Terminal(columns=20, rows=3))
+    assert list(output.screen.rows) == ["3", "0123456789", ""]
+    assert output.finish().text == "1\n2\n3\n0123456789"
+
+
+def test_a_lower_terminal_loses_blank_rows_first() -> None:
+    output = TerminalOutput(Terminal(columns=10, rows=6))
+    output.feed(b"1\r\n2")
+    output.resize(Terminal(columns=10, rows=3))
+    assert output.screen.rows == ("1", "2", "")
+
+
+def test_a_storm_of_sizes_does_no_harm() -> None:
+    output = TerminalOutput(Terminal(columns=1000, rows=1000))
+    output.feed("漢字".encode() * 5000)
+    for size in [2, 1000, 7, 80, 3, 999] * 20:
+        output.resize(Terminal(columns=size, rows=size))
+        output.feed(b"\x1b[999;999Hx\x1b[5;9r\n\x1b[?1049h" if size % 2 else b"y\x1b[?1049l\x1b[T")
+        screen = output.screen
+        assert len(screen.rows) == size
+        assert max(screen.cursor) < size
+
+
+# Others
+
+
+@pytest.fixture(scope="module")
+def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
+    assert shutil.which("tmux"), "install tmux: it is what the screen is compared with"
+    made = Tmux(tmp_path_factory.mktemp("tmux"))
+    yield made
+    made.close()
+
+
+TPUT = """
+seq 30; tput cup 5 10; printf insert; tput cup 5 12; tput ich 3; tput cup 6 0; tput il 2; printf il
+tput cup 9 0; tput dl 1; tput cup 10 1; tput dch 1; tput cup 11 0; tput ech 1; tput hpa 30; printf hpa; tput vpa 3
+printf vpa; tput csr 12 20; tput cup 20 0; printf 'a\\nb\\nc'; tput cup 12 0; tput ri; tput ri; printf ri; tput indn 3
+tput rin 2; tput cup 21 0; tput cbt; printf '\\t\\tx'; tput cbt; printf y; printf 'z\\033[4b'; tput sc
+tput cup 0 70; printf 0123456789; printf w; tput rc; tput smir; printf ins; tput rmir; tput cub 3; tput el1
+tput csr 0 23; tput cup 22 5; tput ed; printf end; printf '漢字e\\314\\201\\033[3D|'
+"""
+
+PROGRAMS = {
+    "tput": (["sh", "-c", TPUT], [], b""),
+    "vim": (
+        ["vim", "-u", "NONE", "-N", "{file}"],
+        [
+            (b"line 22", b"\x06\x06:3\r"),
+            (b"line 3", b"ddOnew text\x1bA " + b"wrapping " * 12 + b"\x1b:%s/line/LINE/\r"),
+        ],
+        b"LINE 9",
+    ),
+    "less": (["less", "{file}"], [(b"line 22", b"  b"), (rb"\x1bMline 24", b"G")], rb"\(END\)"),
+    "top": (["top", "-d", "0.1", "-n", "3"], [], b""),
+    "bash": (
+        ["bash", "--norc", "-i"],
+        [
+            (rb"[$#] ", b"echo " + b"x" * 90 + b"\x01\x05\x02\x02\x02yy\r"),
+            (rb"yyxxx\r\n", b"echo \xe6\xbc\xa2\xe5\xad\x97\x02z\r"),
+        ],
+        rb"z\xe5\xad\x97\r\n",
+    ),
+    "fish": (["fish", "-N", "-c", "seq 50 | column; set_color red; echo (string repeat -n 200 x)"], [], b""),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_real_program_draws_what_tmux_shows(name: str, tmux: Tmux, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("".join(f"line {number} {'word ' * (number % 10)}\n" for number in range(1, 100)))
+    argv, steps, until = PROGRAMS[name]
+    data = record([part.format(file=file) if "{file}" in part else part for part in argv], steps, until=until)
+    screen = drawn(data)
+    rows, state = tmux.show(data)
+    assert list(screen.rows) == rows
+    assert f"{screen.cursor[0]} {int(screen.alternate)}" == state
+
+
+DRAWING = [
+    *(b"a", b"word ", b"\r", b"\n", b"\r\n", b"\b", b"\t", b"x" * 12),
+    *(b"\x1b[H", b"\x1b[3;4H", b"\x1b[A", b"\x1b[2B", b"\x1b[3C", b"\x1b[2D", b"\x1b[5G", b"\x1b[2d"),
+    *(b"\x1b[K", b"\x1b[1K", b"\x1b[2K", b"\x1b[J", b"\x1b[1J", b"\x1b[2J", b"\x1b[2X"),
+    *(
+        b"\x1b[2@",
+        b"\x1b[P",
+        b"\x1bM",
+        b"\x1bD",
+        b"\x1b7",
+        b"\x1b8",
+        b"\x1b[2;3r",
+        b"\x1b[1;4r",
+    ),
+]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.sampled_from(DRAWING), max_size=40).map(b"".join))
+def test_what_pyte_knows_too_it_draws_the_same(data: bytes) -> None:
+    """On a screen so wide that nothing wraps, and without lines that are inserted or deleted: there pyte differs."""
+    other = pyte.Screen(500, 4)
+    pyte.ByteStream(other).feed(data)
+    assert rows_of(data, 500) == [row.rstrip(" ") for row in other.display]
+
+
+# Anything
+
+PIECES = [
+    *DRAWING,
+    *(
+        "漢字".encode(),
+        "e\u0301".encode(),
+        "\u0301".encode(),
+        b"\xff",
+        b"\xe6\xbc",
+        b"\0",
+        b"\x0e",
+        b"\x0f",
+        b"\x1b",
+        b"\x1b[",
+    ),
+    *(
+        b"\x1b]0;t\x07",
+        b"\x1b]",
+        b"\x1bP",
+        b"\x1b\\",
+        b"\x1b(0",
+        b"\x1b(B",
+        b"\xc2\x9b",
+        b"\xc2\x84",
+        b"\x1b[99999999999b",
+    ),
+    *(
+        b"\x1b[4h",
+        b"\x1b[4l",
+        b"\x1b[?7l",
+        b"\x1b[?7h",
+        b"\x1b[?6h",
+        b"\x1b[?1049h",
+        b"\x1b[?1049l",
+        b"\x1b[?47h",
+        b"\x1bc",
+    ),
+    *(
+        b"\x1b[6n",
+        b"\x1b[c",
+        b"\x1b[?25$p",
+        b"\x1b]4;1;?\x07",
+        b"\x1b[3S",
+        b"\x1b[2T",
+        b"\x1b[Z",
+        b"\x1b[3g",
+        b"\x1bH",
+        b"\x1b[5b",
+    ),
+    *(
+        b"\x1b[!p",
+        b"\x1b[;5;;m",
+        b"\x1b[1;2;3;4H",
+        b"\x1b[?1h",
+        b"line of text\r\n" * 12,
+        b"y" * 33 + b"\r\n",
+        b"\x1b[20h",
+    ),
+]
+anything = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=50).map(b"".join)
+
+
+def fed(pieces: list[bytes]) -> tuple[object, ...]:
+    answers: list[bytes] = []
+    output = TerminalOutput(
+        Terminal(columns=10, rows=4), head=60, tail=80, answer=answers.append, clock=lambda: 0.0
+    )
+    for piece in pieces:
+        output.feed(piece)
+    screen, prompt, modes = output.screen, output.prompt(), output.modes
+    return screen, prompt, modes, output.finish(), b"".join(answers)
+
+
+@settings(deadline=None)
+@given(anything, cuts)
+def test_where_a_drawing_is_cut_does_not_matter(data: bytes, places: list[int]) -> None:
+    whole = fed([data])
+    assert fed(cut(data, places)) == whole
+    assert fed([bytes([byte]) for byte in data]) == whole
+
+
+@settings(deadline=None)
+@given(anything, st.lists(st.tuples(st.integers(2, 12), st.integers(2, 6)), max_size=4))
+def test_a_screen_stays_a_screen(data: bytes, sizes: list[tuple[int, int]]) -> None:
+    output = TerminalOutput(Terminal(columns=10, rows=4))
+    columns, rows = 10, 4
+    for columns, rows in [(10, 4), *sizes]:
+        output.resize(Terminal(columns=columns, rows=rows))
+        output.feed(data)
+    screen = output.screen
+    assert len(screen.rows) == rows
+    assert 0 <= screen.cursor[0] < rows
+    assert 0 <= screen.cursor[1] < columns
+    for row in screen.rows:
+        assert sum(map(width, row)) <= columns
+        assert not [char for char in row if char < " " or "\x7f" <= char <= "\x9f" or char == "\uffff"]
+
+
+HOSTILE = [
+    b"\x1b[999999999S",
+    b"\x1b[999999999T",
+    b"\x1b[999999999L\x1b[99999M",
+    b"x\x1b[999999999b",
+    b"\x1b[999999999@\x1b[9999P",
+    b"\x1b[999999999I\x1b[9999Z",
+    b"\x1b[2J\x1b[999;999Hx",
+    b"\x1b[?1049hx\x1b[2J\x1b[?1049l",
+    b"\x1b]0;" + b"x" * 4000,
+    b"\x1b]4;1;?\x07" * 40,
+    b"\x1b[" + b"1;" * 120 + b"H",
+    b"e" + "\u0301".encode() * 500,
+    "\u0301".encode() * 500,
+    b"\x1bc\x1b[!p\x1b7\x1b8",
+    b"\x1bP+q544e;" + b"41;" * 500 + b"\x1b\\",
+    b"\n",
+    b"\xff",
+]
+
+
+@pytest.mark.parametrize("data", HOSTILE, ids=lambda data: repr(data[:12]))
+def test_hostile_sequences_take_bounded_memory(data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        output = TerminalOutput(Terminal(columns=80, rows=24), answer=lambda _: None)
+        piece = data * (4 * KB // len(data) + 1)
+        for _ in range(4):
+            output.feed(piece)
+        output.screen  # noqa: B018 - it is drawn
+        output.finish()
+        assert tracemalloc.get_traced_memory()[1] < 12 * KB * KB
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_sequence_draws_no_more_than_a_screen_whatever_its_number() -> None:
+    """The work of one sequence is bounded: nothing of what is drawn or scrolled is more than the screen has."""
+    for sequence in (
+        b"S",
+        b"T",
+        b"L",
+        b"M",
+        b"@",
+        b"P",
+        b"X",
+        b"b",
+        b"I",
+        b"Z",
+        b"A",
+        b"B",
+        b"C",
+        b"D",
+        b"E",
+        b"F",
+    ):
+        emulator = Emulator(Terminal(columns=20, rows=5))
+        emulator.feed(b"x\x1b[99999999" + sequence, 0, 0)
+        assert len(emulator.scrolled) <= 5
+        assert len(emulator.rows) == 5
+        assert all(len(row.cells) <= 20 for row in emulator.rows)
+
+
+# Cells
+
+
+def test_what_is_taken_for_narrow_is() -> None:
+    narrow = [
+        chr(code)
+        for code in range(0x20, 0x110000)
+        if is_narrow(chr(code)) and code != 0x7F and not 0 <= code < 0x20
+    ]
+    assert len(narrow) > 8000
+    assert [char for char in narrow if not "\ue000" <= char <= "\uf8ff" and wcwidth(char) != 1] == []
+
+
+def test_marks_on_one_character_are_bounded() -> None:
+    cells = Cells()
+    _, laid = cells.lay("e" + "\u0301" * 1_000_000 + "x")
+    assert len(laid) == 2
+    assert cells.read(laid) == "e" + "\u0301" * 8 + "x"
+
+
+def test_different_marks_are_bounded() -> None:
+    cells = Cells()
+    for code in range(0x4E00, 0x4E00 + 2 * CLUSTERS):
+        cells.lay(chr(code) + "\u0301")
+    _, laid = cells.lay("\u4e00\u0301\u9000\u0301")
+    assert cells.read(laid) == "\u4e00\u0301\u9000"
+
+
+def test_what_stands_in_for_cells_is_not_taken_from_output() -> None:
+    assert rows_of("a\uffffb\U00100000c".encode())[0] == "a\ufffdb\ufffdc"

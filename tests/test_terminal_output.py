@@ -1,0 +1,416 @@
+"""What is read from a terminal: its text, its counts, and what is answered."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anyshell import Output, Terminal
+from anyshell.output import TerminalOutput
+from anyshell.output.backlog import HELD, SKETCHED
+from anyshell.output.terminal import DRAWN_PER_SECOND, LONGEST_ANSWER
+
+from .test_builder import MARKER, FakeStore
+from .test_emulator import anything
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from anyshell.output import ArtifactStore
+
+KB = 1024
+MB = 1024 * 1024
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def build(
+    data: bytes | Iterable[bytes],
+    *,
+    head: int = 20 * KB,
+    tail: int = 30 * KB,
+    max_line: int = 2000,
+    columns: int = 80,
+) -> Output:
+    output = TerminalOutput(
+        Terminal(columns=columns, rows=24), head=head, tail=tail, max_line=max_line, clock=Clock()
+    )
+    for piece in [data] if isinstance(data, bytes) else data:
+        output.feed(piece)
+    return output.finish()
+
+
+def pieces(data: bytes, size: int = 4 * KB) -> Iterable[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+# The text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", ""),
+        (b"hello\r\n", "hello\n"),
+        (b"hello", "hello"),
+        (b"$ ", "$"),
+        (b"one\r\n\r\n\r\n", "one\n"),
+        (b"\r\none  \r\n", "\none\n"),
+        (b"x" * 200 + b"\r\nnext\r\n", "x" * 200 + "\nnext\n"),
+        (b"x" * 80 + b"\r\nnext\r\n", "x" * 80 + "\nnext\n"),
+        (b"x" * 80 + b"y\x1b[2K\rnext\r\n", "x" * 80 + "\nnext\n"),
+        (b"a\tb\r\n", "a       b\n"),
+        (b"abcdef\rxy\r\n", "xycdef\n"),
+        ("\x1b[1m漢字\x1b[m e\u0301\r\n".encode(), "漢字 e\u0301\n"),
+        (("漢" * 50 + "\r\n").encode(), "漢" * 50 + "\n"),
+        (("x" + "漢" * 50 + "\r\n").encode(), "x" + "漢" * 50 + "\n"),
+        (b"old\x1b[2J\x1b[Hnew\r\n", "new\n"),
+        (b"a\x1b[", "a["),
+    ],
+)
+def test_the_text_is_what_a_person_would_have_seen(data: bytes, text: str) -> None:
+    output = build(data)
+    assert output.text == text
+    assert (output.total_bytes, output.total_lines) == (len(data), data.count(b"\n"))
+    assert (output.omitted_bytes, output.omitted_lines, output.cut_lines, output.skipped_bytes) == (
+        0,
+        0,
+        0,
+        0,
+    )
+
+
+def test_what_scrolled_away_is_text() -> None:
+    data = b"".join(b"line %d\r\n" % number for number in range(100))
+    assert build(data).text == "".join(f"line {number}\n" for number in range(100))
+
+
+def test_what_scrolls_above_a_status_row_is_text() -> None:
+    """As apt-get draws it: its bar has the last row for itself."""
+    data = b"\x1b[1;23r\x1b[1;1H" + b"".join(
+        b"Unpacking %d\r\n\x1b7\x1b[24;1HProgress: %d%%\x1b8" % (number, number) for number in range(100)
+    )
+    data += b"\x1b7\x1b[1;24r\x1b[24;1H\x1b[K\x1b8done\r\n"
+    assert build(data).text == "".join(f"Unpacking {number}\n" for number in range(100)) + "done\n"
+
+
+BARS = {
+    "tqdm": lambda at: f"\r{at // 100:3}%|{'█' * (at // 500):20}| {at}/10000".encode(),
+    "pip": lambda at: (
+        b"\r\x1b[2K   \x1b[90m" + "━".encode() * (at // 250) + b"\x1b[0m \x1b[32m%d/10000\x1b[0m" % at
+    ),
+    "npm": lambda at: b"\x1b[1G\x1b[0K[%s] %d" % (b"#" * (at // 500), at),
+    "docker": lambda at: b"\x1b[2A\r\x1b[2Kone: %d\r\n\x1b[2Ktwo: %d\r\n" % (at, at),
+}
+
+
+@pytest.mark.parametrize("name", BARS)
+def test_a_bar_of_ten_thousand_updates_is_a_line_or_two(name: str) -> None:
+    updates = b"".join(map(BARS[name], range(10_000)))
+    data = b"start\r\n" + (b"\r\n\r\n" if name == "docker" else b"") + updates
+    data += b"done\r\n" if name == "docker" else b"\r\ndone\r\n"
+    lines = build(pieces(data)).text.split("\n")
+    assert lines[0] == "start"
+    assert all("9999" in line for line in lines[1:-2])
+    assert lines[-2:] == ["done", ""]
+    assert len(lines) == (5 if name == "docker" else 4)
+
+
+def test_the_alternate_screen_leaves_its_last_frame_and_no_trace() -> None:
+    output = build(
+        b"before\r\n\x1b[?1049h\x1b[2J\x1b[Hfirst\x1b[2J\x1b[Hsecond\r\n  frame\x1b[?1049lafter\r\n"
+    )
+    assert output.text == "before\nafter\n"
+    assert output.alternate == "second\n  frame"
+
+
+def test_a_program_can_end_in_the_alternate_screen() -> None:
+    output = build(b"before\r\n\x1b[?1049h\x1b[Hframe")
+    assert (output.text, output.alternate) == ("before\n", "frame")
+
+
+def test_a_frame_that_is_wiped_before_it_is_left_is_still_the_last() -> None:
+    assert build(b"\x1b[?1049h\x1b[Hframe\x1b[H\x1b[J\x1b[?1049l").alternate == "frame"
+
+
+def test_without_the_alternate_screen_there_is_none() -> None:
+    assert build(b"text").alternate is None
+    assert build(b"\x1b[?1049h\x1b[?1049l").alternate == ""
+
+
+# Its bounds
+
+
+def test_the_counts_of_plain_text_are_those_of_its_bytes() -> None:
+    data = b"".join(b"%06d\r\n" % number for number in range(10_000))
+    for size in (len(data), 4096, 100, 7):
+        output = build(pieces(data, size), head=70, tail=140)
+        assert output.text.startswith(
+            "".join(f"{number:06}\n" for number in range(10)) + "[... 9,970 lines, 79,760 bytes"
+        )
+        assert output.text.endswith("...]\n" + "".join(f"{number:06}\n" for number in range(9980, 10_000)))
+        assert (output.omitted_lines, output.omitted_bytes) == (9970, 9970 * 8)
+        assert (output.total_lines, output.total_bytes) == (10_000, 80_000)
+
+
+def test_a_long_line_is_cut_and_says_so() -> None:
+    output = build(b"x" * 5000 + b"\r\nnext\r\n")
+    assert output.text == "x" * 2000 + " [line cut: 3,000 more bytes]\nnext\n"
+    assert (output.omitted_bytes, output.cut_lines) == (3000, 1)
+
+
+def test_the_artifact_is_the_raw_whole() -> None:
+    store = FakeStore()
+    output = TerminalOutput(Terminal(), artifacts=cast("ArtifactStore", store))
+    data = b"\x1b[31m\xff some line\r\n" * 10_000
+    for piece in pieces(data):
+        output.feed(piece)
+    made = output.finish()
+    assert made.artifact is not None
+    assert output.finish() is made
+    assert [bytes(writer.data) for writer in store.writers] == [data]
+
+
+def test_nothing_is_kept_when_nothing_is_left_out() -> None:
+    store = FakeStore()
+    output = TerminalOutput(Terminal(), artifacts=cast("ArtifactStore", store))
+    for piece in pieces(b"".join(map(BARS["tqdm"], range(10_000)))):
+        output.feed(piece)
+    assert output.finish().artifact is None
+    assert [writer.state for writer in store.writers] == ["discarded"]
+
+
+def test_an_abandoned_terminal_leaves_nothing() -> None:
+    store = FakeStore()
+    output = TerminalOutput(Terminal(), artifacts=cast("ArtifactStore", store))
+    output.feed(b"x\r\n" * 100_000)
+    output.close()
+    assert [writer.state for writer in store.writers] == ["discarded"]
+
+
+@settings(deadline=None)
+@given(anything, st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 40)))
+def test_any_output_is_bounded_and_counted(data: bytes, limit: tuple[int, int, int]) -> None:
+    head, tail, max_line = limit
+    data *= 5
+    output = build(data, head=head, tail=tail, max_line=max_line, columns=10)
+    shown = re.sub(r" \[line cut: [\d,]+ more bytes?\]", "", MARKER.sub("", output.text))
+    assert len(shown.encode()) <= head + tail + 1
+    assert all(len(line) <= max_line for line in shown.split("\n"))
+    assert (output.total_bytes, output.total_lines) == (len(data), data.count(b"\n"))
+    assert 0 <= output.omitted_bytes <= len(data)
+    assert 0 <= output.omitted_lines <= output.total_lines
+    assert output.truncated == bool(MARKER.search(output.text) or output.cut_lines)
+
+
+# What is drawn too fast
+
+
+def cycle(number: int) -> bytes:
+    return b"\x1b[2A\r\x1b[2Klayer one: %02d\r\n\x1b[2Klayer two: %02d\r\n" % (number % 97, number % 89)
+
+
+def flood(size: int, make: bytes) -> Iterable[bytes]:
+    """So many bytes of something that is repeated, cut without regard to it."""
+    whole = make * (256 * KB // len(make) + 2)
+    at = 0
+    while at < size:
+        start = at % len(make)
+        yield whole[start : start + min(60_000, size - at)]
+        at += min(60_000, size - at)
+
+
+@pytest.mark.parametrize("before", [b"start\r\n\r\n\r\n", b"start\r\n" * 40])
+def test_of_fifty_megabytes_of_a_bar_the_end_is_exact(before: bytes) -> None:
+    make = b"".join(map(cycle, range(97 * 89)))
+    size = 50 * MB // len(make) * len(make)
+    end = b"done\r\nand more\r\n"
+    output = build((*[before], *flood(size, make), end))
+    assert output.text == build(before + make + end).text
+    assert output.text.endswith("layer one: 96\nlayer two: 88\ndone\nand more\n")
+    assert size - DRAWN_PER_SECOND - HELD - SKETCHED - 2 * 60_000 <= output.skipped_bytes < size
+    assert output.total_bytes == len(before) + size + len(end)
+
+
+def test_of_fifty_megabytes_of_a_bar_on_one_line_nothing_is_skipped() -> None:
+    make = b"".join(b"\r\x1b[K%d%% of something that is going on" % number for number in range(1000))
+    size = 50 * MB // len(make) * len(make)
+    output = build((b"start\r\n", *flood(size, make), b"\r\nthe text\r\n"))
+    assert output.text == "start\n999% of something that is going on\nthe text\n"
+    assert output.skipped_bytes == 0
+
+
+def too_much() -> bytes:
+    return b"".join(map(cycle, range((DRAWN_PER_SECOND + 2 * HELD) // len(cycle(10)))))
+
+
+@pytest.mark.parametrize(
+    ("state", "then", "row"),
+    [
+        (b"\x1b[?1049h", b"\x1b[Hx", "x"),
+        (b"\x1b[5;9r\x1b[?6h", b"\x1b[1;1Hx\x1b[?6l\x1b[H", ""),
+        (b"\x1b(0", b"\x1b[Hq\x1b(B", "─"),
+        (b"\x0e\x1b)0", b"\x1b[Hq\x0f", "─"),
+        (b"\x1b[4h", b"\x1b[Hab\rc", "cab"),
+        (b"\x1b[?7l", b"\x1b[H" + b"x" * 99, "x" * 80),
+    ],
+)
+def test_modes_are_known_that_were_set_in_what_was_skipped(state: bytes, then: bytes, row: str) -> None:
+    output = TerminalOutput(Terminal(), clock=Clock())
+    for piece in pieces(too_much() + b"\x1b[?1h\x1b[?2004h" + state + too_much()):
+        output.feed(piece)
+    output.feed(b"\x1b[2J" + then)
+    screen = output.screen
+    assert screen.rows[0] == row
+    assert output.modes.application_cursor
+    assert output.modes.bracketed_paste
+    assert screen.alternate == (state == b"\x1b[?1049h") == output.alternate
+    assert output.finish().skipped_bytes > 0
+
+
+def test_whether_the_alternate_screen_is_shown_is_known_before_it_is_drawn() -> None:
+    output = TerminalOutput(Terminal(), clock=Clock())
+    for piece in pieces(too_much()):
+        output.feed(piece)
+    output.feed(b"\x1b[?1049h")
+    assert output.alternate
+    output.feed(b"\x1b[?25;1049l")
+    assert not output.alternate
+
+
+def test_what_waits_is_drawn_when_somebody_looks() -> None:
+    output = TerminalOutput(Terminal(), clock=Clock())
+    for piece in pieces(b"\r\n\r\n" + too_much()):
+        output.feed(piece)
+    output.feed(b"here")
+    assert output.prompt() == "here"
+
+
+def test_a_second_later_drawing_goes_on() -> None:
+    clock = Clock()
+    output = TerminalOutput(Terminal(), clock=clock)
+    cycles = b"".join(map(cycle, range(1000)))
+    for _ in range(100):
+        clock.now += 0.05
+        output.feed(cycles)
+    assert output.finish().skipped_bytes == 0
+
+
+def test_memory_does_not_grow_with_what_waits() -> None:
+    make = b"".join(map(cycle, range(1000)))
+    tracemalloc.start()
+    try:
+        output = TerminalOutput(Terminal(), clock=Clock())
+        for piece in flood(6 * MB, make):
+            output.feed(piece)
+        output.finish()
+        assert tracemalloc.get_traced_memory()[1] < 8 * MB
+    finally:
+        tracemalloc.stop()
+
+
+# Answers
+
+
+def answers(*data: bytes) -> bytes:
+    given: list[bytes] = []
+    output = TerminalOutput(Terminal(), answer=given.append, clock=Clock())
+    for piece in data:
+        output.feed(piece)
+    return b"".join(given)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (b"\x1b[c", b"\x1b[?62;22c"),
+        (b"\x1b[0c", b"\x1b[?62;22c"),
+        (b"\x1bZ", b"\x1b[?62;22c"),
+        ("\x9bc".encode(), b"\x1b[?62;22c"),
+        (b"\x1b[>c", b"\x1b[>0;0;0c"),
+        (b"\x1b[=c", b"\x1bP!|00000000\x1b\\"),
+        (b"\x1b[>q", b"\x1bP>|anyshell\x1b\\"),
+        (b"\x1b[5n", b"\x1b[0n"),
+        (b"ab\r\nc\x1b[6n", b"\x1b[2;2R"),
+        (b"ab\x1b[?6n", b"\x1b[?1;3R"),
+        (b"\x1b[3;9r\x1b[?6h\x1b[2;1H\x1b[6n", b"\x1b[2;1R"),
+        (b"x" * 80 + b"\x1b[6n", b"\x1b[1;80R"),
+        (b"\x1b[?996n", b"\x1b[?997;1n"),
+        (b"\x1b[?4m", b"\x1b[>4;0m"),
+        (b"\x1b]10;?\x07", b"\x1b]10;rgb:ffff/ffff/ffff\x07"),
+        (b"\x1b]11;?\x1b\\", b"\x1b]11;rgb:0000/0000/0000\x1b\\"),
+        (b"\x1b]10;?;?\x07", b"\x1b]10;rgb:ffff/ffff/ffff\x07\x1b]11;rgb:0000/0000/0000\x07"),
+        (b"\x1b]4;1;?;255;?\x07", b"\x1b]4;1;rgb:cdcd/0000/0000\x07\x1b]4;255;rgb:eeee/eeee/eeee\x07"),
+        (b"\x1b[?25$p\x1b[?25l\x1b[?25$p", b"\x1b[?25;1$y\x1b[?25;2$y"),
+        (b"\x1b[?2026$p\x1b[4$p", b"\x1b[?2026;0$y\x1b[4;2$y"),
+        (b"\x1b[3;7r\x1bP$qr\x1b\\", b"\x1bP1$r3;7r\x1b\\"),
+        (b"\x1bP$qm\x1b\\", b"\x1bP0$r\x1b\\"),
+        (b"\x1bP+q544e\x1b\\", b"\x1bP1+r544e=787465726d2d323536636f6c6f72\x1b\\"),
+        (b"\x1bP+q6b64\x1b\\", b"\x1bP0+r\x1b\\"),
+        (b"\x1b[14t\x1b[16t\x1b[18t", b"\x1b[4;384;640t\x1b[6;16;8t\x1b[8;24;80t"),
+        (b"\x1b[x", b"\x1b[2;1;1;128;128;1;0x"),
+        # what has no answer, as in xterm: those who ask also ask `CSI c`
+        (b"\x1b[?u\x1b[c", b"\x1b[?62;22c"),
+        (b"\x05\x1b_Gi=1,a=q;AAAA\x1b\\\x1b]52;c;?\x07", b""),
+        (b"\x1b[ q\x1b[22;0;0t\x1b[>4;2m\x1b[>1u\x1b[<u", b""),
+    ],
+)
+def test_what_a_program_asks_is_answered(question: bytes, answer: bytes) -> None:
+    assert answers(question) == answer
+    assert answers(*(bytes([byte]) for byte in question)) == answer
+
+
+def test_answers_come_in_the_order_of_the_questions() -> None:
+    assert answers(b"a\x1b[6n\x1b[cb\x1b[6n") == b"\x1b[1;2R\x1b[?62;22c\x1b[1;3R"
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        b"\x1b]0;rm -rf ~\x07\x1b[21t\x1b[20t",
+        b"\x1bP$qrm -rf ~\x1b\\",
+        b"\x1bP+q726d202d7266\x1b\\",
+        b"\x1b]10;rm -rf ~\x07\x1b]10;?\x07",
+        b"\x1b]4;1;rm -rf ~\x07\x1b]4;1;?\x07",
+        b"\x1b]52;c;cm0gLXJmIH4=\x07\x1b]52;c;?\x07",
+    ],
+)
+def test_nothing_that_was_printed_is_typed(sequence: bytes) -> None:
+    """CVE-2003-0063 and CVE-2008-2383."""
+    given = answers(sequence)
+    assert b"rm" not in given
+    assert b"726d" not in given
+    assert b"\n" not in given
+    assert b"\r" not in given
+
+
+def test_answers_are_given_while_drawing_waits() -> None:
+    given: list[bytes] = []
+    output = TerminalOutput(Terminal(), answer=given.append, clock=Clock())
+    for piece in pieces(b"\r\n\r\n" + too_much()):
+        output.feed(piece)
+    output.feed(b"abc\x1b[6n")
+    assert given == [b"\x1b[3;4R"]
+
+
+def test_answers_are_bounded() -> None:
+    assert len(answers(b"\x1b[c" * 100_000)) <= LONGEST_ANSWER
+
+
+def test_after_the_end_nobody_is_answered() -> None:
+    given: list[bytes] = []
+    output = TerminalOutput(Terminal(), answer=given.append)
+    output.feed(b"\x1b[")
+    output.finish()
+    assert given == []
