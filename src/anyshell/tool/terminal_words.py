@@ -96,7 +96,7 @@ def waits(held: Held, view: View, *, secrets: bool) -> Iterator[str]:
             '"wait".'
         )
     prompt = visible(view.waiting.prompt.strip()[-SHOWN_LINE:])
-    if prompt:
+    if prompt and not view.is_screen:
         said += f" Before the cursor stands: {prompt}"
     yield said
     if view.program is not None:
