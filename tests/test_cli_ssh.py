@@ -643,7 +643,7 @@ def test_what_a_server_says_cannot_play_with_the_terminal() -> None:
 
 # --- the doctor -----------------------------------------------------------------------------------------------
 
-STEPS = ["name", "port", "key", "auth", "shell", "sftp", "limits"]
+STEPS = ["name", "port", "key", "auth", "shell", "terminal", "sftp", "limits"]
 
 
 def examined(host: str) -> tuple[int, dict[str, dict[str, str]]]:

@@ -1107,8 +1107,13 @@ class Detection:
             snapshot=snapshot,
             max_jobs=self._max_jobs,
             background_after=self._background_after,
-            terminals=os.environ.get("ANYSHELL_NO_PTY", "") in ("", "0"),
+            terminals=offers_terminals(),
         )
+
+
+def offers_terminals() -> bool:
+    """Whether this process's variables let commands have a terminal."""
+    return os.environ.get("ANYSHELL_NO_PTY", "") in ("", "0")
 
 
 def _settings(shell: ShellInfo, *, interactive: bool) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -242,6 +242,7 @@ def _look_at_system() -> Iterator[Finding]:
         return  # it has none of these, and needs none
     import resource
 
+    yield _look_at_terminals()
     if sys.platform == "linux":
         yield _tried("pidfd", "processes are signalled safely", lambda: os.close(os.pidfd_open(os.getpid())))
         yield _tried(
@@ -254,6 +255,26 @@ def _look_at_system() -> Iterator[Finding]:
         yield Finding("system", "open files", "problem", f"only {soft} at once", "ulimit -n 1024")
     else:
         yield Finding("system", "open files", "ok", f"{soft} at once" if soft >= 0 else "unlimited")
+
+
+def _look_at_terminals() -> Finding:
+    from .._environment import offers_terminals
+
+    if not offers_terminals():
+        return Finding(
+            "system",
+            "terminal",
+            "missing",
+            "ANYSHELL_NO_PTY is set: commands get none",
+            "unset ANYSHELL_NO_PTY",
+        )
+    posix: Any = os  # it is not asked for on Windows
+    try:
+        for fd in posix.openpty():
+            os.close(fd)
+    except OSError as error:
+        return Finding("system", "terminal", "problem", str(error.strerror), "mount devpts at /dev/pts")
+    return Finding("system", "terminal", "ok", "commands that ask for one can have it")
 
 
 def _tried(name: str, purpose: str, call: Callable[[], object]) -> Finding:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..backends.ssh.config import Settings
     from .doctor import Report
 
-STEPS = ("name", "port", "key", "auth", "shell", "sftp", "limits")
+STEPS = ("name", "port", "key", "auth", "shell", "terminal", "sftp", "limits")
 """What has to go well, one after the other."""
 
 _STEP_OF_STAGE = {
@@ -35,6 +35,8 @@ _ADVICE = {
     "key": "'ssh -v HOST' shows what the server says; its own log says more",
     "auth": "'ssh -v HOST' shows which keys are offered; on the host, the log of sshd says why they are refused",
     "shell": "'ssh HOST true' has to print nothing and end with 0",
+    "terminal": "put 'PermitTTY yes' into the host's sshd_config, and take no-pty and restrict from the key's line in "
+    "authorized_keys; until then 'run --pty' runs without",
     "sftp": "put 'Subsystem sftp internal-sftp' into the host's sshd_config",
 }
 """What to do when a step fails, beside what the message says."""
@@ -83,6 +85,7 @@ class _Examination:
         settings = await self._name_and_port()
         connection = await self._key_and_auth(settings)
         info = await self._shell()
+        await self._terminal(connection)
         await self._sftp(connection)
         await self._limits(connection)
         self._programs(info)
@@ -194,6 +197,23 @@ class _Examination:
             f"commands run in {info.shell.name} ({info.shell.path}) as {info.user} on {info.hostname}",
         )
         return info
+
+    async def _terminal(self, connection: asyncssh.SSHClientConnection) -> None:
+        import asyncssh
+
+        from ..backends.ssh.backend import OPEN_SECONDS
+        from ..backends.ssh.pool import SETTLE_SECONDS
+
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                process = await _open_session(connection, terminal=True)
+        except (TimeoutError, asyncssh.Error, OSError):
+            detail = "not granted: programs that want one cannot be used"
+            self._report.findings.append(Finding("host", "terminal", "missing", detail, _ADVICE["terminal"]))
+        else:
+            process.close()
+            self._ok("terminal", "granted to commands that ask for one")
+        await asyncio.sleep(5 * SETTLE_SECONDS)  # there may be room for one session alone
 
     async def _sftp(self, connection: asyncssh.SSHClientConnection) -> None:
         import asyncssh
@@ -316,8 +336,15 @@ async def _count_sessions(connection: asyncssh.SSHClientConnection, most: int) -
     return len(opened), why
 
 
-async def _open_session(connection: asyncssh.SSHClientConnection) -> asyncssh.SSHClientProcess[bytes]:
+async def _open_session(
+    connection: asyncssh.SSHClientConnection, *, terminal: bool = False
+) -> asyncssh.SSHClientProcess[bytes]:
     """A session that goes on until it is closed: its program waits for input."""
     return await connection.create_process(
-        "exec cat", env=None, send_env=None, request_pty=False, encoding=None
+        "exec cat",
+        env=None,
+        send_env=None,
+        request_pty="force" if terminal else False,
+        term_type="dumb" if terminal else None,
+        encoding=None,
     )

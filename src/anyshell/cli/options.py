@@ -59,6 +59,21 @@ class Variable(click.ParamType):  # type: ignore[type-arg]  # not generic in the
         return name, text
 
 
+class Cells(click.ParamType):  # type: ignore[type-arg]  # as above
+    """Columns or rows of a terminal."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number."""
+        from .._types import Terminal
+
+        try:
+            return Terminal(columns=int(value)).columns
+        except ValueError:  # also when it is out of range
+            self.fail(f"{value!r} is no number of columns or rows: give one from 2 to 1,000", param, ctx)
+
+
 class Host(click.ParamType):  # type: ignore[type-arg]  # as above
     """The address of a host. No message repeats one that holds a password."""
 

@@ -47,10 +47,12 @@ class Person:
 
     Attributes:
         was_asked_by_server: Whether a server had questions of its own. The answers are good for one login.
+        is_away: Whether nobody can be asked now, since a program has the terminal.
     """
 
     def __init__(self) -> None:
         self.was_asked_by_server = False
+        self.is_away = False
         self._given: dict[str, str] = {}
         self._settled: dict[str, str] = {}
 
@@ -61,6 +63,8 @@ class Person:
 
     async def trust(self, text: str) -> bool:
         """Ask whether an unknown host key is to be trusted, as ssh does."""
+        if self.is_away:
+            return False
         fingerprints = _FINGERPRINT.findall(text)
         prompt = f"{_harmless(text)} (yes/no/[fingerprint]) "
         with contextlib.suppress(NoTerminal):
@@ -86,6 +90,8 @@ class Person:
 
     async def answer(self, instructions: str, prompts: Sequence[tuple[str, bool]]) -> Sequence[str] | None:
         """Ask what a server wants to know; each prompt says whether the answer may be shown."""
+        if self.is_away:
+            return None
         answers: list[str] = []
         self.was_asked_by_server = True
         try:
@@ -104,6 +110,8 @@ class Person:
     async def _secret(self, text: str) -> str | None:
         if text in self._settled:
             return self._settled[text]
+        if self.is_away:
+            return None
         try:
             async with one_terminal() as terminal:
                 line = await _ask(terminal, _harmless(text), shown=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from .printing import mention, printable
 from .program import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from .. import HostInfo, SSHOptions
     from .person import Person
@@ -70,6 +71,18 @@ class Way:
         """Take note that the host has let us in, for who goes there once more: see `Person.settle`."""
         if self._person is not None:
             self._person.settle()
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Ask the person nothing meanwhile: a program has the terminal. What was answered is still good."""
+        person = self._person
+        if person is not None:
+            person.is_away = True
+        try:
+            yield
+        finally:
+            if person is not None:
+                person.is_away = False
 
     @property
     def asks_each_time(self) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.core import ParameterSource
 
+from .._exceptions import TerminalUnavailable
 from . import OWN_FAILURE
 from .options import (
+    Cells,
     Seconds,
     Variable,
     complete_file,
@@ -26,7 +30,9 @@ from .program import Failure
 from .reach import LinkLost, Way, notices
 
 if TYPE_CHECKING:
-    from .. import Environment, Outcome, ProcessInfo, Stream
+    from collections.abc import Callable
+
+    from .. import Environment, Outcome, ProcessInfo, Stream, Terminal
     from .descriptors import Reader, Writer
     from .signals import Interruption
 
@@ -73,8 +79,20 @@ _SIGPIPE = 13
     "--interactive",
     is_flag=True,
     help="Leave pager, editor, prompt, colour and progress variables as they are. Otherwise they are set so that "
-    "nothing waits for a person. It does not give the command a terminal.",
+    "nothing waits for a person. It does not give the command a terminal: --pty does.",
 )
+@click.option(
+    "--pty",
+    is_flag=True,
+    help="Give the command a terminal: your own, if stdin and stdout are one; otherwise one of 80 columns and 24 rows, "
+    "on which stdin is typed, and then ^D.",
+)
+@click.option(
+    "--columns",
+    type=Cells(),
+    help="With --pty: columns of the terminal, whatever yours has.",
+)
+@click.option("--rows", type=Cells(), help="With --pty: rows of the terminal, whatever yours has.")
 @snapshot_option
 @prefix_option
 @click.option(
@@ -108,6 +126,10 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     A stdin that is not a terminal is forwarded; in a loop that reads it, add '< /dev/null'. With a terminal as
     stdin, the command reads end-of-file at once.
 
+    With --pty on your terminal the command has that: every key is its own, Ctrl-C and Ctrl-Z too. What ends one that
+    heeds no key: --timeout; 'kill' from elsewhere, of anyshell; closing the window. However it ends, the terminal is
+    put back as it was; only after SIGKILL to anyshell it is not: type 'reset'.
+
     However it ends, nothing of the command is left running unsaid. A timeout, a reader of stdout or stderr that
     goes away, or a signal (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 and others) stops everything that it started. A
     second signal skips the grace. Only SIGKILL to anyshell leaves the command running: 'anyshell doctor' finds it.
@@ -123,6 +145,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       anyshell run --host deploy@web-1 -- uptime
       tar c src | anyshell run -- 'tar t | sort' | head -3
       anyshell run --background -- npm run dev
+      anyshell run --pty --host web-1 -- vim /etc/hosts
       anyshell run --json -- make | jq .exit_code   # nothing when anyshell itself fails
 
     \b
@@ -141,6 +164,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     request = _Request(**options)
     if request.background:
         _check_background(ctx)
+    _check_pty(request)
     if request.split_stderr and not request.as_json:
         raise click.UsageError(
             "--split-stderr goes with --json; live, stderr is apart when it is another file"
@@ -169,6 +193,24 @@ def run(ctx: click.Context, /, **options: Any) -> None:
         return await _perform(request, interruption)
 
     ctx.exit(signals.run(perform))
+
+
+def _check_pty(request: _Request) -> None:
+    """Refuse what does not go with a terminal, and what goes with one alone."""
+    if not request.pty:
+        for name, value in (("--columns", request.columns), ("--rows", request.rows)):
+            if value is not None:
+                raise click.UsageError(f"{name} goes with --pty: without it the command has no terminal")
+        return
+    if request.split_stderr:
+        raise click.UsageError(
+            "--split-stderr does not go with --pty: on a terminal stdout and stderr are one"
+        )
+    if request.background:
+        raise click.UsageError(
+            "--pty does not go with --background: nobody is there to type; in tmux on the host a program keeps its "
+            "terminal"
+        )
 
 
 def _check_background(ctx: click.Context) -> None:
@@ -204,6 +246,9 @@ class _Request:
     timeout: float | None
     grace: float
     interactive: bool
+    pty: bool
+    columns: int | None
+    rows: int | None
     snapshot: bool
     prefix: str | None
     left_behind: Literal["stop", "keep"]
@@ -217,8 +262,9 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
     from .. import Environment, OutputLimits
     from .descriptors import Writer, same_file
 
+    way = Way(request.host)
     async with Environment.detect(
-        Way(request.host).options,
+        way.options,
         shell=request.shell,
         cwd=request.cwd,
         interactive=request.interactive,
@@ -232,10 +278,20 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
         stderr = stdout if same_file(_STDOUT, _STDERR) else Writer(_STDERR)
         try:
             await _tell(notices((*env.info.notices, *env.snapshot_notices)))
-            return await _Run(request, env, interruption, stdout, stderr).perform()
+            if sys.platform != "win32" and request.pty and not request.as_json and _has_person():
+                from .pty import PersonRun
+
+                with way.undisturbed():
+                    return await PersonRun(request, env, interruption, stdout, stderr).perform()
+            return await Run(request, env, interruption, stdout, stderr).perform()
         finally:
             stdout.close()
             stderr.close()
+
+
+def _has_person() -> bool:
+    """Whether somebody sits at this program's terminal, whose place another program can take."""
+    return os.isatty(_STDIN) and os.isatty(_STDOUT)
 
 
 async def _tell(text: str) -> None:
@@ -249,7 +305,7 @@ async def _tell(text: str) -> None:
         writer.close()
 
 
-class _Run:
+class Run:
     """One command between this program's descriptors."""
 
     def __init__(
@@ -265,6 +321,8 @@ class _Run:
         self._interruption = interruption
         self._stdout = stdout
         self._stderr = stderr
+        self._text = _text(request.command, env)
+        self._cancel: Callable[[], object] = lambda: None  # ask the command to end; again, to skip the grace
         self._signals = 0
         self._deserted = False
         self._open_line = False
@@ -277,17 +335,16 @@ class _Run:
 
         request = self._request
         stdin = Reader(_STDIN) if has_input(_STDIN) else None
-        events = self._start(stdin)
-        self._interruption.stop = lambda: self._signalled(events)
-        watch_reader(_STDOUT, lambda: self._reader_gone(events))
-        if self._stderr is not self._stdout and not request.as_json:
-            watch_reader(_STDERR, lambda: self._reader_gone(events))
+        self._interruption.stop = self._signalled
+        watch_reader(_STDOUT, self._reader_gone)
+        if self._stderr is not self._stdout and not request.as_json and not request.pty:
+            watch_reader(_STDERR, self._reader_gone)
         deadline = None
         if request.timeout is not None and not request.as_json:
             # The engine stops the command. What it printed must not then wait for a reader who takes nothing.
             deadline = asyncio.get_running_loop().call_later(request.timeout, self._hurry)
         try:
-            outcome = await self._forward(events)
+            outcome = await self._try(stdin)
         finally:
             if stdin is not None:
                 stdin.close()
@@ -301,45 +358,78 @@ class _Run:
             if deadline is not None:
                 deadline.cancel()
 
-    def _start(self, stdin: Reader | None) -> Stream:
+    async def _try(self, stdin: Reader | None) -> Outcome:
+        """Run the command, on a terminal if it is to have one and there is one."""
+        if not self._request.pty:
+            return await self._forward(stdin)
+        if not self._env.terminals:
+            await _tell("anyshell: ANYSHELL_NO_PTY is set: the command runs without a terminal\n")
+            return await self._forward(stdin)
+        try:
+            return await self._obtain(stdin)
+        except TerminalUnavailable as error:
+            why = printable(str(error)).rpartition(";")[0]
+            await _tell(f"anyshell: {why}; the command runs without\n")
+            return await self._forward(stdin)
+
+    async def _obtain(self, stdin: Reader | None) -> Outcome:
+        """Run the command on a terminal that nobody sees."""
+        from .._types import Terminal
+
+        usual, request = Terminal(), self._request
+        columns, rows = request.columns or usual.columns, request.rows or usual.rows
+        return await self._forward(stdin, Terminal(columns=columns, rows=rows))
+
+    def _start(self, stdin: Reader | None, terminal: Terminal | None) -> Stream:
         request = self._request
+        apart = request.split_stderr if request.as_json else self._stdout is not self._stderr
         return self._env.stream(
-            _text(request.command, self._env),
+            self._text,
             by="chunks",
             env=dict(request.variables),
-            stdin=stdin,
+            stdin=b""
+            if stdin is None and terminal is not None
+            else stdin,  # on a terminal, the end has to be typed
             timeout=request.timeout,
             grace=request.grace,
             left_behind=request.left_behind,
-            split_stderr=request.split_stderr if request.as_json else self._stdout is not self._stderr,
+            split_stderr=apart and terminal is None,
+            terminal=terminal,
         )
 
-    async def _forward(self, events: Stream) -> Outcome:
+    async def _forward(self, stdin: Reader | None, terminal: Terminal | None = None) -> Outcome:
+        events = self._start(stdin, terminal)
+        self._cancel = events.cancel
         async with events:
             async for event in events:
                 if self._request.as_json:
                     continue
-                writer = self._stdout if event.channel == "stdout" else self._stderr
-                await writer.write(event.data)
-                if event.data:
-                    self._open_line = not event.data.endswith(b"\n")
-                if isinstance(writer.error, BrokenPipeError):
-                    self._reader_gone(events)
-                elif writer.error is not None:
-                    break  # leaving early stops the command
+                await self._write(self._stdout if event.channel == "stdout" else self._stderr, event.data)
         return events.outcome
+
+    async def _write(self, writer: Writer, data: bytes) -> None:
+        """Write a piece of the output; where that fails, the command is stopped."""
+        await writer.write(data)
+        if data:
+            self._open_line = not data.endswith(b"\n")
+        if writer.error is not None:
+            self._reader_gone()
 
     # Ctrl-C ends a whole pipeline, our reader as well, and we may hear of either first. Both together ask once.
 
-    def _signalled(self, events: Stream) -> None:
+    @property
+    def _asked_to_end(self) -> bool:
+        return self._signals > 0 or self._deserted
+
+    def _signalled(self) -> None:
         self._signals += 1
         if self._signals > 1 or not self._deserted:
-            events.cancel()  # the second time: without the grace
+            self._cancel()  # the second time: without the grace
         self._hurry()
 
-    def _reader_gone(self, events: Stream) -> None:
+    def _reader_gone(self) -> None:
         if not self._deserted and not self._signals:
-            events.cancel()
+            self._cancel()
         self._deserted = True
         self._hurry()
 
@@ -389,8 +479,7 @@ class _Run:
     @property
     def _late(self) -> bool:
         """Whether the time was over before all output could be written."""
-        asked = self._signals or self._deserted
-        return not asked and (self._stdout.given_up or self._stderr.given_up)
+        return not self._asked_to_end and (self._stdout.given_up or self._stderr.given_up)
 
     def _exit_code(self, outcome: Outcome) -> int:
         for writer, name in ((self._stdout, "stdout"), (self._stderr, "stderr")):

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
+from ..._terminals import sleep_of
 from ..._types import Foreground
 from .linux import read_fields, read_stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from ..._terminals import Sleep
     from .terminals import Settings
-
-Sleep = Literal["read", "poll", "unseen"]
-"""``unseen`` is that of another user's program, such as sudo: whether it sleeps can be seen, and not in what."""
 
 MOST_PROCESSES = 64
 """Processes of a foreground that are looked at closely."""
@@ -29,31 +28,7 @@ MOST_THREADS = 64
 MOST_DESCRIPTORS = 256
 """Descriptors of a process among which the terminal is looked for, the lowest ones."""
 
-_READS = {"x86_64": {"0", "19"}, "aarch64": {"63", "65"}}
-"""The numbers of read and readv (``unistd_64.h``, ``asm-generic/unistd.h``)."""
-
-_POLLS = {
-    "x86_64": {"7", "23", "232", "270", "271", "281", "441"},
-    "aarch64": {"22", "72", "73", "441"},
-}
-"""Those of poll, ppoll, select, pselect6, epoll_wait, epoll_pwait and epoll_pwait2."""
-
-_RESTART = {"x86_64": "219", "aarch64": "128"}
-"""That of restart_syscall, by which a call goes on that a stop has interrupted; what it is does not show then."""
-
 _MACHINE = os.uname().machine
-
-_FUNCTIONS: dict[str, Sleep] = {
-    "n_tty_read": "read",
-    "wait_woken": "poll",  # a terminal, or a socket: it may be either
-    "do_poll": "poll",
-    "do_select": "poll",
-    "do_sys_poll": "poll",
-    "ep_poll": "poll",
-    "do_epoll_wait": "poll",
-    "poll_schedule_timeout": "poll",
-}
-"""Functions of the kernel in which a thread sleeps that reads or polls, as ``wchan`` names them."""
 
 
 def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) -> Foreground | None:
@@ -72,15 +47,15 @@ def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) 
     settings = ask()  # after that: a program that asks for a password sets them, and then reads
     if settings is None:
         return None
-    asleep: Literal["read", "poll"] | None = None
+    asleep: Sleep | None = None
     if "read" in sleeps:
         asleep = "read"
-    elif "poll" in sleeps or ("unseen" in sleeps and settings.line_mode and not settings.echo):
+    elif "poll" in sleeps:
         asleep = "poll"
     return Foreground(
         processes=tuple(stat.info for stat in found),
         asleep_in=asleep,
-        cpu=sum(map(_cpu, pids)),
+        cpu=sum(map(_cpu, readers)),
         echo=settings.echo,
         line_mode=settings.line_mode,
     )
@@ -121,7 +96,8 @@ def _sleep(pid: int, tty: str, device: int) -> Sleep | None:
             return None
         threads = sorted(os.listdir(f"/proc/{pid}/task"), key=int)[:MOST_THREADS]
     except PermissionError:
-        return "unseen" if _is_asleep_on(pid, device) else None
+        # Another user's, such as sudo: that it sleeps can be seen, and not in what. It has the terminal, and may wait.
+        return "poll" if _is_asleep_on(pid, device) else None
     except OSError:  # gone
         return None
     sleeps = {_sleep_of_thread(pid, thread, at) for thread in threads}
@@ -140,14 +116,8 @@ def _descriptors(pid: int, tty: str) -> set[int]:
 
 
 def _sleep_of_thread(pid: int, thread: str, at: Collection[int]) -> Sleep | None:
-    words = _read(f"/proc/{pid}/task/{thread}/syscall").split()
-    if _MACHINE not in _READS or not words or words[0] == _RESTART[_MACHINE]:
-        # Shown to nobody (Yama), or it does not show. The function in which it sleeps is shown to more people.
-        name, _, _ = _read(f"/proc/{pid}/task/{thread}/wchan").partition(".")
-        return _FUNCTIONS.get(name)
-    if words[0] in _READS[_MACHINE]:
-        return "read" if int(words[1], 16) in at else None
-    return "poll" if words[0] in _POLLS[_MACHINE] else None
+    directory = f"/proc/{pid}/task/{thread}"
+    return sleep_of(_MACHINE, _read(f"{directory}/syscall").split(), _read(f"{directory}/wchan"), at)
 
 
 def _read(path: str) -> str:

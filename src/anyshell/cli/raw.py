@@ -1,0 +1,220 @@
+"""The person's terminal while a program has it through us: every byte goes through, and then all is as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import sys
+import termios
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+from .._types import LARGEST_TERMINAL, Terminal
+from .descriptors import PATIENCE, READ_SIZE
+from .modes import Modes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from typing import Any
+
+AWAY_SECONDS = 0.05
+"""Seconds after which it is looked again whether the terminal is ours, when we go on in the background after a stop."""
+
+_INPUT, _OUTPUT, _CONTROL, _LOCAL, _CHARACTERS = 0, 1, 2, 3, 6
+
+_NO_INPUT = (
+    termios.IGNBRK
+    | termios.BRKINT
+    | termios.PARMRK
+    | termios.ISTRIP
+    | termios.INLCR
+    | termios.IGNCR
+    | termios.ICRNL
+    | termios.IXON
+)
+_NO_LOCAL = termios.ECHO | termios.ECHONL | termios.ICANON | termios.ISIG | termios.IEXTEN
+
+
+class RawTerminal:
+    """The terminal that this program's stdin and stdout are.
+
+    Args:
+        stdin: The descriptor that keys come from.
+        stdout: The descriptor that is drawn on.
+        ending: Whether this program has been asked to end: then it does not wait to be in the foreground.
+
+    Attributes:
+        modes: What is on there; whoever writes to it tells what is written.
+        changed: Is set when its size has changed, and when the program should draw anew.
+        redraw: Whether it should.
+
+    Raises:
+        OSError: It is no terminal any more.
+    """
+
+    def __init__(self, stdin: int, stdout: int, *, ending: Callable[[], bool]) -> None:
+        self.modes = Modes()
+        self.changed = asyncio.Event()
+        self.redraw = False
+        self._stdin = stdin
+        self._stdout = stdout
+        self._ending = ending
+        self._lent = False
+        self._raw = False
+        self._before = _attributes(stdin)
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows; those of a new terminal where it has none, as a serial line."""
+        usual = Terminal()
+        try:
+            columns, rows = os.get_terminal_size(self._stdout)
+        except OSError:
+            columns = rows = 0
+        return _within(columns or usual.columns), _within(rows or usual.rows)
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Give it to a program: raw, until this is left, however that happens.
+
+        Stopped from outside (SIGTSTP), it is put back first, and given again when this program goes on in the foreground.
+
+        Raises:
+            OSError: It is no terminal any more.
+        """
+        loop = asyncio.get_running_loop()
+        handlers: dict[signal.Signals, Callable[[], object]] = {
+            signal.SIGWINCH: self.changed.set,
+            signal.SIGCONT: self._return,
+        }
+        if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
+            handlers[signal.SIGTSTP] = self._pause
+        self._take()
+        self._lent = True
+        try:
+            for number, handler in handlers.items():
+                loop.add_signal_handler(number, handler)
+            yield
+        finally:
+            self._lent = False
+            self._give_back()
+            for number in handlers:
+                loop.remove_signal_handler(number)
+
+    async def keys(self) -> AsyncIterator[bytes]:
+        """What is typed, as it comes, until the terminal is gone."""
+        loop = asyncio.get_running_loop()
+        while True:
+            ready: asyncio.Future[None] = loop.create_future()
+            # Not by a thread: one that is in a read when this program goes on in the background stops it again.
+            loop.add_reader(self._stdin, _settle, ready)
+            try:
+                await ready
+            finally:
+                loop.remove_reader(self._stdin)
+            if not self._is_ours():
+                await asyncio.sleep(AWAY_SECONDS)
+                continue
+            try:
+                data = os.read(self._stdin, READ_SIZE)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return
+            if not data:
+                return
+            yield data
+
+    def beep(self) -> None:
+        """Tell that something that was typed was not taken."""
+        self._write(b"\a", seconds=0)
+
+    def _take(self) -> None:
+        """Make it raw. In the background this stops us, until we are in the foreground."""
+        raw = [*self._before]
+        raw[_INPUT] &= ~_NO_INPUT
+        raw[_OUTPUT] &= ~termios.OPOST
+        raw[_CONTROL] = raw[_CONTROL] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
+        raw[_LOCAL] &= ~_NO_LOCAL
+        raw[_CHARACTERS] = [*raw[_CHARACTERS]]
+        raw[_CHARACTERS][termios.VMIN], raw[_CHARACTERS][termios.VTIME] = 1, 0
+        try:
+            termios.tcsetattr(self._stdin, termios.TCSANOW, raw)
+        except termios.error as error:
+            raise OSError(*error.args) from error
+        self._raw = True
+
+    def _give_back(self) -> None:
+        """Put it back as it was. Nothing that goes wrong with it is told: it is gone then."""
+        if not self._raw:
+            return
+        self._raw = False
+        # Not even in the background may this stop us: there would be nobody left to do it.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        try:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(self._stdin, termios.TCSANOW, self._before)
+            if back := self.modes.back:
+                self._write(back, seconds=PATIENCE)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    def _pause(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._give_back()
+        loop.remove_signal_handler(signal.SIGTSTP)
+        os.kill(os.getpid(), signal.SIGTSTP)  # returns when the program goes on; SIGCONT does the rest
+        loop.add_signal_handler(signal.SIGTSTP, self._pause)
+
+    def _return(self) -> None:
+        """Go on: also after SIGSTOP, which nobody hears of, and after which a shell has set the terminal anew."""
+        if not self._is_ours():
+            # A shell that ends a stopped job sends it two signals, and the other one may still be on its way to us.
+            asyncio.get_running_loop().call_later(AWAY_SECONDS, self._stay_away)
+            return
+        with contextlib.suppress(OSError):
+            if not self._raw:
+                self._before = _attributes(self._stdin)
+            self._take()
+        self._write(self.modes.again, seconds=PATIENCE)
+        self.redraw = True
+        self.changed.set()
+
+    def _stay_away(self) -> None:
+        """Stop again, as any program does that needs its terminal in the background, unless it has to end."""
+        if self._lent and not self._is_ours() and not self._ending():
+            os.kill(os.getpid(), signal.SIGTTIN)
+
+    def _is_ours(self) -> bool:
+        """Whether this program is in its foreground, as far as there is one."""
+        try:
+            return os.tcgetpgrp(self._stdin) == os.getpgrp()
+        except OSError:
+            return True  # not the terminal that controls us
+
+    def _write(self, data: bytes, *, seconds: float) -> None:
+        """Write a little, in order with what is being written, if the terminal takes it in time."""
+        if not data:
+            return
+        with contextlib.suppress(OSError):
+            if select.select([], [self._stdout], [], seconds)[1]:
+                os.write(self._stdout, data)
+
+
+def _attributes(fd: int) -> list[Any]:
+    try:
+        return termios.tcgetattr(fd)
+    except termios.error as error:
+        raise OSError(*error.args) from error
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _within(cells: int) -> int:
+    return min(max(cells, 2), LARGEST_TERMINAL)
