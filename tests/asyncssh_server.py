@@ -12,13 +12,16 @@ import asyncio
 import contextlib
 import os
 import signal
+import struct
 import sys
 from functools import partial
 from pathlib import Path
 
 assert sys.platform != "win32"
 
+import fcntl
 import pwd
+import termios
 
 import asyncssh
 
@@ -54,10 +57,12 @@ async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
     home = os.environ.get("ANYSHELL_TEST_HOME", account.pw_dir)
     env |= {"HOME": home, "USER": account.pw_name, "LOGNAME": account.pw_name}
     env["SHELL"] = os.environ.get("ANYSHELL_TEST_SHELL", account.pw_shell)
+    argv = (env["SHELL"], "-c", process.command or "")
+    if process.term_type is not None:
+        await serve_on_terminal(process, argv, account.pw_dir, {**env, "TERM": process.term_type})
+        return
     child = await asyncio.create_subprocess_exec(
-        env["SHELL"],
-        "-c",
-        process.command or "",
+        *argv,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -73,6 +78,53 @@ async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
         asyncio.ensure_future(_copy(child.stdout, process.stdout)),
         asyncio.ensure_future(_copy(child.stderr, process.stderr)),
     ]
+    await end(process, child, feeding, *copies)
+
+
+async def serve_on_terminal(
+    process: asyncssh.SSHServerProcess[bytes], argv: tuple[str, ...], cwd: str, env: dict[str, str]
+) -> None:
+    """The same on a terminal, which is closed when the command itself has ended."""
+    master, slave = os.openpty()
+    resize(master, *process.term_size[:2])
+    if process.term_modes.get(asyncssh.PTY_IUTF8):
+        settings = termios.tcgetattr(slave)
+        settings[0] |= 0x4000
+        termios.tcsetattr(slave, termios.TCSANOW, settings)
+    child = await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        cwd=cwd,
+        env=env,
+        start_new_session=True,
+        preexec_fn=partial(fcntl.ioctl, slave, termios.TIOCSCTTY, 0),
+    )
+    os.close(slave)
+    loop = asyncio.get_running_loop()
+    typing, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(os.dup(master), "wb", 0)
+    )
+    keys = asyncio.StreamWriter(typing, protocol, None, loop)
+    feeding = asyncio.ensure_future(_type(process.stdin, keys, master))
+    await end(process, child, feeding, asyncio.ensure_future(_show(master, process.stdout)))
+    typing.abort()
+    os.close(master)
+
+
+def resize(fd: int, columns: int, rows: int) -> None:
+    """Give a terminal a size."""
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+async def end(
+    process: asyncssh.SSHServerProcess[bytes],
+    child: asyncio.subprocess.Process,
+    feeding: asyncio.Future[None],
+    *copies: asyncio.Future[None],
+) -> None:
+    """Wait for a command's end, and say how it ended."""
     while child.returncode is None:  # wait() would come with the end of the output
         await asyncio.sleep(0.002)
     await asyncio.wait(copies, timeout=0.05)
@@ -92,6 +144,34 @@ async def _feed(source: asyncssh.SSHReader[bytes], target: asyncio.StreamWriter)
         target.close()
 
 
+async def _type(source: asyncssh.SSHReader[bytes], target: asyncio.StreamWriter, master: int) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            try:
+                data = await source.read(65536)
+            except asyncssh.TerminalSizeChanged as size:
+                resize(master, size.width, size.height)
+                continue
+            if not data:
+                return
+            target.write(data)
+            await target.drain()
+
+
+async def _show(master: int, target: asyncssh.SSHWriter[bytes]) -> None:
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(OSError):  # nobody has it any more
+        while True:
+            readable = asyncio.Event()
+            loop.add_reader(master, readable.set)
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(master)
+            target.write(os.read(master, 65536))
+            await target.drain()
+
+
 async def _copy(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes]) -> None:
     with contextlib.suppress(OSError):
         while data := await source.read(65536):
@@ -109,6 +189,7 @@ async def main(directory: Path, port: int, options: list[str]) -> None:
         authorized_client_keys=str(directory / "client_key.pub"),
         process_factory=serve if windows is None else partial(serve_windows, shell=windows),
         encoding=None,
+        line_editor=False,
         sftp_factory=None if "no-sftp" in options else True,
     )
     await server.wait_closed()

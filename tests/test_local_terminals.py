@@ -229,7 +229,8 @@ async def test_the_foreground_is_told_by_psutil_too(backend: LocalBackend) -> No
         await asyncio.to_thread(wait_asleep, seconds)
         assert sitting.process.pid is not None
         settings = Settings(echo=False, line_mode=True, end_of_file=b"\x04")
-        found = look(sitting.process.pid, "/dev/pts/0", 0, settings)
+        found = look(sitting.process.pid, "/dev/pts/0", 0, lambda: settings)
+    assert found is not None
     assert [process.name for process in found.processes] == ["sleep"]
     assert (found.asleep_in, found.echo, found.line_mode) == (None, False, True)
     assert found.cpu is not None

@@ -21,16 +21,22 @@ from anyshell import (
     Environment,
     InvalidCommand,
     SpawnError,
+    TerminalUnavailable,
 )
-from anyshell._types import Command
+from anyshell._types import Command, ExitStatus, Spawn, Terminal
+from anyshell.backends import connect
+from anyshell.shells import Login
 
 from .conftest import missing
-from .processes import living, open_descriptors, unique_seconds, wait_living
+from .processes import living, open_descriptors, unique_seconds, wait_asleep, wait_living
+from .sitting import BOUND, Sitting, sit
 from .ssh_server import SSHD, Server, account, embedded, home, is_root, openssh, own_name, sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
+
+    from anyshell.abc import Backend
 
 pytestmark = pytest.mark.anyio
 
@@ -672,3 +678,158 @@ async def test_an_error_tells_no_secret() -> None:
     with pytest.raises(InvalidCommand) as caught:
         Command(text="true", env={"TOKEN": "s3cret\0"})
     assert "s3cret" not in str(caught.value)
+
+
+# --- Terminals. What all backends keep is in test_terminals.py, what login shells do with their lines in test_login.py.
+
+
+@contextlib.asynccontextmanager
+async def backend_of(server: Server) -> AsyncIterator[Backend]:
+    backend = connect(server.options(), launcher=Login)
+    try:
+        yield backend
+    finally:
+        await backend.aclose()
+
+
+@pytest.mark.parametrize("shell", LOGIN_SHELLS)
+async def test_a_terminal_means_the_same_whatever_the_login_shell(
+    login: Callable[[str], Server], shell: str
+) -> None:
+    value = "it's $HOME !! \\ \x03\x04\x16\x7f\r\n\x1a\x11"
+    seconds = unique_seconds()
+    async with backend_of(login(shell)) as backend:
+        async with sit(backend, "stty -a; test -t 2 && exit 3") as sitting:
+            plain = await sitting.rest()
+            assert await sitting.wait() == ExitStatus(code=3)
+        assert set(plain.decode().split()) >= {
+            "icanon",
+            "echo",
+            "isig",
+            "iexten",
+            "onlcr",
+            "icrnl",
+            "iutf8",
+            "^C;",
+            "^D;",
+        }
+        # By way of what is sent, the terminal is the same.
+        async with sit(backend, "stty -a; exit 4", env={"GIVEN": value}) as sitting:
+            assert await sitting.rest() == plain
+            assert await sitting.wait() == ExitStatus(code=4)
+        async with sit(backend, 'printf %s "$GIVEN" | od -An -tx1 -w99', env={"GIVEN": value}) as sitting:
+            assert bytes.fromhex((await sitting.rest()).decode()) == value.encode()
+        with pytest.raises(InvalidCommand, match="/no such 'place!"):
+            await backend.spawn(dataclasses.replace(on_terminal("true"), cwd="/no such 'place!"))
+        async with sit(backend, f"setsid sleep {seconds} & sleep {seconds}"):
+            await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+        assert living(seconds) == []
+
+
+def on_terminal(text: str) -> Spawn:
+    return Spawn(argv=("/bin/bash", "-c", text), cwd="/", terminal=Terminal())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo noise; echo noise >&2; printf unfinished; printf '\\r'",
+        "exec 2>&1; set -xv; trap 'echo DBG' DEBUG; set -T",
+        "exec 3>&1 4>&2 7>/dev/null 8>/dev/null 9>/dev/null 197>/dev/null; ulimit -n 16",
+        "export TERM=vt52; stty() { echo mine; }; set -euo pipefail",
+        "printf '\\033[c\\033[6n'; head -c 3000000 /dev/zero | tr '\\0' n",
+    ],
+)
+async def test_what_startup_files_do_is_not_seen_on_a_terminal(plain: Server, text: str) -> None:
+    with startup_file(plain, ".bashrc", f"{text}\n"):
+        async with backend_of(plain) as backend:
+            for env in ({}, {"GIVEN": "v\x03\n"}):
+                async with sit(backend, "/bin/sh", "-c", 'echo "$TERM ${#GIVEN}"', env=env) as sitting:
+                    assert (
+                        await sitting.rest()
+                    ).decode() == f"xterm-256color {len(env.get('GIVEN', ''))}\r\n"
+
+
+async def test_no_value_is_ever_in_the_process_list_of_a_terminals_host(plain: Server) -> None:
+    secret = secrets.token_hex(16)
+    seen: list[str] = []
+    with startup_file(plain, ".bashrc", "sleep 0.3\n"):
+        async with backend_of(plain) as backend, sit(backend, "true"):
+
+            async def run() -> bytes:
+                async with sit(backend, "sleep 0.2; echo ${#GIVEN}", env={"GIVEN": secret}) as sitting:
+                    return await sitting.rest()
+
+            running = asyncio.ensure_future(run())
+            while not running.done():
+                seen += await asyncio.to_thread(living, secret)
+            assert running.result() == b"32\r\n"
+    assert seen == []
+
+
+@pytest.mark.parametrize("no_terminal", ["PermitTTY no", "no-pty"])
+async def test_a_server_that_grants_no_terminal_is_said_and_keeps_its_sessions(no_terminal: str) -> None:
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    by_key = no_terminal == "no-pty"
+    with openssh(own_name(), "" if by_key else no_terminal) as server:
+        keys = server.directory / "authorized_keys"
+        keys.write_text(("no-pty " if by_key else "") + keys.read_text())
+        async with Environment.detect(server.options(max_connections=1)) as env:
+            backend = connect(server.options(max_connections=1), launcher=Login)
+            for _ in range(12):  # more than the sessions that there are
+                with pytest.raises(TerminalUnavailable, match="grants no terminal"):
+                    await backend.spawn(on_terminal("true"))
+            process = await backend.spawn(Spawn(argv=("/bin/echo", "without"), cwd="/"))
+            assert await process.stdout.receive() == b"without\n"
+            await backend.aclose()
+            assert (await env.run("echo again")).output.text == "again\n"
+
+
+async def test_what_hides_is_found_by_the_terminal_that_it_holds(plain: Server) -> None:
+    seconds = unique_seconds()
+    hides = f"(ulimit -S -x unlimited; exec env -i setsid sleep {seconds}) & sleep {seconds}"
+    async with backend_of(plain) as backend:
+        async with sit(backend, hides):
+            await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+        assert living(seconds) == []
+
+
+async def test_whoever_has_the_same_terminal_later_is_not_stopped(plain: Server) -> None:
+    """A terminal's name is given again as soon as nobody has it."""
+    seconds = unique_seconds()
+    hides = f"(ulimit -S -x unlimited; exec env -i setsid sleep {seconds}) & tty; echo; read line"
+    before: dict[bytes, Sitting] = {}
+    async with backend_of(plain) as backend:
+        for _ in range(20):  # others may begin terminals as well
+            async with sit(backend, hides) as sitting:
+                await sitting.until("\r\n\r\n")
+                await asyncio.to_thread(wait_asleep, seconds)
+                if sitting.shown in before:
+                    await before[sitting.shown].process.send_signal("kill")
+                    assert len(living(seconds)) == 2
+                    return
+                assert len(await sitting.process.survivors()) == 2
+                before[sitting.shown] = sitting
+    raise AssertionError("no terminal was ever given again")
+
+
+async def test_the_foreground_of_a_host_that_is_away_is_nobody(plain: Server) -> None:
+    if not ROOT:
+        pytest.skip("only root may freeze a server of its own user's")
+    with openssh(plain.user) as server:
+        async with backend_of(server) as backend, sit(backend, "cat") as sitting:
+            assert await sitting.process.foreground() is not None
+            psutil.Process(server.pid).suspend()
+            frozen = [psutil.Process(pid) for pid in sessions(server.pid)]
+            for each in frozen:
+                each.suspend()
+            try:
+                async with asyncio.timeout(BOUND):
+                    assert await sitting.process.foreground() is None
+                    await sitting.keys.aclose()  # which asks how the terminal is set
+            finally:
+                for each in (*frozen, psutil.Process(server.pid)):
+                    each.resume()
+            await sitting.rest()
+            assert await sitting.wait() == ExitStatus(code=0)

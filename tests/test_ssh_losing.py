@@ -15,6 +15,11 @@ import psutil
 import pytest
 
 from anyshell import ConnectionFailed, Environment, SpawnError
+from anyshell._engine import run
+from anyshell._types import Spawn, Terminal
+from anyshell.backends import connect
+from anyshell.output import OutputBuilder
+from anyshell.shells import Login
 
 from .conftest import missing
 from .processes import living, unique_seconds, wait_living
@@ -110,6 +115,25 @@ async def test_a_connection_that_breaks_loses_the_command_and_stops_its_tree(
     assert not any(process.alive for process in outcome.left_behind)
     assert living(seconds) == []
     assert (await env.run("echo again")).output.text == "again\n"
+
+
+async def test_a_connection_that_breaks_loses_what_runs_on_a_terminal_and_stops_its_tree(
+    server: Server,
+) -> None:
+    seconds = unique_seconds()
+    text = f"trap '' HUP; echo so far; (env -i setsid sleep {seconds} &); sleep {seconds}"
+    backend = connect(server.options(), launcher=Login)
+    spawn = Spawn(argv=("/bin/bash", "-c", text), cwd="/", terminal=Terminal())
+    running = asyncio.create_task(run(backend, spawn, output=OutputBuilder(), grace=0.3))
+    await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+    each_session(server, psutil.Process.kill)
+    with anyio.fail_after(20):
+        outcome = await running
+    assert (outcome.status, outcome.exit_code, outcome.signal) == ("lost", None, None)
+    assert outcome.output.text == "so far\n"
+    assert not any(process.alive for process in outcome.left_behind)
+    assert living(seconds) == []
+    await backend.aclose()
 
 
 @pytest.mark.parametrize("grace", [0, 0.5])

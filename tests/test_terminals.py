@@ -18,16 +18,21 @@ import pytest
 
 from anyshell import InvalidCommand
 from anyshell._types import ExitStatus, Spawn, Terminal
+from anyshell.backends import connect
+from anyshell.shells import Login
 
+from .conftest import SSH_HOSTS, open_to_all
 from .processes import living, unique_seconds, wait_asleep, wait_living
 from .sitting import BOUND, Sitting, sit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from anyshell._types import Foreground
     from anyshell.abc import Backend
+
+    from .ssh_server import Server
 
 if sys.platform == "win32":
     pytest.skip("no terminals on Windows yet", allow_module_level=True)
@@ -42,10 +47,20 @@ LOCAL = ["local", "local by ptyprocess"]
 """This machine, by the better way to start on a terminal and by the other."""
 
 
-@pytest.fixture(params=LOCAL)
-async def backend(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
+HOSTS = SSH_HOSTS[1:]
+"""Others: OpenSSH, to an ordinary user, and another server."""
+
+
+@pytest.fixture(params=[*LOCAL, *HOSTS])
+async def backend(
+    request: pytest.FixtureRequest, ssh_host: Callable[[str], Server]
+) -> AsyncIterator[Backend]:
     """Every backend that has terminals."""
-    made: Backend = LocalBackend(forking.start if "ptyprocess" in request.param else None)
+    made: Backend
+    if request.param in HOSTS:
+        made = connect(ssh_host(request.param).options(), launcher=Login)
+    else:
+        made = LocalBackend(forking.start if "ptyprocess" in request.param else None)
     yield made
     await made.aclose()
 
@@ -171,8 +186,18 @@ async def test_closing_what_is_typed_is_end_of_file_and_the_terminal_stays(
         expected = "ready\r\n" + typed.replace("\n", "\r\n") + "over\r\n24 80\r\n"
         assert (await sitting.rest()).decode() == expected
         assert await sitting.wait() == ExitStatus(code=0)
-        with pytest.raises(anyio.ClosedResourceError):
+        with pytest.raises((anyio.BrokenResourceError, anyio.ClosedResourceError)):
             await sitting.type("x")
+
+
+async def test_more_can_be_typed_after_the_end_of_file(backend: Backend) -> None:
+    async with sit(backend, "stty -echo; echo ready; cat; echo over; read x; echo $x") as sitting:
+        await sitting.until("ready\r\n")
+        await sitting.keys.aclose()
+        await sitting.until("over\r\n")
+        await sitting.keys.aclose()  # says nothing new
+        await sitting.type("more\n")
+        assert await sitting.rest() == b"ready\r\nover\r\nmore\r\n"
 
 
 async def test_end_of_file_is_no_key_where_keys_are_read_one_by_one(backend: Backend) -> None:
@@ -358,7 +383,7 @@ async def test_what_outlives_a_program_is_named(backend: Backend, text: str) -> 
 
 
 async def test_what_is_released_goes_on_and_can_write(backend: Backend, tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
+    open_to_all(tmp_path)
     go, done = tmp_path / "go", tmp_path / "done"
     waiting = f"until test -e {go}; do sleep 0.01; done"
     async with sit(
@@ -419,7 +444,19 @@ WAITING = {
     "cat </dev/tty": ("read", True, True, "cat"),
     "stty -echo; read password": ("read", False, True, "bash"),
     "stty raw -echo; head -c 1": ("read", False, False, "head"),
-    "python3 -c 'import select, sys; select.select([sys.stdin], [], [])'": ("poll", True, True, "python3"),
+    "bash --norc --noprofile -i": ("read", False, False, "bash"),
+    "python3 -c 'import select, sys; select.select([sys.stdin], [], [], 300)'": (
+        "poll",
+        True,
+        True,
+        "python3",
+    ),
+    "python3 -c 'import select; p = select.poll(); p.register(0, 1); p.poll()'": (
+        "poll",
+        True,
+        True,
+        "python3",
+    ),
     "python3 -c 'import threading, sys, time; threading.Thread(target=sys.stdin.read).start(); time.sleep(300)'": (
         "read",
         True,

@@ -1,4 +1,4 @@
-"""What a terminal of Linux does, for whoever has one: on this machine, or on a host."""
+"""What the terminals of a kernel do, for whoever has one: on this machine, or on a host."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ LONGEST_LINE = 4095
 LONGEST_LINE_OF_BSD = 1023
 """The same where it is no Linux (``MAX_CANON``)."""
 
-_LINE_ENDS = (b"\n", b"\r", b"\x03", b"\x04", b"\x15", b"\x1a", b"\x1c")
-"""Keys after which a line begins anew: its end, ^C, ^D, ^U, ^Z and ^\\."""
+_LINE_ENDS = bytes.maketrans(b"\r\x03\x04\x15\x1a\x1c", b"\n\n\n\n\n\n")
+"""Keys after which a line begins anew: besides its end, ^C, ^D, ^U, ^Z and ^\\."""
+
+_ERASE = b"\x08\x17\x7f"
+"""Keys that take something back: ^H, ^W and rub-out. How much is not counted."""
 
 _READS = {"x86_64": {"0", "19"}, "aarch64": {"63", "65"}}
 """The numbers of read and readv (``unistd_64.h``, ``asm-generic/unistd.h``)."""
@@ -28,6 +31,9 @@ _POLLS = {
     "aarch64": {"22", "72", "73", "441"},
 }
 """Those of poll, ppoll, select, pselect6, epoll_wait, epoll_pwait and epoll_pwait2."""
+
+_SELECTS = {"x86_64": {"23", "270"}, "aarch64": {"72"}}
+"""Of these select and pselect6, which begin with a number of descriptors, three sets of them, and a timeout."""
 
 _RESTART = {"x86_64": "219", "aarch64": "128"}
 """That of restart_syscall, by which a call goes on that a stop has interrupted; what it is does not show then."""
@@ -63,10 +69,10 @@ class Line:
 
     def takes(self, keys: bytes) -> bool:
         """Whether keys can be typed in line mode without making a line too long."""
-        begin = -self._length
+        keys, begin = keys.translate(_LINE_ENDS, _ERASE), -self._length
         while len(keys) - begin > self._longest:
             # From the last end that is near enough: short lines need not be looked at one by one.
-            end = max(keys.rfind(key, max(begin, 0), begin + self._longest + 1) for key in _LINE_ENDS)
+            end = keys.rfind(b"\n", max(begin, 0), begin + self._longest + 1)
             if end < 0:
                 return False
             begin = end + 1
@@ -81,7 +87,8 @@ class Line:
 
     def type(self, keys: bytes) -> None:
         """Note that keys were typed."""
-        end = max(map(keys.rfind, _LINE_ENDS))
+        keys = keys.translate(_LINE_ENDS, _ERASE)
+        end = keys.rfind(b"\n")
         self._length = self._length + len(keys) if end < 0 else len(keys) - end - 1
 
     def forget(self) -> None:
@@ -102,4 +109,8 @@ def sleep_of(machine: str, call: Sequence[str], function: str, terminal: Collect
         return _FUNCTIONS.get(function.partition(".")[0])
     if call[0] in _READS[machine]:
         return "read" if len(call) > 1 and int(call[1], 16) in terminal else None
+    if call[0] in _SELECTS[machine] and 0 in terminal and call[1:2] == ["0x1"]:
+        # Of one descriptor alone, to be read, for as long as it takes: readline does so in bash and Python.
+        _, _, reads, writes, others, timeout, *_ = (int(word, 16) for word in ("0", *call[1:]))
+        return "read" if reads and not (writes or others or timeout) else "poll"
     return "poll" if call[0] in _POLLS[machine] else None

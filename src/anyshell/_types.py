@@ -213,8 +213,8 @@ class Foreground:
 
     Attributes:
         processes: The foreground process group: those that ^C reaches, and that may read.
-        asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself; ``poll``,
-            ``select`` or the like while it has the terminal open; ``None`` when neither, or not known.
+        asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself, or
+            ``select`` for as long as it takes on nothing else; ``poll``, or the like, while it has the terminal open; ``None`` when neither, or not known.
         cpu: Seconds of processor time that they have used together.
         echo: Whether the terminal shows what is typed. A program that asks for a password has it off.
         line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.

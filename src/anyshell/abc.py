@@ -41,7 +41,8 @@ class Process(Protocol):
     def stdin(self) -> ByteSendStream | None:
         """What the program reads, if a pipe was asked for. Closing it is end-of-file.
 
-        On a terminal it is always there, and is what is typed; closing it types ^D, and more can not be typed then.
+        On a terminal it is always there, and is what is typed; closing it types ^D, once. What is sent after that is
+        typed all the same: there, the end of input ends nothing else.
         """
 
     @property

@@ -17,6 +17,7 @@ from .waiting import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from .._types import Foreground, Spawn, Terminal, Waiting
     from ..abc import Process, Spawner
@@ -127,6 +128,7 @@ class Console:
             yield
             return
         task = asyncio.ensure_future(self._last_look(time.monotonic() + timeout))
+        task.add_done_callback(_look_at)  # a host that cannot be asked any more is the run's own concern
         try:
             yield
         finally:
@@ -240,7 +242,7 @@ class _Masked(ByteReceiveStream):
         return coming.result()
 
 
-def _look_at(task: asyncio.Task[bytes]) -> None:
-    """Take note of an end that nobody waits for any more; asyncio reports it otherwise."""
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """Take note of a failure that nobody waits for any more; asyncio reports it otherwise."""
     if not task.cancelled():
         task.exception()

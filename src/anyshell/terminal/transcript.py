@@ -18,6 +18,7 @@ _ENDS = re.compile(r"\r*\n\r*")
 # Of xterm's private modes those that switch to the alternate screen and back, and the reset of all.
 _SWITCH = re.compile(rb"\x1b(?:\[\?(?:[0-9]{1,4};){0,8}(?:1049|1047|47)(?:;[0-9]{1,4}){0,8}([hl])|c)")
 _LONGEST_SWITCH = 96
+"""Bytes of one of these."""
 
 
 class Transcript:

@@ -14,17 +14,19 @@ import psutil
 from ..._types import Foreground, ProcessInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .terminals import Settings
 
 
-def look(group: int, tty: str, device: int, settings: Settings) -> Foreground:
-    """Describe the foreground of a terminal. Waits for nothing.
+def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) -> Foreground | None:
+    """Describe the foreground of a terminal; ``None`` when it is gone. Waits for nothing.
 
     Args:
         group: The foreground process group; 0 is none.
         tty: The terminal's path.
         device: Its number.
-        settings: What is set in it.
+        ask: Tells what is set in it.
     """
     found = []
     cpu = 0.0
@@ -37,4 +39,7 @@ def look(group: int, tty: str, device: int, settings: Settings) -> Foreground:
                 with suppress(psutil.AccessDenied):
                     times = process.cpu_times()
                     cpu += times.user + times.system
+    settings = ask()
+    if settings is None:
+        return None
     return Foreground(processes=tuple(found), cpu=cpu, echo=settings.echo, line_mode=settings.line_mode)

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Literal
 
 assert sys.platform == "linux"
 
+from ..._terminals import sleep_of
 from ..._types import Foreground
 from .linux import read_fields, read_stat
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from .terminals import Settings
 
-Sleep = Literal["read", "poll"]
+Sleep = Literal["read", "poll", "unseen"]
+"""``unseen`` is that of another user's program, such as sudo: whether it sleeps can be seen, and not in what."""
 
 MOST_PROCESSES = 64
 """Processes of a foreground that are looked at closely."""
@@ -28,50 +30,33 @@ MOST_THREADS = 64
 MOST_DESCRIPTORS = 256
 """Descriptors of a process among which the terminal is looked for, the lowest ones."""
 
-_READS = {"x86_64": {"0", "19"}, "aarch64": {"63", "65"}}
-"""The numbers of read and readv (``unistd_64.h``, ``asm-generic/unistd.h``)."""
-
-_POLLS = {
-    "x86_64": {"7", "23", "232", "270", "271", "281", "441"},
-    "aarch64": {"22", "72", "73", "441"},
-}
-"""Those of poll, ppoll, select, pselect6, epoll_wait, epoll_pwait and epoll_pwait2."""
-
-_RESTART = {"x86_64": "219", "aarch64": "128"}
-"""That of restart_syscall, by which a call goes on that a stop has interrupted; what it is does not show then."""
-
 _MACHINE = os.uname().machine
 
-_FUNCTIONS: dict[str, Sleep] = {
-    "n_tty_read": "read",
-    "wait_woken": "poll",  # a terminal, or a socket: it may be either
-    "do_poll": "poll",
-    "do_select": "poll",
-    "do_sys_poll": "poll",
-    "ep_poll": "poll",
-    "do_epoll_wait": "poll",
-    "poll_schedule_timeout": "poll",
-}
-"""Functions of the kernel in which a thread sleeps that reads or polls, as ``wchan`` names them."""
 
-
-def look(group: int, tty: str, device: int, settings: Settings) -> Foreground:
-    """Describe the foreground of a terminal. Takes a millisecond or two, and waits for nothing.
+def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) -> Foreground | None:
+    """Describe the foreground of a terminal; ``None`` when it is gone. Takes a millisecond or two, waits for nothing.
 
     Args:
         group: The foreground process group; 0 is none.
         tty: The terminal's path.
         device: Its number.
-        settings: What is set in it.
+        ask: Tells what is set in it.
     """
     pids = [pid for pid in _pids() if _group(pid) == group] if group > 0 else []
     found = [stat for pid in pids if (stat := read_stat(pid)) is not None and stat.alive]
-    asks = settings.line_mode and not settings.echo
     readers = [*pids, *_of_other_sessions(pids)][:MOST_PROCESSES]
-    sleeps = {_sleep(pid, tty, device, asks=asks) for pid in readers}
+    sleeps = {_sleep(pid, tty, device) for pid in readers}
+    settings = ask()  # after that: a program that asks for a password sets them, and then reads
+    if settings is None:
+        return None
+    asleep: Literal["read", "poll"] | None = None
+    if "read" in sleeps:
+        asleep = "read"
+    elif "poll" in sleeps or ("unseen" in sleeps and settings.line_mode and not settings.echo):
+        asleep = "poll"
     return Foreground(
         processes=tuple(stat.info for stat in found),
-        asleep_in="read" if "read" in sleeps else "poll" if "poll" in sleeps else None,
+        asleep_in=asleep,
         cpu=sum(map(_cpu, pids)),
         echo=settings.echo,
         line_mode=settings.line_mode,
@@ -105,23 +90,15 @@ def _cpu(pid: int) -> float:
     return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _sleep(pid: int, tty: str, device: int, *, asks: bool) -> Sleep | None:
-    """What a process sleeps in, if it waits for input from the terminal.
-
-    Args:
-        pid: The process.
-        tty: The terminal's path.
-        device: Its number.
-        asks: Whether the terminal is as it is while a password is asked for.
-    """
+def _sleep(pid: int, tty: str, device: int) -> Sleep | None:
+    """What a process sleeps in, if it may wait for input from the terminal."""
     try:
         at = _descriptors(pid, tty)
         if not at:
             return None
         threads = sorted(os.listdir(f"/proc/{pid}/task"), key=int)[:MOST_THREADS]
     except PermissionError:
-        # Another user's, such as sudo: whether it sleeps can be seen, and not in what.
-        return "poll" if asks and _is_asleep_on(pid, device) else None
+        return "unseen" if _is_asleep_on(pid, device) else None
     except OSError:  # gone
         return None
     sleeps = {_sleep_of_thread(pid, thread, at) for thread in threads}
@@ -140,14 +117,8 @@ def _descriptors(pid: int, tty: str) -> set[int]:
 
 
 def _sleep_of_thread(pid: int, thread: str, at: Collection[int]) -> Sleep | None:
-    words = _read(f"/proc/{pid}/task/{thread}/syscall").split()
-    if _MACHINE not in _READS or not words or words[0] == _RESTART[_MACHINE]:
-        # Shown to nobody (Yama), or it does not show. The function in which it sleeps is shown to more people.
-        name, _, _ = _read(f"/proc/{pid}/task/{thread}/wchan").partition(".")
-        return _FUNCTIONS.get(name)
-    if words[0] in _READS[_MACHINE]:
-        return "read" if int(words[1], 16) in at else None
-    return "poll" if words[0] in _POLLS[_MACHINE] else None
+    directory = f"/proc/{pid}/task/{thread}"
+    return sleep_of(_MACHINE, _read(f"{directory}/syscall").split(), _read(f"{directory}/wchan"), at)
 
 
 def _read(path: str) -> str:

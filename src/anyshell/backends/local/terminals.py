@@ -12,13 +12,15 @@ import sys
 import termios
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 assert sys.platform != "win32"
 
 import anyio
 
-from ..._exceptions import InvalidCommand, TerminalUnavailable
+from ..._exceptions import TerminalUnavailable
+from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD, Line
 from .pipes import PipeReceiveStream, PipeSendStream
 
 if sys.platform == "linux":
@@ -42,12 +44,6 @@ _IUTF8 = 0x4000
 
 _NO_KEY = b"\0" if sys.platform == "linux" else b"\xff"
 """``_POSIX_VDISABLE``: what stands for no key."""
-
-LONGEST_LINE = 4095 if sys.platform == "linux" else 1023
-"""Bytes of a line that a terminal in line mode passes on, without its end (termios(3), "Canonical mode")."""
-
-_LINE_ENDS = bytes.maketrans(b"\r\x03\x04\x15\x1a\x1c", b"\n\n\n\n\n\n")
-"""Keys after which a line begins anew: besides its end, ^C, ^D, ^U, ^Z and ^\\."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +210,10 @@ class TerminalReceiveStream(PipeReceiveStream):
 
     def foreground(self) -> Foreground | None:
         """Describe who has it; ``None`` when it is gone, or this process is out of descriptors."""
-        settings = Settings.read(self._fd) if self._fd >= 0 else None
-        if settings is None:
+        if self._fd < 0:
             return None
         try:
-            return look(os.tcgetpgrp(self._fd), self._tty, self._device, settings)
+            return look(os.tcgetpgrp(self._fd), self._tty, self._device, partial(Settings.read, self._fd))
         except OSError:
             return None
 
@@ -242,7 +237,8 @@ class TerminalSendStream(PipeSendStream):
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
-        self._begun = 0
+        self._line = Line(LONGEST_LINE if sys.platform == "linux" else LONGEST_LINE_OF_BSD)
+        self._ended = False
         self._gone = select.poll()
         self._gone.register(fd, 0)  # of a hang-up it tells in any case
 
@@ -257,17 +253,12 @@ class TerminalSendStream(PipeSendStream):
         settings = Settings.read(self._fd) if self._fd >= 0 else None
         if settings is None or not settings.line_mode:
             await super().send(item)
-            self._begun = 0
+            self._line.forget()
             return
-        ends = item.translate(_LINE_ENDS)
-        if _has_line_too_long(ends, self._begun):
-            raise InvalidCommand(
-                f"a terminal in line mode takes no line of more than {LONGEST_LINE:,} bytes: send shorter lines, or "
-                "give the program a file"
-            )
+        if not self._line.takes(item):
+            raise self._line.refuse()
         await super().send(item)
-        last = ends.rfind(b"\n")
-        self._begun = len(ends) - last - 1 if last >= 0 else self._begun + len(ends)
+        self._line.type(item)
 
     def _write(self, data: memoryview) -> int:
         # Linux takes what is typed for nobody until its buffer is full, and says then that it may have room soon.
@@ -281,27 +272,12 @@ class TerminalSendStream(PipeSendStream):
             raise
 
     async def aclose(self) -> None:
-        """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends."""
-        settings = Settings.read(self._fd) if self._fd >= 0 else None
-        try:
-            if settings is not None and (key := settings.end_of_file) is not None:
-                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    await self.send(key * 2 if self._begun else key)
-        finally:
-            self.close()
+        """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends.
 
-
-def _has_line_too_long(typed: bytes, begun: int) -> bool:
-    """Whether the terminal would cut a line.
-
-    Args:
-        typed: What is to be typed, with line feeds for all line ends.
-        begun: How long the line is that is begun already.
-    """
-    at, room = 0, LONGEST_LINE - begun
-    while at + room < len(typed):
-        end = typed.rfind(b"\n", at, at + room + 1)
-        if end < 0:
-            return True
-        at, room = end + 1, LONGEST_LINE
-    return False
+        What is typed after that arrives all the same, such as an answer to what the program asks the terminal.
+        """
+        settings = Settings.read(self._fd) if self._fd >= 0 and not self._ended else None
+        self._ended = True
+        if settings is not None and (key := settings.end_of_file) is not None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await self.send(key * 2 if self._line.begun else key)

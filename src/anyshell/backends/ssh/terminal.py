@@ -82,7 +82,7 @@ class TerminalSendStream(ByteSendStream):
         self._keys = ChannelSendStream(channel)
         self._modes = modes
         self._line = Line(longest_line)
-        self._closed = False
+        self._ended = False
 
     async def send(self, item: bytes) -> None:
         """Type all of `item`, as fast as the server takes it.
@@ -90,10 +90,7 @@ class TerminalSendStream(ByteSendStream):
         Raises:
             InvalidCommand: A line is longer than the terminal passes on in line mode. Nothing was typed.
             anyio.BrokenResourceError: The program has ended, or the connection is lost.
-            anyio.ClosedResourceError: Nothing more can be typed.
         """
-        if self._closed:
-            raise anyio.ClosedResourceError
         if not self._line.takes(item):
             modes = await self._modes()
             if modes is not None and modes.line_mode:
@@ -105,11 +102,12 @@ class TerminalSendStream(ByteSendStream):
     async def aclose(self) -> None:
         """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends.
 
-        When the host does not say how it is set, it is taken for a new one.
+        What is typed after that arrives all the same, such as an answer to what the program asks the terminal. When the
+        host does not say how it is set, it is taken for a new one.
         """
-        if self._closed:
+        if self._ended:
             return
-        self._closed = True
+        self._ended = True
         modes = await self._modes()
         key = _END_OF_FILE if modes is None else modes.end_key if modes.line_mode else None
         if key is not None:
