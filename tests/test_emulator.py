@@ -232,11 +232,16 @@ DRAWING = [
     ),
 ]
 
+OTHERWISE = [b"\x1b7", b"\x1b8", b"\x1b[2;3r"]
+"""What pyte does otherwise: a second DECRC goes home, and a cursor above the margins cannot stay there."""
+
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.sampled_from(DRAWING), max_size=40).map(b"".join))
+@given(
+    st.lists(st.sampled_from(DRAWING).filter(lambda piece: piece not in OTHERWISE), max_size=40).map(b"".join)
+)
 def test_what_pyte_knows_too_it_draws_the_same(data: bytes) -> None:
-    """On a screen so wide that nothing wraps, and without lines that are inserted or deleted: there pyte differs."""
+    """On a screen so wide that nothing wraps: pyte keeps a wrap in mind while the cursor is moved."""
     other = pyte.Screen(500, 4)
     pyte.ByteStream(other).feed(data)
     assert rows_of(data, 500) == [row.rstrip(" ") for row in other.display]

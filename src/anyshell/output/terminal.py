@@ -18,7 +18,8 @@ from .emulator import Emulator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .emulator import Modes, Row
+    from .emulator import Modes
+    from .rows import Row
 
 DRAWN_PER_SECOND = 1024 * 1024
 """Bytes with moves of the cursor that are drawn in a second. What is beyond waits, and is drawn when it is looked at."""
