@@ -664,6 +664,8 @@ class Emulator:
             if cursor:
                 self._restore()
             self.x, self.y = min(self.x, self.columns), min(self.y, self.height - 1)
+        elif not on and cursor:
+            self._restore()  # also where there is nothing to leave, as xterm does
 
     def _keep_frame(self) -> None:
         """Remember what the alternate screen shows, unless it was wiped just before it is left."""
