@@ -12,6 +12,7 @@ assert sys.platform != "win32"
 from .._exceptions import AnyshellError, InvalidCommand
 from .._types import Terminal
 from .._variables import OF_ANOTHER_TERMINAL
+from .descriptors import Writer
 from .raw import RawTerminal
 from .run import Run
 
@@ -87,13 +88,17 @@ class PersonRun(Run):
 
     async def _type(self, raw: RawTerminal, terminal: DrivenTerminal) -> None:
         """Type what the person types, until there is no person any more."""
-        async for data in raw.keys():
-            try:
-                await terminal.send(data, timeout=None)
-            except InvalidCommand:
-                raw.beep()  # as a terminal does when a line is too long for it
-            except AnyshellError:
-                await terminal.wait()
+        bell = Writer(_STDOUT)
+        try:
+            async for data in raw.keys():
+                try:
+                    await terminal.send(data, timeout=None)
+                except InvalidCommand:
+                    await bell.write(b"\a")  # as a terminal does when a line is too long for it
+                except AnyshellError:
+                    await terminal.wait()
+        finally:
+            bell.close()
 
     async def _follow(self, raw: RawTerminal, terminal: DrivenTerminal) -> None:
         """Give the program's terminal the size of the person's, whenever that changes."""

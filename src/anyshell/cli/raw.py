@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import select
 import signal
 import sys
 import termios
+import time
 from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 AWAY_SECONDS = 0.05
 """Seconds after which it is looked again whether the terminal is ours, when we go on in the background after a stop."""
+
+LOOK_SECONDS = 0.01
+"""Seconds between two tries to write what puts the terminal back, while something else is being written."""
 
 _INPUT, _OUTPUT, _CONTROL, _LOCAL, _CHARACTERS = 0, 1, 2, 3, 6
 
@@ -128,10 +131,6 @@ class RawTerminal:
                 return
             yield data
 
-    def beep(self) -> None:
-        """Tell that something that was typed was not taken."""
-        self._write(b"\a", seconds=0)
-
     def _take(self) -> None:
         """Make it raw. In the background this stops us, until we are in the foreground."""
         raw = [*self._before]
@@ -158,7 +157,7 @@ class RawTerminal:
             with contextlib.suppress(termios.error):
                 termios.tcsetattr(self._stdin, termios.TCSANOW, self._before)
             if back := self.modes.back:
-                self._write(back, seconds=PATIENCE)
+                self._write(back)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
@@ -179,7 +178,7 @@ class RawTerminal:
             if not self._raw:
                 self._before = _attributes(self._stdin)
             self._take()
-        self._write(self.modes.again, seconds=PATIENCE)
+        self._write(self.modes.again)
         self.redraw = True
         self.changed.set()
 
@@ -195,13 +194,28 @@ class RawTerminal:
         except OSError:
             return True  # not the terminal that controls us
 
-    def _write(self, data: bytes, *, seconds: float) -> None:
-        """Write a little, in order with what is being written, if the terminal takes it in time."""
-        if not data:
-            return
-        with contextlib.suppress(OSError):
-            if select.select([], [self._stdout], [], seconds)[1]:
-                os.write(self._stdout, data)
+    def _write(self, data: bytes) -> None:
+        """Write a little, behind what is being written, if the terminal takes it in time."""
+        give_up = time.monotonic() + PATIENCE
+        with contextlib.suppress(OSError), _unblocked(self._stdout) as fd:
+            while data and time.monotonic() < give_up:
+                try:
+                    data = data[os.write(fd, data) :]
+                except BlockingIOError:
+                    time.sleep(LOOK_SECONDS)
+
+
+@contextlib.contextmanager
+def _unblocked(fd: int) -> Iterator[int]:
+    """A descriptor of our own for the same terminal: to make that of others non-blocking would change it for them."""
+    try:
+        own = os.open(os.ttyname(fd), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        own = os.dup(fd)  # it comes from outside of a container, and has no name here
+    try:
+        yield own
+    finally:
+        os.close(own)
 
 
 def _attributes(fd: int) -> list[Any]:
