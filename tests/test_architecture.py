@@ -26,6 +26,7 @@ FLOORS = {
     "_variables": 1,
     "_descriptions": 1,
     "_files": 1,
+    "_wrapped": 1,
     "_transfer": 1,
     "_engine": 2,
     "_snapshot": 2,
@@ -53,7 +54,7 @@ WITHIN = {
     "session": {"_engine"},
     "jobs": {"_engine"},
     "_snapshot": {"_engine"},
-    "terminal": {"_engine", "jobs"},
+    "terminal": {"_engine"},
     "_environment": {"_engine", "_snapshot", "_stream", "detached", "jobs", "session", "terminal"},
     "_sync": {"_environment"},
     "detached": {"_engine", "_environment"},  # of the environment the types alone

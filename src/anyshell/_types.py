@@ -157,6 +157,16 @@ def check_count(name: str, value: object) -> None:
         raise InvalidCommand(f"{name} must be a whole number, 1 or more, not {value!r}")
 
 
+def check_port(port: object) -> None:
+    """Refuse what is no TCP port.
+
+    Raises:
+        InvalidCommand: Not a whole number from 1 to 65535.
+    """
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+        raise InvalidCommand(f"a port must be 1 to 65535, not {port!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
     """The terminal that a program is given.

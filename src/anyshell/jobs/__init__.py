@@ -3,9 +3,7 @@
 from .job import READY_SECONDS as READY_SECONDS
 from .job import Job as Job
 from .job import SentInPart as SentInPart
-from .patterns import expression as expression
 from .processes import Adopting as Adopting
-from .processes import Wrapped as Wrapped
 from .readiness import Ready as Ready
 from .registry import MAX_JOBS as MAX_JOBS
 from .registry import Jobs as Jobs

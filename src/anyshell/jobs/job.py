@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, overload
 import anyio
 
 from .._exceptions import AnyshellError, InvalidCommand
-from .._types import JobOutput, Outcome, check_count, check_seconds, check_text
-from ..output import Search, clean, unfinished
+from .._types import JobOutput, Outcome, check_count, check_port, check_seconds, check_text
+from ..output import Search, clean, expression, unfinished
 from ..output.search import WINDOW
-from .patterns import check_port, expression
 
 if TYPE_CHECKING:
     import re

@@ -7,13 +7,12 @@ import itertools
 from typing import TYPE_CHECKING
 
 from .._types import ExitStatus
+from .._wrapped import Wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anyio.abc import ByteReceiveStream, ByteSendStream
-
-    from .._types import Foreground, ProcessInfo, Signal, Spawn, Terminal
+    from .._types import ProcessInfo, Signal, Spawn
     from ..abc import Process, Spawner
     from .job import Job
 
@@ -47,74 +46,6 @@ class Adopting:
             self.job = self._adopt(process, survivors, spawn)
 
         return _Held(process, let_go, ends_input=spawn.terminal is None)
-
-
-class Wrapped:
-    """A process behind which another one stands.
-
-    Args:
-        process: That one.
-    """
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    @property
-    def pid(self) -> int | None:
-        """Its number on the host."""
-        return self._process.pid
-
-    @property
-    def stdin(self) -> ByteSendStream | None:
-        """What it reads."""
-        return self._process.stdin
-
-    @property
-    def stdout(self) -> ByteReceiveStream:
-        """What it prints."""
-        return self._process.stdout
-
-    @property
-    def stderr(self) -> ByteReceiveStream | None:
-        """What it prints there."""
-        return self._process.stderr
-
-    @property
-    def lost(self) -> bool:
-        """Whether the way to it is gone."""
-        return self._process.lost
-
-    async def wait(self) -> ExitStatus:
-        """Wait until the program has ended."""
-        return await self._process.wait()
-
-    async def send_signal(self, signal: Signal) -> None:
-        """Signal the tree."""
-        await self._process.send_signal(signal)
-
-    async def survivors(self) -> Sequence[ProcessInfo]:
-        """What of the tree lives."""
-        return await self._process.survivors()
-
-    async def wait_gone(self) -> None:
-        """Wait until nothing of it does."""
-        await self._process.wait_gone()
-
-    async def resize(self, terminal: Terminal) -> None:
-        """Give its terminal another size."""
-        await self._process.resize(terminal)
-
-    async def foreground(self) -> Foreground | None:
-        """Who has its terminal."""
-        return await self._process.foreground()
-
-    async def release(self) -> None:
-        """Let what lives go on."""
-        await self._process.release()
-
-    async def aclose(self) -> None:
-        """Give everything back."""
-        await self._process.aclose()
 
 
 class _Held(Wrapped):

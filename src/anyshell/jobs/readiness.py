@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._exceptions import AnyshellError, InvalidCommand
-from .._types import check_seconds
-from .patterns import check_port, expression
+from .._types import check_port, check_seconds
+from ..output import expression
 
 if TYPE_CHECKING:
     from .job import Job

@@ -12,4 +12,5 @@ from .emulator import Modes as Modes
 from .log import OutputLog as OutputLog
 from .pump import Pump as Pump
 from .search import Search as Search
+from .search import expression as expression
 from .terminal import TerminalOutput as TerminalOutput

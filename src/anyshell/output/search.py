@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
+from .._exceptions import InvalidCommand
 from .decode import strip, unfinished
-
-if TYPE_CHECKING:
-    import re
 
 WINDOW = 8 * 1024
 """Characters of what was searched that are searched again with what follows: a match may be so long and be cut
@@ -53,3 +51,21 @@ class Search:
             self._text = self._text[cut:]
             self._from = start - cut
         return match
+
+
+def expression(pattern: object) -> re.Pattern[str]:
+    """Compile a pattern; in a text, ``^`` and ``$`` are the ends of lines.
+
+    Raises:
+        InvalidCommand: It does not compile, or is none.
+    """
+    if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
+        return pattern
+    if not isinstance(pattern, str):
+        raise InvalidCommand(
+            f"a pattern must be text or a compiled one of text, not {type(pattern).__name__}"
+        )
+    try:
+        return re.compile(pattern, re.MULTILINE)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InvalidCommand(f"the pattern does not compile: {error}") from None

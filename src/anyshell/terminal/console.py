@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
-from ..jobs import Wrapped
+from .._wrapped import Wrapped
 from .keyboard import Keyboard
 from .secrets import Masks
 from .waiting import Watch

@@ -13,7 +13,7 @@ import anyio
 from .._engine import Control, outlast
 from .._exceptions import AnyshellError, InvalidCommand
 from .._types import Channel, Outcome, Terminal, TerminalLines, check_seconds, check_text
-from ..jobs import expression
+from ..output import expression
 from ..output.search import WINDOW
 from . import secrets
 from .keys import encode
