@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import concurrency, endings, jobs, output, sessions, spawning, ssh, startup, terminals
+from . import concurrency, endings, jobs, output, screens, sessions, spawning, ssh, startup, terminals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +30,7 @@ class Benchmark:
 BENCHMARKS: Mapping[str, Benchmark] = {
     "spawn": Benchmark(spawning.measure, spawning.ROUNDS),
     "output": Benchmark(output.measure, output.ROUNDS),
+    "terminal-text": Benchmark(screens.measure, screens.ROUNDS),
     "concurrency": Benchmark(concurrency.measure, concurrency.ROUNDS),
     "timeout": Benchmark(endings.measure_timeout, endings.TIMEOUT_ROUNDS),
     "background": Benchmark(endings.measure_background, endings.BACKGROUND_ROUNDS),

@@ -575,6 +575,7 @@ def test_one_huge_chunk_is_not_held() -> None:
     "pattern",
     [
         *(b"\x1b]", b"\x1b[", b"\x1b(", b"\b", b"x\b", b"\r", b"x\r", b"\r\x1b]", b"\xff", b"\xc2\x9d"),
+        *(b"x\x1b[1K", b"x\x1b[2K", b"\r\x1b[Kxxxxxxxx"),
         *(
             b"\x1b]" + b"x" * 4095,
             b"x" * 2001 + b"\r",

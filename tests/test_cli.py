@@ -358,6 +358,12 @@ def test_the_schema_of_a_tool_with_a_session_and_jobs_is_that_of_two_tools() -> 
     assert "All calls run in one shell" in shell["description"]
 
 
+def test_the_schema_of_a_tool_with_terminals_has_theirs() -> None:
+    shell, terminal = json.loads(anyshell("schema", "--terminals", "--format", "mcp").stdout)
+    assert (shell["name"], terminal["name"]) == ("shell", "terminal")
+    assert "pty" in shell["inputSchema"]["properties"]
+
+
 def test_a_call_prints_the_result_as_json() -> None:
     done = anyshell("call", "--approve-all", '{"command": "echo hi"}')
     result = json.loads(done.stdout)

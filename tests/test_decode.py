@@ -367,6 +367,28 @@ def test_hostile_output_takes_linear_time(pattern: bytes) -> None:
     lines_in_pieces([data[at : at + 64 * 1024] for at in range(0, len(data), 64 * 1024)])
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            b"\rx",
+            b"\r\tx",
+            b"\x1b[K",
+            b"x\x1b[1K",
+            b"\x1b[1K\bx",
+            b"x\x1b[2K",
+            b"\x1b[2K\ry\x1b[2K",
+            b"\x1b[99999D",
+        ),
+        *(b"\x1b[1Gx", b"\b\x1b[K", "\r漢".encode(), "\b\u0301".encode(), b"\r\x1b[K" + b"x" * 90),
+    ],
+)
+def test_editing_a_long_line_takes_linear_time(pattern: bytes) -> None:
+    data = b"x" * MB + pattern * (MB // 2 // len(pattern))
+    clean(data)
+    lines_in_pieces([data[at : at + 64 * 1024] for at in range(0, len(data), 64 * 1024)])
+
+
 @pytest.mark.parametrize("start", [b"\x1b]", b"\x1b[", b"\x1bP", b"\xc2\x9d"])
 def test_a_sequence_that_never_ends_takes_linear_time(start: bytes) -> None:
     assert len(clean(start + b"1" * 10 * MB)) >= 10 * MB

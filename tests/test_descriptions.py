@@ -82,6 +82,8 @@ TEXTS = {
     "zsh-macos": _describe(ZSH, _with(MACOS, "git", "rg", "fd", "python3"), "/Users/dev/My Project"),
     "bash-session": _describe(BASH, LINUX, session=True),
     "bash-jobs": _describe(BASH, LINUX, jobs=True, background_after=60),
+    "bash-terminals": _describe(BASH, _with(LINUX, "git", "sudo"), terminals=True),
+    "sh-session-terminals": _describe(SH, _with(ALPINE, "git"), session=True, terminals=True),
     "zsh-session-jobs": _describe(
         ZSH, _with(MACOS, "git", "rg", "fd", "python3"), session=True, jobs=True, background_after=60
     ),

@@ -607,7 +607,9 @@ async def test_a_command_that_ends_in_time_is_none_the_wiser(tmp_path: Path) -> 
         assert (outcome.status, outcome.exit_code, outcome.job) == ("exited", 3, None)
         assert outcome.output.artifact is not None
         assert outcome.output.artifact.size == outcome.output.total_bytes
-        bar = await env.run("for i in $(seq 2000); do printf '%0500d\\r' $i; done; echo done", timeout=20)
+        bar = await env.run(
+            "for i in $(seq 2000); do printf '%0500d\\r\\033[K' $i; done; echo done", timeout=20
+        )
         assert (bar.output.text, bar.output.artifact) == ("done\n".ljust(5), None)
         assert [entry.id for entry in store.list()] == [outcome.output.artifact.id]
         assert list(store.directory.glob("*.part")) == []

@@ -22,7 +22,7 @@ from anyshell._types import ExitStatus, Spawn, Terminal
 
 from .conftest import missing
 from .processes import living, open_descriptors, unique_seconds, wait_asleep
-from .sitting import sit
+from .sitting import BOUND, sit
 from .ssh_server import is_root
 
 if TYPE_CHECKING:
@@ -298,3 +298,63 @@ async def test_a_hundred_terminals_at_once_beside_busy_threads_leave_nothing(bus
             tasks.create_task(converse(backend, str(number)))
     assert (open_descriptors(), threading.active_count()) == before
     await backend.aclose()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")
+async def test_where_system_calls_are_hidden_the_kernels_functions_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("anyshell.backends.local.linux_foreground._MACHINE", "of another kind")
+    seconds = unique_seconds()
+    polls = "import select, sys; select.select([sys.stdin], [], [])"
+    backend = LocalBackend()
+    for argv in (
+        ("cat",),
+        ("python3", "-c", polls),
+    ):  # of the first the function's name says no more than a poll
+        spawn = Spawn(argv=argv, cwd="/", terminal=Terminal())
+        process = await backend.spawn(spawn)
+        async with asyncio.timeout(BOUND):
+            while (found := await process.foreground()) is None or found.asleep_in != "poll":
+                await asyncio.sleep(0.01)
+        await process.aclose()
+    async with sit(backend, f"cat < <(sleep {seconds})") as sitting:
+        await asyncio.to_thread(wait_asleep, seconds)
+        found = await sitting.process.foreground()
+        assert found is not None
+        assert found.asleep_in is None
+    await backend.aclose()
+
+
+@pytest.mark.parametrize("name", ["posix_spawn", "forking"] if sys.platform == "linux" else ["forking"])
+@pytest.mark.parametrize("numbers", [(3,), (4, 3), (5, 3, 101), (100, 101), (3, 4, 5, 6)])
+def test_descriptors_are_inherited_at_their_own_numbers(name: str, numbers: tuple[int, ...]) -> None:
+    script = textwrap.dedent(
+        f"""
+        import os
+        from anyshell._types import Terminal
+        from anyshell.backends.local import {name} as starter
+
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (3, 4, 5, 6, 100, 101):
+            if number != null:
+                os.dup2(null, number, inheritable=number == 6)
+        env = {{b"PATH": os.fsencode(os.environ["PATH"])}}
+        text = "for n in /proc/$$/fd/*; do echo ${{n##*/}}=$(readlink $n); done"
+        started = starter.start(
+            ("sh", "-c", text), cwd="/", env=env, terminal=Terminal(), inherited={numbers}
+        )
+        os.close(started.slave)
+        shown = b""
+        try:
+            while data := os.read(started.master, 4096):
+                shown += data
+        except OSError:
+            pass
+        print(shown.decode().replace("\\r", ""), end="")
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    found = dict(line.split("=") for line in done.stdout.split())
+    assert {number for number in found if found[number] == os.devnull} == set(map(str, numbers)), done.stderr
+    assert {found[number] for number in "012"} & {os.devnull} == set()

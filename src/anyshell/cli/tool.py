@@ -34,6 +34,7 @@ _IS_ERROR = 1
 @click.option(
     "--jobs", is_flag=True, help="Of a tool that runs commands in the background, and the job tool's."
 )
+@click.option("--terminals", is_flag=True, help="Of a tool that gives terminals, and the terminal tool's.")
 def schema(
     *,
     host: str | None,
@@ -42,10 +43,11 @@ def schema(
     format_: Literal["openai", "anthropic", "mcp"],
     session: bool,
     jobs: bool,
+    terminals: bool,
 ) -> None:
     """Print the tool's definition for a model: its name, description and parameters.
 
-    With --jobs, there are two tools, and an array of both is printed.
+    With --jobs or --terminals there are several tools, and an array of them is printed.
 
     \b
     Examples:
@@ -59,9 +61,15 @@ def schema(
     from .host import detected
     from .printing import print_json
 
-    tool = ShellTool(detected(host, shell, cwd), approver=deny_all, session=session, jobs=jobs)
-    definition = tool.definition.as_format(format_)
-    print_json([definition, tool.job_tool.definition.as_format(format_)] if jobs else definition)
+    env = detected(host, shell, cwd)
+    tool = ShellTool(env, approver=deny_all, session=session, jobs=jobs, terminals=terminals)
+    definitions = [tool.definition]
+    if jobs:
+        definitions.append(tool.job_tool.definition)
+    if terminals:
+        definitions.append(tool.terminal_tool.definition)
+    printed = [definition.as_format(format_) for definition in definitions]
+    print_json(printed if len(printed) > 1 else printed[0])
 
 
 @click.command(short_help="Call the tool as a model would.")

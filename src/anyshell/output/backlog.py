@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .emulator import Emulator, Row
+    from .emulator import Emulator
+    from .rows import Row
 
 HELD = 1024 * 1024
 """Bytes of the end of what waits that are always drawn."""

@@ -22,15 +22,18 @@ _FIRST = 0x100000
 _STAND_INS = re.compile("[\uffff\U00100000-\U0010ffff]")
 
 # One column each, as `wcwidth` says; a test compares. The common ranges only: the others are looked up one by one.
-NARROW = re.compile(
-    "[ -~\xa0-\u02ff\u0370-\u0482\u1e00-\u200a\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2319\u2400-\u25fc"
-    "\u2654-\u267e\u2758-\u2794\u27c0-\u2b1a\ue000-\uf8ff\ufffd]*+"
+NARROW = (
+    " -~\xa0-\u02ff\u0370-\u0482\u1e00-\u200a\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2319\u2400-\u25fc"
+    "\u2654-\u267e\u2758-\u2794\u27c0-\u2b1a\ue000-\uf8ff\ufffd"
 )
+"""Characters of a regular expression's class."""
+
+_NARROW = re.compile(f"[{NARROW}]*+")
 
 
 def is_narrow(text: str) -> bool:
     """Whether every character of a text surely has one column. Text without controls is meant."""
-    return text.isascii() or NARROW.fullmatch(text) is not None
+    return text.isascii() or _NARROW.fullmatch(text) is not None
 
 
 @lru_cache(maxsize=CACHED_WIDTHS)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from . import queries
 from .cells import REST, Cells, is_narrow
 from .decode import CSI, ESCAPE, STRING, STRING_END
+from .rows import Row, left, over, right
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,8 @@ _TOKENS = re.compile(
     rb"|" + CSI.replace(rb"[0-?]", rb"([0-?]", 1) + rb")([@-~])"
     rb"|(\r\n|" + STRING + STRING_END + rb"|" + ESCAPE + rb"|[\x00-\x1f\x7f])"
 )
+
+_PLACE = re.compile(rb"([0-9]{1,5});([0-9]{1,5})")
 
 # Many whole lines, as a flood has them.
 _LINES = re.compile(rb"(?<=\n)(?:" + _TEXT + rb"*+\r\n){8,}+")
@@ -80,26 +83,6 @@ class _Offsets:
         return self._at + self._found, self._lines
 
 
-class Row:
-    """One row.
-
-    Attributes:
-        cells: What stands on it, one code point a column, without what was never written at its end. It can be
-            longer than the terminal is wide, if that was made narrower: nothing is lost by it.
-        continues: Whether it is the same line as the row before it, which was full.
-        end: Raw bytes of the output up to the line feed that ended it last.
-        ends: The same in line feeds.
-    """
-
-    __slots__ = ("cells", "continues", "end", "ends")
-
-    def __init__(self) -> None:
-        self.cells = ""
-        self.continues = False
-        self.end = 0
-        self.ends = 0
-
-
 @dataclass(slots=True)
 class _Saved:
     """What DECSC saves."""
@@ -144,7 +127,7 @@ class Emulator:
     def _reset(self) -> None:
         self.title = ""
         self.modes = Modes()
-        self.rows = self._main = [Row() for _ in range(self.height)]
+        self.rows = [Row() for _ in range(self.height)]
         self._other: list[Row] | None = None  # the main screen's, while the alternate one is shown
         self.x = 0  # is `columns` when the last column was written and the next character wraps
         self.y = 0
@@ -175,7 +158,7 @@ class Emulator:
 
     def text(self, row: Row) -> str:
         """The text of a row, as far as the terminal is wide, without the blanks at its end."""
-        return self.reader.read(_start(row.cells, self.columns).rstrip(" "))
+        return self.reader.read(left(row.cells, self.columns).rstrip(" "))
 
     def picture(self) -> str:
         """The text of the screen that is shown, without blank rows at its end."""
@@ -218,6 +201,8 @@ class Emulator:
                 handler = handlers.get(final)
                 if handler is not None and (not parameters or parameters.isdigit()):
                     handler(int(parameters or 0) if len(parameters) < 6 else LARGEST_NUMBER)
+                elif final == b"H" and (place := _PLACE.fullmatch(parameters)) is not None:
+                    self._to(int(place[1]) - 1, int(place[2]) - 1)
                 else:
                     self._control(parameters, final)
             elif other == b"\r":
@@ -297,7 +282,7 @@ class Emulator:
             elif x > size:
                 row.cells = cells + " " * (x - size) + text
             else:
-                row.cells = _over(cells, x, text) if not cells.isascii() else cells[:x] + text + cells[end:]
+                row.cells = over(cells, x, text) if not cells.isascii() else cells[:x] + text + cells[end:]
             self.x = end
             return
         self._write_wrapping(text)
@@ -326,10 +311,10 @@ class Emulator:
             row = self.rows[self.y]
             cells = row.cells.ljust(self.x)
             if self._insert:
-                cells = _start(cells, self.x) + piece + _rest(cells, self.x)
-                row.cells = _start(cells, columns)
+                cells = left(cells, self.x) + piece + right(cells, self.x)
+                row.cells = left(cells, columns)
             else:
-                row.cells = _over(cells, self.x, piece)
+                row.cells = over(cells, self.x, piece)
             self.x += len(piece)
             if self.x >= columns:
                 self._end_line()
@@ -462,11 +447,11 @@ class Emulator:
     def _erase_line(self, kind: int) -> None:
         row = self.rows[self.y]
         if kind == 0:
-            row.cells = _start(row.cells, self.x)
+            row.cells = left(row.cells, self.x)
             self._end_line()
         elif kind == 1:
             x = self.column + 1
-            row.cells = " " * x + _rest(row.cells, x)
+            row.cells = " " * x + right(row.cells, x)
         elif kind == 2:
             row.cells = ""
             row.continues = False
@@ -493,21 +478,21 @@ class Emulator:
         row, x = self.rows[self.y], self.x
         end = x + max(count, 1)
         if end >= len(row.cells):
-            row.cells = _start(row.cells, x)
+            row.cells = left(row.cells, x)
         else:
-            row.cells = _over(row.cells, x, " " * (end - x))
+            row.cells = over(row.cells, x, " " * (end - x))
 
     def _insert_blanks(self, count: int) -> None:
         row, x = self.rows[self.y], self.x
         if len(row.cells) > x:
             blanks = " " * min(max(count, 1), self.columns - x)
-            row.cells = _start(_start(row.cells, x) + blanks + _rest(row.cells, x), self.columns)
+            row.cells = left(left(row.cells, x) + blanks + right(row.cells, x), self.columns)
         self._end_line()
 
     def _delete(self, count: int) -> None:
         row, x = self.rows[self.y], self.x
         if len(row.cells) > x:
-            row.cells = _start(row.cells, x) + _rest(row.cells, x + max(count, 1))
+            row.cells = left(row.cells, x) + right(row.cells, x + max(count, 1))
         self._end_line()
 
     def _insert_rows(self, count: int) -> None:
@@ -679,6 +664,8 @@ class Emulator:
             if cursor:
                 self._restore()
             self.x, self.y = min(self.x, self.columns), min(self.y, self.height - 1)
+        elif not on and cursor:
+            self._restore()  # also where there is nothing to leave, as xterm does
 
     def _keep_frame(self) -> None:
         """Remember what the alternate screen shows, unless it was wiped just before it is left."""
@@ -809,19 +796,3 @@ def _numbers(parameters: bytes) -> list[int]:
         min(int(number[:6]), LARGEST_NUMBER) if number.isdigit() else 0
         for number in parameters.replace(b":", b";").split(b";")[:32]
     ]
-
-
-def _over(cells: str, x: int, text: str) -> str:
-    """Write over what stands in a row; of a wide character that is hit no half is left."""
-    return _start(cells, x) + text + _rest(cells, x + len(text))
-
-
-def _start(cells: str, end: int) -> str:
-    """The start of a row, which is not to end with the first half of a wide character."""
-    return cells[: end - 1] + " " if end and cells[end : end + 1] == REST else cells[:end]
-
-
-def _rest(cells: str, start: int) -> str:
-    """The rest of a row, which is not to begin with the second half of a wide character."""
-    cells = cells[start:]
-    return " " + cells[1:] if cells[:1] == REST else cells

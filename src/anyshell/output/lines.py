@@ -19,13 +19,12 @@ EDITS = "\r\b\x1b\x9b"
 """What makes a line one that goes back; without any of it, it is its own text."""
 
 _PLAIN = re.compile(f"[^{EDITS}]+")
-_TOKENS = re.compile("([^\r\b\x1b\x9b\t]+)|([\r\b\t])|(?:\x1b\\[|\x9b)([0-9]{0,5})([KDG`])")
-
+_TOKENS = re.compile("([^\r\b\x1b\x9b\t]+)|(\r+|\b+|\t)|(?:\x1b\\[|\x9b)([0-9]{0,5})([KDG`])")
 
 # A bar that is printed so fast that many states of it come at once: that all of them are narrow text is worth a look.
 _WORTH_SKIPPING = 64
 _STATES_WORTH_SKIPPING = 3
-_STATES = re.compile(f"(?:{NARROW.pattern}|\r)*+".replace("*+|", "++|"))
+_STATES = re.compile(f"[{NARROW}\r]*+")
 _CLEARS = ("\r\x1b[K", "\r\x1b[0K", "\r\x1b[2K", "\x1b[2K\r", "\x1b[2K\x1b[1G", "\x1b[2K\x1b[G")
 
 Excess = Literal["line", "room"]
@@ -55,6 +54,9 @@ class EditedLine:
     __slots__ = ("_ascii", "_blanked", "_cells", "_cleared", "_column", "_marks", "_text")
 
     def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
         self._text = ""  # while there are no cells
         self._cells: list[str] | None = None
         self._column = 0  # while there are no cells, how many columns the cursor has gone back from the end
@@ -122,7 +124,7 @@ class EditedLine:
                 if (excess := self._excess(longest, largest)) is not None:
                     return excess
             elif control:
-                self._to(0) if control == "\r" else self._back(1)
+                self._to(0) if control[0] == "\r" else self._back(len(control))
             elif final == "K":
                 self._erase(int(number or 0))
             elif final == "D":
@@ -135,7 +137,7 @@ class EditedLine:
         """Do at once what a bar does: fill the line time and again. Returns what is left to be done."""
         end = max([text.rfind(clear) + len(clear) for clear in _CLEARS if clear in text], default=0)
         if end and self._fits(text[:end].split("\r"), longest, largest):
-            self.__init__()  # type: ignore[misc]
+            self._clear()
             text = text[end:]
         if text.count("\r") < _STATES_WORTH_SKIPPING or not _STATES.fullmatch(text):
             return text
@@ -250,7 +252,7 @@ class EditedLine:
     def _settle(self) -> None:
         """Nothing that is gone matters any more when the line is empty and the cursor at its start."""
         if self._cells is not None and not self._column and (self._cleared or not self._cells):
-            self.__init__()  # type: ignore[misc]
+            self._clear()
 
     def _lay(self) -> None:
         """Make cells of what is there."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 import time
-from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._types import Artifact, Output, Screen, Terminal, TerminalLines
 from .backlog import Backlog, Piece, long_form
-from .bounded import cut_note
 from .builder import COALESCE, Keeper, Store, marker
 from .decode import unfinished
 from .emulator import Emulator
+from .final import FinalLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .emulator import Modes, Row
+    from .emulator import Modes
+    from .rows import Row
 
 DRAWN_PER_SECOND = 1024 * 1024
 """Bytes with moves of the cursor that are drawn in a second. What is beyond waits, and is drawn when it is looked at."""
@@ -69,7 +68,7 @@ class TerminalOutput:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._emulator = Emulator(terminal)
-        self._transcript = Transcript(head, tail, max_line)
+        self._final = FinalLines(head, tail, max_line)
         self._keeper = None if artifacts is None else Keeper(artifacts, head + tail)
         self._name_path = name_path
         self._answer = answer
@@ -125,22 +124,22 @@ class TerminalOutput:
 
     def lines(self, since: int = 0) -> TerminalLines:
         """The lines of its main screen and those that have left it, from a number on, as far as they are kept."""
-        emulator, transcript = self._drawn(), self._transcript
-        first, texts = transcript.since(since)
+        emulator, final = self._drawn(), self._final
+        first, texts = final.since(since)
         # What stands on the screen was added to the others when the output was made.
         rows = [] if self._output is not None else emulator.main[: self._used()]
-        changing = [] if transcript.begun is None else [transcript.begun]
+        changing = [] if final.begun is None else [final.begun]
         for row in rows:
             text = emulator.reader.read(row.cells)
             if row.continues and changing:
                 changing[-1] += text
             else:
                 changing.append(text)
-        skipped = max(0, since - transcript.count)
+        skipped = max(0, since - final.count)
         return TerminalLines(
             first=first + skipped,
             texts=(*texts, *(text.rstrip(" ") for text in changing[skipped:])),
-            final=transcript.count,
+            final=final.count,
         )
 
     def resize(self, terminal: Terminal) -> None:
@@ -229,9 +228,9 @@ class TerminalOutput:
             self._add(rows)
 
     def _add(self, rows: list[Row]) -> None:
-        transcript, read = self._transcript, self._emulator.reader.read
+        final, read = self._final, self._emulator.reader.read
         for row in rows:
-            transcript.add(read(row.cells), row.end, row.ends, continues=row.continues)
+            final.add(read(row.cells), row.end, row.ends, continues=row.continues)
 
     def _build(self) -> Output:
         self._answer = None  # nobody is there any more to be answered
@@ -242,10 +241,10 @@ class TerminalOutput:
         used = self._used()
         self._add(emulator.main[:used])
         frame = emulator.picture() or emulator.frame if emulator.alternate else emulator.frame
-        transcript = self._transcript
-        transcript.finish(self._total, self._lines, ended=emulator.alternate or emulator.y >= used)
-        artifact, error = self._keep(transcript.incomplete or self._backlog.skipped > 0)
-        text = transcript.text(
+        final = self._final
+        final.finish(self._total, self._lines, ended=emulator.alternate or emulator.y >= used)
+        artifact, error = self._keep(final.incomplete or self._backlog.skipped > 0)
+        text = final.text(
             lambda lines, size: marker(
                 lines, size, self._lines, self._total, artifact, error, name_path=self._name_path
             )
@@ -253,10 +252,10 @@ class TerminalOutput:
         return Output(
             text=text,
             total_bytes=self._total,
-            omitted_bytes=min(transcript.omitted_bytes, self._total),
+            omitted_bytes=min(final.omitted_bytes, self._total),
             total_lines=self._lines,
-            omitted_lines=transcript.omitted_lines,
-            cut_lines=transcript.cut_lines,
+            omitted_lines=final.omitted_lines,
+            cut_lines=final.cut_lines,
             artifact=artifact,
             artifact_error=error,
             skipped_bytes=self._backlog.skipped,
@@ -275,143 +274,6 @@ class TerminalOutput:
             self._keeper.discard()
             return None, None
         return self._keeper.finish()
-
-
-@dataclass(slots=True)
-class _Final:
-    """A line that will not change any more.
-
-    Attributes:
-        text: What is shown of it, with the note that it was cut if it was.
-        size: Bytes of that, without the note, and with a line feed.
-        cut: Bytes that it leaves out.
-        end: Raw bytes of the output up to its end, and never less than those of the line before.
-        ends: The same in line feeds.
-    """
-
-    text: str
-    size: int
-    cut: int
-    end: int
-    ends: int
-
-
-class Transcript:
-    """Lines that are final, in the order of their coming: those from the start and those from the end that fit.
-
-    Args:
-        head: Bytes of text from the start.
-        tail: Bytes of text from the end. What the head has not used, the end may have.
-        max_line: Characters of a line that are kept.
-
-    Attributes:
-        count: Lines that are final, those that were let go among them.
-        omitted_lines: Line feeds of the output that belong to no line that is shown.
-    """
-
-    def __init__(self, head: int, tail: int, max_line: int) -> None:
-        self.count = 0
-        self._room = head
-        self._tail = tail
-        self._max_line = max_line
-        self._head: list[_Final] = []
-        self._rest: deque[_Final] = deque()
-        self._rest_size = 0
-        self._full = False  # whether the head takes no more
-        self._dropped: _Final | None = None  # the last line that was let go
-        self._line: str | None = None  # the line that may go on
-        self._cut = 0
-        self._end = 0
-        self._ends = 0
-        self._ended = True
-        self._lost = 0  # bytes of the start of a last line that is larger than the tail
-
-    def add(self, text: str, end: int, ends: int, *, continues: bool) -> None:
-        """Add a row."""
-        if continues and self._line is not None:
-            text = self._line + text
-        elif self._line is not None:
-            self._push()
-        if len(text) > self._max_line:
-            self._cut += len(text[self._max_line :].encode("utf-8", "replace"))
-            text = text[: self._max_line]
-        self._line = text
-        self._end, self._ends = max(self._end, end), max(self._ends, ends)
-
-    def finish(self, total: int, lines: int, *, ended: bool) -> None:
-        """Nothing more comes."""
-        if self._line is not None:
-            self._end, self._ends = max(self._end, total), max(self._ends, lines)
-            self._push()
-        self._ended = ended
-
-    @property
-    def begun(self) -> str | None:
-        """The last row that was added, and those before it that it continues: it may go on."""
-        return self._line
-
-    def since(self, number: int) -> tuple[int, list[str]]:
-        """The number of the first final line that is kept from a number on, and the text of it and of all after it."""
-        lines = [*self._rest] if self._dropped is not None else [*self._head, *self._rest]
-        first = min(max(number, self.count - len(lines)), self.count)
-        return first, [line.text for line in lines[len(lines) - (self.count - first) :]]
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether anything is left out."""
-        return self._dropped is not None or self.cut_lines > 0
-
-    @property
-    def cut_lines(self) -> int:
-        """Lines that end with a note."""
-        return sum(line.cut > 0 for line in (*self._head, *self._rest))
-
-    @property
-    def omitted_lines(self) -> int:
-        """Line feeds of what is left out between the head and the tail."""
-        return 0 if self._dropped is None else self._dropped.ends - (self._head[-1].ends if self._head else 0)
-
-    @property
-    def omitted_bytes(self) -> int:
-        """Bytes left out: raw ones between the head and the tail, and those that were cut off lines."""
-        return self._between + sum(line.cut for line in (*self._head, *self._rest))
-
-    @property
-    def _between(self) -> int:
-        if self._dropped is None:
-            return 0
-        return max(self._dropped.end - (self._head[-1].end if self._head else 0), 1)
-
-    def text(self, note: Callable[[int, int], str]) -> str:
-        """All that is shown, and, if anything is left out between, the note that is made of lines and bytes."""
-        lines = [line.text for line in self._head]
-        if self._dropped is not None:
-            lines.append(note(self.omitted_lines, self._between))
-        lines += [line.text for line in self._rest]
-        text = "\n".join(lines)
-        return text + "\n" if lines and self._ended else text
-
-    def _push(self) -> None:
-        assert self._line is not None
-        text = self._line if self._cut else self._line.rstrip(" ")
-        size = len(text.encode("utf-8", "replace")) + 1
-        line = _Final(
-            text + cut_note(self._cut) if self._cut else text, size, self._cut, self._end, self._ends
-        )
-        self._line, self._cut = None, 0
-        self.count += 1
-        if not self._full and size <= self._room:
-            self._head.append(line)
-            self._room -= size
-            return
-        if not self._full:
-            self._full = True
-            self._tail += self._room
-        self._rest.append(line)
-        self._rest_size += size
-        while self._rest_size > self._tail:
-            self._dropped = self._rest.popleft()
-            self._rest_size -= self._dropped.size
 
 
 def _first(pieces: list[bytes], limit: int) -> bytes:

@@ -267,7 +267,8 @@ class DrivenTerminal:
         What is searched is what it has printed since the last match, decoded and without escape sequences, so that a line
         that the terminal wraps is one line, and each state of a line that is drawn anew is a line. What was typed and
         echoed is in it. While the program uses the alternate
-        screen, as an editor or a pager does, it is the rows of that which are searched, as they stand there now.
+        screen, as an editor or a pager does, it is the rows of that which are searched, as they stand there now; and so
+        are those of the ordinary one when the program has drawn on it since the last match, as a dialog does.
 
         Args:
             pattern: A regular expression; in a text, ``^`` and ``$`` are the ends of lines. A match of more than 8,192
@@ -407,17 +408,19 @@ class DrivenTerminal:
                 await console.changed(left)
             elif not await console.changed(SETTLE_SECONDS if left is None else min(left, SETTLE_SECONDS)):
                 return self._take(match)
-            await asyncio.sleep(max(LOOK_PAUSE if self._transcript.alternate else SEARCH_PAUSE, took))
+            await asyncio.sleep(max(LOOK_PAUSE if self._transcript.looks else SEARCH_PAUSE, took))
 
     def _look_for(self, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, bool]:
         """The first match, and whether it cannot grow with what comes."""
         if self._transcript.alternate:
             return pattern.search("\n".join(self.screen.rows)), True
         match = self._transcript.search(pattern)
+        if match is None and self._transcript.drawn:
+            return pattern.search("\n".join(self.screen.rows)), True
         return match, match is not None and (match.end() < len(match.string) or len(match[0]) >= WINDOW)
 
     def _take(self, match: re.Match[str] | None) -> re.Match[str] | None:
-        if match is not None and match.string is self._transcript.text():
+        if match is not None:
             self._transcript.take(match)
         return match
 

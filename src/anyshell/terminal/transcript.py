@@ -20,6 +20,9 @@ _SWITCH = re.compile(rb"\x1b(?:\[\?(?:[0-9]{1,4};){0,8}(?:1049|1047|47)(?:;[0-9]
 _LONGEST_SWITCH = 96
 """Bytes of one of these."""
 
+_PLACED = re.compile(rb"\x1b\[[0-9;]{0,16}[Hfd]")
+"""Moves of the cursor to a place: what is printed then is no text that goes on, but a drawing."""
+
 
 class Transcript:
     """Keeps output until something in it is looked for and found.
@@ -29,16 +32,23 @@ class Transcript:
     Attributes:
         forgotten: Bytes of it that nobody has looked at and that are not kept any more.
         alternate: Whether the alternate screen is shown. The screen itself knows that too, but has to be drawn for it.
+        drawn: Whether the cursor was moved to a place since somebody has found something.
     """
 
     def __init__(self) -> None:
         self.forgotten = 0
         self.alternate = False
+        self.drawn = False
         self._end = b""
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._text = ""
         self._searched: tuple[re.Pattern[str] | None, int] = (None, 0)
+
+    @property
+    def looks(self) -> bool:
+        """Whether it is the rows of the screen that tell what is shown."""
+        return self.alternate or self.drawn
 
     def feed(self, data: bytes) -> None:
         """Take what was printed."""
@@ -56,6 +66,7 @@ class Transcript:
         self._end = b"" if start < 0 else data[start:]  # it may be cut there
         for match in _SWITCH.finditer(data):
             self.alternate = match[1] == b"h"
+        self.drawn = self.drawn or _PLACED.search(data) is not None
 
     def search(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """The first match in what is kept; the text that it was found in begins after what was taken last.
@@ -88,7 +99,10 @@ class Transcript:
         return self._text
 
     def take(self, match: re.Match[str]) -> None:
-        """Forget a match, and all before it."""
+        """Forget a match, and all before it; on the screen, what was drawn until now."""
+        self.drawn = False
+        if match.string is not self._text:
+            return
         self._text = self._text[match.end() :]
         self._searched = (None, 0)
 

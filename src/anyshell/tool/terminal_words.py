@@ -67,9 +67,9 @@ def ended(outcome: Outcome | None) -> str:
     if outcome.status == "timed_out":
         return "was closed because its timeout was over"
     if outcome.signal is not None:
-        return f"has ended: its program was ended by {visible(outcome.signal)}"
+        return f"was ended by {visible(outcome.signal)}"
     if outcome.exit_code is None:
-        return "has ended, with an exit code that nobody knows"
+        return "has ended with an exit code that nobody knows"
     return f"has ended with exit code {outcome.exit_code}"
 
 
@@ -96,7 +96,7 @@ def waits(held: Held, view: View, *, secrets: bool) -> Iterator[str]:
             '"wait".'
         )
     prompt = visible(view.waiting.prompt.strip()[-SHOWN_LINE:])
-    if prompt:
+    if prompt and not view.is_screen:
         said += f" Before the cursor stands: {prompt}"
     yield said
     if view.program is not None:
@@ -150,7 +150,7 @@ def state(held: Held, view: View, *, secrets: bool) -> Iterator[str]:
 
 def shown(view: View) -> Iterator[str]:
     """Say what is shown."""
-    size = f"{view.left_out:,} {'line' if view.left_out == 1 else 'lines'}"
+    left_out = "1 line" if view.left_out == 1 else f"{view.left_out:,} lines"
     if view.is_screen and view.screen.alternate:
         yield "Shown is the alternate screen, as an editor or a pager draws on it, as it is now."
     elif view.is_screen:
@@ -158,9 +158,9 @@ def shown(view: View) -> Iterator[str]:
     elif not view.text.strip() and view.outcome is None:
         yield "It shows nothing new."
     if view.left_out and view.is_screen:
-        yield f"The first {size} of the screen are left out, since it is too large."
+        yield f"Its beginning is left out, since it is too large: {left_out}."
     elif view.left_out:
-        yield f"{size} before these are new as well, and left out: let it print less, or into a file."
+        yield f"Left out before that, though new: {left_out}. Let it print less, or into a file."
 
 
 def deadline(held: Held) -> Iterator[str]:
@@ -241,9 +241,10 @@ def no_source(kind: str) -> str:
 
 def changed(before: str | None, now: str | None) -> str:
     """Say that nothing was typed because another program would read it."""
+    others = "another run of the same" if before == now else now or "no program that is known"
     return (
-        f"Nothing was typed: when that was asked for, {before or 'no known program'} was in the foreground, and now it is "
-        f"{now or 'no known program'}, another program or another run of it. Look at what is shown, and decide anew."
+        f"Nothing was typed: it was meant for {before or 'a program that is not known'}, and now {others} would read it. "
+        "Look at what is shown, and decide anew."
     )
 
 
@@ -256,11 +257,11 @@ def closed(held: Held, *, before: bool) -> str:
     """
     outcome = held.outcome
     if before:
-        return f"Nothing was to be done: terminal {held.id} {ended(outcome)} before."
+        return f"Nothing was to be done: it is over. Terminal {held.id} {ended(outcome)}."
     if outcome is None or outcome.status == "lost":
         return f"Terminal {held.id} could not be seen to end: the host went away, or something of it still lives. Tell the user."
     if outcome.status != "cancelled":
-        return f"Terminal {held.id} {ended(outcome)} before it could be closed."
+        return f"Before it could be closed, terminal {held.id} {ended(outcome)}."
     return f"Terminal {held.id} is closed: its program was ended, with everything that it started."
 
 

@@ -43,11 +43,6 @@ class Modes:
     line_mode: bool
     end_key: bytes | None
 
-    @property
-    def asks(self) -> bool:
-        """Whether it is set as for a password."""
-        return self.line_mode and not self.echo
-
     @classmethod
     def read(cls, lines: Iterable[str]) -> Modes | None:
         """Read what ``modes`` of `watcher.sh` prints: the words of ``stty -a``."""
@@ -151,8 +146,8 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
         for pid, function, call in threads
         if pid in terminals
     }
-    # Another user's, such as sudo: whether it sleeps can be seen, and not in what.
-    if modes is not None and modes.asks and asleep & hidden:
+    # Another user's, such as sudo: that it sleeps can be seen, and not in what. It has the terminal, and may wait.
+    if asleep & hidden:
         sleeps.add("poll")
     return Foreground(
         processes=tuple(members.values()),

@@ -1,0 +1,149 @@
+"""Lines of a terminal that are final: those of the start, and those of the end."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .bounded import cut_note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(slots=True)
+class _Final:
+    """A line that will not change any more.
+
+    Attributes:
+        text: What is shown of it, with the note that it was cut if it was.
+        size: Bytes of that, without the note, and with a line feed.
+        cut: Bytes that it leaves out.
+        end: Raw bytes of the output up to its end, and never less than those of the line before.
+        ends: The same in line feeds.
+    """
+
+    text: str
+    size: int
+    cut: int
+    end: int
+    ends: int
+
+
+class FinalLines:
+    """Lines that are final, in the order of their coming: those from the start and those from the end that fit.
+
+    Args:
+        head: Bytes of text from the start.
+        tail: Bytes of text from the end. What the head has not used, the end may have.
+        max_line: Characters of a line that are kept.
+
+    Attributes:
+        count: Lines that are final, those that were let go among them.
+        omitted_lines: Line feeds of the output that belong to no line that is shown.
+    """
+
+    def __init__(self, head: int, tail: int, max_line: int) -> None:
+        self.count = 0
+        self._room = head
+        self._tail = tail
+        self._max_line = max_line
+        self._head: list[_Final] = []
+        self._rest: deque[_Final] = deque()
+        self._rest_size = 0
+        self._full = False  # whether the head takes no more
+        self._dropped: _Final | None = None  # the last line that was let go
+        self._line: str | None = None  # the line that may go on
+        self._cut = 0
+        self._end = 0
+        self._ends = 0
+        self._ended = True
+        self._lost = 0  # bytes of the start of a last line that is larger than the tail
+
+    def add(self, text: str, end: int, ends: int, *, continues: bool) -> None:
+        """Add a row."""
+        if continues and self._line is not None:
+            text = self._line + text
+        elif self._line is not None:
+            self._push()
+        if len(text) > self._max_line:
+            self._cut += len(text[self._max_line :].encode("utf-8", "replace"))
+            text = text[: self._max_line]
+        self._line = text
+        self._end, self._ends = max(self._end, end), max(self._ends, ends)
+
+    def finish(self, total: int, lines: int, *, ended: bool) -> None:
+        """Nothing more comes."""
+        if self._line is not None:
+            self._end, self._ends = max(self._end, total), max(self._ends, lines)
+            self._push()
+        self._ended = ended
+
+    @property
+    def begun(self) -> str | None:
+        """The last row that was added, and those before it that it continues: it may go on."""
+        return self._line
+
+    def since(self, number: int) -> tuple[int, list[str]]:
+        """The number of the first final line that is kept from a number on, and the text of it and of all after it."""
+        lines = [*self._rest] if self._dropped is not None else [*self._head, *self._rest]
+        first = min(max(number, self.count - len(lines)), self.count)
+        return first, [line.text for line in lines[len(lines) - (self.count - first) :]]
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether anything is left out."""
+        return self._dropped is not None or self.cut_lines > 0
+
+    @property
+    def cut_lines(self) -> int:
+        """Lines that end with a note."""
+        return sum(line.cut > 0 for line in (*self._head, *self._rest))
+
+    @property
+    def omitted_lines(self) -> int:
+        """Line feeds of what is left out between the head and the tail."""
+        return 0 if self._dropped is None else self._dropped.ends - (self._head[-1].ends if self._head else 0)
+
+    @property
+    def omitted_bytes(self) -> int:
+        """Bytes left out: raw ones between the head and the tail, and those that were cut off lines."""
+        return self._between + sum(line.cut for line in (*self._head, *self._rest))
+
+    @property
+    def _between(self) -> int:
+        if self._dropped is None:
+            return 0
+        return max(self._dropped.end - (self._head[-1].end if self._head else 0), 1)
+
+    def text(self, note: Callable[[int, int], str]) -> str:
+        """All that is shown, and, if anything is left out between, the note that is made of lines and bytes."""
+        lines = [line.text for line in self._head]
+        if self._dropped is not None:
+            lines.append(note(self.omitted_lines, self._between))
+        lines += [line.text for line in self._rest]
+        text = "\n".join(lines)
+        return text + "\n" if lines and self._ended else text
+
+    def _push(self) -> None:
+        assert self._line is not None
+        text = self._line if self._cut else self._line.rstrip(" ")
+        size = len(text.encode("utf-8", "replace")) + 1
+        line = _Final(
+            text + cut_note(self._cut) if self._cut else text, size, self._cut, self._end, self._ends
+        )
+        self._line, self._cut = None, 0
+        self.count += 1
+        if not self._full and size <= self._room:
+            self._head.append(line)
+            self._room -= size
+            return
+        if not self._full:
+            self._full = True
+            self._tail += self._room
+        self._rest.append(line)
+        self._rest_size += size
+        while self._rest_size > self._tail:
+            self._dropped = self._rest.popleft()
+            self._rest_size -= self._dropped.size

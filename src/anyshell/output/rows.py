@@ -1,0 +1,41 @@
+"""A row of a screen, and how it is cut where wide characters are."""
+
+from __future__ import annotations
+
+from .cells import REST
+
+
+class Row:
+    """One row.
+
+    Attributes:
+        cells: What stands on it, one code point a column, without what was never written at its end. It can be
+            longer than the terminal is wide, if that was made narrower: nothing is lost by it.
+        continues: Whether it is the same line as the row before it, which was full.
+        end: Raw bytes of the output up to the line feed that ended it last.
+        ends: The same in line feeds.
+    """
+
+    __slots__ = ("cells", "continues", "end", "ends")
+
+    def __init__(self) -> None:
+        self.cells = ""
+        self.continues = False
+        self.end = 0
+        self.ends = 0
+
+
+def over(cells: str, x: int, text: str) -> str:
+    """Write over what stands in a row; of a wide character that is hit no half is left."""
+    return left(cells, x) + text + right(cells, x + len(text))
+
+
+def left(cells: str, end: int) -> str:
+    """The start of a row, which is not to end with the first half of a wide character."""
+    return cells[: end - 1] + " " if end and cells[end : end + 1] == REST else cells[:end]
+
+
+def right(cells: str, start: int) -> str:
+    """The rest of a row, which is not to begin with the second half of a wide character."""
+    cells = cells[start:]
+    return " " + cells[1:] if cells[:1] == REST else cells
