@@ -256,6 +256,23 @@ def test_stopped_without_being_asked_it_takes_the_terminal_again(pane: tmux.Pane
     assert (pane.flags(), pane.settings()) == before
 
 
+def test_started_in_the_background_it_waits_for_the_terminal(pane: tmux.Pane) -> None:
+    before = pane.flags(), pane.settings()
+
+    def is_stopped() -> bool:
+        pane.press("Enter")  # a shell tells with its next prompt
+        return "Stopped" in pane.screen()
+
+    pane.run("read x; exit 3", line="sh start &")
+    pane.wait_until(is_stopped, "a stop")
+    pane.type("fg; echo code=$?")
+    pane.press("Enter")
+    pane.wait_until(lambda: pane.settings() != before[1], "the program's terminal")
+    pane.press("Enter")
+    pane.wait("code=3")
+    assert (pane.flags(), pane.settings()) == before
+
+
 def test_stopped_and_then_ended_it_ends(pane: tmux.Pane, tmp_path: Path) -> None:
     program = Program(pane, tmp_path)
     os.kill(program.anyshell, signal.SIGTSTP)

@@ -80,7 +80,7 @@ class Pane:
         self._name = name
         self._directory = directory
 
-    def run(self, text: str, *options: str) -> int:
+    def run(self, text: str, *options: str, line: str = 'sh start; echo "code=$?"') -> int:
         """Run the program with a script for bash, and then say how it has ended. Returns the program's pid.
 
         No word of the script is on the screen because it was typed.
@@ -91,7 +91,7 @@ class Pane:
         start.write_text(
             f'echo $$ >{pid}\nexec "$PYTHON" -m anyshell run --pty {words} -- bash --norc {script}\n'
         )
-        self.type('sh start; echo "code=$?"')
+        self.type(line)
         self.press("Enter")
         return int(wait_written(pid))
 

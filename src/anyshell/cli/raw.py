@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -86,7 +87,7 @@ class RawTerminal:
         Stopped from outside (SIGTSTP), it is put back first, and given again when this program goes on in the foreground.
 
         Raises:
-            OSError: It is no terminal any more.
+            OSError: It is no terminal any more, or belongs to another program.
         """
         loop = asyncio.get_running_loop()
         handlers: dict[signal.Signals, Callable[[], object]] = {
@@ -95,6 +96,13 @@ class RawTerminal:
         }
         if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
             handlers[signal.SIGTSTP] = self._pause
+        if not self._is_ours():
+            os.kill(
+                os.getpid(), signal.SIGTTIN
+            )  # as for any program that needs its terminal; returns when we go on
+            if not self._is_ours():
+                raise OSError(errno.EIO, "the terminal belongs to another program: run it in the foreground")
+        self._before = _attributes(self._stdin)
         self._take()
         self._lent = True
         try:
