@@ -25,9 +25,10 @@ from anyshell import (
 )
 from anyshell._types import Command, ExitStatus, Spawn, Terminal
 from anyshell.backends import connect
+from anyshell.backends.ssh.channel import ChannelReceiveStream
 from anyshell.shells import Login
 
-from .conftest import missing
+from .conftest import missing, open_to_all, python_for_all
 from .processes import living, open_descriptors, unique_seconds, wait_asleep, wait_living
 from .sitting import BOUND, Sitting, sit
 from .ssh_server import SSHD, Server, account, embedded, home, is_root, openssh, own_name, sessions
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ROOT = is_root()
+PYTHON = python_for_all()
 
 LOGIN_SHELLS = ["bash", "zsh", "dash", "fish", "tcsh"]
 
@@ -439,6 +441,47 @@ async def test_a_slow_reader_slows_the_host(env: Environment, plain: Server) -> 
         trace.unlink(missing_ok=True)
 
 
+async def test_what_waits_for_a_slow_reader_does_not_grow(env: Environment, tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    open_to_all(tmp_path)
+    program = (
+        "import os, sys\n"
+        "for count in range(1, 1025):\n"
+        "    os.write(1, bytes(32768))\n"
+        "    open(sys.argv[1], 'w').write(str(count * 32768))"
+    )
+    written.touch()
+    written.chmod(0o666)
+    taken = most = 0
+    async with env.stream(f'{PYTHON} -c "{program}" {written}', by="chunks") as events:
+        async for event in events:
+            taken += len(event.data)
+            await asyncio.sleep(0.001)
+            most = max(most, int(written.read_text() or 0) - taken)  # nothing while it is being written
+    assert taken == 32 * 1024 * 1024
+    # Here, on their way, and over there where they wait to be sent.
+    assert most < 10_000_000
+
+
+async def test_who_reads_what_waits_gives_others_a_turn() -> None:
+    stream = ChannelReceiveStream(lambda count: None)
+    for _ in range(100):
+        stream.feed(b"y\r\n")
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(other())
+    for _ in range(100):
+        assert await stream.receive() == b"y\r\n"
+    task.cancel()
+    assert turns >= 100
+
+
 async def test_both_channels_in_true_order(env: Environment) -> None:
     loop = "for i in $(seq 200); do echo o$i; echo e$i >&2; done"
     words = (await env.run(loop)).output.text.split()
@@ -765,6 +808,48 @@ async def test_no_value_is_ever_in_the_process_list_of_a_terminals_host(plain: S
                 seen += await asyncio.to_thread(living, secret)
             assert running.result() == b"32\r\n"
     assert seen == []
+
+
+@pytest.mark.parametrize("text", ["yes", "yes & yes", "trap '' HUP TERM; yes"])
+async def test_a_flood_on_a_terminal_is_stopped_and_known_to_be(env: Environment, text: str) -> None:
+    seconds = unique_seconds()
+    with anyio.fail_after(BOUND):
+        outcome = await env.run(f": {seconds}; {text}; :", terminal=Terminal(), timeout=0.3, grace=0.5)
+    assert (outcome.status, outcome.left_behind) == ("timed_out", ())
+    assert outcome.output.text.startswith("y\n")
+    assert living(seconds) == []
+
+
+async def test_a_flood_on_a_terminal_can_be_cancelled_interrupted_and_stopped(env: Environment) -> None:
+    seconds = unique_seconds()
+    with anyio.fail_after(BOUND):
+        task = asyncio.ensure_future(env.run(f": {seconds}; yes; :", terminal=Terminal()))
+        await asyncio.to_thread(wait_living, seconds, 1)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert living(seconds) == []
+        async with env.terminal(f": {seconds}; yes; :") as terminal:
+            await terminal.expect("y")
+            outcome = await terminal.stop()
+        assert (outcome.status, outcome.left_behind) == ("cancelled", ())
+        async with env.terminal("yes") as terminal:
+            await terminal.expect("y")
+            await terminal.send_key("Ctrl-C")
+            outcome = await terminal.wait()
+        assert (outcome.status, outcome.signal) == ("exited", "SIGINT")
+        async with env.terminal(f": {seconds}; yes; :") as terminal:
+            await terminal.expect("y")
+        assert living(seconds) == []
+
+
+async def test_all_that_a_terminals_program_printed_is_drawn(env: Environment) -> None:
+    outcome = await env.run("yes | head -n 400000", terminal=Terminal())
+    assert (outcome.status, outcome.output.total_lines, outcome.output.total_bytes) == (
+        "exited",
+        400_000,
+        1_200_000,
+    )
 
 
 @pytest.mark.parametrize("no_terminal", ["PermitTTY no", "no-pty"])

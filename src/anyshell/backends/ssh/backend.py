@@ -25,7 +25,7 @@ from ..._exceptions import (
 from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD
 from ..._types import HostInfo, HostQuery, Spawn
 from ..._waits import to_the_end
-from .channel import TERMINAL_WINDOW, Channel
+from .channel import HIGH_WATER, TERMINAL_HIGH_WATER, TERMINAL_OUTPUT, TERMINAL_WINDOW, Channel
 from .connecting import describe_address, open_connection
 from .credentials import Secrets
 from .exchange import SSHExchange
@@ -203,7 +203,8 @@ class SSHBackend:
         start = self._login.start(spawn, token=token, mark=mark, tag=tag)
         since = processes.host_time(time.monotonic() - CLOCK_SLACK)
         tree = Tree(processes, token, mark, tag, since=since, on_terminal=spawn.terminal is not None)
-        channel = Channel(token, split_stderr=spawn.split_stderr)
+        high_water = HIGH_WATER if spawn.terminal is None else TERMINAL_HIGH_WATER
+        channel = Channel(token, split_stderr=spawn.split_stderr, high_water=high_water)
         process = SSHProcess(
             channel,
             tree,
@@ -563,6 +564,7 @@ def _ask_for(terminal: Terminal | None) -> dict[str, Any]:
         return {"request_pty": False}
     return {
         "request_pty": "force",
+        "window": TERMINAL_OUTPUT,
         "term_type": terminal.term,
         "term_size": (terminal.columns, terminal.rows),
         "term_modes": {asyncssh.PTY_IUTF8: 1},  # what is said nothing of stays as the host has it

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 HIGH_WATER = 1024 * 1024
 """Bytes of a channel's output that wait for their reader here; then no more is asked of the server."""
 
-LOW_WATER = HIGH_WATER // 4
-"""Bytes that may still wait when more is asked for again."""
+TERMINAL_HIGH_WATER = 64 * 1024
+"""The same of a terminal's output, which is drawn more slowly than it comes: a key that ends a flood takes effect on the
+screen when all that waits has been drawn."""
+
+TERMINAL_OUTPUT = 256 * 1024
+"""Bytes of a terminal's output that may be on their way, for the same reason."""
 
 LONGEST_NOISE = 4096
 """Bytes that are kept of what a login shell prints before a command begins, for a message."""
@@ -61,10 +65,14 @@ class ChannelReceiveStream(ByteReceiveStream):
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Return the next bytes, at most `max_bytes` of them.
 
+        Other tasks get a turn before, so that `yes` starves nobody: the answers of the host's watcher least of all.
+
         Raises:
             anyio.EndOfStream: The server has closed the channel.
             anyio.ClosedResourceError: This end is closed.
         """
+        if self._pieces:
+            await asyncio.sleep(0)  # with nothing in hand: to be cancelled here must lose no output
         while not self._pieces:
             if self._closed:
                 raise anyio.ClosedResourceError
@@ -135,10 +143,17 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         split_stderr: The token is also printed to stderr, alone on its line. Otherwise nothing of what comes there
             is output.
         take: Is given the output at once, instead of `stdout`.
+        high_water: Bytes of output that wait for their reader here; then no more is asked of the server, until three
+            quarters are taken.
     """
 
     def __init__(
-        self, token: str, *, split_stderr: bool = False, take: Callable[[bytes], object] | None = None
+        self,
+        token: str,
+        *,
+        split_stderr: bool = False,
+        take: Callable[[bytes], object] | None = None,
+        high_water: int = HIGH_WATER,
     ) -> None:
         self.window: int | None = None
         """Bytes that the program may be sent before it has taken some, if fewer than the server allows."""
@@ -152,7 +167,11 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """Called when no more output will come."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._noise: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
-        self._held = 0
+        self._high_water = high_water
+        self.arrived = 0
+        """Bytes of output that have arrived for a reader."""
+        self.taken = 0
+        """How many of those their reader has taken."""
         self._paused = False
         self._writable = asyncio.Event()
         self._writable.set()
@@ -194,11 +213,9 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         if data and self._take is not None:
             self._take(data)
         elif data:
-            self._held += len(data)
-            if self._held > HIGH_WATER and not self._paused and self._channel is not None:
-                self._paused = True
-                self._channel.pause_reading()
+            self.arrived += len(data)
             (self.stdout if datatype is None else self.stderr).feed(data)
+            self._pause()
 
     def eof_received(self) -> bool:
         """The output is over. Our own direction stays open."""
@@ -335,10 +352,18 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             self._channel._send_window = min(self._channel._send_window, self.window)
 
     def _taken(self, count: int) -> None:
-        self._held -= count
-        if self._paused and self._held < LOW_WATER and self._channel is not None:
-            self._paused = False
+        self.taken += count
+        if self._paused and self.arrived - self.taken < self._high_water // 4 and self._channel is not None:
+            # asyncssh hands on all that it holds, unless it is paused meanwhile, and with the first piece of that allows
+            # the server a whole window again: paused half-way each time, it would come to hold more and more.
             self._channel.resume_reading()
+            self._paused = False
+            self._pause()
+
+    def _pause(self) -> None:
+        if self.arrived - self.taken > self._high_water and not self._paused and self._channel is not None:
+            self._paused = True
+            self._channel.pause_reading()
 
     def _ended(self, status: ExitStatus) -> None:
         if not self.exit.done():

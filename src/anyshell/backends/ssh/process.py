@@ -29,7 +29,8 @@ QUIET_SECONDS = 0.03
 printed before is taken to have arrived."""
 
 LONGEST_REST = 1.0
-"""Seconds of reading after which that is not waited for any more: somebody else goes on printing."""
+"""Seconds of reading after which that is not waited for any more: somebody else goes on printing. Also seconds in which
+our reader takes nothing of what has arrived: there is none, or it waits itself."""
 
 CLOSE_BOUND = 1.0
 """Seconds that closing a process goes on killing what lives of its tree."""
@@ -116,9 +117,10 @@ class SSHProcess:
         return self._channel.broken
 
     async def wait(self) -> ExitStatus:
-        """Wait until the leader has ended, and what it had printed by then has arrived.
+        """Wait until the leader has ended, and what it had printed by then has arrived and was taken by our reader.
 
-        Without code and signal when the connection is lost, or when the server does not say.
+        Nothing is waited for of a tree that was stopped and is gone: that it has ended is no less true while much of
+        its output is still here. Without code and signal when the connection is lost, or when the server does not say.
         """
         ended = self._channel.exit
         if not ended.done() and not self._gone:
@@ -133,7 +135,9 @@ class SSHProcess:
             await asyncio.wait([ended], timeout=_GONE_SECONDS)
             if not ended.done():
                 return ExitStatus()
-        await self._rest()
+        if not (self._signalled and self._gone):
+            await self._rest()
+            await self._taken()
         return ended.result()
 
     def _wake(self, _: object = None) -> None:
@@ -165,6 +169,16 @@ class SSHProcess:
                 since = loop.time()  # it is our own reader that is slow
             else:
                 spent += loop.time() - began
+
+    async def _taken(self) -> None:
+        """Let our reader take what has arrived, as long as it takes any: drawing it is slower than sending it."""
+        channel = self._channel
+        loop = asyncio.get_running_loop()
+        due, taken, since = channel.arrived, channel.taken, loop.time()
+        while channel.taken < due and loop.time() - since < LONGEST_REST:
+            await asyncio.sleep(_LOOK_AGAIN[0])
+            if channel.taken != taken:
+                taken, since = channel.taken, loop.time()
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal the whole tree. A host that does not answer is what `survivors` says."""
