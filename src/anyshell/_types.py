@@ -785,7 +785,7 @@ class ApprovalRequest:
     terminal: str | None = None
     program: str | None = None
     typed: str = field(default="", repr=False)
-    keys: tuple[str, ...] = ()
+    keys: tuple[str, ...] = field(default=(), repr=False)
     secret: bool = False
     description: str = field(default="", compare=False)
     display: str = field(default="", compare=False, repr=False)
