@@ -275,6 +275,38 @@ async def test_only_what_is_new_is_shown_and_the_screen_when_it_is_asked_for(her
     assert "The cursor is in row 2, column 4, on the line: b?" in screen.message
 
 
+async def test_what_a_screen_does_not_show_is_told_later(here: Environment, tmp_path: Path) -> None:
+    tool = tool_of(here)
+    drawn = await run(
+        tool, "echo before; printf '\\033[?1049halt'; read -r x; printf '\\033[?1049l'; read -r x"
+    )
+    assert drawn.output.strip() == "alt"
+    assert (
+        "New on the main screen: 1 line, to be shown when the program leaves the alternate one."
+        in drawn.message
+    )
+    assert "New on the main screen: 1 line" in (await do(tool, "screen")).message
+    assert (await enter(tool, "")).output.split() == ["before"]
+    await start(tool, "until [ -e go ]; do sleep 0.02; done; seq 60; exit 3", wait=0)
+    (tmp_path / "go").touch()
+    while (screen := await do(tool, "screen", "t2")).details.running:
+        assert screen.output.splitlines()[-1:] in ([], ["60"])
+    assert 'New, and not all on this screen: 60 lines. Action "wait" shows them.' in screen.message
+    news = await do(tool, "wait", "t2")
+    assert news.output == "\n".join(map(str, range(1, 61)))
+    assert (await do(tool, "wait", "t2")).output == ""
+
+
+async def test_what_a_screen_shows_is_told(here: Environment, tmp_path: Path) -> None:
+    tool = tool_of(here)
+    await start(tool, "until [ -e go ]; do sleep 0.02; done; seq 9; read -r x", wait=0)
+    (tmp_path / "go").touch()
+    while not (screen := await do(tool, "screen")).output.endswith("9"):
+        pass
+    assert "not all on this screen" not in screen.message
+    assert (await do(tool, "wait")).output == ""
+
+
 async def test_what_is_too_much_is_left_out_and_counted(tmp_path: Path) -> None:
     limits = OutputLimits(head=200, tail=200, max_line=50)
     async with Environment.detect(cwd=tmp_path, limits=limits) as env:
@@ -926,6 +958,7 @@ def _view(**given: Any) -> View:
     usual: dict[str, Any] = {
         "text": "x",
         "left_out": 0,
+        "elsewhere": 0,
         "is_screen": False,
         "screen": Screen(rows=("one", "two\x1b?", ""), cursor=(1, 4)),
         "waiting": None,
@@ -952,6 +985,16 @@ STATES: dict[str, tuple[Any, View]] = {
     "does not wait, nothing new": (_held(), _view(text="", screen=Screen(rows=("",)))),
     "cannot be told": (_held(), _view(told=False, program=None)),
     "ended": (_held(ENDED), _view(outcome=ENDED, text="")),
+    "waits, with more on another screen": (
+        _held(),
+        _view(
+            waiting=CERTAIN,
+            is_screen=True,
+            elsewhere=1,
+            screen=Screen(rows=(":",), cursor=(0, 1), alternate=True),
+        ),
+    ),
+    "waits, with more than a screen": (_held(), _view(waiting=CERTAIN, is_screen=True, elsewhere=1234)),
     "ended, its screen": (_held(ENDED), _view(outcome=ENDED, is_screen=True, left_out=1)),
 }
 ENDINGS = {

@@ -161,6 +161,12 @@ def shown(view: View) -> Iterator[str]:
         yield f"Its beginning is left out, since it is too large: {left_out}."
     elif view.left_out:
         yield f"Left out before that, though new: {left_out}. Let it print less, or into a file."
+    if view.elsewhere:
+        new = "1 line" if view.elsewhere == 1 else f"{view.elsewhere:,} lines"
+        if view.screen.alternate and view.outcome is None:
+            yield f"New on the main screen: {new}, to be shown when the program leaves the alternate one."
+        else:
+            yield f'New, and not all on this screen: {new}. Action "wait" shows them.'
 
 
 def deadline(held: Held) -> Iterator[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._stream import Listener
-    from .._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen
+    from .._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen, TerminalLines
     from ..terminal import DrivenTerminal
     from .ledger import Ledger
     from .limits import ToolLimits
@@ -49,6 +49,7 @@ class View:
     Attributes:
         text: What is new on it, or the screen.
         left_out: New lines that are not in it, since they were too many.
+        elsewhere: If it is the screen: new lines that do not all stand there, and are still to be told.
         is_screen: Whether it is the screen, rather than what is new.
         screen: The screen.
         waiting: What the program waits for.
@@ -61,6 +62,7 @@ class View:
 
     text: str
     left_out: int
+    elsewhere: int
     is_screen: bool
     screen: Screen
     waiting: Waiting | None
@@ -168,7 +170,6 @@ class Held:
         await driven.expect(_ALL, timeout=0)  # what comes after this is looked for later
         self._printed.clear()
         outcome, shown = self.outcome, driven.screen
-        text, left_out = self._news(limits)
         is_screen = screen or (outcome is None and shown.alternate)
         frame = None
         if outcome is not None:
@@ -176,13 +177,18 @@ class Held:
             waiting = None
             if outcome.output.alternate is not None and not self._frame_shown:
                 frame, _ = _last(outcome.output.alternate.split("\n"), limits)
+        elsewhere = 0
         if is_screen:
             text, left_out = _last("\n".join(shown.rows).rstrip("\n").split("\n"), limits)
+            elsewhere = self._not_on(shown)
+        else:
+            text, left_out = self._news(limits)
         self._frame_shown |= frame is not None or (is_screen and shown.alternate)
         self._known_to_wait = waiting is not None
         return View(
             text=text,
             left_out=left_out,
+            elsewhere=elsewhere,
             is_screen=is_screen,
             screen=shown,
             waiting=waiting,
@@ -262,16 +268,38 @@ class Held:
             await _give_up(comes, waits)
 
     def _news(self, limits: OutputLimits) -> tuple[str, int]:
-        """What is new since this was asked last, and how many new lines are not in it."""
+        """What is new since this was told last, and how many new lines are not in it."""
+        lines, gone, told = self._untold()
+        self._take(lines)
+        text, left_out = _last(lines.texts[told:], limits)
+        return text, gone + left_out
+
+    def _not_on(self, screen: Screen) -> int:
+        """How many lines are new, unless all of them stand on a screen that is told instead: then they are told."""
+        lines, gone, told = self._untold()
+        new = gone + len(lines.texts) - told
+        changing = lines.texts[lines.final - lines.first :]
+        whole = not changing or changing[0].startswith(
+            screen.rows[0].rstrip()
+        )  # or its beginning has left the screen
+        if screen.alternate or gone or lines.first + told < lines.final or not whole:
+            return new
+        self._take(lines)
+        return 0
+
+    def _untold(self) -> tuple[TerminalLines, int, int]:
+        """The lines since those that are told for good, how many before them are not kept, and how many of them are told."""
         lines = self.driven.lines(self._final)
         gone = lines.first - self._final
-        new = 0
+        told = 0
         if not gone:
-            while new < min(len(lines.texts), len(self._shown)) and lines.texts[new] == self._shown[new]:
-                new += 1
+            while told < min(len(lines.texts), len(self._shown)) and lines.texts[told] == self._shown[told]:
+                told += 1
+        return lines, gone, told
+
+    def _take(self, lines: TerminalLines) -> None:
+        """Take note that they are told."""
         self._final, self._shown = lines.final, lines.texts[lines.final - lines.first :]
-        text, left_out = _last(lines.texts[new:], limits)
-        return text, gone + left_out
 
     async def _hear(self, channel: Channel, data: bytes) -> None:
         self._printed.set()
