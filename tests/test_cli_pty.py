@@ -273,6 +273,59 @@ def test_started_in_the_background_it_waits_for_the_terminal(pane: tmux.Pane) ->
     assert (pane.flags(), pane.settings()) == before
 
 
+ORPHAN = """
+import fcntl, os, subprocess, sys, termios, time
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    parent = os.getpid()
+    if os.fork() == 0:
+        while os.getppid() == parent:
+            time.sleep(0.01)
+        run = subprocess.run([sys.executable, "-m", "anyshell", "run", "--pty", "true"], stderr=subprocess.PIPE)
+        print(run.returncode, run.stderr.decode(), file=open(sys.argv[1] + ".new", "w"), flush=True)
+        os.rename(sys.argv[1] + ".new", sys.argv[1])
+    os._exit(0)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+"""
+"""Runs the program in the background where nobody could bring it to the foreground, and writes down what it says."""
+
+
+def test_what_cannot_wait_in_the_background_says_so(home: Path, tmp_path: Path) -> None:
+    master, slave = os.openpty()
+    try:
+        subprocess.run(
+            [sys.executable, "-c", ORPHAN, tmp_path / "said"],
+            stdin=slave,
+            stdout=slave,
+            timeout=30,
+            check=True,
+        )
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert (tmp_path / "said").read_text().split("\n")[0] == (
+        "125 anyshell: the terminal belongs to another program, or is gone: run it in the foreground"
+    )
+
+
+def test_lines_and_the_end_of_input_can_be_typed_ahead(home: Path) -> None:
+    master, slave = os.openpty()
+    os.write(master, b"one\ntwo\x04\x04three\n")
+    program = start("run", "--pty", "tr a-z A-Z; read -r x; echo got $x", stdin=slave, stdout=slave)
+    try:
+        assert program.wait(30) == 0
+        shown = os.read(master, 65536).decode()
+    finally:
+        program.kill()
+        os.close(master)
+        os.close(slave)
+    assert "ONE\r\nTWO" in shown
+    assert shown.endswith("got three\r\n")
+
+
 def test_stopped_and_then_ended_it_ends(pane: tmux.Pane, tmp_path: Path) -> None:
     program = Program(pane, tmp_path)
     os.kill(program.anyshell, signal.SIGTSTP)

@@ -127,7 +127,7 @@ def test_an_unknown_key_names_the_nearest(name: str, near: str) -> None:
         encode(name)
 
 
-@pytest.mark.parametrize("name", ["", "ab", "Ctrl-", "\n", "\0", "x" * 10_000])
+@pytest.mark.parametrize("name", ["", "ab", "Ctrl-", "\n", "\0", "x" * 64])
 def test_what_is_no_key_is_refused_with_those_that_there_are(name: str) -> None:
     with pytest.raises(InvalidCommand, match="no key") as caught:
         encode(name)
@@ -137,3 +137,16 @@ def test_what_is_no_key_is_refused_with_those_that_there_are(name: str) -> None:
 def test_a_key_must_be_a_name() -> None:
     with pytest.raises(InvalidCommand, match="not int"):
         encode(3)
+
+
+@pytest.mark.parametrize("name", ["Ctrl-Ctrl-A", "C-Control-a", "Alt-Ctrl-Meta-x", "s-Shift-Tab"])
+def test_a_modifier_stands_there_once(name: str) -> None:
+    with pytest.raises(InvalidCommand, match=r"name each of Ctrl-, Alt- and Shift- once"):
+        encode(name)
+
+
+@pytest.mark.parametrize("name", ["Ctrl-" * 1_000_000, "Ctrl-" * 1_000_000 + "A", "x" * 65])
+def test_a_long_name_is_refused_unread(name: str) -> None:
+    with pytest.raises(InvalidCommand, match=r"at most 64 characters, not [0-9,]+: ") as caught:
+        encode(name)
+    assert len(str(caught.value)) < 200

@@ -474,6 +474,8 @@ async def test_who_waits_for_input_is_known(backend: Backend, text: str) -> None
         found = await foreground_when(sitting, WAITING[text][0])
         assert (found.asleep_in, found.echo, found.line_mode) == WAITING[text][:3]
         assert WAITING[text][3] in {process.name for process in found.processes}
+        assert {*found.waiting} <= {*found.processes}
+        assert found.asleep_in is None or WAITING[text][3] in {process.name for process in found.waiting}
         assert found.cpu is not None
 
 
@@ -486,7 +488,7 @@ async def test_who_waits_for_something_else_does_not_wait_for_input(backend: Bac
         for _ in range(5):
             found = await sitting.process.foreground()
             assert found is not None
-            assert found.asleep_in is None
+            assert (found.asleep_in, found.waiting) == (None, ())
             await asyncio.sleep(0.02)
 
 

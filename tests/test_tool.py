@@ -910,7 +910,7 @@ async def test_an_update_that_swallows_its_cancellation_is_the_last_all_the_same
             swallowed.set()
 
     before = asyncio.all_tasks()
-    async with Updates(on_update, interval=0, limit=100) as updates:
+    async with Updates(on_update, interval=0, limit=100, hide=str) as updates:
         updates.feed(b"one")
         await called.wait()
         updates.feed(b"two")

@@ -275,6 +275,38 @@ async def test_only_what_is_new_is_shown_and_the_screen_when_it_is_asked_for(her
     assert "The cursor is in row 2, column 4, on the line: b?" in screen.message
 
 
+async def test_what_a_screen_does_not_show_is_told_later(here: Environment, tmp_path: Path) -> None:
+    tool = tool_of(here)
+    drawn = await run(
+        tool, "echo before; printf '\\033[?1049halt'; read -r x; printf '\\033[?1049l'; read -r x"
+    )
+    assert drawn.output.strip() == "alt"
+    assert (
+        "New on the main screen: 1 line, to be shown when the program leaves the alternate one."
+        in drawn.message
+    )
+    assert "New on the main screen: 1 line" in (await do(tool, "screen")).message
+    assert (await enter(tool, "")).output.split() == ["before"]
+    await start(tool, "until [ -e go ]; do sleep 0.02; done; seq 60; exit 3", wait=0)
+    (tmp_path / "go").touch()
+    while (screen := await do(tool, "screen", "t2")).details.running:
+        assert screen.output.splitlines()[-1:] in ([], ["60"])
+    assert 'New, and not all on this screen: 60 lines. Action "wait" shows them.' in screen.message
+    news = await do(tool, "wait", "t2")
+    assert news.output == "\n".join(map(str, range(1, 61)))
+    assert (await do(tool, "wait", "t2")).output == ""
+
+
+async def test_what_a_screen_shows_is_told(here: Environment, tmp_path: Path) -> None:
+    tool = tool_of(here)
+    await start(tool, "until [ -e go ]; do sleep 0.02; done; seq 9; read -r x", wait=0)
+    (tmp_path / "go").touch()
+    while not (screen := await do(tool, "screen")).output.endswith("9"):
+        pass
+    assert "not all on this screen" not in screen.message
+    assert (await do(tool, "wait")).output == ""
+
+
 async def test_what_is_too_much_is_left_out_and_counted(tmp_path: Path) -> None:
     limits = OutputLimits(head=200, tail=200, max_line=50)
     async with Environment.detect(cwd=tmp_path, limits=limits) as env:
@@ -355,7 +387,7 @@ async def test_who_approves_sees_what_is_typed_and_who_reads_it(here: Environmen
         f"Shell: {here.shell.name} ({here.shell.path})\n"
         f"Host: {here.host}"
     )
-    assert "typed" not in repr(request)
+    assert not [name for name in ("typed", "keys", "prompt") if name in repr(request)]
 
 
 async def test_keys_are_shown_by_their_names(here: Environment) -> None:
@@ -423,7 +455,7 @@ async def test_a_command_with_a_terminal_is_another_request_than_without(here: E
     assert [request.size for request in approver.requests] == [None, Terminal()]
 
 
-CHANGES = "head -n 1 fifo >/dev/null; touch changed; exec cat"
+CHANGES = "head -n 1 fifo >/dev/null; exec sh -c 'touch changed; exec cat'"
 """Is another program as soon as something is written into the fifo."""
 
 
@@ -445,13 +477,78 @@ async def test_what_was_meant_for_another_program_is_not_typed(here: Environment
     sent = await enter(tool, "for head")
     assert (sent.is_error, sent.details.status) == (True, "failed")
     assert re.match(
-        r"Nothing was typed: it was meant for bash, head, and now (bash|cat|bash, touch) would read it\. Look at what is "
+        r"Nothing was typed: it was meant for bash, head, and now (sh|cat|sh, touch) may read it\. Look at what is "
         r"shown, and decide anew\.",
         sent.message,
     )
     assert "for head" not in (await do(tool, "screen")).output
     await do(tool, "wait", wait=5)
     assert "for cat\nfor cat" in (await enter(tool, "for cat")).output
+
+
+@pytest.mark.parametrize(("action", "params"), [("send", {"text": "y", "enter": True}), ("secret", {})])
+async def test_what_was_meant_for_another_question_is_not_typed(
+    action: str, params: dict[str, Any], here: Environment
+) -> None:
+    async def ask_anew() -> None:
+        await here.run("kill -USR1 $(cat pid)")
+        while "Delete" not in (await do(tool, "screen")).output:
+            await asyncio.sleep(0.01)
+
+    async def secrets(request: SecretRequest) -> str:
+        await ask_anew()
+        return "hunter2"
+
+    async def approver(request: ApprovalRequest) -> Approved:
+        requests.append(request)
+        if request.prompt == "Keep it?" and not request.secret:
+            await ask_anew()
+        return Approved()
+
+    requests: list[ApprovalRequest] = []
+    tool = tool_of(here, approver, secrets=secrets)
+    trap = "echo $$ >pid; trap 'printf \"\\rDelete all? \"' USR1"
+    await start(tool, f"{trap}; read -r -p 'Keep it? ' x; echo got $x; read -r x")
+    changed = await do(tool, action, **params)
+    assert changed.details.status == "failed"
+    assert changed.message.startswith(
+        "Nothing was typed: before that was approved, the line of the cursor has changed; now the line is: Delete all? Look at"
+    )
+    assert requests[-1].prompt == "Keep it?"
+    assert "\nProgram that reads it: bash\nLine of the cursor: Keep it?\n" in requests[-1].display
+    assert (await enter(tool, "no")).output.endswith("got no")
+
+
+async def test_a_question_is_answered_while_others_come_and_go(here: Environment, tmp_path: Path) -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        if request.terminal == "t1":
+            before = int((tmp_path / "count").read_text())
+            while int((tmp_path / "count").read_text() or 0) < before + 3:
+                await asyncio.sleep(0.01)
+        return Approved()
+
+    tool = tool_of(here, approver)
+    await start(
+        tool,
+        "i=0; while sleep 0.02; do echo $((i += 1)) >count; done & read -r -p 'go? ' x; echo got=$x; read -r x",
+    )
+    assert (await enter(tool, "y")).output == "go? y\ngot=y"
+
+
+async def test_whether_it_waited_is_measured_when_it_is_typed(here: Environment, tmp_path: Path) -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        if request.terminal is not None:
+            (tmp_path / "go").touch()
+            await asyncio.sleep(1.1)  # what was found out is not asked again within a second
+        return Approved()
+
+    tool = tool_of(here, approver)
+    await start(
+        tool, "until [ -e go ]; do sleep 0.02; done; read -r -p 'now? ' x; echo got $x; read -r x", wait=0
+    )
+    sent = await enter(tool, "hello")
+    assert sent.output == "now? hello\ngot hello"
+    assert "It did not wait" not in sent.message
 
 
 async def test_what_does_not_wait_can_be_typed_on_and_that_is_said(here: Environment, tmp_path: Path) -> None:
@@ -488,8 +585,13 @@ async def test_a_line_that_is_too_long_for_a_terminal_is_an_error_that_says_so(h
     sent = await enter(tool, "x" * 5000)
     assert sent.details.status == "failed"
     assert re.match(
-        r"Not all was typed: .*4,095 bytes.*Look at what is shown before typing any of it again\.",
+        r"Nothing was typed: .*4,095 bytes.*\. It waits for input on terminal t1, certainly\.",
         sent.message,
+    )
+    rest = await enter(tool, "xx\n" + "x" * 5000)
+    assert re.match(
+        r"(Not all|Nothing) was typed: .*4,095 bytes.*",
+        rest.message,
     )
 
 
@@ -580,6 +682,70 @@ async def test_a_secret_is_typed_and_stands_nowhere(
         caplog.text,
     ]
     assert not [place for place in places if "hunter2" in place]
+
+
+async def test_a_secret_is_shown_by_no_other_call_of_the_tool(here: Environment, tmp_path: Path) -> None:
+    async def secrets(request: SecretRequest) -> str:
+        return "hunter2 of all"
+
+    updates: list[str] = []
+    tool = tool_of(here, secrets=secrets, jobs=True, update_interval=0)
+    await start(tool, "until [ -e told ]; do sleep 0.02; done; cat told; read -r x", wait=0)
+    await start(tool, "echo 'hunter2 of 'all; read -r -s x; echo \"$x\" >told; read -r x")
+    typed = await do(tool, "secret", "t2")
+    results = [
+        typed,
+        await do(tool, "wait"),
+        await do(tool, "screen", "t2"),
+        await start(tool, "cat told; read -r x"),
+        await tool({"command": "cat told"}, on_update=updates.append),
+        await run(tool, "cat told; printf '\\033[?1049h'; cat told"),
+        await tool({"command": "cat told; sleep 300", "background": True}),
+        await tool.job_tool({"action": "output", "id": "j1", "wait": 5}),
+    ]
+    assert [result.output.count("[secret]") for result in results] == [0, 1, 1, 1, 1, 1, 0, 1]
+    assert updates == ["[secret]\n"]
+    assert results[5].details.frame.strip() == "[secret]"
+    assert not [result for result in results if "hunter2" in result.model_dump_json() + result.text]
+
+
+async def test_who_is_asked_for_a_secret_holds_up_nobody(here: Environment) -> None:
+    asked: list[asyncio.Event] = []
+    forgotten: list[str] = []
+
+    async def secrets(request: SecretRequest) -> str:
+        asked[-1].set()
+        try:
+            await asyncio.sleep(300)
+        except asyncio.CancelledError:
+            forgotten.append(request.prompt)
+            raise
+        return "hunter2"
+
+    tool = tool_of(here, secrets=secrets)
+    await start(tool, "cat")
+    await start(tool, "read -r -s -p 'P: ' x")
+    for terminal, other, said in (
+        ("t1", {"action": "keys", "keys": ["Ctrl-C"]}, "Nothing was typed: terminal t1 was ended by SIGINT."),
+        ("t2", {"action": "close"}, "Nothing was typed: terminal t2 was closed."),
+    ):
+        asked.append(asyncio.Event())
+        waiting = asyncio.ensure_future(do(tool, "secret", terminal))
+        await asked[-1].wait()
+        await tool.terminal_tool({"id": terminal, **other})
+        assert (await waiting).message.startswith(f"{said} It reads nothing more.")
+    await asyncio.sleep(0)
+    assert forgotten == ["", "P: "]
+
+
+async def test_an_empty_secret_is_enter_alone(here: Environment) -> None:
+    tool = tool_of(here, secrets=lambda _: "")
+    await start(tool, "read -r -s x; echo got [$x]")
+    typed = await do(tool, "secret")
+    assert typed.output.strip() == "got []"
+    assert typed.message.startswith(
+        "An empty secret was given for terminal t1: Enter was typed, and nothing else."
+    )
 
 
 async def _nobody(request: SecretRequest) -> str | None:
@@ -926,6 +1092,7 @@ def _view(**given: Any) -> View:
     usual: dict[str, Any] = {
         "text": "x",
         "left_out": 0,
+        "elsewhere": 0,
         "is_screen": False,
         "screen": Screen(rows=("one", "two\x1b?", ""), cursor=(1, 4)),
         "waiting": None,
@@ -952,6 +1119,16 @@ STATES: dict[str, tuple[Any, View]] = {
     "does not wait, nothing new": (_held(), _view(text="", screen=Screen(rows=("",)))),
     "cannot be told": (_held(), _view(told=False, program=None)),
     "ended": (_held(ENDED), _view(outcome=ENDED, text="")),
+    "waits, with more on another screen": (
+        _held(),
+        _view(
+            waiting=CERTAIN,
+            is_screen=True,
+            elsewhere=1,
+            screen=Screen(rows=(":",), cursor=(0, 1), alternate=True),
+        ),
+    ),
+    "waits, with more than a screen": (_held(), _view(waiting=CERTAIN, is_screen=True, elsewhere=1234)),
     "ended, its screen": (_held(ENDED), _view(outcome=ENDED, is_screen=True, left_out=1)),
 }
 ENDINGS = {
@@ -971,11 +1148,15 @@ NOTICES: dict[str, Callable[[], str]] = {
     "typed": lambda: terminal_words.typed(_held(), 1234, ["Enter"]),
     "typed keys": lambda: terminal_words.typed(_held(), 0, ["Up", "Down"]),
     "unasked": terminal_words.unasked,
-    "a secret": lambda: terminal_words.secret(_held(), echo=False),
-    "a secret, with echo": lambda: terminal_words.secret(_held(), echo=True),
+    "a secret": lambda: terminal_words.secret(_held(), echo=False, empty=False),
+    "a secret, with echo": lambda: terminal_words.secret(_held(), echo=True, empty=False),
+    "an empty secret": lambda: terminal_words.secret(_held(), echo=False, empty=True),
     "no secret": lambda: terminal_words.no_secret(_held()),
     "no source": lambda: terminal_words.no_source("KeyError"),
     "changed": lambda: terminal_words.changed("bash, vim", None),
+    "asked anew": lambda: terminal_words.asked_anew("DELETE ALL? "),
+    "asked anew, on a blank line": lambda: terminal_words.asked_anew(""),
+    "untyped": lambda: terminal_words.untyped("a line is too long."),
     "not found": lambda: terminal_words.not_found(30),
     "over": lambda: terminal_words.over(_held(ENDED)),
     "failed typing": lambda: terminal_words.failed_typing("it does not read."),

@@ -242,6 +242,7 @@ class Foreground:
         processes: The foreground process group: those that ^C reaches, and that may read.
         asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself, or
             ``select`` for as long as it takes on nothing else; ``poll``, or the like, while it has the terminal open; ``None`` when neither, or not known.
+        waiting: Those of `processes` of which `asleep_in` tells; empty when it does not, or not of which.
         cpu: Seconds of processor time that they have used together.
         echo: Whether the terminal shows what is typed. A program that asks for a password has it off.
         line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
@@ -249,6 +250,7 @@ class Foreground:
 
     processes: tuple[ProcessInfo, ...] = ()
     asleep_in: Literal["read", "poll"] | None = None
+    waiting: tuple[ProcessInfo, ...] = ()
     cpu: float | None = None
     echo: bool | None = None
     line_mode: bool | None = None
@@ -753,8 +755,11 @@ class ApprovalRequest:
         size: The terminal that it is to run on; ``None`` is none.
         terminal: The id of the running terminal that is typed on; ``None`` when `text` is to be run.
         program: Of that, the names of the programs that are in its foreground, and so may read what is typed, with a
-            comma between them; ``None`` when that is not known. If others are there when it is approved, nothing is
+            comma between them; ``None`` when that is not known. If another may read when it is approved, nothing is
             typed.
+        prompt: Of that, the end of the line that the cursor is in: the question, as a rule. It is the program's own words,
+            and may lie. If the program waited for input then, and something else stands there when it is approved,
+            nothing is typed.
         typed: Of that, the text that is typed.
         keys: Of that, the names of the keys that are pressed after the text.
         secret: Of that, whether a secret is typed, with Enter, that somebody else gives and that is not shown.
@@ -784,8 +789,9 @@ class ApprovalRequest:
     size: Terminal | None = None
     terminal: str | None = None
     program: str | None = None
+    prompt: str = field(default="", repr=False)
     typed: str = field(default="", repr=False)
-    keys: tuple[str, ...] = ()
+    keys: tuple[str, ...] = field(default=(), repr=False)
     secret: bool = False
     description: str = field(default="", compare=False)
     display: str = field(default="", compare=False, repr=False)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import select
 import signal
 import sys
 import termios
@@ -28,7 +29,14 @@ AWAY_SECONDS = 0.05
 LOOK_SECONDS = 0.01
 """Seconds between two tries to write what puts the terminal back, while something else is being written."""
 
+MOST_AHEAD = 4096
+"""Pieces of what was typed before the program had the terminal: no terminal holds more bytes than that."""
+
 _INPUT, _OUTPUT, _CONTROL, _LOCAL, _CHARACTERS = 0, 1, 2, 3, 6
+
+_END_OF_INPUT = b"\x04"
+
+_NOT_OURS = "the terminal belongs to another program, or is gone: run it in the foreground"
 
 _NO_INPUT = (
     termios.IGNBRK
@@ -70,6 +78,7 @@ class RawTerminal:
         self._lent = False
         self._raw = False
         self._before = _attributes(stdin)
+        self._ahead = b""
 
     def size(self) -> tuple[int, int]:
         """Columns and rows; those of a new terminal where it has none, as a serial line."""
@@ -101,8 +110,9 @@ class RawTerminal:
                 os.getpid(), signal.SIGTTIN
             )  # as for any program that needs its terminal; returns when we go on
             if not self._is_ours():
-                raise OSError(errno.EIO, "the terminal belongs to another program: run it in the foreground")
+                raise OSError(errno.EIO, _NOT_OURS)
         self._before = _attributes(self._stdin)
+        self._ahead = self._typed_ahead()
         self._take()
         self._lent = True
         try:
@@ -118,6 +128,9 @@ class RawTerminal:
     async def keys(self) -> AsyncIterator[bytes]:
         """What is typed, as it comes, until the terminal is gone."""
         loop = asyncio.get_running_loop()
+        if self._ahead:
+            ahead, self._ahead = self._ahead, b""
+            yield ahead
         while True:
             ready: asyncio.Future[None] = loop.create_future()
             # Not by a thread: one that is in a read when this program goes on in the background stops it again.
@@ -139,6 +152,22 @@ class RawTerminal:
                 return
             yield data
 
+    def _typed_ahead(self) -> bytes:
+        """The lines and ends of input that were typed before this: a terminal makes a NUL of the latter when it is made raw."""
+        if not self._before[_LOCAL] & termios.ICANON:
+            return b""
+        pieces: list[bytes] = []
+        look = select.poll()
+        look.register(self._stdin, select.POLLIN)
+        while len(pieces) < MOST_AHEAD and any(events == select.POLLIN for _, events in look.poll(0)):
+            try:
+                piece = os.read(self._stdin, READ_SIZE)
+            except OSError:
+                break
+            # A line ends with a line feed, unless what ended it is the end of input, which is not read.
+            pieces.append(piece if piece.endswith(b"\n") else piece + _END_OF_INPUT)
+        return b"".join(pieces)
+
     def _take(self) -> None:
         """Make it raw. In the background this stops us, until we are in the foreground."""
         raw = [*self._before]
@@ -151,6 +180,10 @@ class RawTerminal:
         try:
             termios.tcsetattr(self._stdin, termios.TCSANOW, raw)
         except termios.error as error:
+            if (
+                error.args[0] == errno.EIO
+            ):  # also what an orphaned process group is told, which cannot be stopped
+                raise OSError(errno.EIO, _NOT_OURS) from error
             raise OSError(*error.args) from error
         self._raw = True
 

@@ -217,6 +217,8 @@ def _typed(terminal: str, request: ApprovalRequest) -> Iterator[str]:
     if request.secret:
         yield "  Secret: asked of whoever has it, and not shown; then Enter"
     yield f"Program that reads it: {'not known' if request.program is None else _line(request.program)}"
+    if request.prompt:
+        yield f"Line of the cursor: {_line(request.prompt)}"
 
 
 def _control(character: str) -> str:

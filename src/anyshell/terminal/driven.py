@@ -239,25 +239,37 @@ class DrivenTerminal:
 
         Raises:
             InvalidCommand: It is no text of one line, or more than 1,024 bytes.
-            AnyshellError: As for `send`; nobody gave it in time; 64 of them were typed here before.
+            AnyshellError: As for `send`, also when the program ends while somebody is asked, which `source` learns by
+                being cancelled; nobody gave it in time; 64 of them were typed here before.
             Exception: What the source raises.
         """
         self._check_running()
         request = SecretRequest(prompt=self._console.prompt(), program=await self._program(), host=self._host)
+        asking = asyncio.ensure_future(secrets.ask(source, request))
+        over = self._started()
         try:
-            async with asyncio.timeout(SECRET_SECONDS) as clock:
-                secret = await secrets.ask(source, request)
-        except TimeoutError:
-            if not clock.expired():
-                raise
-            raise AnyshellError(
-                f"nobody gave the secret in {SECRET_SECONDS:g} s: nothing was typed"
-            ) from None
+            await asyncio.wait([asking, over], timeout=SECRET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            answered = asking.done()
+            asking.cancel()
+            asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())
+        if not answered:
+            self._check_running()
+            raise AnyshellError(f"nobody gave the secret in {SECRET_SECONDS:g} s: nothing was typed")
+        secret = None if asking.cancelled() else asking.result()
         if secret is None:
             return False
         self._console.masks.add(secret)
         await self._type(secret.encode(errors="surrogateescape") + b"\r")
         return True
+
+    def hide(self, secret: str) -> None:
+        """Mask what is a secret elsewhere from now on, as one that was typed here. An empty one is none.
+
+        Raises:
+            AnyshellError: 64 of them are masked here already.
+        """
+        self._console.masks.add(secret)
 
     async def expect(
         self, pattern: str | re.Pattern[str], *, timeout: float | None = EXPECT_SECONDS

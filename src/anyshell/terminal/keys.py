@@ -13,13 +13,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand
-from .._types import LONGEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NEAREST = 3
 """Names that are nearest to an unknown one, and are told."""
+
+LONGEST_KEY = 64
+"""Characters of a key's name, with its modifiers."""
 
 _SHIFT, _ALT, _CTRL = 1, 2, 4
 
@@ -138,13 +140,20 @@ def encode(name: object, *, application_cursor: bool = False) -> bytes:
 
     Raises:
         InvalidCommand: There is no such key; the message has the names that are nearest. Or a terminal has no way to
-            send it with those modifiers.
+            send it with those modifiers, or one of these stands there twice.
     """
     if not isinstance(name, str):
         raise InvalidCommand(f"a key must be a name such as 'Ctrl-C' or 'Up', not {type(name).__name__}")
+    if len(name) > LONGEST_KEY:
+        raise InvalidCommand(
+            f"the name of a key has at most {LONGEST_KEY} characters, not {len(name):,}: give one key a name"
+        )
     modifiers, rest = 0, name
     while (match := _MODIFIER.match(rest)) is not None:
-        modifiers |= _MODIFIERS[match[1].lower()]
+        modifier = _MODIFIERS[match[1].lower()]
+        if modifiers & modifier:
+            raise InvalidCommand(f"{name!r} is no key: name each of Ctrl-, Alt- and Shift- once")
+        modifiers |= modifier
         rest = rest[match.end() :]
     if len(rest) == 1 and rest != " " and rest.isprintable():
         return _character(name, rest, modifiers)
@@ -176,10 +185,8 @@ def _character(name: str, character: str, modifiers: int) -> bytes:
 
 
 def _unknown(name: str, rest: str) -> InvalidCommand:
-    near = difflib.get_close_matches(rest[:LONGEST_NAME].lower(), _NAMES, NEAREST, cutoff=0.5)
+    near = difflib.get_close_matches(rest.lower(), _NAMES, NEAREST, cutoff=0.5)
     proper = {" ": "Space"} | {known.lower(): known for known in (*KEYS, *ALIASES)}
     there = ", ".join(proper[known] for known in near)
     hint = f"nearest are {there}" if there else f"there are single characters, {', '.join(KEYS)}"
-    return InvalidCommand(
-        f"{name[:LONGEST_NAME]!r} is no key: {hint}; before them may stand Ctrl-, Alt-, Shift-"
-    )
+    return InvalidCommand(f"{name!r} is no key: {hint}; before them may stand Ctrl-, Alt-, Shift-")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from ..jobs import Job
     from .approvals import Approvals
+    from .hiding import Hidden
     from .job_params import Action
     from .ledger import Entry, Ledger
     from .limits import ToolLimits
@@ -41,11 +42,14 @@ class JobTool:
     read and to stop does not.
     """
 
-    def __init__(self, env: Environment, ledger: Ledger, *, approvals: Approvals, limits: ToolLimits) -> None:
+    def __init__(
+        self, env: Environment, ledger: Ledger, *, approvals: Approvals, limits: ToolLimits, hidden: Hidden
+    ) -> None:
         self._env = env
         self._ledger = ledger
         self._approvals = approvals
         self._limits = limits
+        self._hidden = hidden
 
     @property
     def definition(self) -> ToolDefinition:
@@ -143,7 +147,7 @@ class JobTool:
         """Make text of a piece within the same limits as that of a command."""
         limits = self._env.limits
         builder = OutputBuilder(head=limits.head, tail=limits.tail, max_line=limits.max_line)
-        builder.feed(data)
+        builder.feed(self._hidden.data(data))
         return builder.finish()
 
     async def _stop(self, entry: Entry) -> JobResult:

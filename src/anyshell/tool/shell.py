@@ -18,6 +18,7 @@ from ..shells.syntax import leading_cd
 from . import job_words, terminal_words, words
 from .approvals import Approvals
 from .definition import ToolDefinition, schema
+from .hiding import Hidden
 from .job import JobTool
 from .ledger import Ledger
 from .limits import ToolLimits
@@ -70,7 +71,8 @@ class ShellTool:
         terminals: Whether commands can have a terminal. One that waits for input there goes on, and `terminal_tool` is
             to be offered to the model as well.
         secrets: Gives what a program on a terminal may be told and the model may not: an async callable that is given a
-            `SecretRequest` and returns the secret, or ``None``. Without it the model cannot have one typed.
+            `SecretRequest` and returns the secret, or ``None``. Without it the model cannot have one typed. What it
+            gave is ``[secret]`` in every later result and update of the tool, where it stands as it is.
 
     Raises:
         AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
@@ -106,7 +108,10 @@ class ShellTool:
         self._turn = asyncio.Lock()
         self._ledger = Ledger(env.jobs) if jobs else None
         self._secrets = secrets
-        self._terminals = Terminals(env, self._limits, ledger=self._ledger) if terminals else None
+        self._hidden = Hidden()
+        self._terminals = (
+            Terminals(env, self._limits, ledger=self._ledger, hidden=self._hidden) if terminals else None
+        )
 
     @property
     def definition(self) -> ToolDefinition:
@@ -149,7 +154,9 @@ class ShellTool:
         """
         if self._ledger is None:
             raise AnyshellError("this tool has no jobs: make it with ShellTool(..., jobs=True)")
-        return JobTool(self._env, self._ledger, approvals=self._approvals, limits=self._limits)
+        return JobTool(
+            self._env, self._ledger, approvals=self._approvals, limits=self._limits, hidden=self._hidden
+        )
 
     @property
     def terminal_tool(self) -> TerminalTool:
@@ -346,7 +353,7 @@ class ShellTool:
         if on_update is None or not self._env.entered:
             return self._tell_of(run, await self._outcome(run, None))
         interval, limit = self._limits.update_interval, self._limits.update_bytes
-        async with Updates(on_update, interval=interval, limit=limit) as updates:
+        async with Updates(on_update, interval=interval, limit=limit, hide=self._hidden.text) as updates:
             outcome = await self._outcome(run, updates.hear)
         return self._tell_of(run, outcome, updates.error)
 
@@ -445,7 +452,7 @@ class ShellTool:
         return self._result(details, said, output=output, is_error=False, run=run)
 
     def _finished(self, run: _Run, outcome: Outcome, update_error: str | None) -> ShellResult:
-        env, output, call = self._env, outcome.output, run.call
+        env, output, call = self._env, self._hidden.output(outcome.output), run.call
         assert call.timeout is not None  # only a job may have none
         if self._ledger is not None and outcome.job is not None:
             seen = output.total_bytes if outcome.status == "running" else 0

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import policy
-from .._exceptions import AnyshellError, TerminalUnavailable
+from .._exceptions import AnyshellError, InvalidCommand, TerminalUnavailable
 from .._types import ApprovalRequest, Output, Refused, exact
+from ..terminal.secrets import ask as ask_for_secret
 from . import terminal_words, words
 from .definition import ToolDefinition, number, object_of, properties_of
 from .params import InvalidParams
 from .result import DisplayBlock, InputState, OutputArtifact, TerminalDetails, TerminalResult, blocks
 from .signals import number_of
 from .terminal_params import ACTIONS, KEYS, PATIENCE, REACTION, TerminalParams, parse
-from .terminals import names
+from .terminals import OtherQuestion, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .._environment import Environment
-    from .._types import Foreground
     from ..terminal import SecretRequest, SecretSource
     from .approvals import Approvals
     from .limits import ToolLimits
     from .result import JobCallStatus
     from .terminal_params import TerminalCall
-    from .terminals import Found, Held, Terminals, View
+    from .terminals import Found, Held, Question, Terminals, View
 
 _DESCRIPTION = (
     "Drives programs that run on a terminal: those that the tool shell has started with pty and that wait for input, and those "
@@ -42,7 +43,8 @@ class TerminalTool:
     """Starts, types on, shows and closes the terminals of one `ShellTool`, whose `ShellTool.terminal_tool` makes it.
 
     A model sees the terminals of its own calls alone. Whatever is started or typed passes the approver, and is not typed
-    if another program has come to the foreground before the answer; to look, to wait and to close does not.
+    if another program may read it by the time of the answer, or the line of the cursor is another than the one at which
+    the program waited; to look, to wait and to close does not.
     """
 
     def __init__(
@@ -162,9 +164,9 @@ class TerminalTool:
         if not call.until:
             return await self._seen(call, held, [], waiting=await held.wait(call.wait))
         began = time.monotonic()
-        found = await held.wait_until(call.until, call.wait)
+        found, waiting = await held.wait_until(call.until, call.wait)
         said = [] if found else [terminal_words.not_found(round(time.monotonic() - began, 1))]
-        return await self._seen(call, held, said, found=found)
+        return await self._seen(call, held, said, found=found, waiting=waiting)
 
     async def _close(self, call: TerminalCall, held: Held) -> TerminalResult:
         before = held.over
@@ -177,80 +179,112 @@ class TerminalTool:
     async def _type(self, call: TerminalCall, held: Held) -> TerminalResult:
         if held.over:
             return await self._seen(call, held, [terminal_words.over(held)], status="failed")
-        waited = await held.waits()
-        seat = await held.driven.foreground()
-        request = self._request(held, seat, typed=call.text, keys=call.keys)
-        answer = await self._approvals.ask(request)
+        asked = await held.question()
+        answer = await self._approvals.ask(self._request(held, asked, typed=call.text, keys=call.keys))
         if isinstance(answer, Refused):
             return self._result(call, "refused", [words.refused(answer.reason, "typed")], held=held)
         if held.over:
             return await self._seen(call, held, [terminal_words.over(held)], status="failed")
+        begun = False
         try:
             async with held.turn:
-                await self._check_same(held, seat)
+                waited = await held.check(asked)
                 if call.text:
                     await held.driven.send(call.text)
+                    begun = True
                 if call.keys:
                     await held.driven.send_key(*call.keys)
-        except _OtherProgram as error:
-            return await self._seen(call, held, [str(error)], status="failed")
+        except OtherQuestion as error:
+            return await self._other(call, held, error)
         except AnyshellError as error:
-            return await self._seen(call, held, [terminal_words.failed_typing(str(error))], status="failed")
+            nothing = isinstance(error, InvalidCommand) and not begun
+            said = [(terminal_words.untyped if nothing else terminal_words.failed_typing)(str(error))]
+            return await self._seen(call, held, said, status="failed")
         said = [terminal_words.typed(held, len(call.text), call.keys)]
-        if not waited and seat is not None:
+        if not waited and asked.seat is not None:
             said.append(terminal_words.unasked())
         return await self._seen(call, held, said, waiting=await held.settle(call.wait))
 
     async def _secret(self, call: TerminalCall, held: Held) -> TerminalResult:
-        source = self._secrets
-        assert source is not None
         if held.over:
             return await self._seen(call, held, [terminal_words.over(held)], status="failed")
-        waited = await held.waits()
-        seat = await held.driven.foreground()
-        answer = await self._approvals.ask(self._request(held, seat, secret=True))
+        asked = await held.question()
+        answer = await self._approvals.ask(self._request(held, asked, secret=True))
         if isinstance(answer, Refused):
             return self._result(call, "refused", [words.refused(answer.reason, "typed")], held=held)
+        if held.over:
+            return await self._seen(call, held, [terminal_words.over(held)], status="failed")
+        given: str | None = None
+        waited = gave_up = False
+        async with contextlib.AsyncExitStack() as turn:
 
-        async def guarded(request: SecretRequest) -> str | None:
-            given = source(request)
-            secret = await given if inspect.isawaitable(given) else given
-            await self._check_same(held, seat)
-            return secret
+            async def guarded(request: SecretRequest) -> str | None:
+                nonlocal given, waited
+                # Whoever is asked may take long: others may type meanwhile, or close it.
+                secret = await ask_for_secret(self._given, request)
+                if secret is None or gave_up:
+                    return None
+                self._terminals.hide(secret)
+                await turn.enter_async_context(held.turn)
+                waited = await held.check(asked)
+                given = secret
+                return secret
 
-        try:
-            if held.over:
-                return await self._seen(call, held, [terminal_words.over(held)], status="failed")
-            async with held.turn:
+            try:
                 typed = await held.driven.send_secret(guarded)
-        except _OtherProgram as error:
-            return await self._seen(call, held, [str(error)], status="failed")
-        except AnyshellError as error:
-            return await self._seen(call, held, [terminal_words.failed_typing(str(error))], status="failed")
-        except Exception as error:  # noqa: BLE001 - whoever gives secrets may raise anything, with a secret in it
-            failed = terminal_words.no_source(type(error).__name__)
-            return await self._seen(call, held, [failed], status="failed")
+            except OtherQuestion as error:
+                return await self._other(call, held, error)
+            except _NoSourceError as error:
+                failed = terminal_words.no_source(str(error))
+                return await self._seen(call, held, [failed], status="failed")
+            except AnyshellError as error:
+                if given is not None:
+                    said = terminal_words.failed_typing(str(error))
+                elif held.over:
+                    said = terminal_words.over(held)
+                else:
+                    said = terminal_words.untyped(str(error))
+                return await self._seen(call, held, [said], status="failed")
+            finally:
+                gave_up = True
         if not typed:
             return await self._seen(call, held, [terminal_words.no_secret(held)], status="refused")
-        said = [terminal_words.secret(held, echo=seat is not None and seat.echo is True)]
+        seat = asked.seat
+        said_so = [
+            terminal_words.secret(held, echo=seat is not None and seat.echo is True, empty=given == "")
+        ]
         if not waited and seat is not None:
-            said.append(terminal_words.unasked())
-        return await self._seen(call, held, said, waiting=await held.settle(call.wait))
+            said_so.append(terminal_words.unasked())
+        return await self._seen(call, held, said_so, waiting=await held.settle(call.wait))
 
-    async def _check_same(self, held: Held, before: Foreground | None) -> None:
-        """See that nobody else would read what is typed.
+    async def _given(self, request: SecretRequest) -> str | None:
+        """Ask for a secret.
 
         Raises:
-            _OtherProgram: Other programs are in the foreground than before, or other runs of them.
+            _NoSourceError: Whoever gives it has failed. They may raise anything, with a secret in it.
         """
-        now = await held.driven.foreground()
-        if (None if before is None else before.processes) != (None if now is None else now.processes):
-            raise _OtherProgram(terminal_words.changed(names(before), names(now)))
+        source = self._secrets
+        assert source is not None
+        try:
+            given = source(request)
+            return await given if inspect.isawaitable(given) else given
+        except Exception as error:  # noqa: BLE001 - see above
+            raise _NoSourceError(type(error).__name__) from None
+
+    async def _other(self, call: TerminalCall, held: Held, error: OtherQuestion) -> TerminalResult:
+        """Say that nothing was typed, since it was meant for something else."""
+        if held.over:
+            said = terminal_words.over(held)
+        elif error.line is None:
+            said = terminal_words.changed(error.before, error.now)
+        else:
+            said = terminal_words.asked_anew(error.line)
+        return await self._seen(call, held, [said], status="failed")
 
     def _request(
         self,
         held: Held,
-        seat: Foreground | None,
+        asked: Question,
         *,
         typed: str = "",
         keys: tuple[str, ...] = (),
@@ -266,7 +300,8 @@ class TerminalTool:
                 prefix=started.prefix,
                 snapshot=started.snapshot,
                 terminal=held.id,
-                program=names(seat),
+                program=names(asked.seat),
+                prompt=asked.line[-terminal_words.SHOWN_LINE :],
                 typed=typed,
                 keys=keys,
                 secret=secret,
@@ -343,8 +378,8 @@ class TerminalTool:
         )
 
 
-class _OtherProgram(Exception):  # noqa: N818 - becomes a result; never leaves this module
-    """Another program than the one that was approved would read what is typed."""
+class _NoSourceError(Exception):
+    """Whoever gives secrets has failed: the name of the error. Becomes a result; never leaves this module."""
 
 
 def _shown_call(call: TerminalCall | None) -> list[DisplayBlock]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .._types import exact
 from ..policy import visible
+from .terminals import cursor_line
 from .words import OURS
 
 if TYPE_CHECKING:
@@ -161,6 +162,12 @@ def shown(view: View) -> Iterator[str]:
         yield f"Its beginning is left out, since it is too large: {left_out}."
     elif view.left_out:
         yield f"Left out before that, though new: {left_out}. Let it print less, or into a file."
+    if view.elsewhere:
+        new = "1 line" if view.elsewhere == 1 else f"{view.elsewhere:,} lines"
+        if view.screen.alternate and view.outcome is None:
+            yield f"New on the main screen: {new}, to be shown when the program leaves the alternate one."
+        else:
+            yield f'New, and not all on this screen: {new}. Action "wait" shows them.'
 
 
 def deadline(held: Held) -> Iterator[str]:
@@ -188,7 +195,7 @@ def skipped(output: Output) -> Iterator[str]:
 
 def _cursor(view: View) -> str:
     row, column = view.screen.cursor
-    line = visible(view.screen.rows[row].strip()[-SHOWN_LINE:]) if row < len(view.screen.rows) else ""
+    line = visible(cursor_line(view.screen)[-SHOWN_LINE:])
     return f"The cursor is in row {row + 1}, column {column + 1}, on " + (
         f"the line: {line}" if line else "a blank line."
     )
@@ -220,8 +227,10 @@ def unasked() -> str:
     return "It did not wait for input at that moment: it may read that later, or take it for something else."
 
 
-def secret(held: Held, *, echo: bool) -> str:
+def secret(held: Held, *, echo: bool, empty: bool) -> str:
     """Say that a secret was typed."""
+    if empty:
+        return f"An empty secret was given for terminal {held.id}: Enter was typed, and nothing else."
     said = f"A secret was typed on terminal {held.id}, and Enter. You do not see it"
     return f"{said}; the terminal was set to show what is typed, so it is masked." if echo else f"{said}."
 
@@ -240,11 +249,20 @@ def no_source(kind: str) -> str:
 
 
 def changed(before: str | None, now: str | None) -> str:
-    """Say that nothing was typed because another program would read it."""
+    """Say that nothing was typed because another program may read it."""
     others = "another run of the same" if before == now else now or "no program that is known"
     return (
-        f"Nothing was typed: it was meant for {before or 'a program that is not known'}, and now {others} would read it. "
+        f"Nothing was typed: it was meant for {before or 'a program that is not known'}, and now {others} may read it. "
         "Look at what is shown, and decide anew."
+    )
+
+
+def asked_anew(line: str) -> str:
+    """Say that nothing was typed because something else is asked."""
+    now = f"now the line is: {visible(line[-SHOWN_LINE:])}" if line else "now the line is blank"
+    return (
+        f"Nothing was typed: before that was approved, the line of the cursor has changed; {now}{'' if line else '.'} Look at "
+        "what is shown, and decide anew."
     )
 
 
@@ -281,6 +299,11 @@ def over(held: Held) -> str:
 def failed_typing(problem: str) -> str:
     """Say that not all could be typed."""
     return f"Not all was typed: {visible(problem).rstrip('.')}. Look at what is shown before typing any of it again."
+
+
+def untyped(problem: str) -> str:
+    """Say that nothing could be typed."""
+    return f"Nothing was typed: {visible(problem).rstrip('.')}."
 
 
 def failed(problem: str) -> str:

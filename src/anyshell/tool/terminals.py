@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._exceptions import AnyshellError
@@ -14,14 +14,16 @@ from .._types import LONGEST_NAME, Outcome, Waiting
 from ..output.bounded import cut_note
 from ..policy import visible
 from ..terminal.driven import IDLE_SECONDS
+from ..terminal.waiting import ARRIVAL, LOOK_SECONDS, QUIET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from .._environment import Environment
     from .._stream import Listener
-    from .._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen
+    from .._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen, TerminalLines
     from ..terminal import DrivenTerminal
+    from .hiding import Hidden
     from .ledger import Ledger
     from .limits import ToolLimits
 
@@ -49,6 +51,7 @@ class View:
     Attributes:
         text: What is new on it, or the screen.
         left_out: New lines that are not in it, since they were too many.
+        elsewhere: If it is the screen: new lines that do not all stand there, and are still to be told.
         is_screen: Whether it is the screen, rather than what is new.
         screen: The screen.
         waiting: What the program waits for.
@@ -61,6 +64,7 @@ class View:
 
     text: str
     left_out: int
+    elsewhere: int
     is_screen: bool
     screen: Screen
     waiting: Waiting | None
@@ -69,6 +73,23 @@ class View:
     program: str | None
     outcome: Outcome | None
     frame: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a program asked for at one moment.
+
+    Attributes:
+        seat: Who had its terminal.
+        line: What stood in the cursor's row.
+        waits: Whether it waited for input.
+        asked: When that was, by the monotonic clock.
+    """
+
+    seat: Foreground | None
+    line: str
+    waits: bool
+    asked: float
 
 
 class Held:
@@ -80,6 +101,7 @@ class Held:
         grace: Seconds between the request to end and the kill.
         jobs: Whether what it leaves behind becomes a job, rather than being stopped.
         listener: Hears what is printed, for as long as the call takes that started it.
+        hidden: What is not shown of it.
 
     Attributes:
         id: What the model calls it; empty until it is kept.
@@ -96,6 +118,7 @@ class Held:
         grace: float,
         jobs: bool,
         listener: Listener | None,
+        hidden: Hidden,
     ) -> None:
         assert request.size is not None
         self.id = ""
@@ -115,6 +138,9 @@ class Held:
             left_behind="adopt" if jobs else "stop",
             listener=self._hear,
         )
+        for secret in hidden.secrets:
+            self.driven.hide(secret)
+        self._hidden = hidden
         self._began = time.monotonic()
         self._final = 0
         self._shown: tuple[str, ...] = ()
@@ -161,14 +187,13 @@ class Held:
             screen: Whether the screen is asked for, rather than what is new.
             waiting: What it waits for, if that was found out already.
         """
-        driven = self.driven
+        driven, hide = self.driven, self._hidden.text
         if waiting == "ask":
             waiting = await driven.waiting()
         seat = await driven.foreground() if driven.running else None
         await driven.expect(_ALL, timeout=0)  # what comes after this is looked for later
         self._printed.clear()
         outcome, shown = self.outcome, driven.screen
-        text, left_out = self._news(limits)
         is_screen = screen or (outcome is None and shown.alternate)
         frame = None
         if outcome is not None:
@@ -176,28 +201,59 @@ class Held:
             waiting = None
             if outcome.output.alternate is not None and not self._frame_shown:
                 frame, _ = _last(outcome.output.alternate.split("\n"), limits)
+        elsewhere = 0
         if is_screen:
             text, left_out = _last("\n".join(shown.rows).rstrip("\n").split("\n"), limits)
+            elsewhere = self._not_on(shown)
+        else:
+            text, left_out = self._news(limits)
         self._frame_shown |= frame is not None or (is_screen and shown.alternate)
         self._known_to_wait = waiting is not None
+        # What stood there before a secret was given may hold it.
+        shown = replace(shown, rows=tuple(map(hide, shown.rows)))
         return View(
-            text=text,
+            text=hide(text),
             left_out=left_out,
+            elsewhere=elsewhere,
             is_screen=is_screen,
             screen=shown,
-            waiting=waiting,
+            waiting=None if waiting is None else replace(waiting, prompt=hide(waiting.prompt)),
             password=seat is not None and seat.echo is False and seat.line_mode is True,
             told=seat is not None,
             program=names(seat),
             outcome=outcome,
-            frame=frame,
+            frame=None if frame is None else hide(frame),
         )
 
-    async def waits(self) -> bool:
-        """Whether the program waits for input now."""
-        if self._known_to_wait and not self._printed.is_set():
-            return True
-        return await self.driven.waiting() is not None
+    async def question(self) -> Question:
+        """Find out what is asked on it now, and by whom."""
+        waits = (
+            self._known_to_wait and not self._printed.is_set()
+        ) or await self.driven.waiting() is not None
+        began = time.monotonic()
+        return Question(seat=await self.driven.foreground(), line=self._line(), waits=waits, asked=began)
+
+    async def check(self, before: Question) -> bool:
+        """See that the same question is asked as before, if one was, and by a program that was there.
+
+        Returns:
+            Whether the program waits for input now.
+
+        Raises:
+            OtherQuestion: Another program may read what is typed, or something else is asked.
+        """
+        waits = before.waits
+        passed = time.monotonic() - before.asked
+        if passed > QUIET:
+            await asyncio.sleep(ARRIVAL)  # of a question that has just been put
+        if passed > IDLE_SECONDS:
+            waits = await self.driven.waiting() is not None
+        now = await self.driven.foreground()
+        if not _reads_still(before.seat, now):
+            raise OtherQuestion(_who(before.seat), _who(now))
+        if before.waits and self._line() != before.line:
+            raise OtherQuestion(_who(before.seat), None, line=self._line())
+        return waits
 
     async def settle(self, seconds: float) -> Found:
         """Wait until the program has reacted: it waits for input, is silent, or has ended. At most so long."""
@@ -210,9 +266,9 @@ class Held:
                 if silent <= 0:
                     return None
                 if now >= began + seconds:
-                    return "ask"
+                    return self._unseen(seconds)
                 await asyncio.wait([waits], timeout=min(silent, began + seconds - now))
-            return waits.result() or "ask"
+            return waits.result() or self._unseen(seconds)
         finally:
             await _give_up(waits)
 
@@ -236,15 +292,15 @@ class Held:
                 await asyncio.wait([prints, ends], timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if prints.done() and not ends.done():
                 found = await self.settle(max(0.0, give_up - time.monotonic()))
-            return found
+            return self._unseen(seconds) if found == "ask" else found
         finally:
             await _give_up(prints, ends, waits)
 
-    async def wait_until(self, text: str, seconds: float) -> bool:
+    async def wait_until(self, text: str, seconds: float) -> tuple[bool, Found]:
         """Wait until a text is printed, or the program certainly waits for input, or has ended. At most so long.
 
         Returns:
-            Whether the text was printed.
+            Whether the text was printed, and what it waits for.
         """
         driven = self.driven
         pattern = re.compile(re.escape(text))
@@ -256,22 +312,52 @@ class Held:
                 found = waits.result()
                 if found is not None and found.certainty == "certain":
                     # It may have been printed with the question.
-                    return await driven.expect(pattern, timeout=0) is not None
-            return await comes is not None
+                    return await driven.expect(pattern, timeout=0) is not None, found
+            came = await comes is not None
+            return came, "ask" if came else self._unseen(seconds)
         finally:
             await _give_up(comes, waits)
 
+    def _unseen(self, seconds: float) -> Found:
+        """What to take it for when it was not seen to wait in so many seconds: who prints all the time does not."""
+        return None if seconds >= LOOK_SECONDS and time.monotonic() - self._heard < QUIET else "ask"
+
+    def _line(self) -> str:
+        return self._hidden.text(cursor_line(self.driven.screen))
+
     def _news(self, limits: OutputLimits) -> tuple[str, int]:
-        """What is new since this was asked last, and how many new lines are not in it."""
+        """What is new since this was told last, and how many new lines are not in it."""
+        lines, gone, told = self._untold()
+        self._take(lines)
+        text, left_out = _last(lines.texts[told:], limits)
+        return text, gone + left_out
+
+    def _not_on(self, screen: Screen) -> int:
+        """How many lines are new, unless all of them stand on a screen that is told instead: then they are told."""
+        lines, gone, told = self._untold()
+        new = gone + len(lines.texts) - told
+        changing = lines.texts[lines.final - lines.first :]
+        whole = not changing or changing[0].startswith(
+            screen.rows[0].rstrip()
+        )  # or its beginning has left the screen
+        if screen.alternate or gone or lines.first + told < lines.final or not whole:
+            return new
+        self._take(lines)
+        return 0
+
+    def _untold(self) -> tuple[TerminalLines, int, int]:
+        """The lines since those that are told for good, how many before them are not kept, and how many of them are told."""
         lines = self.driven.lines(self._final)
         gone = lines.first - self._final
-        new = 0
+        told = 0
         if not gone:
-            while new < min(len(lines.texts), len(self._shown)) and lines.texts[new] == self._shown[new]:
-                new += 1
+            while told < min(len(lines.texts), len(self._shown)) and lines.texts[told] == self._shown[told]:
+                told += 1
+        return lines, gone, told
+
+    def _take(self, lines: TerminalLines) -> None:
+        """Take note that they are told."""
         self._final, self._shown = lines.final, lines.texts[lines.final - lines.first :]
-        text, left_out = _last(lines.texts[new:], limits)
-        return text, gone + left_out
 
     async def _hear(self, channel: Channel, data: bytes) -> None:
         self._printed.set()
@@ -287,13 +373,17 @@ class Terminals:
         env: Where they run.
         limits: How many there may be.
         ledger: Where jobs go that they leave behind; ``None`` when that is stopped.
+        hidden: What is not shown of them.
     """
 
-    def __init__(self, env: Environment, limits: ToolLimits, *, ledger: Ledger | None) -> None:
+    def __init__(
+        self, env: Environment, limits: ToolLimits, *, ledger: Ledger | None, hidden: Hidden
+    ) -> None:
         self.closed = False
         self._env = env
         self._limits = limits
         self._ledger = ledger
+        self._hidden = hidden
         self._live: set[Held] = set()
         self._known: dict[str, Held] = {}
         self._count = 0
@@ -325,6 +415,7 @@ class Terminals:
             grace=self._limits.grace,
             jobs=self._ledger is not None,
             listener=listener,
+            hidden=self._hidden,
         )
         async with contextlib.AsyncExitStack() as stack:
             self._live.add(held)
@@ -356,6 +447,16 @@ class Terminals:
             raise AnyshellError(f"no terminal has the id {terminal_id[:LONGEST_NAME]!r}; there are: {there}")
         return held
 
+    def hide(self, secret: str) -> None:
+        """Show a secret nowhere from now on.
+
+        Raises:
+            AnyshellError: There are as many as may be.
+        """
+        self._hidden.add(secret)
+        for held in self._live:
+            held.driven.hide(secret)
+
     def news(self) -> Sequence[Held]:
         """Terminals whose end the model has not been told; it is told now."""
         self._live = {held for held in self._live if not self._is_over(held)}
@@ -372,6 +473,44 @@ class Terminals:
         if self._ledger is not None and outcome.job is not None:
             self._ledger.add(outcome.job, held.request.directory)
         return True
+
+
+class OtherQuestion(Exception):  # noqa: N818 - becomes a result; never leaves the tool
+    """What was to be typed was meant for something else than would get it.
+
+    Args:
+        before: Who was asked about.
+        now: Who may read now; ``None`` when nobody is known.
+        line: What the same program asks now instead; ``None`` when the program is another.
+    """
+
+    def __init__(self, before: str | None, now: str | None, *, line: str | None = None) -> None:
+        super().__init__()
+        self.before = before
+        self.now = now
+        self.line = line
+
+
+def _reads_still(before: Foreground | None, now: Foreground | None) -> bool:
+    """Whether nobody may read now who could not before. Others may have come and gone."""
+    if before is None or now is None:
+        return before is now
+    if now.waiting:
+        return {*now.waiting} <= {*(before.waiting or before.processes)}
+    return {*before.waiting} <= {*now.processes} <= {*before.processes} and bool(
+        now.processes or not before.processes
+    )
+
+
+def _who(seat: Foreground | None) -> str | None:
+    """Who may read what is typed."""
+    return names(replace(seat, processes=seat.waiting) if seat is not None and seat.waiting else seat)
+
+
+def cursor_line(screen: Screen) -> str:
+    """The row that the cursor is in."""
+    row, _ = screen.cursor
+    return screen.rows[row].strip() if row < len(screen.rows) else ""
 
 
 def names(seat: Foreground | None) -> str | None:

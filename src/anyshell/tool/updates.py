@@ -36,14 +36,18 @@ class Updates:
             command's deadline too.
         interval: Seconds between the end of one call and the next, at least.
         limit: Bytes of a tail in UTF-8, at most.
+        hide: Takes out of a text what is not to be shown.
     """
 
-    def __init__(self, on_update: OnUpdate, *, interval: float, limit: int) -> None:
+    def __init__(
+        self, on_update: OnUpdate, *, interval: float, limit: int, hide: Callable[[str], str]
+    ) -> None:
         self.error: BaseException | None = None
         self._closed = False
         self._on_update = on_update
         self._interval = interval
         self._limit = limit
+        self._hide = hide
         self._raw = bytearray()
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -91,4 +95,4 @@ class Updates:
         decoder = LineDecoder()
         lines = [*decoder.feed(bytes(self._raw)), *decoder.flush()]
         text = "".join(f"{line.text}\n" if line.complete else line.text for line in lines)
-        return text.encode()[-self._limit :].decode(errors="ignore")
+        return self._hide(text).encode()[-self._limit :].decode(errors="ignore")

@@ -43,18 +43,19 @@ def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) 
     pids = [pid for pid in _pids() if _group(pid) == group] if group > 0 else []
     found = [stat for pid in pids if (stat := read_stat(pid)) is not None and stat.alive]
     readers = [*pids, *_of_other_sessions(pids)][:MOST_PROCESSES]
-    sleeps = {_sleep(pid, tty, device) for pid in readers}
+    sleeps = {pid: _sleep(pid, tty, device) for pid in readers}
     settings = ask()  # after that: a program that asks for a password sets them, and then reads
     if settings is None:
         return None
     asleep: Sleep | None = None
-    if "read" in sleeps:
+    if "read" in sleeps.values():
         asleep = "read"
-    elif "poll" in sleeps:
+    elif "poll" in sleeps.values():
         asleep = "poll"
     return Foreground(
         processes=tuple(stat.info for stat in found),
         asleep_in=asleep,
+        waiting=tuple(stat.info for stat in found if asleep is not None and sleeps.get(stat.pid) == asleep),
         cpu=sum(map(_cpu, readers)),
         echo=settings.echo,
         line_mode=settings.line_mode,

@@ -18,6 +18,7 @@ from .processes import start_time
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from ..._terminals import Sleep
     from .channel import Channel
     from .processes import Processes
 
@@ -142,16 +143,20 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
         elif kind == "hidden":
             hidden.add(pid)
     sleeps = {
-        sleep_of(host.architecture, call, function, terminals[pid])
+        (pid, sleep_of(host.architecture, call, function, terminals[pid]))
         for pid, function, call in threads
         if pid in terminals
     }
     # Another user's, such as sudo: that it sleeps can be seen, and not in what. It has the terminal, and may wait.
-    if asleep & hidden:
-        sleeps.add("poll")
+    sleeps |= {(pid, "poll") for pid in asleep & hidden}
+    ways = {way for _, way in sleeps}
+    asleep_in: Sleep | None = "read" if "read" in ways else "poll" if "poll" in ways else None
     return Foreground(
         processes=tuple(members.values()),
-        asleep_in="read" if "read" in sleeps else "poll" if "poll" in sleeps else None,
+        asleep_in=asleep_in,
+        waiting=tuple(
+            members[pid] for pid in members if asleep_in is not None and (pid, asleep_in) in sleeps
+        ),
         cpu=cpu if members else None,
         echo=None if modes is None else modes.echo,
         line_mode=None if modes is None else modes.line_mode,
