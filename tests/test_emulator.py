@@ -97,10 +97,22 @@ def rows_of(data: bytes, columns: int = 10, rows: int = 4) -> list[str]:
         (b"\x1b]0;ti\ntle", ["0;ti", "    tle", "", ""]),
         (b"\xe2\x1b[m\x82", ["\ufffd\ufffd", "", "", ""]),
         (b"\x1b\x1b[m[2Jx", ["[2Jx", "", "", ""]),
+        # Without auto-wrap the margin takes all that comes, one after the other.
+        ("\x1b[9Ge\x1b[?7l世e".encode(), ["         e", "", "", ""]),
+        ("\x1b[?7l12345678\x1b[m世世e".encode(), ["12345678 e", "", "", ""]),
+        ("\x1b[?7l123456789世界".encode(), ["12345678界", "", "", ""]),
+        ("\x1b[9Ge\u0301\x1b[?7l世\x1b[me\u0301".encode(), ["         e\u0301", "", "", ""]),
     ],
 )
 def test_what_is_drawn_stands_where_it_should(data: bytes, rows: list[str]) -> None:
     assert rows_of(data) == rows
+
+
+def test_what_erases_up_to_the_margin_ends_the_line() -> None:
+    for erase in (b"\x1b[K", b"\x1b[5X", b"\x1b[99X"):
+        output = TerminalOutput(Terminal(columns=10, rows=4))
+        output.feed(b"hello12345world\x1b[1;6H" + erase)
+        assert output.finish().text == "hello\nworld"
 
 
 def test_the_title_is_kept_and_bounded() -> None:
@@ -136,6 +148,36 @@ def test_a_terminal_can_become_smaller_and_larger() -> None:
     output.resize(Terminal(columns=20, rows=3))
     assert list(output.screen.rows) == ["3", "0123456789", ""]
     assert output.finish().text == "1\n2\n3\n0123456789"
+
+
+def test_what_a_narrower_terminal_hides_does_not_come_into_what_is_written_then() -> None:
+    narrow = Terminal(columns=10, rows=5)
+    for then, text in (
+        (b"\recho hello world", "echo hello world"),
+        (b"\recho", "echove the"),
+        (b"\r\xc3\xa9cho", "\xe9chove the"),
+        (b"\r\x1b[2P", "move the"),
+        (b"\r\x1b[X", " emove the"),
+        (b"\r\x1b[1K", " emove the"),
+        (b"\x1b[1;10H!\x1b[1;1H\x1b[4hx", "xremove th"),
+    ):
+        output = TerminalOutput(Terminal(columns=20, rows=5))
+        output.feed(b"remove the cache now")
+        output.resize(narrow)
+        output.feed(then)
+        shown = output.screen.rows
+        assert "".join(shown) == text, then
+        assert output.lines().texts == ("".join(shown),), then
+        assert output.finish().text == "".join(shown), then
+    output = TerminalOutput(Terminal(columns=20, rows=5))
+    output.feed(b"x" * 20)
+    output.resize(narrow)
+    output.feed(b"yes? ")
+    assert output.prompt() == "x" * 10 + "yes? "
+    output = TerminalOutput(Terminal(columns=20, rows=5))
+    output.feed(b"x" * 25)
+    output.resize(narrow)
+    assert output.prompt() == "x" * 10 + "x" * 5
 
 
 def test_a_lower_terminal_loses_blank_rows_first() -> None:

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyshell import Output, Terminal
-from anyshell.output import TerminalOutput
-from anyshell.output.backlog import HELD, SKETCHED
+from anyshell.output import TerminalOutput, backlog, emulator, terminal
+from anyshell.output.backlog import HELD, PIECE, ROW_WORK, SKETCHED
+from anyshell.output.backlog import pieces as pieces_of
+from anyshell.output.rows import Row
 from anyshell.output.terminal import DRAWN_PER_SECOND, LONGEST_ANSWER
 
 from .test_builder import MARKER, FakeStore
@@ -237,7 +239,9 @@ def test_of_fifty_megabytes_of_a_bar_the_end_is_exact(before: bytes) -> None:
     size = 50 * MB // len(make) * len(make)
     end = b"done\r\nand more\r\n"
     output = build((*[before], *flood(size, make), end))
-    assert output.text == build(before + make + end).text
+    assert MARKER.sub("", output.text) == build(before + make + end).text
+    assert output.truncated
+    assert output.omitted_bytes >= output.skipped_bytes
     assert output.text.endswith("layer one: 96\nlayer two: 88\ndone\nand more\n")
     assert size - DRAWN_PER_SECOND - HELD - SKETCHED - 2 * 60_000 <= output.skipped_bytes < size
     assert output.total_bytes == len(before) + size + len(end)
@@ -249,6 +253,13 @@ def test_of_fifty_megabytes_of_a_bar_on_one_line_nothing_is_skipped() -> None:
     output = build((b"start\r\n", *flood(size, make), b"\r\nthe text\r\n"))
     assert output.text == "start\n999% of something that is going on\nthe text\n"
     assert output.skipped_bytes == 0
+
+
+@pytest.fixture
+def little_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "DRAWN_PER_SECOND", 4 * KB)
+    monkeypatch.setattr(backlog, "HELD", 4 * KB)
+    monkeypatch.setattr(backlog, "SKETCHED", KB)
 
 
 def too_much() -> bytes:
@@ -318,6 +329,160 @@ def test_memory_does_not_grow_with_what_waits() -> None:
         assert tracemalloc.get_traced_memory()[1] < 8 * MB
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x1b[24S",
+        b"\x1b[999S",
+        b"\x1b[H\x1b[999L",
+        b"\x1b[999T\x1b[999M",
+        b"x\x1b[2J",
+        b"\x1b[?1049hx\x1b[2J\x1b[?1049l",
+        b"\x1b[?47h\x1b[?25;47l",
+        b"\x1bc",
+        b"\x1b[H\x1bM",
+        "\u4e16\x1b[999b".encode(),
+        b"\x1bD",
+        b"\x1b[H\n",
+        b"\xc2\x9b999S\xc2\x85",
+        b"\x1b[;999S\x1b[999;1T",
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("first", [b"", b"\x1b[H" * 4000], ids=["at once", "waiting"])
+@pytest.mark.usefixtures("little_is_drawn")
+def test_what_is_more_work_than_bytes_is_bounded_as_work(
+    data: bytes, first: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted are the rows that are made, and those that scroll away."""
+    rows = 0
+
+    class CountedRow(Row):
+        __slots__ = ()
+
+        def __init__(self) -> None:
+            nonlocal rows
+            rows += 1
+            super().__init__()
+
+    monkeypatch.setattr(emulator, "Row", CountedRow)
+    output = TerminalOutput(Terminal(columns=80, rows=200), clock=Clock())
+    output.feed(first)
+    rows = 0
+    tracemalloc.start()
+    try:
+        output.feed(data * (32 * KB // len(data)))
+        output.screen  # noqa: B018 - it is drawn
+        made, held = rows, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Two of each row: those of both screens, and a piece can be drawn that is the last to fit.
+    assert made <= 2 * (9 * KB + 2 * PIECE) // ROW_WORK
+    assert held < 4 * MB
+    output.close()
+
+
+def test_pieces_of_output_are_of_bounded_work_and_all_of_it() -> None:
+    data = b"text\r\n\x1b[200S\x1b[2J\x1b[?1049h\x1b]0;\xc2\x9bno\x07" * 2000
+    cut = [*pieces_of(data, 7, 3, emulator.Emulator(Terminal(rows=200)))]
+    assert b"".join(piece.data for piece in cut) == data
+    assert len(cut) > 100
+    assert max(piece.work for piece in cut) <= PIECE + 300 * ROW_WORK
+    for piece in cut:
+        before = data[: piece.at - 7]
+        assert (piece.at, piece.lines) == (7 + len(before), 3 + before.count(b"\n"))
+
+
+def test_tabs_end_at_the_margin() -> None:
+    for stops in (b"", b"\x1b[3g\x1b[7G\x1bH"):
+        output = TerminalOutput(Terminal(columns=1000, rows=2), clock=Clock())
+        output.feed(stops + b"\r\x1b[999I" * 30_000 + b"x\x1b[999Zy")
+        assert output.screen.rows[0] == "y" + " " * 998 + "x"
+
+
+def test_lines_that_were_skipped_are_told() -> None:
+    store = FakeStore()
+    output = TerminalOutput(Terminal(), artifacts=cast("ArtifactStore", store), clock=Clock())
+    output.feed(b"one\r\n" * 30)
+    layers = too_much()
+    output.feed(layers + b"\r\nan error\r\n\r\n\r\n" + layers)
+    end = b"\x1b[2J\x1b[Hdone\r\n"
+    output.feed(end)
+    result = output.finish()
+    assert result.truncated
+    assert "an error" not in result.text
+    assert MARKER.sub("", result.text) == "one\n" * 7 + "done\n"
+    assert result.text.startswith("one\n" * 7 + "[... ")
+    assert len(MARKER.findall(result.text)) == 1
+    assert result.skipped_bytes > HELD
+    assert result.skipped_bytes <= result.omitted_bytes <= result.total_bytes
+    assert layers.count(b"\n") < result.omitted_lines <= result.total_lines
+    assert result.artifact is not None
+
+
+@pytest.mark.usefixtures("little_is_drawn")
+def test_one_marker_stands_for_all_gaps_and_what_is_left_out_between() -> None:
+    for head, tail in ((20 * KB, 30 * KB), (50, 30 * KB), (0, 200)):
+        clock = Clock()
+        output = TerminalOutput(Terminal(rows=5), head=head, tail=tail, clock=clock)
+        for number in range(3):
+            clock.now += 10
+            output.feed(b"".join(b"%d: line %d\r\n" % (number, line) for line in range(20)))
+            assert f"{number}: line 19" in output.screen.rows
+            for piece in pieces(b"".join(map(cycle, range(1000)))):
+                output.feed(piece)
+            assert output.screen.cursor[0] == 4
+        output.feed(b"".join(b"the end %d\r\n" % line for line in range(8)))
+        seen = output.lines()
+        text = output.finish().text
+        before, marker, after = text.partition(MARKER.findall(text)[0])
+        assert marker
+        assert "1: line" not in text
+        assert before == "".join(f"0: line {line}\n" for line in range(20))[: len(before)]
+        assert after.endswith("".join(f"the end {line}\n" for line in range(8)))
+        assert len(before.encode()) + len(after.encode()) <= head + tail + 1
+        if tail > 200:
+            assert "1: line 3" in seen.texts, "whoever follows the lines has them all the same"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\x1b[31mERR\x1b(B\x1b[m line\r\n",
+        b"\x1b]8;;file:///x\x1b\\file\x1b]8;;\x1b\\\r\n",
+        b"\x1b]0;title\x07line\r\n",
+        b"\x1b[?25l\rline\x1b[K\x1b[?25h\r\n",
+        b"\x1b)0line\x1b=\x1b>\r\n",
+    ],
+)
+@pytest.mark.usefixtures("little_is_drawn")
+def test_what_moves_nothing_is_never_skipped(line: bytes) -> None:
+    count = 200 * KB // len(line)
+    output = build(pieces(line * count))
+    assert output.skipped_bytes == 0
+    assert MARKER.sub("", output.text).count("\n") + output.omitted_lines == count
+
+
+@pytest.mark.parametrize(
+    "line", [b"a line\x1bE", b"a line\xc2\x85", b"\ra line\x1bD", b"\x1b[24;1Ha line\x1b[S", b"\ra line\x0b"]
+)
+def test_what_is_left_out_is_counted_of_lines_without_line_feeds(line: bytes) -> None:
+    output = build([line * 5000], head=200, tail=200)
+    assert output.omitted_lines == output.total_lines == 0
+    shown = MARKER.sub("", output.text).count("a line")
+    assert abs(output.omitted_bytes - (5000 - shown) * len(line)) <= 25 * len(line)
+
+
+def test_a_full_reset_leaves_the_alternate_screen_also_while_it_waits() -> None:
+    output = TerminalOutput(Terminal(), clock=Clock())
+    output.feed(b"\x1b[H" * 400_000)
+    output.feed(b"\x1b[?1049hframe")
+    assert output.alternate
+    output.feed(b"\x1bc$ ")
+    assert not output.alternate
+    assert not output.screen.alternate
 
 
 # Answers

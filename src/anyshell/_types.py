@@ -381,7 +381,8 @@ class Output:
     """What a command printed, bounded.
 
     Attributes:
-        text: What the program printed, cleaned of escape sequences, and one truncation marker at most.
+        text: What the program printed, cleaned of escape sequences, and one truncation marker at most. Of a terminal:
+            what a person would have seen; blank lines at its end are left out, and are not counted.
         total_bytes: Raw bytes that the command wrote.
         omitted_bytes: Raw bytes of these that `text` leaves out, between its head and its tail and at the
             end of lines that were cut.
@@ -391,7 +392,8 @@ class Output:
         artifact: The whole; ``None`` when nothing was left out, or when it could not be kept.
         artifact_error: Why the whole was not kept, such as ``No space left on device``.
         skipped_bytes: Of a terminal: raw bytes that were not drawn, since the program drew faster than a screen can
-            be kept; the screen is exact for the last MiB all the same. 0 otherwise.
+            be kept. They are left out of `text`. What was drawn again at the end, in 1 MiB at most, is exact; in other
+            places an older state may stand. 0 otherwise.
         alternate: Of a terminal: the last frame of the alternate screen, as an editor or a pager draws on it, which is
             no part of `text`; ``None`` when it was not used.
     """

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from .emulator import LARGEST_NUMBER
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .emulator import Emulator
     from .rows import Row
 
 HELD = 1024 * 1024
-"""Bytes of the end of what waits that are always drawn."""
+"""Bytes of the end of what waits that are always drawn. Of sequences that are more work than bytes, their work counts."""
 
 SKETCHED = 64 * 1024
-"""Bytes before those of which the moves of the cursor are followed."""
+"""Bytes before those, counted so too, of which the moves of the cursor are followed."""
+
+PIECE = 64 * 1024
+"""Bytes that are drawn at once, counted so too."""
+
+ROW_WORK = 16
+"""Bytes whose drawing is as much work as a row that is moved, scrolled away or wiped."""
+
+CELLS_OF_A_ROW = 8
+"""Characters that are repeated by one sequence, and are as much work as a row: they can be wide."""
+
+STATES = 256
+"""Different sequences that are known of what was skipped: the last ones."""
 
 # What says how the following is to be drawn: modes, margins, character sets, the title; and what wipes the screen.
 _STATE = (
@@ -31,13 +47,67 @@ _SHIFTS = (b"\x0e", b"\x0f")
 _C1 = re.compile(rb"\xc2([\x80-\x9f])")
 
 
+# What moves, scrolls or wipes rows: how many, and with what; and REP, whose text can be wide.
+_ROWS = re.compile(
+    rb"(?:\x1b\[|\xc2\x9b)(?:([0-9]{0,256}+)[0-9;:<=>?]{0,256}+([LMSTbJ])"
+    rb"|\?[0-9;:<=>?]{0,256}+([Jhl]))|\x1b([cDEM])|\xc2[\x84\x85\x8d]"
+)
+_SWITCH = re.compile(rb"(?:47|1049)")  # 1047 has it too
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some output, with how many bytes and line feeds came before it. It ends with nothing unfinished."""
+    """Some output. It ends with nothing unfinished.
+
+    Attributes:
+        data: Raw bytes.
+        at: Bytes that came before.
+        lines: Line feeds that came before.
+        work: The work of drawing it, in bytes of ordinary output; no less than it has.
+    """
 
     data: bytes
     at: int
     lines: int
+    work: int
+
+
+def pieces(data: bytes, at: int, lines: int, screen: Emulator) -> Iterator[Piece]:
+    """Cut output, so that none of it is more than a `PIECE` of work unless one sequence alone is, or plain text.
+
+    Args:
+        data: Raw bytes that end with nothing unfinished.
+        at: Bytes that came before.
+        lines: Line feeds that came before.
+        screen: Where it is to be drawn.
+    """
+    start, extra = 0, 0
+    for match in _ROWS.finditer(data):
+        extra += ROW_WORK * _rows(match, screen)
+        if extra >= PIECE:
+            piece = _piece(data[start : match.end()], at + start, lines, extra)
+            yield piece
+            start, extra, lines = match.end(), 0, lines + piece.data.count(b"\n")
+    if start < len(data):
+        yield _piece(data[start:], at + start, lines, extra)
+
+
+def _piece(data: bytes, at: int, lines: int, extra: int) -> Piece:
+    return Piece(data, at, lines, max(len(data), ROW_WORK * data.count(b"\n")) + extra)
+
+
+def _rows(match: re.Match[bytes], screen: Emulator) -> int:
+    """The rows that a sequence of `_ROWS` is worth at most."""
+    number, final, private, escape = match.groups()
+    height = screen.height
+    if final == b"J" or private == b"J" or escape == b"c":
+        return height
+    if final is not None:
+        count = max(int(number or 1), 1) if len(number) < 6 else LARGEST_NUMBER
+        return min(count, height) if final != b"b" else min(count, screen.columns) // CELLS_OF_A_ROW + 1
+    if private is not None:
+        return height if _SWITCH.search(match[0]) is not None else 0
+    return 1
 
 
 class Backlog:
@@ -56,65 +126,82 @@ class Backlog:
     def __init__(self) -> None:
         self.skipped = 0
         self._pieces: deque[Piece] = deque()
-        self._size = 0
-        self._overflowed = False
+        self._work = 0
+        self._states: dict[bytes, None] = {}  # what was skipped says of the terminal, the last at the end
+        self._y: int | None = None  # the row of the cursor after what was skipped; None if nothing was
 
     def __len__(self) -> int:
-        return self._size
+        return self._work
 
     def append(self, piece: Piece, screen: Emulator) -> None:
         """Add a piece. If that is too much, the first ones are skipped."""
         self._pieces.append(piece)
-        self._size += len(piece.data)
-        while self._size - len(self._pieces[0].data) >= HELD + SKETCHED:
-            data = self._pieces.popleft().data
-            self._size -= len(data)
-            self.skipped += len(data)
-            self._overflowed = True
-            _skip(data, screen)
+        self._work += piece.work
+        while self._work - self._pieces[0].work >= HELD + SKETCHED:
+            self._skip(self._next().data, screen)
 
-    def draw(self, screen: Emulator) -> None:
-        """Draw all of it."""
-        while self._overflowed and self._size - len(self._pieces[0].data) >= HELD:
-            data = self._pieces.popleft().data
-            self._size -= len(data)
-            self.skipped += len(data)
-            _sketch(data, screen)
-        if self._overflowed:
-            self._overflowed = False
-            self._begin_with_a_line(screen)
+    def skip(self, screen: Emulator) -> tuple[int, int] | None:
+        """Leave the terminal as what is skipped would have left it.
+
+        Returns:
+            Bytes and line feeds that came before what is left to be drawn; ``None`` if nothing was skipped.
+        """
+        if self._y is None:
+            return None
+        first = self._pieces[0]
+        _apply([*self._states], screen, first)
+        self._states.clear()
+        screen.y = min(self._y, screen.height - 1)
+        self._y = None
+        while self._work - self._pieces[0].work >= HELD:
+            _sketch(self._next(), screen)
+        self._begin_with_a_line(screen)
+        first = self._pieces[0]
+        return first.at, first.lines
+
+    def take(self) -> Iterator[Piece]:
+        """All that is to be drawn."""
         while self._pieces:
-            piece = self._pieces.popleft()
-            screen.feed(piece.data, piece.at, piece.lines)
-        self._size = 0
+            yield self._pieces.popleft()
+        self._work = 0
+
+    def _next(self) -> Piece:
+        piece = self._pieces.popleft()
+        self._work -= piece.work
+        self.skipped += len(piece.data)
+        return piece
+
+    def _skip(self, data: bytes, screen: Emulator) -> None:
+        """Remember what the terminal is left as, as far as can be told at once."""
+        data = long_form(data)
+        # Of each sequence the last one counts, in their order.
+        states = list(dict.fromkeys(reversed(_STATES.findall(data))))[::-1]
+        shifts = [shift for shift in _SHIFTS if shift in data]
+        states += sorted(shifts, key=data.rfind)
+        for state in states:
+            self._states.pop(state, None)
+            self._states[state] = None
+        while len(self._states) > STATES:
+            del self._states[next(iter(self._states))]
+        y = screen.y if self._y is None else self._y
+        y += data.count(b"\n") - sum([int(count or 1) for count in _UP.findall(data)])
+        self._y = min(max(y, 0), screen.height - 1)
 
     def _begin_with_a_line(self, screen: Emulator) -> None:
         """Half a line would be drawn where the cursor happens to be."""
         piece = self._pieces.popleft()
-        end = piece.data.find(b"\n", 0, max(0, self._size - HELD)) + 1
+        end = piece.data.find(b"\n", 0, max(0, self._work - HELD)) + 1
         if end:
             self.skipped += end
-            _sketch(piece.data[:end], screen)
-        self._pieces.appendleft(Piece(piece.data[end:], piece.at + end, piece.lines + (end > 0)))
+            _sketch(replace(piece, data=piece.data[:end]), screen)
+        self._pieces.appendleft(
+            replace(piece, data=piece.data[end:], at=piece.at + end, lines=piece.lines + (end > 0))
+        )
 
 
-def _skip(data: bytes, screen: Emulator) -> None:
-    """Leave the terminal as this would have left it, as far as can be told at once."""
-    data = long_form(data)
-    # Of each sequence the last one counts, in their order.
-    states = list(dict.fromkeys(reversed(_STATES.findall(data))))[::-1]
-    shifts = [shift for shift in _SHIFTS if shift in data]
-    states += sorted(shifts, key=data.rfind)
-    y = screen.y + data.count(b"\n")
-    y -= sum([int(count or 1) for count in _UP.findall(data)])
-    if states:
-        _apply(states, screen)
-    screen.y = min(max(y, 0), screen.height - 1)
-
-
-def _sketch(data: bytes, screen: Emulator) -> None:
-    """The same, as far as can be told without the text."""
-    _apply(_MOVES.findall(long_form(data)), screen)
+def _sketch(piece: Piece, screen: Emulator) -> None:
+    """Leave the terminal as a piece would have left it, as far as can be told without the text."""
+    _apply(_MOVES.findall(long_form(piece.data)), screen, piece)
 
 
 def long_form(data: bytes) -> bytes:
@@ -122,9 +209,9 @@ def long_form(data: bytes) -> bytes:
     return _C1.sub(lambda match: b"\x1b" + bytes([match[1][0] - 0x40]), data) if b"\xc2" in data else data
 
 
-def _apply(sequences: list[bytes], screen: Emulator) -> None:
+def _apply(sequences: list[bytes], screen: Emulator, piece: Piece) -> None:
     before = len(screen.scrolled)
-    screen.feed(b"".join(sequences), 0, 0)
+    screen.feed(b"".join(sequences), piece.at, piece.lines)
     # Rows that scrolled away blank would have had the text that was skipped.
     gone: list[Row] = [row for row in screen.scrolled[before:] if row.cells]
     screen.scrolled[before:] = gone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -33,6 +34,10 @@ _TOKENS = re.compile(
     rb"|" + CSI.replace(rb"[0-?]", rb"([0-?]", 1) + rb")([@-~])"
     rb"|(\r\n|" + STRING + STRING_END + rb"|" + ESCAPE + rb"|[\x00-\x1f\x7f])"
 )
+
+# What ends a line, or has it scroll away, and is no line feed.
+_INDEX = re.compile(rb"[\x0b\x0c]|\x1b[DE]|\xc2[\x84\x85]")
+_SCROLL = re.compile(rb"(?:\x1b\[|\xc2\x9b)[0-?]{0,256}+S")
 
 _PLACE = re.compile(rb"([0-9]{1,5});([0-9]{1,5})")
 
@@ -68,7 +73,7 @@ class Modes:
 
 
 class _Offsets:
-    """Where each line feed of a piece of output is: how many bytes, and how many line feeds, end with it."""
+    """Where in a piece of output lines end: how many bytes, and how many line feeds, end there."""
 
     def __init__(self, data: bytes, at: int, lines: int) -> None:
         self._data = data
@@ -80,6 +85,18 @@ class _Offsets:
         """Go on to the next line feed."""
         self._found = self._data.find(b"\n", self._found) + 1
         self._lines += 1
+        return self._at + self._found, self._lines
+
+    def after(self, end: re.Pattern[bytes]) -> tuple[int, int]:
+        """Go on to the next of what ends a line without a line feed."""
+        match = end.search(self._data, self._found)
+        if match is not None:
+            self._found = match.end()
+        return self.last
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """Where the last line ended, or scrolled away."""
         return self._at + self._found, self._lines
 
 
@@ -99,7 +116,7 @@ class Emulator:
     """Draws output on a screen.
 
     Its memory is bounded by the size of the terminal and by what stands in `scrolled` until it is taken. A sequence
-    takes time in proportion to that size at most, whatever numbers it has.
+    takes time in proportion to that size at most, whatever numbers it has; `backlog.pieces` tells how much.
 
     Args:
         terminal: Its size.
@@ -136,7 +153,7 @@ class Emulator:
         self._sets, self._shift = (False, False), 0  # whether G0 and G1 draw lines; which of them is in use
         self._drawing = False
         self._saved, self._main_saved = _Saved(), _Saved()
-        self._stops: set[int] | None = None  # None is every eighth column
+        self._stops: list[int] | None = None  # in their order; None is every eighth column
         self._last = ""
 
     # --- what others ask ----------------------------------------------------------------------------------
@@ -268,7 +285,7 @@ class Emulator:
             before = row.cells[:x]
             changed, text = self.reader.lay(text, before)
             if changed:
-                row.cells = before[: -len(changed)] + changed + row.cells[x:]
+                row.cells = before[: -len(changed)] + changed + row.cells[x : self.columns]
             if not text:
                 self._last = changed or self._last
                 return
@@ -281,8 +298,10 @@ class Emulator:
                 row.cells = cells + text
             elif x > size:
                 row.cells = cells + " " * (x - size) + text
+            elif cells.isascii():
+                row.cells = cells[:x] + text + cells[end : self.columns]
             else:
-                row.cells = over(cells, x, text) if not cells.isascii() else cells[:x] + text + cells[end:]
+                row.cells = left(over(cells, x, text), self.columns)
             self.x = end
             return
         self._write_wrapping(text)
@@ -293,17 +312,16 @@ class Emulator:
         while at < len(text):
             room = columns - self.x
             if room <= 0 or (room == 1 and text[at + 1 : at + 2] == REST):
-                if self._wrap:
-                    self.x = 0
-                    if self.y == self._bottom or self.y < self.height - 1:
-                        self._index()
-                        self.rows[self.y].continues = True
-                    room = columns
-                else:
-                    # The last column takes all that comes, and shows the last of it.
-                    self.x = columns - (2 if text[-1] == REST else 1)
-                    at = max(at, len(text) - (columns - self.x))
-                    room = columns - self.x
+                if not self._wrap:
+                    self._write_at_margin(text[at:])
+                    return
+                row = self.rows[self.y]
+                row.cells = left(row.cells, columns)
+                self.x = 0
+                if self.y == self._bottom or self.y < self.height - 1:
+                    self._index()
+                    self.rows[self.y].continues = True
+                room = columns
             piece = text[at : at + room]
             if text[at + room : at + room + 1] == REST:
                 piece = piece[:-1]
@@ -314,10 +332,23 @@ class Emulator:
                 cells = left(cells, self.x) + piece + right(cells, self.x)
                 row.cells = left(cells, columns)
             else:
-                row.cells = over(cells, self.x, piece)
+                row.cells = left(over(cells, self.x, piece), columns)
             self.x += len(piece)
             if self.x >= columns:
                 self._end_line()
+
+    def _write_at_margin(self, text: str) -> None:
+        """The last column, or the last two, take all that comes there, one after the other."""
+        row, columns = self.rows[self.y], self.columns
+        cells = left(row.cells, columns).ljust(columns)
+        wide = text.rfind(REST)
+        if wide > 0:
+            cells = over(cells, columns - 2, text[wide - 1 : wide + 1])
+        if wide < len(text) - 1:
+            cells = over(cells, columns - 1, text[-1])
+        row.cells = cells
+        self.x = columns
+        self._end_line()
 
     def _end_line(self) -> None:
         """The row that the cursor is in is not continued by the next one, or not any more."""
@@ -340,14 +371,25 @@ class Emulator:
         """Scroll. Rows that leave the main screen at its top are kept; all others are gone."""
         count = min(count, self._bottom - self._top + 1)
         if self._top == 0 and self._other is None:
-            self.scrolled += self.rows[:count]
+            gone = self.rows[:count]
+            for row in gone:
+                if not row.end:
+                    row.end, row.ends = self._offsets.last
+            self.scrolled += gone
         self._remove_rows(self._top, count)
+
+    def _scroll(self, count: int) -> None:
+        self._offsets.after(_SCROLL)
+        self._scroll_up(max(count, 1))
 
     def _remove_rows(self, top: int, count: int) -> None:
         rows, bottom = self.rows, self._bottom
         del rows[top : top + count]
-        first = bottom - count + 1
-        rows[first:first] = [Row() for _ in range(count)]
+        if count == 1:
+            rows.insert(bottom, Row())
+        else:
+            first = bottom - count + 1
+            rows[first:first] = [Row() for _ in range(count)]
         if top:
             rows[top].continues = False
 
@@ -401,37 +443,34 @@ class Emulator:
         self._to(max(number, 1) - 1, 0)
 
     def _tab(self, count: int) -> None:
-        for _ in range(min(max(count, 1), self.columns)):
-            x = self.column + 1
-            if self._stops is None:
-                x = min((x + 7) // 8 * 8, self.columns - 1)
-            else:
-                while x < self.columns - 1 and x not in self._stops:
-                    x += 1
-            self.x = min(x, self.columns - 1)
+        count, last = max(count, 1), self.columns - 1
+        if self._stops is None:
+            self.x = min((self.column // 8 + count) * 8, last)
+        else:
+            at = bisect_right(self._stops, self.column) + count - 1
+            self.x = min(self._stops[at], last) if at < len(self._stops) else last
 
     def _back_tab(self, count: int) -> None:
-        for _ in range(min(max(count, 1), self.columns)):
-            x = self.column - 1
-            if self._stops is None:
-                x = x // 8 * 8
-            else:
-                while x > 0 and x not in self._stops:
-                    x -= 1
-            self.x = max(x, 0)
+        count = max(count, 1)
+        if self._stops is None:
+            self.x = max(((self.column + 7) // 8 - count) * 8, 0)
+        else:
+            at = bisect_left(self._stops, self.column) - count
+            self.x = self._stops[at] if at >= 0 else 0
 
     def _set_stop(self) -> None:
         if self._stops is None:
-            self._stops = set(range(0, self.columns, 8))
-        self._stops.add(self.column)
+            self._stops = [*range(0, self.columns, 8)]
+        if self.column not in self._stops:
+            insort(self._stops, self.column)
 
     def _clear_stop(self, kind: int) -> None:
         if kind == 3:
-            self._stops = set()
+            self._stops = []
         elif kind == 0:
             self._set_stop()
             assert self._stops is not None
-            self._stops.discard(self.column)
+            self._stops.remove(self.column)
 
     def _save(self) -> None:
         self._saved = _Saved(self.x, self.y, self._sets, self._shift, self._origin, self._wrap)
@@ -451,7 +490,7 @@ class Emulator:
             self._end_line()
         elif kind == 1:
             x = self.column + 1
-            row.cells = " " * x + right(row.cells, x)
+            row.cells = " " * x + right(left(row.cells, self.columns), x)
         elif kind == 2:
             row.cells = ""
             row.continues = False
@@ -477,10 +516,12 @@ class Emulator:
     def _erase(self, count: int) -> None:
         row, x = self.rows[self.y], self.x
         end = x + max(count, 1)
-        if end >= len(row.cells):
+        if end >= min(len(row.cells), self.columns):
             row.cells = left(row.cells, x)
         else:
-            row.cells = over(row.cells, x, " " * (end - x))
+            row.cells = left(over(row.cells, x, " " * (end - x)), self.columns)
+        if end >= self.columns:
+            self._end_line()
 
     def _insert_blanks(self, count: int) -> None:
         row, x = self.rows[self.y], self.x
@@ -492,7 +533,7 @@ class Emulator:
     def _delete(self, count: int) -> None:
         row, x = self.rows[self.y], self.x
         if len(row.cells) > x:
-            row.cells = left(row.cells, x) + right(row.cells, x + max(count, 1))
+            row.cells = left(row.cells, x) + right(left(row.cells, self.columns), x + max(count, 1))
         self._end_line()
 
     def _insert_rows(self, count: int) -> None:
@@ -560,6 +601,9 @@ class Emulator:
     def _escape(self, sequence: bytes) -> None:
         if sequence[:1] == b"\xc2" and len(sequence) == 2:
             sequence = b"\x1b" + bytes([sequence[1] - 0x40])
+        if sequence in _ENDS:
+            row = self.rows[self.y]
+            row.end, row.ends = self._offsets.after(_INDEX)
         if sequence in _SIMPLE:
             _SIMPLE[sequence](self)
         elif sequence[:1] == b"\xc2" or sequence[1:2] in (b"]", b"P"):
@@ -750,7 +794,7 @@ def _handlers(screen: Emulator) -> dict[bytes, Callable[[int], None]]:
         b"L": screen._insert_rows,
         b"M": screen._delete_rows,
         b"P": screen._delete,
-        b"S": lambda count: screen._scroll_up(max(count, 1)),
+        b"S": screen._scroll,
         b"T": lambda count: screen._add_rows(screen._top, max(count, 1)),
         b"X": screen._erase,
         b"Z": screen._back_tab,
@@ -788,6 +832,9 @@ _SIMPLE: dict[bytes, Callable[[Emulator], None]] = {
     b"\x1b(0": lambda screen: screen._designate(0, True),
     b"\x1b)0": lambda screen: screen._designate(1, True),
 }
+
+
+_ENDS = frozenset((b"\x0b", b"\x0c", b"\x1bD", b"\x1bE"))
 
 
 def _numbers(parameters: bytes) -> list[int]:

@@ -34,6 +34,9 @@ class _Final:
 class FinalLines:
     """Lines that are final, in the order of their coming: those from the start and those from the end that fit.
 
+    Where output was skipped there is a gap. There is one note at most, so that with gaps the lines before the first
+    one and those after the last one are shown.
+
     Args:
         head: Bytes of text from the start.
         tail: Bytes of text from the end. What the head has not used, the end may have.
@@ -54,6 +57,8 @@ class FinalLines:
         self._rest_size = 0
         self._full = False  # whether the head takes no more
         self._dropped: _Final | None = None  # the last line that was let go
+        self._gaps: tuple[int, int] | None = None  # lines before the first and before the last gap
+        self._gap_end = (0, 0)  # raw bytes, and line feeds, up to the end of the last gap
         self._line: str | None = None  # the line that may go on
         self._cut = 0
         self._end = 0
@@ -72,6 +77,12 @@ class FinalLines:
             text = text[: self._max_line]
         self._line = text
         self._end, self._ends = max(self._end, end), max(self._ends, ends)
+
+    def gap(self, end: int, ends: int) -> None:
+        """Output was skipped here, up to so many raw bytes and line feeds from its start."""
+        number = self.count + (self._line is not None)
+        self._gaps = (number if self._gaps is None else self._gaps[0], number)
+        self._gap_end = end, ends
 
     def finish(self, total: int, lines: int, *, ended: bool) -> None:
         """Nothing more comes."""
@@ -94,35 +105,59 @@ class FinalLines:
     @property
     def incomplete(self) -> bool:
         """Whether anything is left out."""
-        return self._dropped is not None or self.cut_lines > 0
+        return self._dropped is not None or self._gaps is not None or self.cut_lines > 0
 
     @property
     def cut_lines(self) -> int:
         """Lines that end with a note."""
-        return sum(line.cut > 0 for line in (*self._head, *self._rest))
+        before, _, after = self._shown()
+        return sum(line.cut > 0 for line in (*before, *after))
 
     @property
     def omitted_lines(self) -> int:
         """Line feeds of what is left out between the head and the tail."""
-        return 0 if self._dropped is None else self._dropped.ends - (self._head[-1].ends if self._head else 0)
+        before, missing, _ = self._shown()
+        return 0 if missing is None else max(missing[1] - (before[-1].ends if before else 0), 0)
 
     @property
     def omitted_bytes(self) -> int:
         """Bytes left out: raw ones between the head and the tail, and those that were cut off lines."""
-        return self._between + sum(line.cut for line in (*self._head, *self._rest))
+        before, _, after = self._shown()
+        return self._between + sum(line.cut for line in (*before, *after))
 
     @property
     def _between(self) -> int:
-        if self._dropped is None:
-            return 0
-        return max(self._dropped.end - (self._head[-1].end if self._head else 0), 1)
+        before, missing, _ = self._shown()
+        return 0 if missing is None else max(missing[0] - (before[-1].end if before else 0), 1)
+
+    def _shown(self) -> tuple[list[_Final], tuple[int, int] | None, list[_Final]]:
+        """The lines before what is left out; the raw bytes and line feeds up to its end; and the lines after it."""
+        dropped = None if self._dropped is None else (self._dropped.end, self._dropped.ends)
+        before, after = self._head, [*self._rest]
+        if self._gaps is None:
+            return before, dropped, after
+        first, last = self._gaps
+        # Of the lines after the last gap, the head has those that it took, unless some are missing between.
+        rest = self.count - len(after)
+        hidden = before[first:last] if dropped is None else before[first:]
+        hidden += after[: max(0, last - rest)]
+        after = after[max(0, last - rest) :]
+        if dropped is None:
+            after = before[last:] + after
+        ends = [
+            self._gap_end,
+            *([] if dropped is None else [dropped]),
+            *((line.end, line.ends) for line in hidden),
+        ]
+        return before[:first], max(ends), after
 
     def text(self, note: Callable[[int, int], str]) -> str:
         """All that is shown, and, if anything is left out between, the note that is made of lines and bytes."""
-        lines = [line.text for line in self._head]
-        if self._dropped is not None:
+        before, missing, after = self._shown()
+        lines = [line.text for line in before]
+        if missing is not None:
             lines.append(note(self.omitted_lines, self._between))
-        lines += [line.text for line in self._rest]
+        lines += [line.text for line in after]
         text = "\n".join(lines)
         return text + "\n" if lines and self._ended else text
 

@@ -7,11 +7,12 @@ import time
 from typing import TYPE_CHECKING
 
 from .._types import Artifact, Output, Screen, Terminal, TerminalLines
-from .backlog import Backlog, Piece, long_form
+from .backlog import PIECE, Backlog, Piece, long_form, pieces
 from .builder import COALESCE, Keeper, Store, marker
 from .decode import unfinished
 from .emulator import Emulator
 from .final import FinalLines
+from .rows import left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,17 +21,18 @@ if TYPE_CHECKING:
     from .rows import Row
 
 DRAWN_PER_SECOND = 1024 * 1024
-"""Bytes with moves of the cursor that are drawn in a second. What is beyond waits, and is drawn when it is looked at."""
+"""Bytes with moves of the cursor that are drawn in a second. What is beyond waits, and is drawn when it is looked at.
+Of sequences that are more work than bytes, their work counts."""
 
 LONGEST_ANSWER = 16 * 1024
 """Bytes of answers to what one piece of output asks; further questions get none."""
 
-# All but colours and what erases on a line, which is drawn as fast as it comes.
-_MOVES = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[mK])")
+# All but what moves nothing, and what erases on a line: that is drawn as fast as it comes.
+_MOVES = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[mK]|\[\?(?:1|12|25|2004|2026)[hl]|[()*+\]=>\\PX^_])")
 _QUESTIONS = re.compile(
     rb"\x1b(?:\[(?:[0-?]{0,64}+(?:[cntx]|\$p)|>[0-9]{0,4}q|\?[0-9]{1,4}m)|[PZ]|\](?:4|10|11|12);)"
 )
-_ALTERNATE = re.compile(rb"\x1b\[\?(?:[0-9;]{0,60};)?(?:47|1047|1049)(?:;[0-9;]{0,60})?([hl])")
+_ALTERNATE = re.compile(rb"\x1b(?:c|\[\?(?:[0-9;]{0,60};)?(?:47|1047|1049)(?:;[0-9;]{0,60})?([hl]))")
 
 
 class TerminalOutput:
@@ -41,7 +43,7 @@ class TerminalOutput:
 
     Output that moves the cursor is drawn up to `DRAWN_PER_SECOND`. Beyond that it waits until somebody looks, the program
     asks something, or a second is over; if more waits than `backlog.HELD`, its start is skipped and counted. Looking is
-    what costs then, so nobody should look more often than a person could.
+    what costs then, so nobody should look more often than a person could. What was skipped is a gap in the text.
 
     Args:
         terminal: Its size.
@@ -76,7 +78,7 @@ class TerminalOutput:
         self._backlog = Backlog()
         self._alternate: bool | None = None  # what the backlog says of the alternate screen
         self._second = 0.0  # when the second began
-        self._drawn_since = 0  # bytes since then
+        self._drawn_since = 0  # work since then
         self._gathered = bytearray()
         self._carry = b""
         self._total = 0
@@ -85,9 +87,12 @@ class TerminalOutput:
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes. Never raises, whatever they are, unless `answer` does."""
-        self._gathered += data
-        if len(self._gathered) >= COALESCE or b"\x1b" in data or b"\xc2" in data or self._carry:
-            self._take()
+        for at in range(0, len(data), PIECE):
+            piece = data[at : at + PIECE]
+            self._gathered += piece
+            if len(self._gathered) >= COALESCE or b"\x1b" in piece or b"\xc2" in piece or self._carry:
+                self._take()
+        self._reply()
 
     @property
     def screen(self) -> Screen:
@@ -119,7 +124,7 @@ class TerminalOutput:
         first = y
         while first and rows[first].continues:
             first -= 1
-        cells = "".join([row.cells for row in rows[first:y]])
+        cells = "".join([left(row.cells, emulator.columns) for row in rows[first:y]])
         return emulator.reader.read(cells + rows[y].cells[: emulator.x])
 
     def lines(self, since: int = 0) -> TerminalLines:
@@ -164,6 +169,7 @@ class TerminalOutput:
             self._take()
         if self._backlog:
             self._draw_backlog()
+        self._reply()
         return self._emulator
 
     def _take(self) -> None:
@@ -177,42 +183,45 @@ class TerminalOutput:
         data = self._carry + data
         held = unfinished(data)
         self._carry = data[len(data) - held :]
-        piece = Piece(data[: len(data) - held], at, lines)
-        if self._may_draw(piece.data):
-            self._draw(piece)
-            return
-        self._backlog.append(piece, self._emulator)
-        self._take_scrolled()
-        data = long_form(piece.data)
-        shown = _ALTERNATE.findall(data)
-        if shown:
-            self._alternate = shown[-1] == b"h"
-        if _QUESTIONS.search(data) is not None:
+        asked = False
+        for piece in pieces(data[: len(data) - held], at, lines, self._emulator):
+            data = long_form(piece.data)
+            if self._may_draw(piece.work, data):
+                self._draw(piece)
+                continue
+            self._backlog.append(piece, self._emulator)
+            shown = _ALTERNATE.findall(data)
+            if shown:
+                self._alternate = shown[-1] == b"h"
+            asked = asked or _QUESTIONS.search(data) is not None
+        if asked:
             self._draw_backlog()
 
-    def _may_draw(self, data: bytes) -> bool:
+    def _may_draw(self, work: int, data: bytes) -> bool:
         """Whether it is drawn now, which is counted."""
-        if not self._backlog and _MOVES.search(long_form(data)) is None:
+        if not self._backlog and _MOVES.search(data) is None:
             return True
         now = self._clock()
         if now - self._second >= 1:
             self._second, self._drawn_since = now, len(self._backlog)
             self._draw_backlog()
-        if self._backlog or self._drawn_since + len(data) > DRAWN_PER_SECOND:
+        if self._backlog or self._drawn_since + work > DRAWN_PER_SECOND:
             return False
-        self._drawn_since += len(data)
+        self._drawn_since += work
         return True
 
     def _draw_backlog(self) -> None:
-        self._backlog.draw(self._emulator)
-        self._alternate = None
+        drawn = self._backlog.skip(self._emulator)
         self._take_scrolled()
-        self._reply()
+        if drawn is not None:
+            self._final.gap(*drawn)
+        for piece in self._backlog.take():
+            self._draw(piece)
+        self._alternate = None
 
     def _draw(self, piece: Piece) -> None:
         self._emulator.feed(piece.data, piece.at, piece.lines)
         self._take_scrolled()
-        self._reply()
 
     def _reply(self) -> None:
         replies = self._emulator.replies
@@ -237,13 +246,13 @@ class TerminalOutput:
         emulator = self._drawn()
         if self._carry:
             data, self._carry = self._carry, b""
-            self._draw(Piece(data, self._total - len(data), self._lines))
+            self._draw(Piece(data, self._total - len(data), self._lines, len(data)))
         used = self._used()
         self._add(emulator.main[:used])
         frame = emulator.picture() or emulator.frame if emulator.alternate else emulator.frame
         final = self._final
         final.finish(self._total, self._lines, ended=emulator.alternate or emulator.y >= used)
-        artifact, error = self._keep(final.incomplete or self._backlog.skipped > 0)
+        artifact, error = self._keep(final.incomplete)
         text = final.text(
             lambda lines, size: marker(
                 lines, size, self._lines, self._total, artifact, error, name_path=self._name_path

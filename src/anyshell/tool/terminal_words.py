@@ -188,8 +188,9 @@ def skipped(output: Output) -> Iterator[str]:
     """Say that not all was drawn."""
     if output.skipped_bytes:
         yield (
-            f"{output.skipped_bytes:,} bytes were not drawn, since the program drew faster than a screen can follow; what it "
-            "showed at last is exact."
+            f"{output.skipped_bytes:,} bytes were not drawn, since the program drew faster than a screen can follow: lines that "
+            "scrolled away in them are missing. What it drew again at the end, in 1 MiB at most, is exact; in other places an "
+            "older state may stand."
         )
 
 
