@@ -278,7 +278,9 @@ async def test_a_program_that_asks_and_never_reads_harms_nobody(here: Environmen
 async def test_a_program_that_does_not_read_is_said_to_be_so(here: Environment) -> None:
     async with here.terminal("stty raw -echo; echo ready; sleep 100", grace=0) as t:
         assert await t.expect("ready")
-        with pytest.raises(AnyshellError, match=r"does not read: .* [\d,]+ of 1,000,000 bytes were taken"):
+        with pytest.raises(
+            AnyshellError, match=r"does not read: .* [\d,]+ of 1,000,000 bytes were taken.* stop\(\) ends it"
+        ):
             await t.send(b"x" * 1_000_000, timeout=0.3)
 
 
@@ -312,6 +314,34 @@ async def test_what_is_no_text_is_not_typed(here: Environment) -> None:
                 await call(not_text)
         with pytest.raises(InvalidCommand, match="surrogate"):
             await t.send("\ud800")
+
+
+async def test_a_resize_waits_for_a_terminal_that_is_being_entered(here: Environment) -> None:
+    t = here.terminal("read x; stty size")
+    with pytest.raises(AnyshellError, match="not entered"):
+        await t.resize(columns=100)
+    assert t.terminal.columns == 80
+    entering = asyncio.ensure_future(t.__aenter__())
+    await asyncio.sleep(0)
+    await t.resize(columns=100, rows=50)
+    await entering
+    try:
+        await t.send("\r")
+        assert await t.expect("50 100")
+    finally:
+        await t.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("since", [-1, "x", None, True, 1.0])
+async def test_what_is_no_number_of_a_line_is_refused(here: Environment, since: Any) -> None:
+    async with here.terminal("cat") as t:
+        with pytest.raises(InvalidCommand, match="since must be"):
+            t.lines(since=since)
+
+
+async def test_a_listener_that_cannot_be_called_is_refused(here: Environment) -> None:
+    with pytest.raises(InvalidCommand, match="listener must be"):
+        here.terminal("cat", listener=5)  # type: ignore[arg-type]
 
 
 async def test_a_resize_reaches_the_program_and_the_screen(anywhere: Environment) -> None:
@@ -431,6 +461,43 @@ async def test_a_cancelled_task_leaves_no_program(here: Environment) -> None:
     assert held[0].outcome.status == "cancelled"
 
 
+@pytest.mark.parametrize("cancellations", [1, 2, 3])
+async def test_nobody_else_is_cancelled_with_the_task_that_holds_a_terminal(
+    here: Environment, cancellations: int
+) -> None:
+    t = here.terminal("trap '' HUP TERM; echo on; sleep 100", grace=0.2)
+    entered = asyncio.Event()
+
+    async def hold() -> None:
+        async with t:
+            await t.expect("on")
+            entered.set()
+            await asyncio.Event().wait()
+
+    holder = asyncio.ensure_future(hold())
+    await entered.wait()
+    other = asyncio.ensure_future(t.wait())
+    for _ in range(cancellations):
+        holder.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert (await other).status == "cancelled"
+    assert t.outcome is not None
+    assert t.outcome.output.text == "on\n"
+    with pytest.raises(AnyshellError, match="cancelled"):
+        await t.send("x")
+
+
+async def test_a_terminal_that_was_cancelled_before_it_began_has_an_outcome(here: Environment) -> None:
+    t = here.terminal("sleep 100")
+    entering = asyncio.ensure_future(t.__aenter__())
+    await asyncio.sleep(0)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert (await t.wait()).status == (await t.stop()).status == "cancelled"
+
+
 # --- waiting for input ----------------------------------------------------------------------------------------
 
 
@@ -452,6 +519,7 @@ async def test_a_question_is_certain_with_its_prompt(anywhere: Environment) -> N
         waiting = await t.wait_for_input()
         assert waiting is not None
         assert (waiting.certainty, waiting.prompt, waiting.echo) == ("certain", "Password: ", False)
+        assert waiting.password
         await t.send("secret\r")
         assert (await t.wait()).exit_code == 0
         assert await t.wait_for_input() is None
@@ -568,6 +636,29 @@ async def test_one_that_uses_the_processor_does_not_wait() -> None:
         assert await t.wait_for_input(timeout=1) is None
 
 
+async def test_a_prompt_of_a_shell_asks_for_no_password(here: Environment) -> None:
+    async with here.terminal("bash --norc -i") as t:
+        waiting = await t.wait_for_input()
+        assert waiting is not None
+        assert (waiting.echo, waiting.line_mode, waiting.password) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("echo", "line_mode", "password"),
+    [
+        (False, True, True),
+        (True, True, False),
+        (False, False, False),
+        (None, True, None),
+        (False, None, None),
+    ],
+)
+def test_a_password_is_a_line_that_is_not_shown(
+    echo: bool | None, line_mode: bool | None, password: bool | None
+) -> None:
+    assert Waiting(certainty="certain", echo=echo, line_mode=line_mode).password is password
+
+
 async def test_a_password_is_likely_where_what_it_sleeps_in_may_not_be_read() -> None:
     backend = on_fake()
     async with Environment.detect(backend) as environment, environment.terminal("fake") as t:
@@ -641,6 +732,13 @@ async def test_a_secret_that_is_echoed_or_wrapped_is_masked_in_the_artifact_too(
     kept = outcome.output.artifact.path.read_bytes()
     assert kept.count(b"[secret]") == 2
     assert SECRET.encode() not in kept
+
+
+async def test_a_secret_that_is_given_itself_is_refused_and_not_shown(here: Environment) -> None:
+    async with here.terminal("read -s x") as t:
+        with pytest.raises(InvalidCommand, match="needs a function") as caught:
+            await t.send_secret(SECRET)  # type: ignore[arg-type]
+        assert SECRET not in str(caught.value)
 
 
 async def test_no_secret_is_typed_when_there_is_none(here: Environment) -> None:
