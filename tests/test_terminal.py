@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ from anyshell import (
 from anyshell._environment import MAX_TERMINALS
 from anyshell.output.search import WINDOW
 from anyshell.testing import FakeBackend, FakeProcess, Script
+
+from .conftest import missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -739,6 +742,47 @@ async def test_a_secret_that_is_given_itself_is_refused_and_not_shown(here: Envi
         with pytest.raises(InvalidCommand, match="needs a function") as caught:
             await t.send_secret(SECRET)  # type: ignore[arg-type]
         assert SECRET not in str(caught.value)
+
+
+LONG_SECRET = "Kq7vB2xZtt9LmW4rN8 sYd"
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("columns", [10, 20])
+async def test_a_secret_is_masked_where_readline_wraps_it(
+    here: Environment, locale: str, columns: int
+) -> None:
+    command = "bash --norc -c 'read -e -p \"> \" x; echo $x'"
+    async with here.terminal(command, columns=columns, env={"LC_ALL": locale}) as t:
+        await t.expect("> ")
+        await t.send_secret(lambda _: LONG_SECRET)
+        outcome = await t.wait()
+    assert outcome.output.text == "> [secret]\n[secret]\n"
+
+
+@pytest.mark.parametrize("columns", [10, 13, 16])
+async def test_a_secret_is_masked_where_zsh_wraps_it(here: Environment, columns: int) -> None:
+    if shutil.which("zsh") is None:
+        missing("zsh", "install zsh")
+    async with here.terminal("PS1='> ' zsh -f -i", columns=columns) as t:
+        await t.wait_for_input()
+        await t.send_secret(lambda _: LONG_SECRET)
+        assert await t.expect("not found")
+        await t.wait_for_input()
+        assert t.lines().texts[0] == "> [secret]"  # of what its error says, it takes the second word away
+
+
+async def test_of_a_secret_that_is_printed_slowly_what_follows_its_beginning_is_masked(
+    here: Environment,
+) -> None:
+    command = (
+        'read -s x; for ((i = 0; i < ${#x}; i++)); do printf %s "${x:i:1}"; sleep 0.4; done; echo; echo "$x"'
+    )
+    async with here.terminal(f"bash -c '{command}'") as t:
+        await t.wait_for_input()
+        await t.send_secret(lambda _: "secret")
+        outcome = await t.wait()
+    assert outcome.output.text == "s[secret]\n[secret]\n"
 
 
 async def test_no_secret_is_typed_when_there_is_none(here: Environment) -> None:

@@ -234,9 +234,10 @@ class DrivenTerminal:
 
         It is never shown: from now on it is replaced by ``[secret]`` in all that the program prints, before anything is
         made of that: the screen, the text, what is expected, a listener, an artifact. Also when the program echoes it,
-        and wraps it. What cannot be masked is what does not stand in the bytes: a program that prints it backwards, in
-        base64, or with its own words between. A beginning of it that nothing follows for 0.1 s is shown. Nor does it
-        hide anything from the host.
+        and wraps it, as line editors do too. What cannot be masked is what does not stand in the bytes: a program that prints
+        it backwards, in base64, with its own words between, or in part, such as a line editor that scrolls sideways or draws
+        its line anew with every character. A beginning of it that nothing follows for 0.3 s is shown, and what goes on with
+        that then is masked until it differs. Nor does it hide anything from the host.
 
         Args:
             source: A function, plain or async, that is given a `SecretRequest` and returns the secret, or ``None`` to give
