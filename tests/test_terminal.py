@@ -298,6 +298,37 @@ async def test_a_line_that_is_too_long_for_a_terminal_is_refused_and_what_was_ty
             await t.send("short\r" * 1000 + "x" * 5000 + "\r")
 
 
+@pytest.mark.parametrize(
+    ("settings", "between"),
+    [
+        ("-icrnl", "\r"),
+        ("inlcr", "\n"),
+        ("-isig", "\x03"),
+        ("noflsh", "\x1c"),
+        ("eof ^A", "\x04"),
+        ("kill ^A", "\x15"),
+        ("sane", "\x16\r"),
+    ],
+)
+async def test_a_line_is_what_the_settings_of_the_terminal_say(
+    anywhere: Environment, settings: str, between: str
+) -> None:
+    """Or the kernel would cut it in silence."""
+    async with anywhere.terminal(f"trap '' QUIT; stty {settings} -echo; echo ready; sleep 100", grace=0) as t:
+        assert await t.expect("ready")
+        await t.send("x" * 3000 + between)
+        with pytest.raises(InvalidCommand, match="4,095"):
+            await t.send("y" * 3000)
+
+
+async def test_a_line_ends_where_the_settings_of_the_terminal_say(anywhere: Environment) -> None:
+    program = "stty -icrnl eol ';' kill '!' -echo; echo ready; head -c 7002 | wc -c"
+    async with anywhere.terminal(program, grace=0) as t:
+        assert await t.expect("ready")
+        await t.send("x" * 3000 + "!" + "x" * 3500 + ";" + "y" * 3500 + "\n")
+        assert await t.expect(r"^7002$")
+
+
 async def test_typing_for_a_program_that_has_ended_says_how_it_ended(here: Environment) -> None:
     async with here.terminal("exit 3") as t:
         await t.wait()
