@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ from anyshell import (
 from anyshell._environment import MAX_TERMINALS
 from anyshell.output.search import WINDOW
 from anyshell.testing import FakeBackend, FakeProcess, Script
+
+from .conftest import missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -278,7 +281,9 @@ async def test_a_program_that_asks_and_never_reads_harms_nobody(here: Environmen
 async def test_a_program_that_does_not_read_is_said_to_be_so(here: Environment) -> None:
     async with here.terminal("stty raw -echo; echo ready; sleep 100", grace=0) as t:
         assert await t.expect("ready")
-        with pytest.raises(AnyshellError, match=r"does not read: .* [\d,]+ of 1,000,000 bytes were taken"):
+        with pytest.raises(
+            AnyshellError, match=r"does not read: .* [\d,]+ of 1,000,000 bytes were taken.* stop\(\) ends it"
+        ):
             await t.send(b"x" * 1_000_000, timeout=0.3)
 
 
@@ -291,6 +296,37 @@ async def test_a_line_that_is_too_long_for_a_terminal_is_refused_and_what_was_ty
             await t.send("x" * 5000 + "\r")
         with pytest.raises(AnyshellError, match=r"after [\d,]+ bytes that were typed: .*4,095"):
             await t.send("short\r" * 1000 + "x" * 5000 + "\r")
+
+
+@pytest.mark.parametrize(
+    ("settings", "between"),
+    [
+        ("-icrnl", "\r"),
+        ("inlcr", "\n"),
+        ("-isig", "\x03"),
+        ("noflsh", "\x1c"),
+        ("eof ^A", "\x04"),
+        ("kill ^A", "\x15"),
+        ("sane", "\x16\r"),
+    ],
+)
+async def test_a_line_is_what_the_settings_of_the_terminal_say(
+    anywhere: Environment, settings: str, between: str
+) -> None:
+    """Or the kernel would cut it in silence."""
+    async with anywhere.terminal(f"trap '' QUIT; stty {settings} -echo; echo ready; sleep 100", grace=0) as t:
+        assert await t.expect("ready")
+        await t.send("x" * 3000 + between)
+        with pytest.raises(InvalidCommand, match="4,095"):
+            await t.send("y" * 3000)
+
+
+async def test_a_line_ends_where_the_settings_of_the_terminal_say(anywhere: Environment) -> None:
+    program = "stty -icrnl eol ';' kill '!' -echo; echo ready; head -c 7002 | wc -c"
+    async with anywhere.terminal(program, grace=0) as t:
+        assert await t.expect("ready")
+        await t.send("x" * 3000 + "!" + "x" * 3500 + ";" + "y" * 3500 + "\n")
+        assert await t.expect(r"^7002$")
 
 
 async def test_typing_for_a_program_that_has_ended_says_how_it_ended(here: Environment) -> None:
@@ -312,6 +348,34 @@ async def test_what_is_no_text_is_not_typed(here: Environment) -> None:
                 await call(not_text)
         with pytest.raises(InvalidCommand, match="surrogate"):
             await t.send("\ud800")
+
+
+async def test_a_resize_waits_for_a_terminal_that_is_being_entered(here: Environment) -> None:
+    t = here.terminal("read x; stty size")
+    with pytest.raises(AnyshellError, match="not entered"):
+        await t.resize(columns=100)
+    assert t.terminal.columns == 80
+    entering = asyncio.ensure_future(t.__aenter__())
+    await asyncio.sleep(0)
+    await t.resize(columns=100, rows=50)
+    await entering
+    try:
+        await t.send("\r")
+        assert await t.expect("50 100")
+    finally:
+        await t.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("since", [-1, "x", None, True, 1.0])
+async def test_what_is_no_number_of_a_line_is_refused(here: Environment, since: Any) -> None:
+    async with here.terminal("cat") as t:
+        with pytest.raises(InvalidCommand, match="since must be"):
+            t.lines(since=since)
+
+
+async def test_a_listener_that_cannot_be_called_is_refused(here: Environment) -> None:
+    with pytest.raises(InvalidCommand, match="listener must be"):
+        here.terminal("cat", listener=5)  # type: ignore[arg-type]
 
 
 async def test_a_resize_reaches_the_program_and_the_screen(anywhere: Environment) -> None:
@@ -431,6 +495,43 @@ async def test_a_cancelled_task_leaves_no_program(here: Environment) -> None:
     assert held[0].outcome.status == "cancelled"
 
 
+@pytest.mark.parametrize("cancellations", [1, 2, 3])
+async def test_nobody_else_is_cancelled_with_the_task_that_holds_a_terminal(
+    here: Environment, cancellations: int
+) -> None:
+    t = here.terminal("trap '' HUP TERM; echo on; sleep 100", grace=0.2)
+    entered = asyncio.Event()
+
+    async def hold() -> None:
+        async with t:
+            await t.expect("on")
+            entered.set()
+            await asyncio.Event().wait()
+
+    holder = asyncio.ensure_future(hold())
+    await entered.wait()
+    other = asyncio.ensure_future(t.wait())
+    for _ in range(cancellations):
+        holder.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert (await other).status == "cancelled"
+    assert t.outcome is not None
+    assert t.outcome.output.text == "on\n"
+    with pytest.raises(AnyshellError, match="cancelled"):
+        await t.send("x")
+
+
+async def test_a_terminal_that_was_cancelled_before_it_began_has_an_outcome(here: Environment) -> None:
+    t = here.terminal("sleep 100")
+    entering = asyncio.ensure_future(t.__aenter__())
+    await asyncio.sleep(0)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert (await t.wait()).status == (await t.stop()).status == "cancelled"
+
+
 # --- waiting for input ----------------------------------------------------------------------------------------
 
 
@@ -452,6 +553,7 @@ async def test_a_question_is_certain_with_its_prompt(anywhere: Environment) -> N
         waiting = await t.wait_for_input()
         assert waiting is not None
         assert (waiting.certainty, waiting.prompt, waiting.echo) == ("certain", "Password: ", False)
+        assert waiting.password
         await t.send("secret\r")
         assert (await t.wait()).exit_code == 0
         assert await t.wait_for_input() is None
@@ -568,6 +670,29 @@ async def test_one_that_uses_the_processor_does_not_wait() -> None:
         assert await t.wait_for_input(timeout=1) is None
 
 
+async def test_a_prompt_of_a_shell_asks_for_no_password(here: Environment) -> None:
+    async with here.terminal("bash --norc -i") as t:
+        waiting = await t.wait_for_input()
+        assert waiting is not None
+        assert (waiting.echo, waiting.line_mode, waiting.password) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("echo", "line_mode", "password"),
+    [
+        (False, True, True),
+        (True, True, False),
+        (False, False, False),
+        (None, True, None),
+        (False, None, None),
+    ],
+)
+def test_a_password_is_a_line_that_is_not_shown(
+    echo: bool | None, line_mode: bool | None, password: bool | None
+) -> None:
+    assert Waiting(certainty="certain", echo=echo, line_mode=line_mode).password is password
+
+
 async def test_a_password_is_likely_where_what_it_sleeps_in_may_not_be_read() -> None:
     backend = on_fake()
     async with Environment.detect(backend) as environment, environment.terminal("fake") as t:
@@ -641,6 +766,54 @@ async def test_a_secret_that_is_echoed_or_wrapped_is_masked_in_the_artifact_too(
     kept = outcome.output.artifact.path.read_bytes()
     assert kept.count(b"[secret]") == 2
     assert SECRET.encode() not in kept
+
+
+async def test_a_secret_that_is_given_itself_is_refused_and_not_shown(here: Environment) -> None:
+    async with here.terminal("read -s x") as t:
+        with pytest.raises(InvalidCommand, match="needs a function") as caught:
+            await t.send_secret(SECRET)  # type: ignore[arg-type]
+        assert SECRET not in str(caught.value)
+
+
+LONG_SECRET = "Kq7vB2xZtt9LmW4rN8 sYd"
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("columns", [10, 20])
+async def test_a_secret_is_masked_where_readline_wraps_it(
+    here: Environment, locale: str, columns: int
+) -> None:
+    command = "bash --norc -c 'read -e -p \"> \" x; echo $x'"
+    async with here.terminal(command, columns=columns, env={"LC_ALL": locale}) as t:
+        await t.expect("> ")
+        await t.send_secret(lambda _: LONG_SECRET)
+        outcome = await t.wait()
+    assert outcome.output.text == "> [secret]\n[secret]\n"
+
+
+@pytest.mark.parametrize("columns", [10, 13, 16])
+async def test_a_secret_is_masked_where_zsh_wraps_it(here: Environment, columns: int) -> None:
+    if shutil.which("zsh") is None:
+        missing("zsh", "install zsh")
+    async with here.terminal("PS1='> ' zsh -f -i", columns=columns) as t:
+        await t.wait_for_input()
+        await t.send_secret(lambda _: LONG_SECRET)
+        assert await t.expect("not found")
+        await t.wait_for_input()
+        assert t.lines().texts[0] == "> [secret]"  # of what its error says, it takes the second word away
+
+
+async def test_of_a_secret_that_is_printed_slowly_what_follows_its_beginning_is_masked(
+    here: Environment,
+) -> None:
+    command = (
+        'read -s x; for ((i = 0; i < ${#x}; i++)); do printf %s "${x:i:1}"; sleep 0.4; done; echo; echo "$x"'
+    )
+    async with here.terminal(f"bash -c '{command}'") as t:
+        await t.wait_for_input()
+        await t.send_secret(lambda _: "secret")
+        outcome = await t.wait()
+    assert outcome.output.text == "s[secret]\n[secret]\n"
 
 
 async def test_no_secret_is_typed_when_there_is_none(here: Environment) -> None:

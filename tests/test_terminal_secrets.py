@@ -36,7 +36,8 @@ def test_a_secret_is_masked_wherever_its_bytes_are_cut(at: list[int]) -> None:
 
 
 @given(
-    st.lists(st.sampled_from([b"a", b"b", b"\r", b"\n", b" ", b"\x1b[K", b"\x1b"]), max_size=60), st.data()
+    st.lists(st.sampled_from([b"a", b"b", b"\r", b"\n", b" ", b"\x08", b"\x1b[K", b"\x1b"]), max_size=60),
+    st.data(),
 )
 def test_what_is_no_secret_comes_through_unchanged_and_what_is_one_never_does(
     parts: list[bytes], data: st.DataObject
@@ -57,6 +58,36 @@ def test_a_secret_is_masked_where_a_terminal_wraps_it(between: bytes, at: int) -
     assert masked([whole[i : i + 1] for i in range(len(whole))], SECRET) == b"> " + MASK + b" <"
 
 
+@pytest.mark.parametrize("wrap", ["{0}\r{0}", " \r\x1b[K{0}\r{0}", "{0}\b{0}", "\r\n{0}\r{0}"])
+@pytest.mark.parametrize(
+    "secret", [SECRET, "Kq7vB2xZtt9LmW4rN8sYYd", "cor rect  hor se", "aaaaaaaa", "äöüää€€"]
+)
+@pytest.mark.parametrize("width", [1, 2, 3, 7])
+def test_a_secret_is_masked_where_a_line_editor_prints_a_character_again(
+    wrap: str, secret: str, width: int
+) -> None:
+    """As readline where a character is a byte, and zsh, do at the margin."""
+    drawn = "".join(
+        wrap.format(char) if at and at % width == 0 and at < len(secret) - 1 else char
+        for at, char in enumerate(secret)
+    ).encode()
+    whole = b"> " + drawn + b" <"
+    assert masked([whole], secret) == b"> " + MASK + b" <"
+    assert masked([whole[i : i + 1] for i in range(len(whole))], secret) == b"> " + MASK + b" <"
+
+
+def test_a_secret_does_not_overlap_itself() -> None:
+    assert masked([b"a" * 9], "aaaa") == MASK * 2 + b"a"
+    assert masked([b"a"] * 9, "aaaa") == MASK * 2 + b"a"
+    assert masked([b"ababab"], "abab") == MASK + b"ab"
+
+
+def test_what_repeats_itself_is_masked_whatever_the_secrets_are() -> None:
+    secrets = ["a" * length for length in range(1, MAX_SECRETS + 1)]
+    assert masked([b"a" * 8192] * 2, *secrets).replace(MASK, b"") == b""
+    assert masked([b"a\ra \r" * 1600] * 2, *secrets).count(b"a") == 0
+
+
 def test_nothing_is_held_back_that_cannot_be_a_secret() -> None:
     masks = Masks()
     masks.add(SECRET)
@@ -72,8 +103,13 @@ def test_the_rest_of_a_secret_is_masked_when_its_beginning_had_to_be_shown() -> 
     assert masks.feed(b"> hu") == b"> "
     assert masks.release() == b"hu"
     assert masks.feed(b"nte") == b""
-    assert masks.release() == b"nte"
-    assert masks.feed(RAW[5:] + b" <") == MASK + b" <"
+    assert masks.release() == MASK
+    assert masks.feed(b"r") == b""
+    assert masks.release() == b""
+    assert masks.feed(RAW[6:] + b" <") == b" <"
+    assert masks.feed(b"> hu") == b"> "
+    assert masks.release() == b"hu"
+    assert masks.feed(RAW[2:] + RAW) == MASK + MASK
     assert masks.feed(b"hu") == b""
     assert masks.release() == b"hu"
     assert masks.feed(b"man") == b"man"

@@ -573,6 +573,8 @@ class Environment:
         request = _request(command, cwd, env, None)
         self._check(timeout, grace)
         self._choose(left_behind)
+        if listener is not None and not callable(listener):
+            raise InvalidCommand(f"listener must be an async function, not {type(listener).__name__}")
         console = Console(
             partial(self._terminal_output, size, self._artifacts, answers=answers), tells=self._tells
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ._exceptions import InvalidCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 Sleep = Literal["read", "poll"]
 
@@ -16,12 +18,6 @@ LONGEST_LINE = 4095
 
 LONGEST_LINE_OF_BSD = 1023
 """The same where it is no Linux (``MAX_CANON``)."""
-
-_LINE_ENDS = bytes.maketrans(b"\r\x03\x04\x15\x1a\x1c", b"\n\n\n\n\n\n")
-"""Keys after which a line begins anew: besides its end, ^C, ^D, ^U, ^Z and ^\\."""
-
-_ERASE = b"\x08\x17\x7f"
-"""Keys that take something back: ^H, ^W and rub-out. How much is not counted."""
 
 _READS = {"x86_64": {"0", "19"}, "aarch64": {"63", "65"}}
 """The numbers of read and readv (``unistd_64.h``, ``asm-generic/unistd.h``)."""
@@ -51,6 +47,42 @@ _FUNCTIONS: dict[str, Sleep] = {
 """Functions of the kernel in which a thread sleeps that reads or polls, as ``wchan`` names them."""
 
 
+@dataclass(frozen=True, slots=True)
+class LineKeys:
+    """What keys mean to a terminal in line mode.
+
+    Attributes:
+        ends: Those after which a line begins anew: its end, and what throws it away.
+        erases: Those that take something back.
+        quotes: Those that take their meaning from the next one.
+    """
+
+    ends: bytes = b"\r\n\x03\x04\x15\x1a\x1c"
+    erases: bytes = b"\x17\x7f"
+    quotes: bytes = b"\x16"
+
+    @classmethod
+    def of(cls, flags: Collection[str], keys: Mapping[str, bytes]) -> LineKeys:
+        """Learn it from the flags that are set and the keys that there are, by the names of stty(1)."""
+        ends = [keys.get(name, b"") for name in ("eof", "eol", "eol2", "kill")]
+        if "inlcr" not in flags:
+            ends.append(b"\n")
+        if "icrnl" in flags and "igncr" not in flags:
+            ends.append(b"\r")
+        if "isig" in flags and "noflsh" not in flags:
+            ends += [keys.get(name, b"") for name in ("intr", "quit", "susp")]
+        quotes = keys.get("lnext", b"") if "iexten" in flags else b""
+        return cls(b"".join(ends), keys.get("erase", b"") + keys.get("werase", b""), quotes)
+
+    def reduce(self, data: bytes) -> bytes:
+        """What lines are made of keys: of each what counts, and a line feed for its end."""
+        if self.quotes and self.quotes in data:
+            data = re.sub(re.escape(self.quotes) + rb"[\s\S]", b"xx", data)
+        if b"\n" not in self.ends:
+            data = data.replace(b"\n", b"x")
+        return data.translate(bytes.maketrans(self.ends, b"\n" * len(self.ends)), self.erases)
+
+
 class Line:
     """The line that is being typed on a terminal.
 
@@ -61,18 +93,22 @@ class Line:
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
         self._length = 0
+        self._typed = b""  # after that, while it is not known what the keys mean
 
-    @property
-    def begun(self) -> bool:
+    def begun(self, meaning: LineKeys) -> bool:
         """Whether anything of it was typed."""
-        return self._length > 0
+        return self._reduced(b"", meaning)[-1:] not in (b"", b"\n")
 
-    def takes(self, keys: bytes) -> bool:
+    def fits(self, keys: bytes) -> bool:
+        """Whether keys can be typed in line mode whatever they mean."""
+        return self._length + len(self._typed) + len(keys) <= self._longest
+
+    def takes(self, keys: bytes, meaning: LineKeys) -> bool:
         """Whether keys can be typed in line mode without making a line too long."""
-        keys, begin = keys.translate(_LINE_ENDS, _ERASE), -self._length
+        keys, begin = self._reduced(keys, meaning), 0
         while len(keys) - begin > self._longest:
             # From the last end that is near enough: short lines need not be looked at one by one.
-            end = keys.rfind(b"\n", max(begin, 0), begin + self._longest + 1)
+            end = keys.rfind(b"\n", begin, begin + self._longest + 1)
             if end < 0:
                 return False
             begin = end + 1
@@ -85,15 +121,20 @@ class Line:
             "the program a file"
         )
 
-    def type(self, keys: bytes) -> None:
-        """Note that keys were typed."""
-        keys = keys.translate(_LINE_ENDS, _ERASE)
-        end = keys.rfind(b"\n")
-        self._length = self._length + len(keys) if end < 0 else len(keys) - end - 1
+    def type(self, keys: bytes, meaning: LineKeys | None = None) -> None:
+        """Note that keys were typed; when nothing is known of what they mean, no more than fits."""
+        if meaning is None:
+            self._typed += keys
+            return
+        keys = self._reduced(keys, meaning)
+        self._length, self._typed = len(keys) - keys.rfind(b"\n") - 1, b""
 
     def forget(self) -> None:
         """Note that there are no lines: keys are passed on one by one."""
-        self._length = 0
+        self._length, self._typed = 0, b""
+
+    def _reduced(self, keys: bytes, meaning: LineKeys) -> bytes:
+        return b"x" * self._length + meaning.reduce(self._typed + keys)
 
 
 def sleep_of(machine: str, call: Sequence[str], function: str, terminal: Collection[int]) -> Sleep | None:

@@ -147,14 +147,14 @@ def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = 
         )
 
 
-def check_count(name: str, value: object) -> None:
+def check_count(name: str, value: object, *, least: int = 1) -> None:
     """Refuse what is no number of things.
 
     Raises:
-        InvalidCommand: Not a whole number, or less than 1.
+        InvalidCommand: Not a whole number, or less than `least`.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidCommand(f"{name} must be a whole number, 1 or more, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidCommand(f"{name} must be a whole number, {least} or more, not {value!r}")
 
 
 def check_port(port: object) -> None:
@@ -264,15 +264,30 @@ class Waiting:
         certainty: ``certain`` when it is blocked in a read of the terminal; ``likely`` when it sleeps as a program does
             that waits for a key or for something else, has used no processor time and printed nothing for a while.
         prompt: What stands before the cursor on its line: the question, as a rule. Empty when nothing does.
-        echo: Whether what is typed is shown. It is not while a password is asked for, nor by a program that draws what
-            is typed itself, such as a shell's line editor. ``None`` when the host cannot tell.
+        echo: Whether the terminal shows what is typed. It does not while a password is asked for; nor at the prompt of
+            a shell or in an editor, which show it themselves: whether it is a password, `password` says. ``None`` when
+            the host cannot tell.
+        line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
+            ``None`` when the host cannot tell.
         processes: Who has the terminal.
     """
 
     certainty: Literal["certain", "likely"]
     prompt: str = ""
     echo: bool | None = None
+    line_mode: bool | None = None
     processes: tuple[ProcessInfo, ...] = ()
+
+    @property
+    def password(self) -> bool | None:
+        """Whether it asks as for a password: it reads a line, and what is typed is not shown.
+
+        False for a program that reads single keys, also if it asks for a password in a way of its own. ``None`` when the
+        host cannot tell.
+        """
+        if self.echo is None or self.line_mode is None:
+            return None
+        return self.line_mode and not self.echo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from ..abc import Process, Spawner
     from ..output import TerminalOutput
 
-HOLD_SECONDS = 0.1
-"""Seconds for which output is held back that may be the beginning of a secret."""
+HOLD_SECONDS = 0.3
+"""Seconds for which output is held back that may be the beginning of a secret, after the last of it."""
+
+MASKED_AT_ONCE = 8192
+"""Bytes of output in which secrets are looked for before others have their turn."""
 
 LAST_LOOK = 1.5
 """Seconds before a command's time is over from which on it is watched whether it waits for input."""
@@ -204,6 +207,9 @@ class _Masked(ByteReceiveStream):
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         masks = self._console.masks
+        if masks:
+            max_bytes = min(max_bytes, MASKED_AT_ONCE)
+            await asyncio.sleep(0)
         while True:
             try:
                 if masks.holds or self._coming is not None:

@@ -12,7 +12,7 @@ import anyio
 
 from .._engine import Control, outlast
 from .._exceptions import AnyshellError, InvalidCommand
-from .._types import Channel, Outcome, Terminal, TerminalLines, check_seconds, check_text
+from .._types import Channel, Outcome, Terminal, TerminalLines, check_count, check_seconds, check_text
 from ..output import expression
 from ..output.search import WINDOW
 from . import secrets
@@ -85,13 +85,15 @@ class DrivenTerminal:
         self._control = Control()
         self._transcript = Transcript()
         self._task: asyncio.Task[Outcome] | None = None
+        self._duration = 0.0
 
     async def __aenter__(self) -> Self:
         if self._task is not None:
             raise AnyshellError("a terminal is entered once: ask the environment for another one")
         console = self._console
         task = self._task = asyncio.ensure_future(self._run(self._hear, self._control))
-        task.add_done_callback(lambda _: console.end())
+        began = time.monotonic()
+        task.add_done_callback(lambda _: self._end(began))
         try:
             begun_or_over: list[asyncio.Future[object]] = [console.begun, task]  # type: ignore[list-item]
             await asyncio.wait(begun_or_over, return_when=asyncio.FIRST_COMPLETED)
@@ -100,7 +102,7 @@ class DrivenTerminal:
             await outlast(task, task.cancel)
             raise
         if not console.begun.done():
-            task.result()  # raises why it could not be started
+            self._result(task)  # raises why it could not be started
         return self
 
     async def __aexit__(
@@ -109,7 +111,9 @@ class DrivenTerminal:
         task = self._started()
         if not task.done():
             self._control.cancel()
-        cancelled = await outlast(task, task.cancel)
+        cancelled = await outlast(
+            task, self._control.cancel
+        )  # which skips the grace, and the outcome is whole
         if error is None and not task.cancelled() and (failure := task.exception()) is not None:
             raise failure
         if cancelled is not None:
@@ -143,7 +147,7 @@ class DrivenTerminal:
         Raises:
             Exception: What kept it from being learnt.
         """
-        return None if self._task is None or not self._task.done() else self._task.result()
+        return None if self._task is None or not self._task.done() else self._result(self._task)
 
     @property
     def screen(self) -> Screen:
@@ -157,7 +161,11 @@ class DrivenTerminal:
 
         Args:
             since: The number of the first line that is wanted; 0 or more.
+
+        Raises:
+            InvalidCommand: No such number.
         """
+        check_count("since", since, least=0)
         return self._console.output.lines(since)
 
     async def foreground(self) -> Foreground | None:
@@ -226,9 +234,10 @@ class DrivenTerminal:
 
         It is never shown: from now on it is replaced by ``[secret]`` in all that the program prints, before anything is
         made of that: the screen, the text, what is expected, a listener, an artifact. Also when the program echoes it,
-        and wraps it. What cannot be masked is what does not stand in the bytes: a program that prints it backwards, in
-        base64, or with its own words between. A beginning of it that nothing follows for 0.1 s is shown. Nor does it
-        hide anything from the host.
+        and wraps it, as line editors do too. What cannot be masked is what does not stand in the bytes: a program that prints
+        it backwards, in base64, with its own words between, or in part, such as a line editor that scrolls sideways or draws
+        its line anew with every character. A beginning of it that nothing follows for 0.3 s is shown, and what goes on with
+        that then is masked until it differs. Nor does it hide anything from the host.
 
         Args:
             source: A function, plain or async, that is given a `SecretRequest` and returns the secret, or ``None`` to give
@@ -238,11 +247,16 @@ class DrivenTerminal:
             Whether it was typed.
 
         Raises:
-            InvalidCommand: It is no text of one line, or more than 1,024 bytes.
+            InvalidCommand: `source` is no function; the secret is no text of one line, or more than 1,024 bytes.
             AnyshellError: As for `send`, also when the program ends while somebody is asked, which `source` learns by
                 being cancelled; nobody gave it in time; 64 of them were typed here before.
             Exception: What the source raises.
         """
+        if not callable(source):
+            # What was given instead may be the secret.
+            raise InvalidCommand(
+                "send_secret needs a function that gives the secret, such as lambda request: getpass.getpass()"
+            )
         self._check_running()
         request = SecretRequest(prompt=self._console.prompt(), program=await self._program(), host=self._host)
         asking = asyncio.ensure_future(secrets.ask(source, request))
@@ -281,6 +295,9 @@ class DrivenTerminal:
         echoed is in it. While the program uses the alternate
         screen, as an editor or a pager does, it is the rows of that which are searched, as they stand there now; and so
         are those of the ordinary one when the program has drawn on it since the last match, as a dialog does.
+
+        It is searched where everything else happens as well: a pattern that backtracks exponentially, as ``(a+)+b`` may,
+        blocks the event loop for that time, over the timeout too.
 
         Args:
             pattern: A regular expression; in a text, ``^`` and ``$`` are the ends of lines. A match of more than 8,192
@@ -334,7 +351,10 @@ class DrivenTerminal:
 
         Raises:
             InvalidCommand: A size that is out of range.
+            AnyshellError: The terminal was not entered.
         """
+        begun_or_over: list[asyncio.Future[object]] = [self._console.begun, self._started()]  # type: ignore[list-item]
+        await asyncio.wait(begun_or_over, return_when=asyncio.FIRST_COMPLETED)
         old = self._terminal
         terminal = Terminal(
             columns=old.columns if columns is None else columns,
@@ -352,7 +372,7 @@ class DrivenTerminal:
         """
         task = self._started()
         await asyncio.wait([task])
-        return task.result()
+        return self._result(task)
 
     async def stop(self) -> Outcome:
         """Stop the program's whole tree, as a timeout does, and wait for that. A second call skips the grace.
@@ -364,10 +384,20 @@ class DrivenTerminal:
         self._control.cancel()
         return await self.wait()
 
+    def _end(self, began: float) -> None:
+        self._duration = time.monotonic() - began
+        self._console.end()
+
     def _started(self) -> asyncio.Task[Outcome]:
         if self._task is None:
             raise AnyshellError("the terminal was not entered: use 'async with env.terminal(...) as t'")
         return self._task
+
+    def _result(self, task: asyncio.Task[Outcome]) -> Outcome:
+        """What became of a run that is over. Of one that was cancelled itself the program is stopped all the same."""
+        if task.cancelled():
+            return Outcome(status="cancelled", duration=self._duration)
+        return task.result()
 
     def _check_running(self) -> None:
         if self._started().done():
@@ -389,7 +419,8 @@ class DrivenTerminal:
         if taken < len(data):
             raise AnyshellError(
                 f"the program on the terminal does not read: after {timeout:g} s without progress, {taken:,} of "
-                f"{len(data):,} bytes were taken, and perhaps some of the next; see what it does, or stop it"
+                f"{len(data):,} bytes were taken, and perhaps some of the next; see what it does. No "
+                "key can be typed until it reads, not even Ctrl-C: stop() ends it"
             )
 
     async def _program(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from .._exceptions import AnyshellError, InvalidCommand
@@ -20,17 +20,42 @@ MAX_SECRETS = 64
 LONGEST_SECRET = 1024
 """Bytes of a secret."""
 
-_MOST_BETWEEN = 64
-"""Bytes of a secret that is not whole yet, beside its own, which the terminal that wraps it may have put there."""
+_MOST_BETWEEN = 4096
+"""Bytes of a secret that is not whole yet, beside its own, which whoever wraps its lines may have put there."""
 
-# What a program prints between two characters when a row is full: a line feed, a return, or control sequences that move
-# the cursor to the next row. Many print a blank before the return, to be sure that the cursor is there.
-_MOVES = rb"[\r\n]|\x1b\[[0-9;?]*[A-Za-z]"
-_WRAPS = (
-    (re.compile(_MOVES), re.compile(rb"\x1b(?:\[[0-9;?]*)?\Z")),
-    (re.compile(rb" ?(?:" + _MOVES + rb")"), re.compile(rb" (?:\x1b(?:\[[0-9;?]*)?)?\Z")),
-)
-"""What is taken for that: whole, and unfinished at the end. Twice, for the blank may be the secret's own."""
+# What a program prints between two characters when a row is full: a line feed, a return, or escape sequences that move
+# the cursor to the next row.
+_MOVE = rb"[\r\n]|\x1b(?:\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|[ -/]{1,4}+[0-~]|[0-9=>DEHM])"
+_BEGUN_MOVE = rb"\x1b(?:\[[0-?]{0,64}+[ -/]{0,8}+|[ -/]{0,4}+)"
+
+# Many print a blank before the return, to be sure that the cursor is in the next row. Others print the character that
+# belongs there, return, and print it once more: readline where a character is a byte, and zsh, after that blank.
+_AGAIN = rb"(?P<kept>[^\x00-\x1f\x7f-\xbf][\x80-\xbf]{0,3}+)[\r\x08](?P=kept)"
+_BEGUN_AGAIN = rb"[\r\x08](?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})?"
+
+
+def _ways() -> Iterator[tuple[re.Pattern[bytes], re.Pattern[bytes]]]:
+    for blank in (False, True):
+        for again in (False, True):
+            whole, begun = b"(?:" + _MOVE + b")", _BEGUN_MOVE
+            if again:
+                begun += b"|" + _BEGUN_AGAIN
+            if blank:
+                whole, begun = b" ?" + whole, b" ?(?:" + begun + b")| "
+            if again:
+                whole = _AGAIN + b"|" + whole
+            yield re.compile(whole), re.compile(b"(?:" + begun + rb")\Z")
+
+
+_WRAPS = tuple(_ways())
+"""What is taken for that: whole, and unfinished at the end. In every way, for a blank, or a character that is there twice,
+may be the secret's own."""
+
+_LONGEST_MOVE = 80
+"""Bytes of one of these."""
+
+_NOTHING = re.compile(rb"(?!)")
+_CONTROL = re.compile(rb"[\r\n\x08\x1b]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,17 +98,24 @@ async def ask(source: SecretSource, request: SecretRequest) -> str | None:
 class Masks:
     """Takes secrets out of bytes as they come, however these are cut.
 
-    What may be the beginning of a secret at the end of a piece is held back until it is known. Of a secret whose
-    beginning had to be shown, since nothing followed it for a while, the rest is masked all the same.
+    What may be the beginning of a secret at the end of a piece is held back until it is known. Where the beginning had to
+    be shown, since nothing followed it for a while, what goes on with it is masked for as long as it does.
+
+    Its time is proportional to the bytes and to the number of secrets: each is found without overlaps with itself.
     """
 
     def __init__(self) -> None:
         self._secrets: list[bytes] = []
+        self._longest = 0
         self._raw = b""
         self._shown = 0  # of the raw bytes: they are still there because a secret may begin in them
+        self._masked = -1  # where one begins that a mask stands for already
 
     def __repr__(self) -> str:
         return f"<{len(self._secrets)} secrets>"
+
+    def __bool__(self) -> bool:
+        return bool(self._secrets)
 
     def add(self, secret: str) -> None:
         """Mask one from now on.
@@ -97,6 +129,7 @@ class Masks:
         if len(self._secrets) >= MAX_SECRETS:
             raise AnyshellError(f"{MAX_SECRETS} secrets were typed on this terminal, as many as it can hide")
         self._secrets.append(data)
+        self._longest = max(self._longest, len(data))
 
     @property
     def holds(self) -> bool:
@@ -108,43 +141,51 @@ class Masks:
         if not self._secrets:
             return data
         self._raw += data
-        texts = [_Unwrapped(self._raw, *wraps) for wraps in _WRAPS]
-        found = self._find(texts)
-        start = min(text.begins(self._secrets) for text in texts)
-        for begin, end in reversed(found):
-            if end > start:
-                start = min(start, begin)  # another begins in it: they are one
-        if len(self._raw) - start > max(map(len, self._secrets)) + _MOST_BETWEEN:
+        found, start = self._look()
+        if len(self._raw) - start > self._longest + _MOST_BETWEEN:
             start = len(self._raw)
-        return self._show(found, start)
+        shown = self._show(found, start)
+        self._raw = self._raw[start:]
+        self._shown -= start
+        self._masked = self._masked - start if self._masked >= start else -1
+        return shown
 
     def release(self) -> bytes:
-        """Give what is held back: nothing came that would make a secret of it."""
-        found = self._find([_Unwrapped(self._raw, *wraps) for wraps in _WRAPS])
-        return self._show(found, len(self._raw), forget=False)
+        """Give what is held back: nothing came that would make a secret of it.
 
-    def _find(self, texts: list[_Unwrapped]) -> list[tuple[int, int]]:
-        """Where secrets stand; those that overlap are one."""
-        merged: list[tuple[int, int]] = []
-        for begin, end in sorted(place for text in texts for place in text.find(self._secrets)):
-            if merged and begin < merged[-1][1]:
-                merged[-1] = merged[-1][0], max(end, merged[-1][1])
-            else:
-                merged.append((begin, end))
-        return merged
+        A mask is given for what goes on with a beginning that was shown.
+        """
+        found, start = self._look()
+        if start < self._shown < len(self._raw):
+            found = [(begin, end) for begin, end in found if end <= start]
+            found.append((start, len(self._raw)))
+            shown = self._show(found, len(self._raw))
+            self._masked = start
+            return shown
+        return self._show(found, len(self._raw))
 
-    def _show(self, found: list[tuple[int, int]], until: int, *, forget: bool = True) -> bytes:
+    def _look(self) -> tuple[list[tuple[int, int]], int]:
+        """Where secrets stand, and from where on one may that is not whole yet."""
+        texts = _unwrapped(self._raw)
+        merged = _merged(place for text in texts for place in text.find(self._secrets))
+        start = min(text.begins(self._secrets) for text in texts)
+        for begin, end in reversed(merged):
+            if end <= start:
+                break
+            start = min(start, begin)  # another begins in it: they are one
+        return merged, start
+
+    def _show(self, found: list[tuple[int, int]], until: int) -> bytes:
         pieces: list[bytes] = []
         at = self._shown
         for begin, end in found:
             if end > at and begin < until:
-                pieces += [self._raw[at:begin], MASK]
+                pieces.append(self._raw[at:begin])
+                if begin != self._masked:
+                    pieces.append(MASK)
                 at = end
         pieces.append(self._raw[at:until])
         self._shown = max(at, until)
-        if forget:
-            self._raw = self._raw[until:]
-            self._shown -= until
         return b"".join(pieces)
 
 
@@ -153,37 +194,41 @@ class _Unwrapped:
 
     Args:
         raw: They.
-        wrap: What is left out.
+        wrap: What is left out, but for what it keeps of it.
         begun: What is left out at the end, as it may become that.
     """
 
     def __init__(self, raw: bytes, wrap: re.Pattern[bytes], begun: re.Pattern[bytes]) -> None:
-        self._size = len(raw)
-        rest = begun.search(raw, max(0, len(raw) - _MOST_BETWEEN))
+        self._raw = raw
+        rest = begun.search(raw, max(0, len(raw) - _LONGEST_MOVE))
         stop = len(raw) if rest is None else rest.start()
         pieces: list[bytes] = []
         self._starts = [0]  # of each piece among those that are left
         self._places = [0]  # of each piece among the raw ones
         at = 0
         for match in wrap.finditer(raw, 0, stop):
-            pieces.append(raw[at : match.start()])
+            pieces.append(raw[at : match.end("kept") if match.lastgroup else match.start()])
             at = match.end()
             self._starts.append(self._starts[-1] + len(pieces[-1]))
             self._places.append(at)
         pieces.append(raw[at:stop])
-        self._text = b"".join(pieces)
+        self.text = b"".join(pieces)
 
     def find(self, secrets: list[bytes]) -> Iterator[tuple[int, int]]:
-        """Where secrets stand in the raw bytes; they may overlap."""
+        """Where secrets stand in the raw bytes. Those that overlap are one."""
+        places: list[tuple[int, int]] = []
         for secret in secrets:
-            at = self._text.find(secret)
+            at = self.text.find(secret)
             while at >= 0:
-                yield self._place(at), self._place(at + len(secret) - 1) + 1
-                at = self._text.find(secret, at + 1)
+                end = at + len(secret)
+                places.append((at, end))
+                at = self.text.find(secret, end)
+        for at, end in _merged(places):
+            yield self._place(at), self._place(end - 1) + 1
 
     def begins(self, secrets: list[bytes]) -> int:
         """Where a secret may begin that is not whole yet; the number of the raw bytes when none does."""
-        text = self._text
+        text = self.text
         first = len(text)
         for secret in secrets:
             at = text.find(secret[:1], max(0, len(text) - len(secret) + 1))
@@ -191,8 +236,27 @@ class _Unwrapped:
                 if secret.startswith(text[at:]):
                     first = at
                 at = text.find(secret[:1], at + 1)
-        return self._size if first == len(text) else self._place(first)
+        return len(self._raw) if first == len(text) else self._place(first)
 
     def _place(self, at: int) -> int:
         piece = bisect.bisect_right(self._starts, at) - 1
         return self._places[piece] + at - self._starts[piece]
+
+
+def _merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Places in their order; those that overlap are one."""
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(places):
+        if merged and begin < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _unwrapped(raw: bytes) -> list[_Unwrapped]:
+    """Bytes without what wraps their lines, in each way in which that gives something else."""
+    if _CONTROL.search(raw) is None and not raw.endswith(b" "):
+        return [_Unwrapped(raw, _NOTHING, _NOTHING)]
+    texts = (_Unwrapped(raw, *wraps) for wraps in _WRAPS)
+    return list({text.text: text for text in texts}.values())

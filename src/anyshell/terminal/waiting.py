@@ -143,5 +143,6 @@ class Watch:
             certainty=certainty,
             prompt=self._terminal.prompt(),
             echo=seat.echo,
+            line_mode=seat.line_mode,
             processes=seat.processes,
         )

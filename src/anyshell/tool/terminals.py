@@ -218,7 +218,7 @@ class Held:
             is_screen=is_screen,
             screen=shown,
             waiting=None if waiting is None else replace(waiting, prompt=hide(waiting.prompt)),
-            password=seat is not None and seat.echo is False and seat.line_mode is True,
+            password=waiting is not None and waiting.password is True,
             told=seat is not None,
             program=names(seat),
             outcome=outcome,

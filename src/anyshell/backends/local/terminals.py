@@ -11,7 +11,7 @@ import struct
 import sys
 import termios
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,7 +20,7 @@ assert sys.platform != "win32"
 import anyio
 
 from ..._exceptions import TerminalUnavailable
-from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD, Line
+from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD, Line, LineKeys
 from .pipes import PipeReceiveStream, PipeSendStream
 
 if sys.platform == "linux":
@@ -44,6 +44,23 @@ _IUTF8 = 0x4000
 
 _NO_KEY = b"\0" if sys.platform == "linux" else b"\xff"
 """``_POSIX_VDISABLE``: what stands for no key."""
+
+
+_KEYS = {
+    "intr": termios.VINTR,
+    "quit": termios.VQUIT,
+    "susp": termios.VSUSP,
+    "eof": termios.VEOF,
+    "eol": termios.VEOL,
+    "eol2": termios.VEOL2,
+    "kill": termios.VKILL,
+    "erase": termios.VERASE,
+    "werase": termios.VWERASE,
+    "lnext": termios.VLNEXT,
+}
+_INPUT_FLAGS = {"inlcr": termios.INLCR, "icrnl": termios.ICRNL, "igncr": termios.IGNCR}
+_LOCAL_FLAGS = {"isig": termios.ISIG, "noflsh": termios.NOFLSH, "iexten": termios.IEXTEN}
+"""What of a terminal's settings says what keys mean, by the names of stty(1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,21 +173,29 @@ class Settings:
         line_mode: Whether it passes on whole lines.
         end_of_file: The key that makes a program read end-of-file at the start of a line, in line mode; ``None`` is
             none.
+        keys: What other keys mean in line mode.
     """
 
     echo: bool
     line_mode: bool
     end_of_file: bytes | None
+    keys: LineKeys = field(default_factory=LineKeys, compare=False)
 
     @classmethod
     def read(cls, fd: int) -> Settings | None:
         """Ask a terminal; ``None`` when it is gone."""
         try:
-            _, _, _, flags, _, _, characters = termios.tcgetattr(fd)
+            iflag, _, _, flags, _, _, characters = termios.tcgetattr(fd)
         except termios.error:
             return None
         key = characters[termios.VEOF]
+        keys = {name: characters[number] for name, number in _KEYS.items()} if flags & termios.ICANON else {}
         return cls(
+            keys=LineKeys.of(
+                {name for name, flag in _INPUT_FLAGS.items() if iflag & flag}
+                | {name for name, flag in _LOCAL_FLAGS.items() if flags & flag},
+                {name: value for name, value in keys.items() if value != _NO_KEY},
+            ),
             echo=bool(flags & termios.ECHO),
             line_mode=bool(flags & termios.ICANON),
             end_of_file=key if flags & termios.ICANON and key != _NO_KEY else None,
@@ -238,6 +263,7 @@ class TerminalSendStream(PipeSendStream):
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
         self._line = Line(LONGEST_LINE if sys.platform == "linux" else LONGEST_LINE_OF_BSD)
+        self._meaning: LineKeys | None = None  # of what is being typed; none where there are no lines
         self._ended = False
         self._gone = select.poll()
         self._gone.register(fd, 0)  # of a hang-up it tells in any case
@@ -252,24 +278,30 @@ class TerminalSendStream(PipeSendStream):
         """
         settings = Settings.read(self._fd) if self._fd >= 0 else None
         if settings is None or not settings.line_mode:
-            await super().send(item)
+            self._meaning = None
             self._line.forget()
+            await super().send(item)
             return
-        if not self._line.takes(item):
+        if not self._line.takes(item, settings.keys):
             raise self._line.refuse()
+        self._meaning = settings.keys
         await super().send(item)
-        self._line.type(item)
 
     def _write(self, data: memoryview) -> int:
         # Linux takes what is typed for nobody until its buffer is full, and says then that it may have room soon.
         if any(events & select.POLLHUP for _, events in self._gone.poll(0)):
             raise anyio.BrokenResourceError
         try:
-            return super()._write(data)
+            taken = super()._write(data)
         except OSError as error:
             if error.errno in _GONE:
                 raise anyio.BrokenResourceError from error
             raise
+        if self._meaning is not None:
+            self._line.type(
+                bytes(data[:taken]), self._meaning
+            )  # also of what is cancelled before all is taken
+        return taken
 
     async def aclose(self) -> None:
         """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends.
@@ -280,4 +312,4 @@ class TerminalSendStream(PipeSendStream):
         self._ended = True
         if settings is not None and (key := settings.end_of_file) is not None:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await self.send(key * 2 if self._line.begun else key)
+                await self.send(key * 2 if self._line.begun(settings.keys) else key)

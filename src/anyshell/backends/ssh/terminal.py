@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import ByteSendStream
 
-from ..._terminals import Line, sleep_of
+from ..._terminals import Line, LineKeys, sleep_of
 from ..._types import Foreground, ProcessInfo
 from .channel import ChannelSendStream
 from .processes import start_time
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_SEEN = 64
 """Processes in the foreground of a terminal that are looked at, and threads of each."""
 
-_END_KEY = re.compile(r"\beof = (\^?[!-~]);")
+_KEY = re.compile(r"\b([a-z0-9]+) = (\^?[!-~]);")
 
 _END_OF_FILE = b"\x04"
 
@@ -38,11 +38,13 @@ class Modes:
         echo: Whether what is typed is shown.
         line_mode: Whether whole lines are passed on.
         end_key: What is end-of-file at the start of a line; ``None`` when nothing is.
+        keys: What other keys mean in line mode.
     """
 
     echo: bool
     line_mode: bool
     end_key: bytes | None
+    keys: LineKeys = field(default_factory=LineKeys, compare=False)
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Modes | None:
@@ -51,16 +53,13 @@ class Modes:
             kind, _, text = line.partition(" ")
             words = set(text.split())
             if kind == "modes" and "icanon" in {word.lstrip("-") for word in words}:
-                return cls("echo" in words, "icanon" in words, _end_key(text))
+                keys = {found[1]: _key(found[2]) for found in _KEY.finditer(text)}
+                return cls("echo" in words, "icanon" in words, keys.get("eof"), LineKeys.of(words, keys))
         return None
 
 
-def _end_key(text: str) -> bytes | None:
-    found = _END_KEY.search(text)
-    if found is None:
-        return None
-    key = found[1]
-    return key.encode() if len(key) == 1 else bytes([ord(key[1].upper()) ^ 64])
+def _key(name: str) -> bytes:
+    return name.encode() if len(name) == 1 else bytes([ord(name[1].upper()) ^ 64])
 
 
 class TerminalSendStream(ByteSendStream):
@@ -87,13 +86,23 @@ class TerminalSendStream(ByteSendStream):
             InvalidCommand: A line is longer than the terminal passes on in line mode. Nothing was typed.
             anyio.BrokenResourceError: The program has ended, or the connection is lost.
         """
-        if not self._line.takes(item):
+        meaning: LineKeys | None = None
+        if not self._line.fits(item):  # otherwise the host need not be asked what ends a line
             modes = await self._modes()
             if modes is not None and modes.line_mode:
-                raise self._line.refuse()
-            self._line.forget()
-        await self._keys.send(item)
-        self._line.type(item)
+                meaning = modes.keys
+                if not self._line.takes(item, meaning):
+                    raise self._line.refuse()
+            else:
+                self._line.forget()
+                await self._keys.send(item)
+                return
+        try:
+            await self._keys.send(item)
+        finally:
+            self._line.type(
+                item, meaning
+            )  # all of it, when it was cancelled: how much was taken is not known
 
     async def aclose(self) -> None:
         """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends.
@@ -108,7 +117,8 @@ class TerminalSendStream(ByteSendStream):
         key = _END_OF_FILE if modes is None else modes.end_key if modes.line_mode else None
         if key is not None:
             with suppress(anyio.BrokenResourceError):
-                await self._keys.send(key * 2 if self._line.begun else key)
+                begun = self._line.begun(LineKeys() if modes is None else modes.keys)
+                await self._keys.send(key * 2 if begun else key)
 
 
 def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
