@@ -235,8 +235,8 @@ class DrivenTerminal:
         It is never shown: from now on it is replaced by ``[secret]`` in all that the program prints, before anything is
         made of that: the screen, the text, what is expected, a listener, an artifact. Also when the program echoes it,
         and wraps it, as line editors do too. What cannot be masked is what does not stand in the bytes: a program that prints
-        it backwards, in base64, with its own words between, or in part, such as a line editor that scrolls sideways or draws
-        its line anew with every character. A beginning of it that nothing follows for 0.3 s is shown, and what goes on with
+        it backwards, in base64, with its own words between, or in part, such as a line editor that scrolls sideways or draws a row or
+        its line anew. A beginning of it that nothing follows for 0.3 s is shown, and what goes on with
         that then is masked until it differs. Nor does it hide anything from the host.
 
         Args:
