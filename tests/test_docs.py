@@ -277,7 +277,7 @@ NO_BOUND = {
     "backends.local.linux.TAG_BITS",  # the shape of a number
     "backends.local.posix_spawn._FLAGS",  # of a call
     "backends.local.posix_spawn._SIZE",  # room for what a call fills in
-    "backends.local.terminals._IUTF8",  # a flag
+    "backends.local.tty._IUTF8",  # a flag
     "cli.OWN_FAILURE",  # exit codes, on the command line's page
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",

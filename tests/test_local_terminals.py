@@ -36,7 +36,8 @@ assert sys.platform != "win32"  # mypy follows the imports below otherwise
 from anyshell.backends.local import forking
 from anyshell.backends.local.backend import LocalBackend
 from anyshell.backends.local.foreground import look
-from anyshell.backends.local.terminals import Settings, default_starter
+from anyshell.backends.local.posix import default_starter
+from anyshell.backends.local.tty import Settings
 
 pytestmark = pytest.mark.anyio
 

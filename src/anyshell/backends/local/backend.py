@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..._types import ProcessInfo
     from ...abc import Backend, Exchange, Files, Program
-    from .terminals import Starter
+    from .starter import Starter
 
 ANSWER_SECONDS = 5.0
 """How long a shell has to answer a probe."""

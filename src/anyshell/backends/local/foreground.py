@@ -16,7 +16,7 @@ from ..._types import Foreground, ProcessInfo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .terminals import Settings
+    from .tty import Settings
 
 
 def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) -> Foreground | None:

@@ -15,7 +15,8 @@ assert sys.platform != "win32"
 
 from ptyprocess import PtyProcess
 
-from .terminals import Started, find_program, open_pair, prepare
+from .starter import Started, find_program
+from .tty import open_pair, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,7 @@ def start(
     terminal: Terminal,
     inherited: Sequence[int],
 ) -> Started:
-    """Start a program on a terminal of its own. See `terminals.Starter`."""
+    """Start a program on a terminal of its own. See `starter.Starter`."""
     parent = os.getpid()
     told, tell = os.pipe()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ..._terminals import Sleep
-    from .terminals import Settings
+    from .tty import Settings
 
 MOST_PROCESSES = 64
 """Processes of a foreground that are looked at closely."""

@@ -26,7 +26,7 @@ from ..._types import ProcessInfo
 from .exits import ExitWatch
 from .pipes import PipeReceiveStream, PipeSendStream
 from .scripts import open_script
-from .terminals import TerminalReceiveStream, TerminalSendStream, default_starter
+from .terminals import TerminalReceiveStream, TerminalSendStream
 from .tree import MARK_PREFIX
 from .variables import host_variables
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ..._types import ExitStatus, Foreground, Signal, Spawn, Terminal
-    from .terminals import Starter
+    from .starter import Starter
     from .tree import Tree
 
 _FIRST_FD = 100
@@ -65,6 +65,18 @@ _SIGNALS_ON_TERMINAL: Mapping[Signal, Sequence[int]] = {
     **_SIGNALS,
     "terminate": (signal.SIGHUP, signal.SIGTERM, signal.SIGCONT),  # an interactive shell ignores SIGTERM
 }
+
+
+def default_starter() -> Starter:
+    """The better way of those that there are: without copying this process, where the C library can do that."""
+    if sys.platform == "linux":
+        from . import posix_spawn
+
+        if posix_spawn.AVAILABLE:
+            return posix_spawn.start
+    from . import forking
+
+    return forking.start
 
 
 class Spawner:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from .terminals import Started, find_program, open_pair
+from .starter import Started, find_program
+from .tty import open_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +49,7 @@ def start(
     terminal: Terminal,
     inherited: Sequence[int],
 ) -> Started:
-    """Start a program on a terminal of its own. See `terminals.Starter`."""
+    """Start a program on a terminal of its own. See `starter.Starter`."""
     program = os.fsencode(find_program(argv[0], cwd, env))
     master, slave = open_pair(terminal)
     try:
