@@ -348,6 +348,7 @@ def test_memory_does_not_grow_with_what_waits() -> None:
         b"\x1b[H\n",
         b"\xc2\x9b999S\xc2\x85",
         b"\x1b[;999S\x1b[999;1T",
+        b"\x1b[0000000999S",
     ],
     ids=repr,
 )

@@ -47,12 +47,13 @@ _SHIFTS = (b"\x0e", b"\x0f")
 _C1 = re.compile(rb"\xc2([\x80-\x9f])")
 
 
-# What moves, scrolls or wipes rows: how many, and with what; and REP, whose text can be wide.
-_ROWS = re.compile(
-    rb"(?:\x1b\[|\xc2\x9b)(?:([0-9]{0,256}+)[0-9;:<=>?]{0,256}+([LMSTbJ])"
-    rb"|\?[0-9;:<=>?]{0,256}+([Jhl]))|\x1b([cDEM])|\xc2[\x84\x85\x8d]"
+# What moves, scrolls or wipes rows, with its parameters; and REP, whose text can be wide.
+_ROWS = re.compile(rb"\x1b(?:\[([0-?]{0,256}+)([LMSTbJhl])|([cDEM]))")
+_ROWS_OR_C1 = re.compile(
+    rb"(?:\x1b\[|\xc2\x9b)([0-?]{0,256}+)([LMSTbJhl])|(?:\x1b([cDEM])|\xc2[\x84\x85\x8d])"
 )
-_SWITCH = re.compile(rb"(?:47|1049)")  # 1047 has it too
+_NUMBER = re.compile(rb"[0-9]{1,6}")
+_SWITCH = re.compile(rb"47|1049")  # 1047 has it too
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def pieces(data: bytes, at: int, lines: int, screen: Emulator) -> Iterator[Piece
         screen: Where it is to be drawn.
     """
     start, extra = 0, 0
-    for match in _ROWS.finditer(data):
+    for match in (_ROWS_OR_C1 if b"\xc2" in data else _ROWS).finditer(data):
         extra += ROW_WORK * _rows(match, screen)
         if extra >= PIECE:
             piece = _piece(data[start : match.end()], at + start, lines, extra)
@@ -98,16 +99,16 @@ def _piece(data: bytes, at: int, lines: int, extra: int) -> Piece:
 
 def _rows(match: re.Match[bytes], screen: Emulator) -> int:
     """The rows that a sequence of `_ROWS` is worth at most."""
-    number, final, private, escape = match.groups()
-    height = screen.height
-    if final == b"J" or private == b"J" or escape == b"c":
-        return height
-    if final is not None:
-        count = max(int(number or 1), 1) if len(number) < 6 else LARGEST_NUMBER
-        return min(count, height) if final != b"b" else min(count, screen.columns) // CELLS_OF_A_ROW + 1
-    if private is not None:
-        return height if _SWITCH.search(match[0]) is not None else 0
-    return 1
+    parameters, final, escape = match.groups()
+    if escape == b"c" or final == b"J":
+        return screen.height
+    if final is None:
+        return 1
+    if final in b"hl":
+        return screen.height if parameters[:1] == b"?" and _SWITCH.search(parameters) is not None else 0
+    number = _NUMBER.match(parameters)
+    count = 1 if number is None else max(int(number[0]), 1) if len(number[0]) < 6 else LARGEST_NUMBER
+    return min(count, screen.height) if final != b"b" else min(count, screen.columns) // CELLS_OF_A_ROW + 1
 
 
 class Backlog:
