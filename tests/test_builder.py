@@ -101,6 +101,16 @@ def shown(output: Output, head: int | None = None) -> str:
 # Output that fits
 
 
+def test_a_line_that_grows_when_it_is_whole_is_cut_where_the_marker_says() -> None:
+    """Tabs that are overwritten become blanks: the halves of the output fit, and the whole does not."""
+    builder = OutputBuilder(head=20, tail=30, max_line=200)
+    builder.feed(b"start\n" + b"\t" * 20 + b"end\rY\nlast\n")
+    output = builder.finish()
+    assert output.truncated
+    assert output.omitted_bytes > 0
+    assert f"{output.omitted_bytes} byte" in output.text
+
+
 def test_no_output_is_an_empty_text() -> None:
     assert build(b"") == build([]) == Output()
 

@@ -196,6 +196,45 @@ async def test_what_is_drawn_on_the_ordinary_screen_is_found_where_it_stands(her
         assert await t.expect("^bye$")
 
 
+async def test_what_was_found_on_the_screen_is_not_found_again(here: Environment) -> None:
+    asks = r"printf '\033[5;1HPassword: '; read -s x; printf ' once\n'; read -s x; printf 'Password: '; read -s x"
+    async with here.terminal(asks) as t:
+        assert await t.expect("Password: ")
+        await t.send("\r")
+        assert await t.expect("once")
+        assert await t.expect("Password: ", timeout=0) is None
+        await t.send("\r")
+        assert await t.expect("Password: ")
+
+
+async def test_what_was_found_on_the_alternate_screen_is_not_found_after_it(here: Environment) -> None:
+    asks = r"printf '\033[?1049h\033[HGo on? '; read -s x; printf '\033[?1049lleft\n'; read -s x; printf 'Go on? '; read -s x"
+    async with here.terminal(asks) as t:
+        assert await t.expect(r"Go on\?")
+        await t.send("\r")
+        assert await t.expect("^left$")
+        assert await t.expect(r"Go on\?", timeout=0) is None
+        await t.send("\r")
+        assert await t.expect(r"Go on\?")
+
+
+async def test_moves_are_known_by_their_c1_forms_too(here: Environment) -> None:
+    async with here.terminal(r"printf '\302\233?1049h\302\2333;3HHELLO'; read x") as t:
+        assert await t.expect("^  HELLO$")
+
+
+@pytest.mark.parametrize("secret", ["two\nlines", "\ud800x", 5, "x" * 2_000])
+async def test_what_cannot_be_masked_is_refused(here: Environment, secret: Any) -> None:
+    async with here.terminal("read x") as t:
+        with pytest.raises(InvalidCommand):
+            t.hide(secret)
+
+
+async def test_who_has_read_before_the_time_was_over_does_not_wait(here: Environment) -> None:
+    outcome = await here.run("timeout --foreground 0.3 cat; sleep 100", terminal=Terminal(), timeout=1.6)
+    assert (outcome.status, outcome.waiting) == ("timed_out", None)
+
+
 async def test_a_flood_does_not_grow_what_is_kept_for_expect(here: Environment) -> None:
     async with here.terminal("yes | head -c 600000; echo; echo finis; read x") as t:
         assert await t.expect("finis")

@@ -428,13 +428,14 @@ async def test_a_long_text_is_read_from_its_descriptor(backend: Backend) -> None
         assert await sitting.rest() == b"long " + b"x" * 200_000 + b"\r\n"
 
 
-async def foreground_when(sitting: Sitting, asleep: str | None) -> Foreground:
-    """Ask who is in front until one is asleep as expected."""
+async def foreground_when(sitting: Sitting, asleep: str | None, name: str = "") -> Foreground:
+    """Ask who is in front until one is asleep as expected, and has become the program of that name."""
     give_up = time.monotonic() + BOUND
     while True:
         found = await sitting.process.foreground()
         assert found is not None
-        if found.asleep_in == asleep or time.monotonic() > give_up:
+        there = not name or name in {process.name for process in found.processes}
+        if (there and found.asleep_in == asleep) or time.monotonic() > give_up:
             return found
         await asyncio.sleep(0.01)
 
@@ -471,12 +472,21 @@ WAITING = {
 @pytest.mark.parametrize("text", list(WAITING))
 async def test_who_waits_for_input_is_known(backend: Backend, text: str) -> None:
     async with sit(backend, f"{text}; :") as sitting:
-        found = await foreground_when(sitting, WAITING[text][0])
+        found = await foreground_when(sitting, WAITING[text][0], WAITING[text][3])
         assert (found.asleep_in, found.echo, found.line_mode) == WAITING[text][:3]
         assert WAITING[text][3] in {process.name for process in found.processes}
         assert {*found.waiting} <= {*found.processes}
         assert found.asleep_in is None or WAITING[text][3] in {process.name for process in found.waiting}
         assert found.cpu is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")
+async def test_who_was_stopped_in_the_midst_of_reading_does_not_wait(backend: Backend) -> None:
+    async with sit(backend, "exec cat") as sitting:
+        await foreground_when(sitting, "read")
+        await anyio.run_process(["kill", "-STOP", str(sitting.process.pid)])
+        found = await foreground_when(sitting, None)
+        assert found.waiting == ()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")

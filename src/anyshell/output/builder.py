@@ -185,6 +185,9 @@ class OutputBuilder:
     def _truncated(self, head: BoundedText, tail: Tail) -> Output:
         artifact, error = self._keep(True)
         end, shown = tail.text(self._tail_limit, self._max_line)
+        if shown == tail.total and end.size:
+            # It did not fit as a whole, since the line across the seam is longer than its halves: so it is cut.
+            end, shown = tail.text(end.size - 1, self._max_line)
         between = tail.total - shown
         lines = self._lines - head.lines - end.lines
         notice = marker(lines, between, self._lines, self._total, artifact, error, name_path=self._name_path)

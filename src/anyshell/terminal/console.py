@@ -35,6 +35,9 @@ LAST_LOOK = 1.5
 LOOK_AGAIN = 0.2
 """Seconds after which that is asked again."""
 
+LONGEST_LOOK = 0.6
+"""Seconds after which an answer does not count any more: another one should have been there."""
+
 
 class Console:
     """A terminal as its program's run sees it: who types on it, what is masked, when something was printed last.
@@ -141,15 +144,16 @@ class Console:
         """Take note of what it waits for at that moment, by the monotonic clock."""
         await asyncio.sleep(deadline - LAST_LOOK - time.monotonic())
         waiting: Waiting | None = None
-        moved = 0.0
+        seen = moved = 0.0
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 await asyncio.wait([self.begun])
                 while (waiting := await self.watch.wait(None)) is not None:
-                    moved = self._moved
+                    seen, moved = time.monotonic(), self._moved
                     await self.changed(LOOK_AGAIN)
         except TimeoutError:
-            if moved == self._moved:
+            # What is looked for again all the while is not there any more.
+            if moved == self._moved and time.monotonic() - seen <= LONGEST_LOOK:
                 self.waiting = waiting
 
     @property

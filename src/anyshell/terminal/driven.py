@@ -281,8 +281,10 @@ class DrivenTerminal:
         """Mask what is a secret elsewhere from now on, as one that was typed here. An empty one is none.
 
         Raises:
+            InvalidCommand: It is no text of one line, or more than 1,024 bytes.
             AnyshellError: 64 of them are masked here already.
         """
+        secrets.check_secret(secret)
         self._console.masks.add(secret)
 
     async def expect(

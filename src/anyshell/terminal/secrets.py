@@ -85,14 +85,22 @@ async def ask(source: SecretSource, request: SecretRequest) -> str | None:
     """
     answer = source(request)
     secret = await answer if inspect.isawaitable(answer) else answer
-    if secret is None:
-        return None
+    if secret is not None:
+        check_secret(secret)
+    return secret
+
+
+def check_secret(secret: object) -> None:
+    """Refuse what cannot be typed as one line, and so cannot be found in what a program prints.
+
+    Raises:
+        InvalidCommand: Says why. The message never has any of it.
+    """
     check_text("a secret", secret)
-    if not secret.isprintable():
+    if not isinstance(secret, str) or not secret.isprintable():
         raise InvalidCommand("a secret must be one line without control characters")
     if len(secret.encode(errors="surrogateescape")) > LONGEST_SECRET:
         raise InvalidCommand(f"a secret must be at most {LONGEST_SECRET:,} bytes")
-    return secret
 
 
 class Masks:

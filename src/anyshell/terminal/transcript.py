@@ -16,11 +16,13 @@ _ENDS = re.compile(r"\r*\n\r*")
 
 
 # Of xterm's private modes those that switch to the alternate screen and back, and the reset of all.
-_SWITCH = re.compile(rb"\x1b(?:\[\?(?:[0-9]{1,4};){0,8}(?:1049|1047|47)(?:;[0-9]{1,4}){0,8}([hl])|c)")
+_SWITCH = re.compile(
+    rb"(?:\x1b\[|\xc2\x9b)\?(?:[0-9]{1,4};){0,8}(?:1049|1047|47)(?:;[0-9]{1,4}){0,8}([hl])|\x1bc"
+)
 _LONGEST_SWITCH = 96
 """Bytes of one of these."""
 
-_PLACED = re.compile(rb"\x1b\[[0-9;]{0,16}[Hfd]")
+_PLACED = re.compile(rb"(?:\x1b\[|\xc2\x9b)[0-9;]{0,16}[Hfd]")
 """Moves of the cursor to a place: what is printed then is no text that goes on, but a drawing."""
 
 
@@ -62,8 +64,8 @@ class Transcript:
 
     def _notice_switch(self, data: bytes) -> None:
         data = self._end + data
-        start = data.rfind(b"\x1b", -_LONGEST_SWITCH)
-        self._end = b"" if start < 0 else data[start:]  # it may be cut there
+        cut = unfinished(data)
+        self._end = data[len(data) - cut :] if cut <= _LONGEST_SWITCH else b""
         for match in _SWITCH.finditer(data):
             self.alternate = match[1] == b"h"
         self.drawn = self.drawn or _PLACED.search(data) is not None
@@ -99,11 +101,10 @@ class Transcript:
         return self._text
 
     def take(self, match: re.Match[str]) -> None:
-        """Forget a match, and all before it; on the screen, what was drawn until now."""
+        """Forget a match, and all before it; of one on the screen, all that was printed until now."""
         self.drawn = False
-        if match.string is not self._text:
-            return
-        self._text = self._text[match.end() :]
+        text = self.text()
+        self._text = text[match.end() :] if text.startswith(match.string) else ""
         self._searched = (None, 0)
 
 

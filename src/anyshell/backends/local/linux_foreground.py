@@ -30,6 +30,9 @@ MOST_DESCRIPTORS = 256
 
 _MACHINE = os.uname().machine
 
+_STOPPED = (b"T", b"t")
+"""States of a process that reads nothing, wherever in the kernel it was stopped."""
+
 
 def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) -> Foreground | None:
     """Describe the foreground of a terminal; ``None`` when it is gone. Takes a millisecond or two, waits for nothing.
@@ -91,6 +94,8 @@ def _cpu(pid: int) -> float:
 
 def _sleep(pid: int, tty: str, device: int) -> Sleep | None:
     """What a process sleeps in, if it may wait for input from the terminal."""
+    if (fields := read_fields(pid)) is None or fields[0] in _STOPPED:
+        return None
     try:
         at = _descriptors(pid, tty)
         if not at:

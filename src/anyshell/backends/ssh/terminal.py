@@ -133,6 +133,7 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
     threads: list[tuple[str, str, list[str]]] = []
     asleep: set[str] = set()
     hidden: set[str] = set()
+    stopped: set[str] = set()
     for line in lines:
         kind, _, rest = line.partition(" ")
         pid, _, value = rest.partition(" ")
@@ -152,10 +153,12 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
             asleep.add(pid)
         elif kind == "hidden":
             hidden.add(pid)
+        elif kind == "stopped":
+            stopped.add(pid)
     sleeps = {
         (pid, sleep_of(host.architecture, call, function, terminals[pid]))
         for pid, function, call in threads
-        if pid in terminals
+        if pid in terminals and pid not in stopped
     }
     # Another user's, such as sudo: that it sleeps can be seen, and not in what. It has the terminal, and may wait.
     sleeps |= {(pid, "poll") for pid in asleep & hidden}

@@ -238,6 +238,7 @@ settings() {
 #   has PID DESCRIPTOR              that is the terminal
 #   thread PID WHERE CALL...        where in the kernel a thread of it is, and in which system call; 0 if not known
 #   asleep PID                      it sleeps
+#   stopped PID                     it is stopped, and reads nothing
 #   hidden PID                      more is not shown to us
 # and the settings of the terminal: who is found to wait has set them already.
 foreground() {
@@ -265,6 +266,7 @@ look_front() {
                     print "member", pid, field[20], field[12] + field[13], name
                     session[pid] = field[4]
                     if (field[1] == "S") print "asleep", pid
+                    if (field[1] ~ /[Tt]/) print "stopped", pid
                 } else { parent[pid] = field[2]; others[pid] = field[4] }
             }
             END {
@@ -276,7 +278,7 @@ look_front() {
     printf '%s\n' "$found"
     folders=
     for pid in $(printf '%s\n' "$found" | while read -r kind each _; do
-        [ "$kind" = asleep ] || printf '%s ' "$each"
+        [ "$kind" = asleep ] || [ "$kind" = stopped ] || printf '%s ' "$each"
     done); do
         [ -r "/proc/$pid/fd" ] || { printf 'hidden %s\n' "$pid"; continue; }
         folders="$folders /proc/$pid/fd"
