@@ -280,7 +280,8 @@ look_front() {
     for pid in $(printf '%s\n' "$found" | while read -r kind each _; do
         [ "$kind" = asleep ] || [ "$kind" = stopped ] || printf '%s ' "$each"
     done); do
-        [ -r "/proc/$pid/fd" ] || { printf 'hidden %s\n' "$pid"; continue; }
+        # Who has ended meanwhile hides nothing.
+        [ -r "/proc/$pid/fd" ] || { [ -d "/proc/$pid" ] && printf 'hidden %s\n' "$pid"; continue; }
         folders="$folders /proc/$pid/fd"
         count=0
         for task in /proc/$pid/task/*; do
