@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +19,13 @@ from .ssh_server import SSHD, Server, account, embedded, is_root, openssh, own_n
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+
+for _name in ("SIGHUP", "SIGINT", "SIGQUIT"):
+    # Whoever runs the tests below nohup, or in the background of a script, has them ignored, and so would all programs
+    # that they start.
+    _number = getattr(signal, _name, None)
+    if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
 NOBODY = 65534
 """A user id that owns nothing."""
