@@ -487,8 +487,16 @@ async def test_what_was_meant_for_another_program_is_not_typed(here: Environment
 
 
 @pytest.mark.parametrize(("action", "params"), [("send", {"text": "y", "enter": True}), ("secret", {})])
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("Keep it? ", "\\rDelete all? ", "Delete all?"),
+        ("a\nKeep it? ", "\\r\\033[ADelete all\\nKeep it? ", "Keep it?"),  # on another line
+        ("", "\\033[?1049h\\033[5;5H\\033[HDelete all\\033[5;5H", ""),
+    ],
+)
 async def test_what_was_meant_for_another_question_is_not_typed(
-    action: str, params: dict[str, Any], here: Environment
+    before: str, after: str, line: str, action: str, params: dict[str, Any], here: Environment
 ) -> None:
     async def ask_anew() -> None:
         await here.run("kill -USR1 $(cat pid)")
@@ -501,22 +509,74 @@ async def test_what_was_meant_for_another_question_is_not_typed(
 
     async def approver(request: ApprovalRequest) -> Approved:
         requests.append(request)
-        if request.prompt == "Keep it?" and not request.secret:
+        if request.typed == "y":
             await ask_anew()
         return Approved()
 
     requests: list[ApprovalRequest] = []
     tool = tool_of(here, approver, secrets=secrets)
-    trap = "echo $$ >pid; trap 'printf \"\\rDelete all? \"' USR1"
-    await start(tool, f"{trap}; read -r -p 'Keep it? ' x; echo got $x; read -r x")
+    trap = f"echo $$ >pid; trap 'printf \"{after}\"' USR1"
+    await start(tool, f"{trap}; read -r -p '{before}' x; echo got $x; read -r x")
     changed = await do(tool, action, **params)
     assert changed.details.status == "failed"
+    now = f"is: {line}" if line else "is blank."
     assert changed.message.startswith(
-        "Nothing was typed: before that was approved, the line of the cursor has changed; now the line is: Delete all? Look at"
+        "Nothing was typed: after that was asked about, something else was printed or typed on the terminal, and so it may "
+        f"mean something else; now the line of the cursor {now} Look at"
     )
-    assert requests[-1].prompt == "Keep it?"
-    assert "\nProgram that reads it: bash\nLine of the cursor: Keep it?\n" in requests[-1].display
-    assert (await enter(tool, "no")).output.endswith("got no")
+    assert "Delete all" in changed.output
+    if before:
+        assert requests[-1].prompt == "Keep it?"
+        assert "\nProgram that reads it: bash\nLine of the cursor: Keep it?\n" in requests[-1].display
+    assert "got no" in (await enter(tool, "no")).output
+
+
+@pytest.mark.parametrize("quiet", ["", "stty -echo; "])
+async def test_two_answers_at_once_do_not_both_get_what_was_asked_once(quiet: str, here: Environment) -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        asked.append(request.typed)
+        if request.typed == "second":
+            await first
+        while request.terminal and len(asked) < 3:
+            await asyncio.sleep(0)
+        return Approved()
+
+    asked: list[str] = []
+    tool = tool_of(here, approver)
+    await start(tool, f"{quiet}for i in 1 2; do read -r -p 'Go? ' x; printf '%s\\r' $x >>read; done")
+    first = asyncio.ensure_future(enter(tool, "first"))
+    second = await enter(tool, "second")
+    assert (await first).details.status == "done"
+    assert second.message.startswith(
+        "Nothing was typed: after that was asked about, something else was printed or typed"
+    )
+    assert (await tool({"command": "cat -v read"})).output == "first^M"
+
+
+async def test_who_approves_sees_the_whole_line_that_asks(here: Environment) -> None:
+    approver = Recorder()
+    tool = tool_of(here, approver)
+    long = "Remove everything that is below " + "/a" * 40
+    for length in (0, 30):
+        await start(tool, f"read -r -p '{long}{'/very/long' * length} [y/N] ' x")
+        await enter(tool, "n", f"t{1 if not length else 2}")
+    prompts = [request.prompt for request in approver.requests if request.terminal]
+    assert prompts[0] == f"{long} [y/N]"
+    assert prompts[1] == "…" + ("/very/long" * 30 + " [y/N]")[-199:]
+
+
+async def test_what_draws_by_itself_can_be_answered(here: Environment) -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        if request.terminal is not None:
+            before = (await do(tool, "screen")).output
+            while (await do(tool, "screen")).output == before:
+                await asyncio.sleep(0.05)
+        return Approved()
+
+    tool = tool_of(here, approver)
+    begun = await start(tool, "top -d 1")
+    assert begun.details.waiting is not None
+    assert (await do(tool, "keys", keys=["q"])).details.exit_code == 0
 
 
 async def test_a_question_is_answered_while_others_come_and_go(here: Environment, tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ class TerminalTool:
     """Starts, types on, shows and closes the terminals of one `ShellTool`, whose `ShellTool.terminal_tool` makes it.
 
     A model sees the terminals of its own calls alone. Whatever is started or typed passes the approver, and is not typed
-    if another program may read it by the time of the answer, or the line of the cursor is another than the one at which
-    the program waited; to look, to wait and to close does not.
+    if another program may read it by the time of the answer, or the program waited and something was printed or typed
+    there since; to look, to wait and to close does not.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class TerminalTool:
             said = terminal_words.changed(error.before, error.now)
         else:
             said = terminal_words.asked_anew(error.line)
-        return await self._seen(call, held, [said], status="failed")
+        return await self._seen(call, held, [said], status="failed", screen=not held.over)
 
     def _request(
         self,
@@ -301,7 +301,7 @@ class TerminalTool:
                 snapshot=started.snapshot,
                 terminal=held.id,
                 program=names(asked.seat),
-                prompt=asked.line[-terminal_words.SHOWN_LINE :],
+                prompt=_end(asked.line),
                 typed=typed,
                 keys=keys,
                 secret=secret,
@@ -380,6 +380,12 @@ class TerminalTool:
 
 class _NoSourceError(Exception):
     """Whoever gives secrets has failed: the name of the error. Becomes a result; never leaves this module."""
+
+
+def _end(line: str) -> str:
+    """The end of a line, and that there is more of it."""
+    most = terminal_words.SHOWN_LINE
+    return line if len(line) <= most else f"…{line[1 - most :]}"
 
 
 def _shown_call(call: TerminalCall | None) -> list[DisplayBlock]:
