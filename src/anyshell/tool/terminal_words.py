@@ -279,6 +279,8 @@ def closed(held: Held, *, before: bool) -> str:
         before: Whether it had ended before.
     """
     outcome = held.outcome
+    if before and (outcome is None or outcome.status == "lost"):
+        return f"Nothing could be done: terminal {held.id} {ended(outcome)}. Tell the user."
     if before:
         return f"Nothing was to be done: it is over. Terminal {held.id} {ended(outcome)}."
     if outcome is None or outcome.status == "lost":
