@@ -36,6 +36,7 @@ from anyshell import (
 )
 from anyshell.testing import FakeBackend, Script
 from anyshell.tool import TerminalParams, TerminalResult, terminal_words
+from anyshell.tool.result import Truncation
 from anyshell.tool.terminals import View
 
 from .processes import living, unique_seconds
@@ -325,6 +326,12 @@ async def test_what_is_too_much_is_left_out_and_counted(tmp_path: Path) -> None:
         ended = await enter(tool, "")
         assert ended.details.artifact is not None
         assert f"is in {ended.details.artifact.path}." in ended.message
+        asked = await run(tool, "seq -w 20000; read -r x")
+        gone = 20_000 - len(asked.output.splitlines())
+        assert asked.details.truncation == Truncation(
+            shown_bytes=len(asked.output), total_bytes=140_000, shown_lines=20_000 - gone, total_lines=20_000
+        )
+        assert (await run(tool, "echo one; read -r x")).details.truncation is None
 
 
 async def test_waiting_ends_with_what_is_waited_for_or_with_a_question(
@@ -577,6 +584,15 @@ async def test_what_draws_by_itself_can_be_answered(here: Environment) -> None:
     begun = await start(tool, "top -d 1")
     assert begun.details.waiting is not None
     assert (await do(tool, "keys", keys=["q"])).details.exit_code == 0
+
+
+async def test_what_draws_by_itself_and_then_asks_is_said_to_wait(here: Environment) -> None:
+    tool = tool_of(here)
+    draws = "import select; s = select.select; s([0], [], [], 1.5); print(1); s([0], [], [], 300)"
+    begun = await start(tool, f'python3 -uc "{draws}"')
+    assert begun.details.waiting is not None
+    again = await do(tool, "wait", wait=10)
+    assert (again.output, again.details.waiting is not None) == ("1", True)
 
 
 async def test_a_question_is_answered_while_others_come_and_go(here: Environment, tmp_path: Path) -> None:

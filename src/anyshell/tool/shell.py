@@ -439,16 +439,25 @@ class ShellTool:
         said += run.notices
         if self._session is not None:
             said.append(terminal_words.apart())
+        shown = len(view.text.encode(errors="replace"))
+        gone = 0 if view.is_screen else view.left_out
+        output = Output(
+            text=view.text,
+            total_bytes=held.printed,
+            omitted_bytes=max(held.printed - shown, 1) if gone else 0,
+            total_lines=held.line_feeds,
+            omitted_lines=min(gone, held.line_feeds),
+        )
         details = run.details(
             "waiting",
             started=True,
             duration=held.seconds,
             terminal=held.id,
             waiting=input_state(view),
+            truncation=Truncation.of(output),
             directory=self._directory,
             update_error=update_error,
         )
-        output = Output(text=view.text, total_bytes=len(view.text.encode(errors="replace")))
         return self._result(details, said, output=output, is_error=False, run=run)
 
     def _finished(self, run: _Run, outcome: Outcome, update_error: str | None) -> ShellResult:

@@ -84,7 +84,7 @@ class Question:
         line: What stood on the cursor's line.
         waits: Whether it waited for input.
         asked: When that was, by the monotonic clock.
-        events: How often something was printed or typed there before.
+        events: How many bytes were printed there before, and how often something was typed.
         stand: Where its cursor stood, and on what.
     """
 
@@ -112,6 +112,8 @@ class Held:
         told: Whether the model was told that it has ended.
         listener: That.
         turn: Whose turn it is to type: what one call types stays together.
+        printed: Bytes that were printed on it.
+        line_feeds: Line feeds of these.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class Held:
         self.told = False
         self.listener = listener
         self.turn = asyncio.Lock()
+        self.printed = self.line_feeds = 0
         self.driven: DrivenTerminal = env.terminal(
             request.text,
             columns=request.size.columns,
@@ -152,7 +155,6 @@ class Held:
         self._printed = asyncio.Event()  # since it was looked at
         self._heard = self._began
         self._known: Waiting | None = None  # what the model knows that it waits for
-        self._prints = 0
         self._typings = 0
 
     @property
@@ -243,7 +245,7 @@ class Held:
             line=self._line(waiting),
             waits=waiting is not None,
             asked=began,
-            events=(self._prints, self._typings),
+            events=(self.printed, self._typings),
             stand=self._stand(),
         )
 
@@ -269,7 +271,7 @@ class Held:
         now = await self.driven.foreground()
         if not _reads_still(before.seat, now):
             raise OtherQuestion(_who(before.seat), _who(now))
-        events = self._prints, self._typings
+        events = self.printed, self._typings
         if before.waits and events != before.events:
             draws = _may_draw(before.seat) and _may_draw(now) and events[1] == before.events[1]
             if not draws or self._stand() != before.stand:
@@ -286,7 +288,7 @@ class Held:
                 now = time.monotonic()
                 silent = max(began, self._heard) + IDLE_SECONDS - now
                 if silent <= 0:
-                    return None
+                    return "ask"  # one that has drawn by itself may be watched for longer than this
                 if now >= began + seconds:
                     return self._unseen(seconds)
                 await asyncio.wait([waits], timeout=min(silent, began + seconds - now))
@@ -396,7 +398,8 @@ class Held:
 
     async def _hear(self, channel: Channel, data: bytes) -> None:
         self._printed.set()
-        self._prints += 1
+        self.printed += len(data)
+        self.line_feeds += data.count(b"\n")
         self._heard = time.monotonic()
         if self.listener is not None:
             await self.listener(channel, data)
