@@ -785,6 +785,34 @@ async def test_a_secret_is_shown_by_no_other_call_of_the_tool(here: Environment,
     assert not [result for result in results if "hunter2" in result.model_dump_json() + result.text]
 
 
+async def test_a_secret_is_the_name_of_nothing_that_a_result_names(here: Environment) -> None:
+    async def secrets(request: SecretRequest) -> str:
+        return "hunter2"
+
+    tool = tool_of(here, secrets=secrets, session=True, jobs=True)
+    named = "printf hunter'2' >/proc/$BASHPID/comm"
+    await start(
+        tool,
+        f"{named}; mkdir hunter'2'; read -r -s x; read -r -p 'go? ' x; ({named}; trap '' HUP; >named; sleep 300; :) & until [ -e named ]; do :; done",
+    )
+    typed = await do(tool, "secret")
+    results: list[Any] = [
+        typed,
+        await tool({"command": "cd h*; printf '%s\\n' \"${PWD##*/}\""}),
+        await tool({"command": f"({named}; >named; sleep 300; :) & until [ -e named ]; do :; done"}),
+        await tool.job_tool({"action": "list"}),
+        await enter(tool, "y"),
+        await tool({"command": "exit 3"}),
+        await tool({"command": "true"}),
+        await tool({"command": "echo hunter2", "background": True}),
+    ]
+    assert typed.details.program == "[secret]"
+    assert results[1].details.directory == f"{here.directory}/[secret]"
+    assert "[secret]" in [process.name for process in results[2].details.left_behind]
+    assert results[4].details.status == "done"
+    assert not [result for result in results if "hunter2" in result.model_dump_json() + result.text]
+
+
 async def test_who_is_asked_for_a_secret_holds_up_nobody(here: Environment) -> None:
     asked: list[asyncio.Event] = []
     forgotten: list[str] = []

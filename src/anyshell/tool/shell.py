@@ -173,6 +173,7 @@ class ShellTool:
             approvals=self._approvals,
             limits=self._limits,
             secrets=self._secrets,
+            hidden=self._hidden,
             directory=lambda: self._before,
         )
 
@@ -529,6 +530,7 @@ class ShellTool:
             said = [*said, *map(terminal_words.news, self._terminals.news())]
         if self._ledger is not None:
             said = [*said, *map(job_words.news, self._ledger.news())]
+        said, details = self._hidden.texts(said), self._hidden.facts(details)
         display = [*([] if run is None else [run.shown()]), *blocks(output, said)]
         if details.frame:
             display.append(DisplayBlock(type="output", text=policy.printable(details.frame)))
@@ -540,7 +542,7 @@ class ShellTool:
             output="" if output is None else output.text,
             message=" ".join(said),
             text=words.text(output, [*said, *terminal_words.framed(details.frame)]),
-            display=tuple(display),
+            display=tuple(map(self._hidden.facts, display)),
             details=details,
         )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from ..terminal import SecretRequest, SecretSource
     from .approvals import Approvals
+    from .hiding import Hidden
     from .limits import ToolLimits
     from .result import JobCallStatus
     from .terminal_params import TerminalCall
@@ -55,6 +56,7 @@ class TerminalTool:
         approvals: Approvals,
         limits: ToolLimits,
         secrets: SecretSource | None,
+        hidden: Hidden,
         directory: Callable[[], str],
     ) -> None:
         self._env = env
@@ -62,6 +64,7 @@ class TerminalTool:
         self._approvals = approvals
         self._limits = limits
         self._secrets = secrets
+        self._hidden = hidden
         self._directory = directory
 
     @property
@@ -348,33 +351,35 @@ class TerminalTool:
             said += terminal_words.skipped(outcome.output)
             said += words.left_behind(outcome.left_behind, outcome.job)
         said += map(terminal_words.news, self._terminals.news())
+        said = self._hidden.texts(said)
         text = "" if view is None else view.text
         display = [*_shown_call(call), *blocks(None if view is None else Output(text=text), said)]
         exit_code = None if outcome is None else outcome.exit_code
         if outcome is not None and outcome.signal is not None:
             number = number_of(outcome.signal, self._env.os)
             exit_code = None if number is None else 128 + number
+        details = TerminalDetails(
+            status=status,
+            action=None if call is None else call.action,
+            terminal=None if held is None else held.id,
+            running=held is not None and not held.over,
+            exit_code=exit_code,
+            signal=None if outcome is None else outcome.signal,
+            waiting=None if view is None else input_state(view),
+            program=None if view is None else view.program,
+            alternate=view is not None and view.screen.alternate,
+            cursor=None if view is None else view.screen.cursor,
+            left_out=0 if view is None else view.left_out,
+            found=found,
+            artifact=None if outcome is None else OutputArtifact.of(outcome.output.artifact),
+        )
         return TerminalResult(
             is_error=status != "done",
             output=text,
             message=" ".join(said),
             text=terminal_words.text(text, said, frame),
-            display=tuple(display),
-            details=TerminalDetails(
-                status=status,
-                action=None if call is None else call.action,
-                terminal=None if held is None else held.id,
-                running=held is not None and not held.over,
-                exit_code=exit_code,
-                signal=None if outcome is None else outcome.signal,
-                waiting=None if view is None else input_state(view),
-                program=None if view is None else view.program,
-                alternate=view is not None and view.screen.alternate,
-                cursor=None if view is None else view.screen.cursor,
-                left_out=0 if view is None else view.left_out,
-                found=found,
-                artifact=None if outcome is None else OutputArtifact.of(outcome.output.artifact),
-            ),
+            display=tuple(map(self._hidden.facts, display)),
+            details=self._hidden.facts(details),
         )
 
 
