@@ -502,6 +502,19 @@ async def test_who_waits_for_something_else_does_not_wait_for_input(backend: Bac
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")
+async def test_who_polls_nothing_sleeps(backend: Backend) -> None:
+    polls = "threading.Thread(target=lambda: select.poll().poll(300000)).start()"
+    text = f"python3 -uc 'import select, threading; {polls}; print(1); select.select([], [], [], 300)'; :"
+    async with sit(backend, text) as sitting:
+        await sitting.until("1")
+        for _ in range(5):
+            found = await sitting.process.foreground()
+            assert found is not None
+            assert (found.asleep_in, found.waiting) == (None, ())
+            await asyncio.sleep(0.02)
+
+
 async def test_the_foreground_is_the_job_in_front(backend: Backend) -> None:
     seconds = unique_seconds()
     async with sit_at_bash(backend) as sitting:

@@ -36,6 +36,7 @@ from anyshell import (
 )
 from anyshell.testing import FakeBackend, Script
 from anyshell.tool import TerminalParams, TerminalResult, terminal_words
+from anyshell.tool.result import Truncation
 from anyshell.tool.terminals import View
 
 from .processes import living, unique_seconds
@@ -325,6 +326,12 @@ async def test_what_is_too_much_is_left_out_and_counted(tmp_path: Path) -> None:
         ended = await enter(tool, "")
         assert ended.details.artifact is not None
         assert f"is in {ended.details.artifact.path}." in ended.message
+        asked = await run(tool, "seq -w 20000; read -r x")
+        gone = 20_000 - len(asked.output.splitlines())
+        assert asked.details.truncation == Truncation(
+            shown_bytes=len(asked.output), total_bytes=140_000, shown_lines=20_000 - gone, total_lines=20_000
+        )
+        assert (await run(tool, "echo one; read -r x")).details.truncation is None
 
 
 async def test_waiting_ends_with_what_is_waited_for_or_with_a_question(
@@ -487,8 +494,16 @@ async def test_what_was_meant_for_another_program_is_not_typed(here: Environment
 
 
 @pytest.mark.parametrize(("action", "params"), [("send", {"text": "y", "enter": True}), ("secret", {})])
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("Keep it? ", "\\rDelete all? ", "Delete all?"),
+        ("a\nKeep it? ", "\\r\\033[ADelete all\\nKeep it? ", "Keep it?"),  # on another line
+        ("", "\\033[?1049h\\033[5;5H\\033[HDelete all\\033[5;5H", ""),
+    ],
+)
 async def test_what_was_meant_for_another_question_is_not_typed(
-    action: str, params: dict[str, Any], here: Environment
+    before: str, after: str, line: str, action: str, params: dict[str, Any], here: Environment
 ) -> None:
     async def ask_anew() -> None:
         await here.run("kill -USR1 $(cat pid)")
@@ -501,22 +516,83 @@ async def test_what_was_meant_for_another_question_is_not_typed(
 
     async def approver(request: ApprovalRequest) -> Approved:
         requests.append(request)
-        if request.prompt == "Keep it?" and not request.secret:
+        if request.typed == "y":
             await ask_anew()
         return Approved()
 
     requests: list[ApprovalRequest] = []
     tool = tool_of(here, approver, secrets=secrets)
-    trap = "echo $$ >pid; trap 'printf \"\\rDelete all? \"' USR1"
-    await start(tool, f"{trap}; read -r -p 'Keep it? ' x; echo got $x; read -r x")
+    trap = f"echo $$ >pid; trap 'printf \"{after}\"' USR1"
+    await start(tool, f"{trap}; read -r -p '{before}' x; echo got $x; read -r x")
     changed = await do(tool, action, **params)
     assert changed.details.status == "failed"
+    now = f"is: {line}" if line else "is blank."
     assert changed.message.startswith(
-        "Nothing was typed: before that was approved, the line of the cursor has changed; now the line is: Delete all? Look at"
+        "Nothing was typed: after that was asked about, something else was printed or typed on the terminal, and so it may "
+        f"mean something else; now the line of the cursor {now} Look at"
     )
-    assert requests[-1].prompt == "Keep it?"
-    assert "\nProgram that reads it: bash\nLine of the cursor: Keep it?\n" in requests[-1].display
-    assert (await enter(tool, "no")).output.endswith("got no")
+    assert "Delete all" in changed.output
+    if before:
+        assert requests[-1].prompt == "Keep it?"
+        assert "\nProgram that reads it: bash\nLine of the cursor: Keep it?\n" in requests[-1].display
+    assert "got no" in (await enter(tool, "no")).output
+
+
+@pytest.mark.parametrize("quiet", ["", "stty -echo; "])
+async def test_two_answers_at_once_do_not_both_get_what_was_asked_once(quiet: str, here: Environment) -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        asked.append(request.typed)
+        if request.typed == "second":
+            await first
+        while request.terminal and len(asked) < 3:
+            await asyncio.sleep(0)
+        return Approved()
+
+    asked: list[str] = []
+    tool = tool_of(here, approver)
+    await start(tool, f"{quiet}for i in 1 2; do read -r -p 'Go? ' x; printf '%s\\r' $x >>read; done")
+    first = asyncio.ensure_future(enter(tool, "first"))
+    second = await enter(tool, "second")
+    assert (await first).details.status == "done"
+    assert second.message.startswith(
+        "Nothing was typed: after that was asked about, something else was printed or typed"
+    )
+    assert (await tool({"command": "cat -v read"})).output == "first^M"
+
+
+async def test_who_approves_sees_the_whole_line_that_asks(here: Environment) -> None:
+    approver = Recorder()
+    tool = tool_of(here, approver)
+    long = "Remove everything that is below " + "/a" * 40
+    for length in (0, 30):
+        await start(tool, f"read -r -p '{long}{'/very/long' * length} [y/N] ' x")
+        await enter(tool, "n", f"t{1 if not length else 2}")
+    prompts = [request.prompt for request in approver.requests if request.terminal]
+    assert prompts[0] == f"{long} [y/N]"
+    assert prompts[1] == "…" + ("/very/long" * 30 + " [y/N]")[-199:]
+
+
+async def test_what_draws_by_itself_can_be_answered(here: Environment) -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        if request.terminal is not None:
+            before = (await do(tool, "screen")).output
+            while (await do(tool, "screen")).output == before:
+                await asyncio.sleep(0.05)
+        return Approved()
+
+    tool = tool_of(here, approver)
+    begun = await start(tool, "top -d 1")
+    assert begun.details.waiting is not None
+    assert (await do(tool, "keys", keys=["q"])).details.exit_code == 0
+
+
+async def test_what_draws_by_itself_and_then_asks_is_said_to_wait(here: Environment) -> None:
+    tool = tool_of(here)
+    draws = "import select; s = select.select; s([0], [], [], 1.5); print(1); s([0], [], [], 300)"
+    begun = await start(tool, f'python3 -uc "{draws}"')
+    assert begun.details.waiting is not None
+    again = await do(tool, "wait", wait=10)
+    assert (again.output, again.details.waiting is not None) == ("1", True)
 
 
 async def test_a_question_is_answered_while_others_come_and_go(here: Environment, tmp_path: Path) -> None:
@@ -706,6 +782,34 @@ async def test_a_secret_is_shown_by_no_other_call_of_the_tool(here: Environment,
     assert [result.output.count("[secret]") for result in results] == [0, 1, 1, 1, 1, 1, 0, 1]
     assert updates == ["[secret]\n"]
     assert results[5].details.frame.strip() == "[secret]"
+    assert not [result for result in results if "hunter2" in result.model_dump_json() + result.text]
+
+
+async def test_a_secret_is_the_name_of_nothing_that_a_result_names(here: Environment) -> None:
+    async def secrets(request: SecretRequest) -> str:
+        return "hunter2"
+
+    tool = tool_of(here, secrets=secrets, session=True, jobs=True)
+    named = "printf hunter'2' >/proc/$BASHPID/comm"
+    await start(
+        tool,
+        f"{named}; mkdir hunter'2'; read -r -s x; read -r -p 'go? ' x; ({named}; trap '' HUP; >named; sleep 300; :) & until [ -e named ]; do :; done",
+    )
+    typed = await do(tool, "secret")
+    results: list[Any] = [
+        typed,
+        await tool({"command": "cd h*; printf '%s\\n' \"${PWD##*/}\""}),
+        await tool({"command": f"({named}; >named; sleep 300; :) & until [ -e named ]; do :; done"}),
+        await tool.job_tool({"action": "list"}),
+        await enter(tool, "y"),
+        await tool({"command": "exit 3"}),
+        await tool({"command": "true"}),
+        await tool({"command": "echo hunter2", "background": True}),
+    ]
+    assert typed.details.program == "[secret]"
+    assert results[1].details.directory == f"{here.directory}/[secret]"
+    assert "[secret]" in [process.name for process in results[2].details.left_behind]
+    assert results[4].details.status == "done"
     assert not [result for result in results if "hunter2" in result.model_dump_json() + result.text]
 
 

@@ -31,6 +31,9 @@ _POLLS = {
 _SELECTS = {"x86_64": {"23", "270"}, "aarch64": {"72"}}
 """Of these select and pselect6, which begin with a number of descriptors, three sets of them, and a timeout."""
 
+_NUMBERS = {"x86_64": {"7": 2, "271": 2, "23": 1, "270": 1}, "aarch64": {"73": 2, "72": 1}}
+"""Of poll, ppoll, select and pselect6 where the number of their descriptors stands."""
+
 _RESTART = {"x86_64": "219", "aarch64": "128"}
 """That of restart_syscall, by which a call goes on that a stop has interrupted; what it is does not show then."""
 
@@ -150,6 +153,9 @@ def sleep_of(machine: str, call: Sequence[str], function: str, terminal: Collect
         return _FUNCTIONS.get(function.partition(".")[0])
     if call[0] in _READS[machine]:
         return "read" if len(call) > 1 and int(call[1], 16) in terminal else None
+    number = _NUMBERS[machine].get(call[0])
+    if number is not None and call[number : number + 1] == ["0x0"]:
+        return None  # that is how Perl and others sleep
     if call[0] in _SELECTS[machine] and 0 in terminal and call[1:2] == ["0x1"]:
         # Of one descriptor alone, to be read, for as long as it takes: readline does so in bash and Python.
         _, _, reads, writes, others, timeout, *_ = (int(word, 16) for word in ("0", *call[1:]))

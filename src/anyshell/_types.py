@@ -209,12 +209,14 @@ class Screen:
         cursor: Row and column of the cursor, both from 0.
         title: What the program has called its window; empty when it has not.
         alternate: Whether it is the alternate screen, as editors and pagers use it, which leaves no trace.
+        cursor_visible: Whether the cursor is shown; what draws all of the screen by itself may hide it.
     """
 
     rows: tuple[str, ...]
     cursor: tuple[int, int] = (0, 0)
     title: str = ""
     alternate: bool = False
+    cursor_visible: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -775,8 +777,8 @@ class ApprovalRequest:
             comma between them; ``None`` when that is not known. If another may read when it is approved, nothing is
             typed.
         prompt: Of that, the end of the line that the cursor is in: the question, as a rule. It is the program's own words,
-            and may lie. If the program waited for input then, and something else stands there when it is approved,
-            nothing is typed.
+            and may lie. If the program waited for input then, and something was printed or typed on the terminal when
+            it is approved, nothing is typed; see "Decide what may run" for what draws by itself.
         typed: Of that, the text that is typed.
         keys: Of that, the names of the keys that are pressed after the text.
         secret: Of that, whether a secret is typed, with Enter, that somebody else gives and that is not shown.

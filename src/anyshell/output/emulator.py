@@ -128,6 +128,7 @@ class Emulator:
         frame: The last frame of the alternate screen that was left; ``None`` when it was not used.
         title: What the program calls its window.
         modes: What keys it wants.
+        cursor_visible: Whether it shows its cursor.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -149,7 +150,13 @@ class Emulator:
         self.x = 0  # is `columns` when the last column was written and the next character wraps
         self.y = 0
         self._top, self._bottom = 0, self.height - 1
-        self._wrap, self._insert, self._origin, self._newline, self._visible = True, False, False, False, True
+        self._wrap, self._insert, self._origin, self._newline, self.cursor_visible = (
+            True,
+            False,
+            False,
+            False,
+            True,
+        )
         self._sets, self._shift = (False, False), 0  # whether G0 and G1 draw lines; which of them is in use
         self._drawing = False
         self._saved, self._main_saved = _Saved(), _Saved()
@@ -642,7 +649,7 @@ class Emulator:
             1: modes.application_cursor,
             6: self._origin,
             7: self._wrap,
-            25: self._visible,
+            25: self.cursor_visible,
             47: self.alternate,
             66: modes.application_keypad,
             1004: modes.focus,
@@ -667,7 +674,7 @@ class Emulator:
         elif number == 7:
             self._wrap = on
         elif number == 25:
-            self._visible = on
+            self.cursor_visible = on
         elif number == 66:
             self.modes = replace(self.modes, application_keypad=on)
         elif number in _MOUSE:
@@ -734,7 +741,7 @@ class Emulator:
 
     def _reset_softly(self) -> None:
         self._top, self._bottom = 0, self.height - 1
-        self._wrap, self._insert, self._origin, self._visible = True, False, False, True
+        self._wrap, self._insert, self._origin, self.cursor_visible = True, False, False, True
         self._sets = (False, False)
         self._shift_to(0)
         self._saved = _Saved()

@@ -103,6 +103,7 @@ class TerminalOutput:
             cursor=(emulator.y, emulator.column),
             title=emulator.title,
             alternate=emulator.alternate,
+            cursor_visible=emulator.cursor_visible,
         )
 
     @property

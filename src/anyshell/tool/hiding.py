@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel
 
 from .._exceptions import AnyshellError
 from ..terminal.secrets import MASK, MAX_SECRETS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .._types import Output
 
 _MASK = MASK.decode()
+
+_WORDS_OF_OTHERS = {"command", "directory", "frame", "name", "program", "prompt", "text", "title"}
+"""Facts of a result that programs and people choose the words of: the others are ours, and ids among them."""
+
+_Facts = TypeVar("_Facts", bound=BaseModel)
 
 
 class Hidden:
@@ -45,6 +54,23 @@ class Hidden:
     def text(self, text: str) -> str:
         """Take them out of a text."""
         return text if self._pattern is None else self._pattern.sub(_MASK, text)
+
+    def texts(self, texts: Iterable[str]) -> list[str]:
+        """Take them out of texts, such as sentences of ours that name programs and directories."""
+        return [self.text(text) for text in texts]
+
+    def facts(self, facts: _Facts) -> _Facts:
+        """Take them out of the facts of a result."""
+        if self._pattern is None:
+            return facts
+        return facts.model_copy(update={name: self._fact(name, value) for name, value in facts})
+
+    def _fact(self, name: str, value: object) -> object:
+        if isinstance(value, str):
+            return self.text(value) if name in _WORDS_OF_OTHERS else value
+        if isinstance(value, tuple):
+            return tuple(self._fact(name, each) for each in value)
+        return self.facts(value) if isinstance(value, BaseModel) else value
 
     def data(self, data: bytes) -> bytes:
         """Take them out of what was printed."""

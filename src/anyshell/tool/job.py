@@ -191,7 +191,7 @@ class JobTool:
         offset: int | None = None,
         total_bytes: int | None = None,
     ) -> JobResult:
-        said = [*said, *map(job_words.news, self._ledger.news())]
+        said = self._hidden.texts([*said, *map(job_words.news, self._ledger.news())])
         return JobResult(
             is_error=status != "done",
             output="" if output is None else output.text,
@@ -201,7 +201,7 @@ class JobTool:
             details=JobDetails(
                 status=status,
                 action=action,
-                jobs=tuple(_state(entry.job) for entry in entries),
+                jobs=tuple(self._hidden.facts(_state(entry.job)) for entry in entries),
                 offset=offset,
                 total_bytes=total_bytes,
             ),

@@ -173,6 +173,7 @@ class ShellTool:
             approvals=self._approvals,
             limits=self._limits,
             secrets=self._secrets,
+            hidden=self._hidden,
             directory=lambda: self._before,
         )
 
@@ -439,16 +440,25 @@ class ShellTool:
         said += run.notices
         if self._session is not None:
             said.append(terminal_words.apart())
+        shown = len(view.text.encode(errors="replace"))
+        gone = 0 if view.is_screen else view.left_out
+        output = Output(
+            text=view.text,
+            total_bytes=held.printed,
+            omitted_bytes=max(held.printed - shown, 1) if gone else 0,
+            total_lines=held.line_feeds,
+            omitted_lines=min(gone, held.line_feeds),
+        )
         details = run.details(
             "waiting",
             started=True,
             duration=held.seconds,
             terminal=held.id,
             waiting=input_state(view),
+            truncation=Truncation.of(output),
             directory=self._directory,
             update_error=update_error,
         )
-        output = Output(text=view.text, total_bytes=len(view.text.encode(errors="replace")))
         return self._result(details, said, output=output, is_error=False, run=run)
 
     def _finished(self, run: _Run, outcome: Outcome, update_error: str | None) -> ShellResult:
@@ -520,6 +530,7 @@ class ShellTool:
             said = [*said, *map(terminal_words.news, self._terminals.news())]
         if self._ledger is not None:
             said = [*said, *map(job_words.news, self._ledger.news())]
+        said, details = self._hidden.texts(said), self._hidden.facts(details)
         display = [*([] if run is None else [run.shown()]), *blocks(output, said)]
         if details.frame:
             display.append(DisplayBlock(type="output", text=policy.printable(details.frame)))
@@ -531,7 +542,7 @@ class ShellTool:
             output="" if output is None else output.text,
             message=" ".join(said),
             text=words.text(output, [*said, *terminal_words.framed(details.frame)]),
-            display=tuple(display),
+            display=tuple(map(self._hidden.facts, display)),
             details=details,
         )
 

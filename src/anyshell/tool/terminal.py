@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from ..terminal import SecretRequest, SecretSource
     from .approvals import Approvals
+    from .hiding import Hidden
     from .limits import ToolLimits
     from .result import JobCallStatus
     from .terminal_params import TerminalCall
@@ -43,8 +44,8 @@ class TerminalTool:
     """Starts, types on, shows and closes the terminals of one `ShellTool`, whose `ShellTool.terminal_tool` makes it.
 
     A model sees the terminals of its own calls alone. Whatever is started or typed passes the approver, and is not typed
-    if another program may read it by the time of the answer, or the line of the cursor is another than the one at which
-    the program waited; to look, to wait and to close does not.
+    if another program may read it by the time of the answer, or the program waited and something was printed or typed
+    there since; to look, to wait and to close does not.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class TerminalTool:
         approvals: Approvals,
         limits: ToolLimits,
         secrets: SecretSource | None,
+        hidden: Hidden,
         directory: Callable[[], str],
     ) -> None:
         self._env = env
@@ -62,6 +64,7 @@ class TerminalTool:
         self._approvals = approvals
         self._limits = limits
         self._secrets = secrets
+        self._hidden = hidden
         self._directory = directory
 
     @property
@@ -279,7 +282,7 @@ class TerminalTool:
             said = terminal_words.changed(error.before, error.now)
         else:
             said = terminal_words.asked_anew(error.line)
-        return await self._seen(call, held, [said], status="failed")
+        return await self._seen(call, held, [said], status="failed", screen=not held.over)
 
     def _request(
         self,
@@ -301,7 +304,7 @@ class TerminalTool:
                 snapshot=started.snapshot,
                 terminal=held.id,
                 program=names(asked.seat),
-                prompt=asked.line[-terminal_words.SHOWN_LINE :],
+                prompt=_end(asked.line),
                 typed=typed,
                 keys=keys,
                 secret=secret,
@@ -348,38 +351,46 @@ class TerminalTool:
             said += terminal_words.skipped(outcome.output)
             said += words.left_behind(outcome.left_behind, outcome.job)
         said += map(terminal_words.news, self._terminals.news())
+        said = self._hidden.texts(said)
         text = "" if view is None else view.text
         display = [*_shown_call(call), *blocks(None if view is None else Output(text=text), said)]
         exit_code = None if outcome is None else outcome.exit_code
         if outcome is not None and outcome.signal is not None:
             number = number_of(outcome.signal, self._env.os)
             exit_code = None if number is None else 128 + number
+        details = TerminalDetails(
+            status=status,
+            action=None if call is None else call.action,
+            terminal=None if held is None else held.id,
+            running=held is not None and not held.over,
+            exit_code=exit_code,
+            signal=None if outcome is None else outcome.signal,
+            waiting=None if view is None else input_state(view),
+            program=None if view is None else view.program,
+            alternate=view is not None and view.screen.alternate,
+            cursor=None if view is None else view.screen.cursor,
+            left_out=0 if view is None else view.left_out,
+            found=found,
+            artifact=None if outcome is None else OutputArtifact.of(outcome.output.artifact),
+        )
         return TerminalResult(
             is_error=status != "done",
             output=text,
             message=" ".join(said),
             text=terminal_words.text(text, said, frame),
-            display=tuple(display),
-            details=TerminalDetails(
-                status=status,
-                action=None if call is None else call.action,
-                terminal=None if held is None else held.id,
-                running=held is not None and not held.over,
-                exit_code=exit_code,
-                signal=None if outcome is None else outcome.signal,
-                waiting=None if view is None else input_state(view),
-                program=None if view is None else view.program,
-                alternate=view is not None and view.screen.alternate,
-                cursor=None if view is None else view.screen.cursor,
-                left_out=0 if view is None else view.left_out,
-                found=found,
-                artifact=None if outcome is None else OutputArtifact.of(outcome.output.artifact),
-            ),
+            display=tuple(map(self._hidden.facts, display)),
+            details=self._hidden.facts(details),
         )
 
 
 class _NoSourceError(Exception):
     """Whoever gives secrets has failed: the name of the error. Becomes a result; never leaves this module."""
+
+
+def _end(line: str) -> str:
+    """The end of a line, and that there is more of it."""
+    most = terminal_words.SHOWN_LINE
+    return line if len(line) <= most else f"…{line[1 - most :]}"
 
 
 def _shown_call(call: TerminalCall | None) -> list[DisplayBlock]:

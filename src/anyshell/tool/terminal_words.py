@@ -259,11 +259,15 @@ def changed(before: str | None, now: str | None) -> str:
 
 
 def asked_anew(line: str) -> str:
-    """Say that nothing was typed because something else is asked."""
-    now = f"now the line is: {visible(line[-SHOWN_LINE:])}" if line else "now the line is blank"
+    """Say that nothing was typed because something else may be asked."""
+    now = (
+        f"the line of the cursor is: {visible(line[-SHOWN_LINE:])}"
+        if line
+        else "the line of the cursor is blank."
+    )
     return (
-        f"Nothing was typed: before that was approved, the line of the cursor has changed; {now}{'' if line else '.'} Look at "
-        "what is shown, and decide anew."
+        "Nothing was typed: after that was asked about, something else was printed or typed on the terminal, and so it may "
+        f"mean something else; now {now} Look at what is shown, and decide anew."
     )
 
 
@@ -275,6 +279,8 @@ def closed(held: Held, *, before: bool) -> str:
         before: Whether it had ended before.
     """
     outcome = held.outcome
+    if before and (outcome is None or outcome.status == "lost"):
+        return f"Nothing could be done: terminal {held.id} {ended(outcome)}. Tell the user."
     if before:
         return f"Nothing was to be done: it is over. Terminal {held.id} {ended(outcome)}."
     if outcome is None or outcome.status == "lost":

@@ -81,15 +81,19 @@ class Question:
 
     Attributes:
         seat: Who had its terminal.
-        line: What stood in the cursor's row.
+        line: What stood on the cursor's line.
         waits: Whether it waited for input.
         asked: When that was, by the monotonic clock.
+        events: How many bytes were printed there before, and how often something was typed.
+        stand: Where its cursor stood, and on what.
     """
 
     seat: Foreground | None
     line: str
     waits: bool
     asked: float
+    events: tuple[int, int]
+    stand: tuple[object, ...]
 
 
 class Held:
@@ -108,6 +112,8 @@ class Held:
         told: Whether the model was told that it has ended.
         listener: That.
         turn: Whose turn it is to type: what one call types stays together.
+        printed: Bytes that were printed on it.
+        line_feeds: Line feeds of these.
     """
 
     def __init__(
@@ -126,6 +132,7 @@ class Held:
         self.told = False
         self.listener = listener
         self.turn = asyncio.Lock()
+        self.printed = self.line_feeds = 0
         self.driven: DrivenTerminal = env.terminal(
             request.text,
             columns=request.size.columns,
@@ -147,7 +154,8 @@ class Held:
         self._frame_shown = False
         self._printed = asyncio.Event()  # since it was looked at
         self._heard = self._began
-        self._known_to_wait = False
+        self._known: Waiting | None = None  # what the model knows that it waits for
+        self._typings = 0
 
     @property
     def over(self) -> bool:
@@ -208,7 +216,7 @@ class Held:
         else:
             text, left_out = self._news(limits)
         self._frame_shown |= frame is not None or (is_screen and shown.alternate)
-        self._known_to_wait = waiting is not None
+        self._known = waiting
         # What stood there before a secret was given may hold it.
         shown = replace(shown, rows=tuple(map(hide, shown.rows)))
         return View(
@@ -227,14 +235,26 @@ class Held:
 
     async def question(self) -> Question:
         """Find out what is asked on it now, and by whom."""
-        waits = (
-            self._known_to_wait and not self._printed.is_set()
-        ) or await self.driven.waiting() is not None
+        waiting = None if self._printed.is_set() else self._known
+        if waiting is None:
+            waiting = await self.driven.waiting()
         began = time.monotonic()
-        return Question(seat=await self.driven.foreground(), line=self._line(), waits=waits, asked=began)
+        seat = await self.driven.foreground()
+        return Question(
+            seat=seat,
+            line=self._line(waiting),
+            waits=waiting is not None,
+            asked=began,
+            events=(self.printed, self._typings),
+            stand=self._stand(),
+        )
 
     async def check(self, before: Question) -> bool:
-        """See that the same question is asked as before, if one was, and by a program that was there.
+        """See that the same question is asked as before, if one was, and by a program that was there; then it is typed.
+
+        It is not the same any more once anything was printed or typed: the words that count may stand on other lines
+        than the cursor's. What draws by itself, as ``top`` does, could never be answered so: of that the line of the
+        cursor is what counts, and where it is, if it is shown.
 
         Returns:
             Whether the program waits for input now.
@@ -251,8 +271,12 @@ class Held:
         now = await self.driven.foreground()
         if not _reads_still(before.seat, now):
             raise OtherQuestion(_who(before.seat), _who(now))
-        if before.waits and self._line() != before.line:
-            raise OtherQuestion(_who(before.seat), None, line=self._line())
+        events = self.printed, self._typings
+        if before.waits and events != before.events:
+            draws = _may_draw(before.seat) and _may_draw(now) and events[1] == before.events[1]
+            if not draws or self._stand() != before.stand:
+                raise OtherQuestion(_who(before.seat), None, line=self._line())
+        self._typings += 1
         return waits
 
     async def settle(self, seconds: float) -> Found:
@@ -264,7 +288,7 @@ class Held:
                 now = time.monotonic()
                 silent = max(began, self._heard) + IDLE_SECONDS - now
                 if silent <= 0:
-                    return None
+                    return "ask"  # one that has drawn by itself may be watched for longer than this
                 if now >= began + seconds:
                     return self._unseen(seconds)
                 await asyncio.wait([waits], timeout=min(silent, began + seconds - now))
@@ -286,7 +310,7 @@ class Held:
         try:
             await asyncio.wait([prints, ends, waits], return_when=asyncio.FIRST_COMPLETED)
             found: Found = (waits.result() if waits.done() else None) or "ask"
-            known = isinstance(found, Waiting) and found.certainty == "likely" and self._known_to_wait
+            known = isinstance(found, Waiting) and found.certainty == "likely" and self._known is not None
             if known and not prints.done() and not ends.done():
                 left = max(0.0, give_up - time.monotonic())
                 await asyncio.wait([prints, ends], timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -322,8 +346,21 @@ class Held:
         """What to take it for when it was not seen to wait in so many seconds: who prints all the time does not."""
         return None if seconds >= LOOK_SECONDS and time.monotonic() - self._heard < QUIET else "ask"
 
-    def _line(self) -> str:
-        return self._hidden.text(cursor_line(self.driven.screen))
+    def _line(self, waiting: Waiting | None = None) -> str:
+        """The line of the cursor: its row, and the rows before that it goes on from, as far as these are known."""
+        line = cursor_line(self.driven.screen)
+        if waiting is not None:
+            prompt = waiting.prompt.strip()
+            both = max(length for length in range(len(line) + 1) if prompt.endswith(line[:length]))
+            line = prompt + line[both:]
+        return self._hidden.text(line)
+
+    def _stand(self) -> tuple[object, ...]:
+        screen = self.driven.screen
+        scrolled = self.driven.lines(self._final).final
+        whole = screen.alternate, screen.cursor_visible, scrolled
+        # One that hides its cursor leaves it wherever it has drawn last.
+        return (*whole, screen.cursor, cursor_line(screen)) if screen.cursor_visible else whole
 
     def _news(self, limits: OutputLimits) -> tuple[str, int]:
         """What is new since this was told last, and how many new lines are not in it."""
@@ -361,6 +398,8 @@ class Held:
 
     async def _hear(self, channel: Channel, data: bytes) -> None:
         self._printed.set()
+        self.printed += len(data)
+        self.line_feeds += data.count(b"\n")
         self._heard = time.monotonic()
         if self.listener is not None:
             await self.listener(channel, data)
@@ -500,6 +539,11 @@ def _reads_still(before: Foreground | None, now: Foreground | None) -> bool:
     return {*before.waiting} <= {*now.processes} <= {*before.processes} and bool(
         now.processes or not before.processes
     )
+
+
+def _may_draw(seat: Foreground | None) -> bool:
+    """Whether a program may draw by itself between two keys: it reads keys rather than lines, and not these alone."""
+    return seat is not None and seat.line_mode is False and seat.asleep_in != "read"
 
 
 def _who(seat: Foreground | None) -> str | None:
