@@ -136,15 +136,14 @@ async def test_a_line_that_the_terminal_wraps_is_one_line(here: Environment) -> 
 
 
 async def test_on_the_alternate_screen_its_rows_are_searched(here: Environment) -> None:
-    program = (
-        r"printf 'before\033[?1049h\033[5;10Hhello \033[5;16Hworld'; read x; printf '\033[?1049l'; read x"
-    )
+    program = r"printf 'before\033[?1049h\033[5;10Hhello \033[5;16Hworld'; read x; printf '\033[?1049lafter'; read x"
     async with here.terminal(program) as t:
         assert await t.expect(r"^ {9}hello world$")
         assert t.screen.alternate
         await t.send("\r")
-        assert await t.expect("before")
+        assert await t.expect("^after$|beforeafter")
         assert not t.screen.alternate
+        assert t.screen.rows[0] == "beforeafter"
 
 
 async def test_what_never_comes_is_none_and_so_is_what_can_not_come_any_more(here: Environment) -> None:

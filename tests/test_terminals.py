@@ -211,7 +211,7 @@ async def test_end_of_file_is_no_key_where_keys_are_read_one_by_one(backend: Bac
 @pytest.mark.parametrize("end", ["exit 3", "kill -KILL $$"])
 async def test_the_last_bytes_before_the_end_are_never_lost(backend: Backend, end: str) -> None:
     expected = ExitStatus(code=3) if end == "exit 3" else ExitStatus(signal="SIGKILL")
-    for _ in range(10):
+    for _ in range(4):
         async with sit(backend, f"head -c 2000 /dev/zero | tr '\\0' x; printf end; {end}") as sitting:
             assert await sitting.wait() == expected
             assert await sitting.rest() == b"x" * 2000 + b"end"  # which was in the terminal until now
