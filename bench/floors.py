@@ -58,6 +58,23 @@ def run(argv: tuple[str, ...]) -> int:
     return total
 
 
+def run_unheard(argv: tuple[str, ...]) -> None:
+    """Spawn and reap, on any system: with no pipe, whose end under Wine may never come.
+
+    Raises:
+        RuntimeError: The program failed.
+    """
+    flags = 0
+    if sys.platform == "win32":
+        flags = subprocess.CREATE_NO_WINDOW  # PowerShell needs a console
+    null = subprocess.DEVNULL
+    code = subprocess.run(
+        argv, stdin=null, stdout=null, stderr=null, creationflags=flags, check=False
+    ).returncode
+    if code != 0:
+        raise RuntimeError(f"{argv} ended with {code}")
+
+
 async def run_asyncio(argv: Sequence[str]) -> bytes:
     """The same with what asyncio brings, and nothing else.
 

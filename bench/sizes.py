@@ -13,6 +13,7 @@ class Sizes:
         name: What the report calls them.
         rounds: The most rounds that a benchmark does by itself.
         spawns: Commands in a row.
+        slow_spawns: The same in a shell that takes long to start.
         output: Bytes of one big output.
         at_once: Commands at once.
         in_session: Commands in a row in a session.
@@ -28,6 +29,7 @@ class Sizes:
     name: str
     rounds: int
     spawns: int
+    slow_spawns: int
     output: int
     at_once: int
     in_session: int
@@ -46,6 +48,7 @@ FULL = Sizes(
     name="full",
     rounds=1_000,
     spawns=200,
+    slow_spawns=10,
     output=500_000_000,
     at_once=500,
     in_session=1_000,
@@ -63,6 +66,7 @@ QUICK = Sizes(
     name="quick",
     rounds=3,
     spawns=50,
+    slow_spawns=3,
     output=50_000_000,
     at_once=100,
     in_session=200,
@@ -80,6 +84,7 @@ TINY = Sizes(
     name="tiny",
     rounds=1,
     spawns=2,
+    slow_spawns=1,
     output=300_000,
     at_once=3,
     in_session=2,

@@ -1,4 +1,4 @@
-"""The subject: an environment of this machine, with bash, in a loop that stays the same between rounds."""
+"""The subject: an environment of this machine, in a loop that stays the same between rounds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SHELL = "bash"
 
 
 @contextmanager
-def subject() -> Iterator[tuple[asyncio.Runner, Environment]]:
+def subject(shell: str = SHELL) -> Iterator[tuple[asyncio.Runner, Environment]]:
     """An environment, and the loop that it belongs to."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        environment = runner.run(stack.enter_async_context(Environment.detect(shell=SHELL)))
+        environment = runner.run(stack.enter_async_context(Environment.detect(shell=shell)))
         try:
             yield runner, environment
         finally:

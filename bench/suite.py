@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import concurrency, endings, jobs, output, screens, sessions, spawning, ssh, startup, terminals
+from . import (
+    concurrency,
+    endings,
+    jobs,
+    output,
+    powershell,
+    screens,
+    sessions,
+    spawning,
+    ssh,
+    startup,
+    terminals,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,6 +56,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "ssh-output": Benchmark(ssh.measure_output, ssh.OUTPUT_ROUNDS),
     "ssh-concurrency": Benchmark(ssh.measure_concurrency, ssh.CONCURRENCY_ROUNDS),
     "ssh-timeout": Benchmark(ssh.measure_timeout, ssh.TIMEOUT_ROUNDS),
+    "powershell": Benchmark(powershell.measure, powershell.ROUNDS),
     "terminal-start": Benchmark(terminals.measure_start, terminals.START_ROUNDS),
     "startup": Benchmark(startup.measure, startup.ROUNDS),
 }

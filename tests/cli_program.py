@@ -8,12 +8,22 @@ import time
 from typing import IO, TYPE_CHECKING, Any
 
 import psutil
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 _MODULE = ["-m", "anyshell"]
+
+_SECONDS = 30 if sys.platform != "win32" else 90
+"""What one run of the program may take; PowerShell starts slowly."""
+
+COPY = (sys.executable, "-c", "import shutil, sys; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)")
+"""A program that prints what it reads, byte for byte, on any system."""
+
+SLEEP = (sys.executable, "-c", "import sys, time; time.sleep(float(sys.argv[1]))")
+"""A program that sleeps for as long as its argument says."""
 
 # Whoever runs the tests may have us ignore signals, as a shell does for a job in the background. Not a
 # preexec_fn, which forks: that is not for a process with threads.
@@ -36,7 +46,22 @@ def anyshell(*arguments: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
         how.setdefault("stdin", subprocess.DEVNULL)
     if "stdout" not in how:
         how["capture_output"] = True
-    return subprocess.run([sys.executable, *_MODULE, *arguments], timeout=30, check=False, **how)
+    return subprocess.run([sys.executable, *_MODULE, *arguments], timeout=_SECONDS, check=False, **how)
+
+
+slow = pytest.mark.skipif(
+    sys.platform == "win32", reason="nothing of it depends on the system, and PowerShell starts slowly"
+)
+
+
+def lines(data: bytes) -> list[str]:
+    """What was printed, whatever the system ends a line with."""
+    return data.decode().splitlines()
+
+
+def either(posix: str, powershell: str) -> str:
+    """A text for the shell that is the default here."""
+    return powershell if sys.platform == "win32" else posix
 
 
 def script(text: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
@@ -53,6 +78,9 @@ def start(*arguments: str, ignore: str = "", block: str = "", **how: Any) -> sub
     """
     how.setdefault("stdin", subprocess.DEVNULL)
     how.setdefault("stdout", subprocess.PIPE)
+    if sys.platform == "win32":
+        assert ignore == block == "", "there are no such signals"
+        return subprocess.Popen([sys.executable, *_MODULE, *arguments], **how)
     return subprocess.Popen(
         [sys.executable, "-c", _WITH_SIGNALS, ignore, block, *_MODULE, *arguments],
         **how,
@@ -62,7 +90,7 @@ def start(*arguments: str, ignore: str = "", block: str = "", **how: Any) -> sub
 def read_line(stream: IO[bytes] | None) -> str:
     """The next line that a program prints."""
     assert stream is not None
-    return stream.readline().decode().rstrip("\n")
+    return stream.readline().decode().rstrip("\r\n")
 
 
 def is_alive(pid: int) -> bool:
@@ -73,7 +101,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = 20) -> None:
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = _SECONDS) -> None:
     """Wait for a state that must come."""
     give_up = time.monotonic() + seconds
     while not holds():

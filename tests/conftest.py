@@ -9,16 +9,27 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import pytest
+from hypothesis import settings
 
 from anyshell import Environment
+from anyshell.backends import connect
+from anyshell.backends.local.backend import LocalBackend
 
-from .ssh_server import SSHD, Server, account, embedded, is_root, openssh, own_name
+from .ssh_server import SSHD, WORKER, Server, account, embedded, is_root, openssh, own_name
+from .systems import LEFT_OUT_ON_WINDOWS, POSIX_TEXTS, REQUIRED, SYSTEM
+from .wine import windows
+from .wine.parts import MissingPartError, is_possible
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+
+    from anyshell._types import HostInfo, HostQuery
+    from anyshell.abc import Backend
+
+    from .wine.windows import Windows
 
 for _name in ("SIGHUP", "SIGINT", "SIGQUIT"):
     # Whoever runs the tests below nohup, or in the background of a script, has them ignored, and so would all programs
@@ -27,8 +38,47 @@ for _name in ("SIGHUP", "SIGINT", "SIGQUIT"):
     if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
+settings.register_profile("few", settings.get_profile("ci"), max_examples=20)
+"""For Wine, where everything takes longer and nothing is found by luck that is not found here: it knows no deadline."""
+
 NOBODY = 65534
 """A user id that owns nothing."""
+
+
+class _LeftOut(pytest.Module):
+    """A module that is not even imported: it may need what this system has not."""
+
+    def collect(self) -> NoReturn:
+        pytest.skip(f"{self.name}: {LEFT_OUT_ON_WINDOWS[self.path.stem]}", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Leave out what is not for this system."""
+    if sys.platform == "win32" and module_path.stem in LEFT_OUT_ON_WINDOWS:
+        return _LeftOut.from_parent(parent, path=module_path)
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out the tests whose commands are for a shell that is not the default one here."""
+    if sys.platform != "win32":
+        return
+    for item in items:
+        names = POSIX_TEXTS.get(item.path.stem, ())
+        if not isinstance(item, pytest.Function):
+            continue
+        if {item.name, item.originalname, *item.fixturenames}.intersection(names):
+            item.add_marker(pytest.mark.skip("its commands are texts of a POSIX shell"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many modules were left out; which, and why, stands above, among all that was skipped."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    modules = sum(isinstance(report, pytest.CollectReport) for report in skipped)
+    if modules:
+        terminalreporter.write_line(
+            f"left out: {modules} modules, and {len(skipped) - modules} tests of others"
+        )
 
 
 @pytest.fixture
@@ -45,13 +95,17 @@ def state_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     return path
 
 
-SSH_HOSTS = ["openssh as root", "openssh as a user", "asyncssh"]
-"""Servers that the contract is tested over; each is started when it is first needed."""
+SSH_HOSTS = ["openssh as root", "openssh as a user", "asyncssh"] if sys.platform != "win32" else []
+"""Servers that the contract is tested over; each is started when it is first needed. They are of POSIX."""
+
+
+WINDOWS_HOSTS = ["windows cmd", "windows pwsh"] if sys.platform != "win32" else []
+"""Likewise, of Windows, each with another login shell. Whoever uses one needs `powershell` as well."""
 
 
 @pytest.fixture(scope="session")
 def ssh_host() -> Iterator[Callable[[str], Server]]:
-    """Gives a server by its name of `SSH_HOSTS`, which runs until all tests are over."""
+    """Gives a server by its name of `SSH_HOSTS` or `WINDOWS_HOSTS`, which runs until all tests are over."""
     running: dict[str, Server] = {}
     with contextlib.ExitStack() as stack:
 
@@ -69,6 +123,10 @@ def _ssh_server(name: str) -> Iterator[Server]:
         with embedded() as server:
             yield server
         return
+    if name in WINDOWS_HOSTS:
+        with embedded(name.removeprefix("windows "), module="tests.windows_server") as server:
+            yield server
+        return
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     root = is_root()
@@ -80,11 +138,40 @@ def _ssh_server(name: str) -> Iterator[Server]:
         with openssh("root") as server:
             yield server
     elif root:
-        with account("anyshell-user", "/bin/bash") as user, openssh(user) as server:
+        with account(f"anyshell-user{WORKER}", "/bin/bash") as user, openssh(user) as server:
             yield server
     else:
         with openssh(own_name()) as server:
             yield server
+
+
+@pytest.fixture(scope="session")
+def powershell() -> Iterator[Windows]:
+    """PowerShell for Windows, under Wine, which stays awake until all tests are over."""
+    if not is_possible():
+        pytest.skip("PowerShell runs under Wine here, on Linux on x86-64 alone")
+    try:
+        found = windows.find()
+    except MissingPartError as error:
+        missing("PowerShell", str(error))
+    with found.awake():
+        yield found
+
+
+class _Remembered(LocalBackend):
+    """This machine, asked once what it is: a shell of Windows takes a second to answer."""
+
+    _known: ClassVar[dict[HostQuery, HostInfo]] = {}
+
+    async def info(self, query: HostQuery) -> HostInfo:
+        if query not in self._known:
+            self._known[query] = await super().info(query)
+        return self._known[query]
+
+
+def local() -> Backend:
+    """This machine's backend."""
+    return _Remembered() if sys.platform == "win32" else connect()
 
 
 @pytest.fixture(params=["local", *SSH_HOSTS])
@@ -92,10 +179,13 @@ async def env(
     request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
 ) -> AsyncIterator[Environment]:
     """An environment on every real backend, in a directory of its own. A new backend adds a parameter here."""
-    host = "local" if request.param == "local" else ssh_host(request.param).options(max_connections=3)
+    own = local() if request.param == "local" else None
+    host = own or ssh_host(request.param).options(max_connections=3)
     open_to_all(tmp_path)
     async with Environment.detect(host, cwd=tmp_path) as environment:
         yield environment
+    if own is not None:
+        await own.aclose()
 
 
 def python_for_all() -> str:
@@ -133,8 +223,9 @@ def ordinary_directory(tmp_path: Path) -> Iterator[Path]:
 
 
 def missing(part: str, how: str) -> NoReturn:
-    """Skip a test for want of a real part; fail it where every part is required."""
+    """Skip a test for want of a real part; fail it where `REQUIRED` and ``ANYSHELL_REQUIRE`` demand that part."""
     message = f"{part} is not here: {how}"
-    if os.environ.get("ANYSHELL_REQUIRE") == "all":
+    required = REQUIRED[SYSTEM]
+    if os.environ.get("ANYSHELL_REQUIRE") == "all" and (required is None or part in required):
         pytest.fail(message)
     pytest.skip(message)

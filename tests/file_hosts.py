@@ -10,7 +10,10 @@ import os
 import shlex
 import shutil
 import sys
+import tempfile
 from typing import TYPE_CHECKING
+
+import pytest
 
 from anyshell.backends.local.files import LocalFiles
 
@@ -27,6 +30,20 @@ if TYPE_CHECKING:
 
 REMOTE = ["sftp", "sftp-asyncssh", "no-sftp", "dash", "busybox"]
 IMPLEMENTATIONS = ["local", *(REMOTE if sys.platform != "win32" else [])]
+
+
+def _links_are_made() -> bool:
+    with tempfile.TemporaryDirectory() as directory:
+        link = os.path.join(directory, "link")
+        with contextlib.suppress(OSError):
+            os.symlink("target", link)
+        return os.path.lexists(link)
+
+
+needs_links = pytest.mark.skipif(
+    not _links_are_made(),
+    reason="links cannot be made here: not under Wine 8, and not by every user of Windows",
+)
 
 
 @functools.cache

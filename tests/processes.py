@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
 
 import psutil
+
+from .systems import SYSTEM
 
 
 def unique_seconds() -> str:
@@ -22,12 +25,16 @@ def living(text: str) -> list[str]:
             line = " ".join(process.cmdline())
             if text in line and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(f"{process.pid} {line[:200]}")
-        except psutil.Error:
+        except (psutil.Error, OSError):  # under Wine, of a process that begins or ends
             continue
     return found
 
 
-def wait_living(text: str, count: int = 1, seconds: float = 20) -> None:
+COMES_WITHIN = 90 if sys.platform == "win32" else 20
+"""Seconds in which a program must have come. Under Wine, on a busy machine, PowerShell takes a good part of them."""
+
+
+def wait_living(text: str, count: int = 1, seconds: float = COMES_WITHIN) -> None:
     """Wait until so many processes live in whose command lines a text stands."""
     give_up = time.monotonic() + seconds
     while len(living(text)) < count:
@@ -45,6 +52,32 @@ def wait_asleep(seconds: str) -> None:
 
 def open_descriptors() -> int:
     """How many descriptors this process has."""
-    if sys.platform == "win32":
+    if sys.platform != "win32":
+        return psutil.Process().num_fds()
+    if SYSTEM != "wine":
         return psutil.Process().num_handles()
-    return psutil.Process().num_fds()
+    # Wine 8 says of every process that it has none: counted are those of this one among those of all.
+    import ctypes
+    from ctypes import wintypes
+
+    class Entry(ctypes.Structure):
+        """SYSTEM_HANDLE_TABLE_ENTRY_INFO_EX."""
+
+        _fields_ = (
+            ("object", ctypes.c_void_p),
+            ("process", ctypes.c_size_t),
+            ("handle", ctypes.c_size_t),
+            ("access", wintypes.ULONG),
+            ("others", wintypes.ULONG * 3),
+        )
+
+    query = ctypes.WinDLL("ntdll").NtQuerySystemInformation
+    size = 1 << 20
+    while True:
+        table = ctypes.create_string_buffer(size)
+        if query(0x40, table, size, None) == 0:  # SystemExtendedHandleInformation
+            break
+        size *= 2
+    count = ctypes.c_size_t.from_buffer(table).value
+    entries = (Entry * count).from_buffer(table, 2 * ctypes.sizeof(ctypes.c_size_t))
+    return sum(entry.process == os.getpid() for entry in entries)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 import anyio
 
 from anyshell._types import ExitStatus, Spawn, Terminal
+from anyshell.output import TerminalOutput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,12 +30,14 @@ class Sitting:
         self.keys = process.stdin
         self.shown = b""
         self._read = 0
+        self._answers = bytearray()
+        self._screen = TerminalOutput(Terminal(), answer=self._answers.extend)
 
     async def until(self, text: str) -> str:
         """Wait until a text is shown after what was waited for before; return what was shown up to there."""
         async with asyncio.timeout(BOUND):
             while (at := self.shown.find(text.encode(), self._read)) < 0:
-                self.shown += await self.process.stdout.receive()
+                await self._receive()
         seen = self.shown[self._read : at]
         self._read = at + len(text.encode())
         return seen.decode()
@@ -43,8 +47,19 @@ class Sitting:
         with contextlib.suppress(anyio.EndOfStream):
             async with asyncio.timeout(BOUND):
                 while True:
-                    self.shown += await self.process.stdout.receive()
+                    await self._receive()
         return self.shown
+
+    async def _receive(self) -> None:
+        data = await self.process.stdout.receive()
+        self.shown += data
+        if self.process.terminal_kind in ("conpty", "winpty"):
+            # The first shows nothing before it knows where its cursor is; the other asks in order to know whether Escape
+            # was a key, or begins one.
+            self._screen.feed(data)
+            if self._answers:
+                answers, self._answers[:] = bytes(self._answers), b""
+                await self.keys.send(answers)
 
     async def type(self, text: str) -> None:
         async with asyncio.timeout(BOUND):
@@ -67,7 +82,11 @@ async def sit(
     """Start a program on a terminal: a text for bash, unless it is more than one word."""
     words = argv if len(argv) > 1 else ("/bin/bash", "-c", *argv)
     spawn = Spawn(
-        argv=words, cwd="/", env=env or {}, script=script, terminal=Terminal(columns=columns, rows=rows)
+        argv=words,
+        cwd=os.path.abspath(os.sep),
+        env=env or {},
+        script=script,
+        terminal=Terminal(columns=columns, rows=rows),
     )
     process = await backend.spawn(spawn)
     try:

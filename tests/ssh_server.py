@@ -27,6 +27,9 @@ SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ
 
 HOST = "127.0.0.1"
 
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+"""At the end of a user's name, so that each worker of pytest-xdist has users of its own."""
+
 
 @dataclass
 class Server:
@@ -215,14 +218,14 @@ def _end(pid: int) -> None:
 
 
 @contextlib.contextmanager
-def embedded(*arguments: str) -> Iterator[Server]:
+def embedded(*arguments: str, module: str = "tests.asyncssh_server") -> Iterator[Server]:
     """asyncssh's own server in a process of its own; it runs commands as whoever runs the tests."""
     with _place() as directory:
         port = free_port()
         _keys(directory, port)
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tests.asyncssh_server", str(directory), str(port), *arguments],
+                [sys.executable, "-m", module, str(directory), str(port), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

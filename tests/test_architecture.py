@@ -18,6 +18,8 @@ FLOORS = {
     "_waits": 0,
     "_types": 0,
     "_terminals": 0,
+    "_windows_paths": 0,
+    "_acl": 0,
     "abc": 0,
     "output": 1,
     "shells": 1,
@@ -46,7 +48,8 @@ FLOORS = {
 
 WITHIN = {
     "_exceptions": {"_types"},  # for types alone: an exception carries what was learnt
-    "_types": {"_exceptions"},
+    "_types": {"_exceptions", "_windows_paths"},
+    "_windows_paths": {"_exceptions"},
     "_terminals": {"_exceptions"},
     "abc": {"_types", "_exceptions"},
     "_files": {"_transfer"},

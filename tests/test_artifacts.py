@@ -308,6 +308,23 @@ def test_finish_is_idempotent_and_discard_after_it_keeps_the_artifact(tmp_path: 
         writer.write(b"y")
 
 
+@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere nobody is in the way of a rename")
+@pytest.mark.parametrize("end", ["finish", "discard"])
+def test_an_artifact_ends_although_somebody_looks_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    writer = ArtifactStore(tmp_path / "artifacts").create()
+    writer.write(b"x")
+    looking = [os.open(tmp_path / "artifacts" / f"{writer.id}.part", os.O_RDONLY)]
+    monkeypatch.setattr(time, "sleep", lambda _: os.close(looking.pop()))  # meanwhile
+    if end == "finish":
+        assert writer.finish().path.read_bytes() == b"x"
+    else:
+        writer.discard()
+        assert os.listdir(tmp_path / "artifacts") == []
+    assert looking == []
+
+
 def test_a_discarded_artifact_leaves_nothing_and_takes_nothing(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a")
     writer = store.create()

@@ -7,6 +7,7 @@ Each case is a command and, for the fake, the script that does the same. What ne
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from typing import TYPE_CHECKING
 
@@ -14,15 +15,31 @@ import anyio
 import pytest
 
 from anyshell import Environment, InvalidCommand
-from anyshell._types import ExitStatus, HostQuery
+from anyshell._types import ExitStatus
 from anyshell.backends import connect
 from anyshell.shells import Login
 from anyshell.testing import FakeBackend, FakeFiles, FakeProcess, Script, command_text
 
-from .conftest import SSH_HOSTS, open_to_all
+from .commands import (
+    BYTES,
+    CAT,
+    EXIT_3,
+    FLOOD,
+    HELLO,
+    KILL_ITSELF,
+    LEAVE,
+    LEAVE_DEAF,
+    NOTHING,
+    OUT_AND_ERR,
+    PARTIAL,
+    SLEEP,
+    SLEEP_ON,
+    Said,
+)
+from .conftest import SSH_HOSTS, WINDOWS_HOSTS, local, open_to_all
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from anyshell._types import Spawn
@@ -33,33 +50,62 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CASES: dict[str, Script] = {
-    "echo hi": Script(stdout=[b"hi\n"]),
-    "printf partial; sleep 300": Script(stdout=[b"partial"], exit=None),
-    "exit 3": Script(exit=ExitStatus(code=3)),
-    "kill -KILL $$": Script(exit=ExitStatus(signal="SIGKILL")),
-    "cat": Script(echo=True),
-    "echo out; echo err >&2": Script(stdout=[b"out\n"], stderr=[b"err\n"]),
-    "sleep 300": Script(exit=None),
-    "trap '' TERM INT; sleep 300": Script(exit=None, heeds=frozenset()),
-    "sleep 300 & echo started": Script(stdout=[b"started\n"], leaves=1),
-    "(trap '' TERM; sleep 300) & sleep 0.05; echo started": Script(
-        stdout=[b"started\n"], leaves=1, heeds=frozenset()
-    ),
-    "printf '\\0\\377\\n'": Script(stdout=[b"\0\xff\n"]),
-    "head -c 3000000 /dev/zero | tr '\\0' x": Script(stdout=[b"x" * 1_000_000] * 3),
-    "true": Script(),
+    HELLO.posix: Script(stdout=[b"hi\n"]),
+    PARTIAL.posix: Script(stdout=[b"partial"], exit=None),
+    EXIT_3.posix: Script(exit=ExitStatus(code=3)),
+    KILL_ITSELF.posix: Script(exit=ExitStatus(signal="SIGKILL")),
+    CAT.posix: Script(echo=True),
+    OUT_AND_ERR.posix: Script(stdout=[b"out\n"], stderr=[b"err\n"]),
+    SLEEP.posix: Script(exit=None),
+    SLEEP_ON.posix: Script(exit=None, heeds=frozenset()),
+    LEAVE.posix: Script(stdout=[b"started\n"], leaves=1),
+    LEAVE_DEAF.posix: Script(stdout=[b"started\n"], leaves=1, heeds=frozenset()),
+    BYTES.posix: Script(stdout=[b"\0\xff\n"]),
+    FLOOD.posix: Script(stdout=[b"x" * 1_000_000] * 3),
+    NOTHING.posix: Script(),
 }
 
 
-@pytest.fixture(params=["fake", "local", *SSH_HOSTS])
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def windows_host(
+    request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], anyio_backend: str
+) -> AsyncIterator[Callable[[str], Awaitable[tuple[Backend, Environment]]]]:
+    """Gives a host of `WINDOWS_HOSTS`, asked what it is once: that takes seconds under Wine."""
+    made: dict[str, tuple[Backend, Environment]] = {}
+
+    async def reach(name: str) -> tuple[Backend, Environment]:
+        if name not in made:
+            request.getfixturevalue("powershell")
+            backend = connect(ssh_host(name).options(), launcher=Login)
+            made[name] = (backend, await Environment.detect(backend).__aenter__())
+        return made[name]
+
+    yield reach
+    for backend, environment in made.values():
+        await environment.aclose()
+        await backend.aclose()
+
+
+@pytest.fixture(params=["fake", "local", *SSH_HOSTS, *WINDOWS_HOSTS])
 async def backend(
-    request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path
+    request: pytest.FixtureRequest,
+    ssh_host: Callable[[str], Server],
+    windows_host: Callable[[str], Awaitable[tuple[Backend, Environment]]],
+    tmp_path: Path,
 ) -> AsyncIterator[Backend]:
     made: Backend
+    if request.param in WINDOWS_HOSTS:
+        yield (await windows_host(request.param))[0]
+        return
     if request.param == "fake":
-        made = FakeBackend(CASES, files=FakeFiles({"/etc/hostname": b"fake\n"}, directories=[str(tmp_path)]))
+        made = FakeBackend(CASES, files=FakeFiles({"/etc/hostname": b"fake\n"}, directories=["/work"]))
     elif request.param == "local":
-        made = connect()
+        made = local()
     else:
         made = connect(ssh_host(request.param).options(), launcher=Login)
         open_to_all(tmp_path)
@@ -68,15 +114,25 @@ async def backend(
 
 
 @pytest.fixture
-async def environment(backend: Backend, tmp_path: Path) -> AsyncIterator[Environment]:
-    async with Environment.detect(backend, cwd=tmp_path) as made:
+async def environment(
+    backend: Backend,
+    windows_host: Callable[[str], Awaitable[tuple[Backend, Environment]]],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> AsyncIterator[Environment]:
+    for name in WINDOWS_HOSTS:
+        if name in request.node.name:
+            yield (await windows_host(name))[1]
+            return
+    cwd = "/work" if isinstance(backend, FakeBackend) else tmp_path
+    async with Environment.detect(backend, cwd=cwd) as made:
         yield made
 
 
 async def test_info_names_the_host_and_the_shell_that_answers(backend: Backend) -> None:
-    from anyshell.shells import candidates
+    from anyshell.shells import query
 
-    info = await backend.info(HostQuery(programs=("git", "no-such-program"), shells=candidates(None)))
+    info = await backend.info(query(("git", "no-such-program")))
     assert info.os in {"linux", "macos", "windows"}
     assert info.arch
     assert info.hostname
@@ -85,34 +141,38 @@ async def test_info_names_the_host_and_the_shell_that_answers(backend: Backend) 
     assert info.directory
     assert set(info.programs) <= {"git"}
     assert info.shell is not None
-    assert info.shell.path.endswith(info.shell.kind)
+    assert info.shell.path.removesuffix(".exe").endswith(info.shell.kind)
 
 
 async def test_a_command_prints_and_exits(environment: Environment) -> None:
-    outcome = await environment.run("echo hi")
+    outcome = await environment.run(HELLO.to(environment))
     assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", 0, None)
-    assert (outcome.output.text, outcome.output.total_bytes, outcome.output.total_lines) == ("hi\n", 3, 1)
+    size = 4 if environment.os == "windows" else 3  # where a line ends with two bytes
+    assert (outcome.output.text, outcome.output.total_bytes, outcome.output.total_lines) == ("hi\n", size, 1)
     assert outcome.started
     assert outcome.left_behind == ()
 
 
 async def test_an_exit_code_is_a_value(environment: Environment) -> None:
-    assert (await environment.run("exit 3")).exit_code == 3
+    assert (await environment.run(EXIT_3.to(environment))).exit_code == 3
 
 
 async def test_a_signal_is_told_from_an_exit_code(environment: Environment) -> None:
-    outcome = await environment.run("kill -KILL $$")
-    assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", None, "SIGKILL")
+    outcome = await environment.run(KILL_ITSELF.to(environment))
+    if environment.os == "windows":  # which has none
+        assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", 0xFFFFFFFF, None)
+    else:
+        assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", None, "SIGKILL")
 
 
 async def test_reading_gets_end_of_file_at_once(environment: Environment) -> None:
-    assert (await environment.run("cat")).output.text == ""
+    assert (await environment.run(CAT.to(environment))).output.text == ""
 
 
 @pytest.mark.parametrize("stdin", ["text\n", b"bytes\xff", b"", b"x" * 500_000])
 async def test_what_is_given_is_read(environment: Environment, stdin: str | bytes) -> None:
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    outcome = await environment.run("cat", stdin=stdin)
+    outcome = await environment.run(CAT.to(environment), stdin=stdin)
     assert outcome.exit_code == 0
     assert outcome.output.total_bytes == len(data)
 
@@ -123,51 +183,53 @@ async def test_input_can_come_piece_by_piece(environment: Environment) -> None:
             await asyncio.sleep(0)
             yield word
 
-    assert (await environment.run("cat", stdin=pieces())).output.text == "one two three"
+    assert (await environment.run(CAT.to(environment), stdin=pieces())).output.text == "one two three"
 
 
 async def test_input_that_nobody_reads_does_no_harm(environment: Environment) -> None:
-    assert (await environment.run("true", stdin=b"x" * 5_000_000)).exit_code == 0
+    assert (await environment.run(NOTHING.to(environment), stdin=b"x" * 5_000_000)).exit_code == 0
 
 
 async def test_both_channels_are_one_unless_asked_for_apart(environment: Environment) -> None:
-    together = await environment.run("echo out; echo err >&2")
-    apart = await environment.run("echo out; echo err >&2", split_stderr=True)
+    together = await environment.run(OUT_AND_ERR.to(environment))
+    apart = await environment.run(OUT_AND_ERR.to(environment), split_stderr=True)
     assert (together.output.text, together.stderr) == ("out\nerr\n", None)
     assert apart.stderr is not None
     assert (apart.output.text, apart.stderr.text) == ("out\n", "err\n")
 
 
 async def test_any_byte_can_be_printed(environment: Environment) -> None:
-    outcome = await environment.run("printf '\\0\\377\\n'")
-    assert (outcome.output.text, outcome.output.total_bytes) == ("\N{REPLACEMENT CHARACTER}\n", 3)
+    outcome = await environment.run(BYTES.to(environment))
+    page = environment.info.code_page
+    last = "\N{REPLACEMENT CHARACTER}" if page is None else b"\xff".decode(f"cp{page}", "replace")
+    assert (outcome.output.text, outcome.output.total_bytes) == (f"{last}\n", 3)
 
 
 async def test_output_past_the_limit_is_counted(environment: Environment) -> None:
-    outcome = await environment.run("head -c 3000000 /dev/zero | tr '\\0' x")
+    outcome = await environment.run(FLOOD.to(environment))
     assert outcome.output.total_bytes == 3_000_000
     assert outcome.output.truncated
     assert len(outcome.output.text) < 60_000
 
 
-@pytest.mark.parametrize("text", ["sleep 300", "trap '' TERM INT; sleep 300", "printf partial; sleep 300"])
-async def test_a_timeout_stops_it_and_keeps_the_output(environment: Environment, text: str) -> None:
-    outcome = await environment.run(text, timeout=0.3, grace=0.3)
+@pytest.mark.parametrize("said", [SLEEP, SLEEP_ON, PARTIAL], ids=lambda said: said.posix)
+async def test_a_timeout_stops_it_and_keeps_the_output(environment: Environment, said: Said) -> None:
+    # PowerShell takes longer than that to begin, and has printed nothing then.
+    timeout = 10 if environment.os == "windows" and said is PARTIAL else 0.3
+    outcome = await environment.run(said.to(environment), timeout=timeout, grace=0.3)
     assert outcome.status == "timed_out"
-    assert outcome.output.text == ("partial" if "partial" in text else "")
+    assert outcome.output.text == ("partial" if said is PARTIAL else "")
     assert outcome.left_behind == ()
 
 
 async def test_the_time_can_be_over_before_anything_starts(environment: Environment) -> None:
-    outcome = await environment.run("sleep 300", timeout=1e-9, grace=0.3)
+    outcome = await environment.run(SLEEP.to(environment), timeout=1e-9, grace=0.3)
     assert outcome.status == "timed_out"
 
 
-@pytest.mark.parametrize(
-    "text", ["sleep 300 & echo started", "(trap '' TERM; sleep 300) & sleep 0.05; echo started"]
-)
-async def test_what_is_left_behind_is_named_and_stopped(environment: Environment, text: str) -> None:
-    outcome = await environment.run(text, left_behind="stop")
+@pytest.mark.parametrize("said", [LEAVE, LEAVE_DEAF], ids=lambda said: said.posix)
+async def test_what_is_left_behind_is_named_and_stopped(environment: Environment, said: Said) -> None:
+    outcome = await environment.run(said.to(environment), left_behind="stop")
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
     assert outcome.left_behind
     assert not any(process.alive for process in outcome.left_behind)
@@ -181,31 +243,35 @@ async def test_a_port_is_tried_by_the_host(backend: Backend, request: pytest.Fix
         server.listen()
         if isinstance(backend, FakeBackend):
             backend.ports.add(port)
-        # That server lets nobody through, and says so by the word for a port at which nobody is.
-        assert await backend.connects(port) == ("asyncssh" not in request.node.name)
+        # asyncssh's server lets nobody through, and says so by the word for a port at which nobody is.
+        refused = any(name in request.node.name for name in ("asyncssh", *WINDOWS_HOSTS))
+        assert await backend.connects(port) == (not refused)
 
 
 async def test_cancelling_raises(environment: Environment) -> None:
     with anyio.move_on_after(0.2) as scope:
-        await environment.run("sleep 300", grace=0.3)
+        await environment.run(SLEEP.to(environment), grace=0.3)
     assert scope.cancelled_caught
 
 
 async def test_a_stream_gives_lines_and_then_the_outcome(environment: Environment) -> None:
-    async with environment.stream("echo hi") as events:
+    async with environment.stream(HELLO.to(environment)) as events:
         lines = [(event.channel, event.text) async for event in events]
     assert lines == [("stdout", "hi")]
     assert events.outcome.exit_code == 0
 
 
 async def test_a_stream_gives_pieces_with_their_channel(environment: Environment) -> None:
-    async with environment.stream("echo out; echo err >&2", by="chunks", split_stderr=True) as events:
-        pieces = {event.channel: event.data async for event in events}
-    assert pieces == {"stdout": b"out\n", "stderr": b"err\n"}
+    async with environment.stream(OUT_AND_ERR.to(environment), by="chunks", split_stderr=True) as events:
+        pieces: dict[str, bytes] = {}
+        async for event in events:
+            pieces[event.channel] = pieces.get(event.channel, b"") + event.data
+    end = b"\r\n" if environment.os == "windows" else b"\n"
+    assert pieces == {"stdout": b"out" + end, "stderr": b"err" + end}
 
 
 async def test_leaving_a_stream_early_stops_the_command(environment: Environment) -> None:
-    async with environment.stream("printf partial; sleep 300", by="chunks", grace=0.3) as events:
+    async with environment.stream(PARTIAL.to(environment), by="chunks", grace=0.3) as events:
         async for event in events:
             assert event.text == "partial"
             break
@@ -214,15 +280,17 @@ async def test_leaving_a_stream_early_stops_the_command(environment: Environment
 
 
 async def test_a_directory_that_is_none_is_refused_before_anything_starts(environment: Environment) -> None:
-    with pytest.raises(InvalidCommand, match="/no/such/place"):
-        await environment.run("echo hi", cwd="/no/such/place")
-    with pytest.raises(InvalidCommand, match="/etc/hostname"):
-        await environment.run("echo hi", cwd="/etc/hostname")
+    on_windows = environment.os == "windows"
+    missing = r"C:\no\such\place" if on_windows else "/no/such/place"
+    file = r"C:\windows\system32\cmd.exe" if on_windows else "/etc/hostname"
+    for directory in (missing, file):
+        with pytest.raises(InvalidCommand, match=re.escape(repr(directory))):
+            await environment.run(HELLO.to(environment), cwd=directory)
 
 
 async def test_a_process_can_be_closed_at_any_time(backend: Backend, environment: Environment) -> None:
     spawns: list[Spawn] = []
-    process: Process = await backend.spawn(_spawn(environment, "sleep 300", spawns))
+    process: Process = await backend.spawn(_spawn(environment, SLEEP.to(environment), spawns))
     await process.aclose()
     await process.aclose()
     assert not await process.survivors()

@@ -34,12 +34,24 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="the floors are POSIX
 
 @posix
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_every_benchmark_runs_and_gives_numbers(name: str) -> None:
+def test_every_benchmark_runs_and_gives_numbers(name: str, request: pytest.FixtureRequest) -> None:
+    if name == "powershell":
+        request.getfixturevalue("powershell")  # is there, and awake
     if name == "timeout" and shutil.which("setsid") is None:
         missing("setsid", "install util-linux")
     if "ssh" in name and SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
-    result = BENCHMARKS[name].measure(TINY, 1)
+    _check(BENCHMARKS[name].measure(TINY, 1))
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere it is one of those above, without a session")
+def test_a_session_of_powershell_is_measured_on_windows() -> None:
+    result = BENCHMARKS["powershell"].measure(TINY, 1)
+    _check(result)
+    assert len(result.rows) == 2
+
+
+def _check(result: Result) -> None:
     assert result.rows
     assert result.notes
     for row in result.rows:

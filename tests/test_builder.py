@@ -64,7 +64,7 @@ class FakeWriter:
         assert self.state == "writing"
         self.store.fail("finish")
         self.state = "finished"
-        return Artifact("id", Path("/kept/id"), len(self.data), self.store.omitted)
+        return Artifact("id", Path("kept"), len(self.data), self.store.omitted)
 
     def discard(self) -> None:
         assert self.state == "writing"
@@ -187,12 +187,12 @@ def test_the_head_and_the_tail_are_shown() -> None:
 def test_the_marker_says_where_the_whole_is() -> None:
     output = build(b"0123456789" * 10, head=3, tail=3, store=FakeStore())
     assert output.text == (
-        "012\n[... 0 lines, 94 bytes left out of 0 lines, 100 bytes; the whole is in /kept/id ...]\n789"
+        "012\n[... 0 lines, 94 bytes left out of 0 lines, 100 bytes; the whole is in kept ...]\n789"
     )
 
 
 def test_the_marker_names_the_artifact_where_nobody_can_read_its_file() -> None:
-    whole, capped = Artifact("id", Path("/kept"), 9), Artifact("id", Path("/kept"), 9, 1500)
+    whole, capped = Artifact("id", Path("kept"), 9), Artifact("id", Path("kept"), 9, 1500)
     assert marker(1, 2, 3, 4, whole, None, name_path=False).endswith(
         "; the whole is kept as artifact id ...]"
     )
@@ -206,16 +206,16 @@ def test_the_marker_names_the_artifact_where_nobody_can_read_its_file() -> None:
     [
         (None, None, "[... 1 line, 2,000 bytes left out of 3 lines, 4,000 bytes ...]"),
         (
-            Artifact("id", Path("/kept"), 9),
+            Artifact("id", Path("kept"), 9),
             None,
-            "[... 1 line, 2,000 bytes left out of 3 lines, 4,000 bytes; the whole is in /kept ...]",
+            "[... 1 line, 2,000 bytes left out of 3 lines, 4,000 bytes; the whole is in kept ...]",
         ),
         (
-            Artifact("id", Path("/kept"), 9, 1500),
+            Artifact("id", Path("kept"), 9, 1500),
             None,
             (
                 "[... 1 line, 2,000 bytes left out of 3 lines, 4,000 bytes; "
-                "all but 1,500 bytes of the middle is in /kept ...]"
+                "all but 1,500 bytes of the middle is in kept ...]"
             ),
         ),
         (
@@ -365,7 +365,7 @@ def test_the_artifact_is_the_raw_whole(size: int) -> None:
     store = FakeStore()
     data = b"\x1b[31m\xff some line\r\n" * 10_000
     output = build([data[at : at + size] for at in range(0, len(data), size)], store=store)
-    assert output.artifact == Artifact("id", Path("/kept/id"), len(data))
+    assert output.artifact == Artifact("id", Path("kept"), len(data))
     assert [(writer.state, bytes(writer.data)) for writer in store.writers] == [("finished", data)]
 
 
@@ -377,7 +377,7 @@ def test_a_cut_line_is_kept() -> None:
 
 def test_an_artifact_that_was_capped_says_so() -> None:
     output = build(b"x\n" * 50_000, store=FakeStore(omitted=1234))
-    assert "; all but 1,234 bytes of the middle is in /kept/id ...]" in output.text
+    assert "; all but 1,234 bytes of the middle is in kept ...]" in output.text
 
 
 @pytest.mark.parametrize("step", ["create", "write", "finish"])

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
-import threading
 from importlib.metadata import version
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -21,12 +17,7 @@ from click.testing import CliRunner
 from anyshell import ArtifactStore
 from anyshell.cli import main
 
-from .cli_program import anyshell, is_alive, script, start, wait_until, wait_written
-from .conftest import missing
-from .processes import living, unique_seconds, wait_living
-
-if sys.platform == "win32":
-    pytest.skip("there is no local backend on Windows yet", allow_module_level=True)
+from .cli_program import anyshell, either, lines, slow, start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,6 +119,7 @@ def test_the_shell_completes_commands_and_shells() -> None:
     assert completed("bash", "de") == ["plain,detect", "plain,describe"]
 
 
+@slow
 @pytest.mark.parametrize("shell", ["bash", "fish"])
 def test_the_shell_completes_paths(shell: str) -> None:
     assert completed(shell, "run", "--", "--shell=b") == ["file,--shell=b"]
@@ -137,6 +129,7 @@ def test_the_shell_completes_paths(shell: str) -> None:
     assert completed(shell, "detect", "--shell", "/bin/b") == ["file,/bin/b"]
 
 
+@slow
 def test_the_shell_completes_a_value_after_an_equals_sign() -> None:
     assert completed("bash", "run", "--shell=b") == ["plain,--shell=bash"]
     assert completed("bash", "run", "--shell", "=", "b") == ["plain,bash"]
@@ -146,6 +139,16 @@ def test_the_shell_completes_a_value_after_an_equals_sign() -> None:
     assert completed("fish", "run", "--shell=z") == ["plain,--shell=zsh"]
 
 
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    with start("detect", "--json", stderr=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        program.stdout.close()
+        assert program.wait() == 141
+        assert program.stderr.read() == b""
+
+
+@slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completing_without_its_script_is_wrong_usage(shell: str) -> None:
     done = anyshell(env={**os.environ, "_ANYSHELL_COMPLETE": f"{shell}_complete"})
@@ -154,173 +157,31 @@ def test_completing_without_its_script_is_wrong_usage(shell: str) -> None:
     assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("typed", "words"),
-    [
-        ("detect --shell=zs\t", ["detect", "--shell=zsh"]),
-        ("run --left-behind=k\t-- true", ["run", "--left-behind=keep", "--", "true"]),
-        ("detect --cwd=dir\t", ["detect", "--cwd=directory"]),
-        ("detect --cwd dir\t", ["detect", "--cwd", "directory"]),
-        ("run -- cat fil\t", ["run", "--", "cat", "file_of_ours"]),
-        ("artifacts show 2\t", ["artifacts", "show", "ID"]),
-        ("dete\t--js\t", ["detect", "--json"]),
-        ("cp we\tsrc fil\t", ["cp", "web:src", "file_of_ours"]),
-        ("run --host we\t-- true", ["run", "--host", "web", "--", "true"]),
-    ],
-    ids=lambda value: value.replace("\t", "<Tab>") if isinstance(value, str) else "",
-)
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_a_real_shell_completes(
-    shell: str, typed: str, words: list[str], tmp_path: Path, kept: tuple[str, bytes]
-) -> None:
-    if shutil.which(shell) is None:
-        missing(shell, f"apt-get install {shell}")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "work" / "directory").mkdir(parents=True)
-    (tmp_path / "work" / "file_of_ours").touch()
-    (tmp_path / ".ssh").mkdir()
-    (tmp_path / ".ssh" / "config").write_text("Host web\nHost *\n")
-    program = tmp_path / "bin" / "anyshell"
-    program.write_text(
-        f"""#!/bin/sh
-        if [ "$_ANYSHELL_COMPLETE" ]; then exec {sys.executable} -m anyshell "$@"; fi
-        for word; do echo "$word"; done > {tmp_path}/got; echo end >> {tmp_path}/got
-        """
-    )
-    program.chmod(0o755)
-    (tmp_path / "script").write_bytes(anyshell("completion", shell).stdout)
-    ready = f"PS1=; . {tmp_path}/script; touch {tmp_path}/ready\n"
-    if shell == "zsh":
-        ready = "autoload -U compinit; compinit -D -u; bindkey '^I' complete-word; " + ready
-    env = {
-        **os.environ,
-        "PATH": f"{program.parent}:{os.environ['PATH']}",
-        "TERM": "xterm",
-        "HOME": str(tmp_path),
-    }
-    leader, terminal = os.openpty()
-    plain = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"]}[shell]
-    with (
-        open(leader, "r+b", buffering=0) as keyboard,
-        subprocess.Popen(
-            [shell, *plain, "-i"],
-            stdin=terminal,
-            stdout=terminal,
-            stderr=terminal,
-            cwd=tmp_path / "work",
-            env=env,
-            start_new_session=True,
-        ) as running,
-    ):
-        os.close(terminal)
-        threading.Thread(target=drain, args=(keyboard,), daemon=True).start()
-        try:
-            keyboard.write(ready.encode())
-            wait_until((tmp_path / "ready").exists, "the shell has read the script")
-            keyboard.write(f"anyshell {typed}\n".encode())
-            got = tmp_path / "got"
-            wait_until(lambda: got.exists() and got.read_text().endswith("end\n"), "the program was run")
-        finally:
-            os.killpg(running.pid, signal.SIGKILL)
-    found = [word.removesuffix("/") for word in got.read_text().splitlines()[:-1]]  # zsh takes it back
-    assert found == [kept[0] if word == "ID" else word for word in words]
-
-
-def drain(terminal: IO[bytes]) -> None:
-    """Take what a program shows, so that it is never held up."""
-    with contextlib.suppress(OSError, ValueError):
-        while terminal.read(4096):
-            pass
-
-
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
-    done = script("anyshell schema | true; echo ${PIPESTATUS[0]}")
-    assert b"141" in done.stdout or b"0" in done.stdout  # true may be gone before or after
-    assert done.stderr == b""
-
-
-FULL = b"anyshell: cannot write to stdout: No space left on device\n"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--version"],
-        ["--help"],
-        ["run", "--help"],
-        ["describe"],
-        ["detect", "--json"],
-        ["completion", "bash"],
-    ],
-    ids=" ".join,
-)
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_is_said_once(arguments: list[str], unbuffered: str) -> None:
-    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with open("/dev/full", "wb") as full:
-        done = anyshell(*arguments, stdout=full, stderr=subprocess.PIPE, env=env)
-    assert (done.returncode, done.stderr) == (125, FULL)
-
-
-@pytest.mark.parametrize("arguments", ["--version", "describe", "detect --json"])
-def test_a_closed_stdout_is_said(arguments: str) -> None:
-    done = script(f"anyshell {arguments} >&-; echo $?")
-    assert done.stdout == b"125\n"
-    assert done.stderr == b"anyshell: cannot write to stdout: Bad file descriptor\n"
-
-
-@pytest.mark.parametrize("arguments", ["artifacts list", "artifacts prune --all"])
-def test_that_a_remark_cannot_be_written_is_no_failure(arguments: str) -> None:
-    assert script(f"anyshell {arguments} 2>/dev/full; echo $?").stdout == b"0\n"
-
-
-def test_an_encoding_that_lacks_a_letter_is_no_failure(tmp_path: Path) -> None:
-    (tmp_path / "\N{CYRILLIC SMALL LETTER ZHE}").mkdir()
-    env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    done = anyshell("detect", cwd=tmp_path / "\N{CYRILLIC SMALL LETTER ZHE}", env=env)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert rb"/\u0436" in done.stdout
-
-
 # --- the host -------------------------------------------------------------------------------------------------
 
 
 def test_detect_is_for_people() -> None:
-    done = anyshell("detect", "--shell", "sh")
+    done = anyshell("detect", "--shell", either("sh", "pwsh"))
     assert done.returncode == 0
-    assert re.search(rb"^shell +sh \(/.*sh\)$", done.stdout, re.MULTILINE)
+    shown = either(r"shell +sh \(/.*sh\)", r"shell +PowerShell 7[\d.]+ \(.*\\pwsh\.exe\)")
+    assert any(re.fullmatch(shown, line) for line in lines(done.stdout))
 
 
 def test_detect_is_json_for_programs(tmp_path: Path) -> None:
     facts = json.loads(anyshell("detect", "--json", "--cwd", str(tmp_path)).stdout)
-    assert facts["shell"]["path"].startswith("/")
+    assert os.path.isabs(facts["shell"]["path"])
     assert facts["directory"] == str(tmp_path)
-    assert facts["os"] in {"linux", "macos"}
+    assert facts["os"] in ({"linux", "macos"} if sys.platform != "win32" else {"windows"})
     assert isinstance(facts["programs"], dict)
 
 
+@slow
 @pytest.mark.parametrize("command", ["detect", "describe", "schema"])
 def test_an_unknown_shell_is_said(command: str) -> None:
     done = anyshell(command, "--shell", "fish")
     assert (done.returncode, done.stdout) == (125, b"")
     assert done.stderr.startswith(b"anyshell: ")
     assert b"fish" in done.stderr
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are no UTF-8")
-def test_a_path_that_is_no_utf_8_is_readable_text(tmp_path: Path) -> None:
-    directory = os.fsencode(tmp_path) + b"/a\xff"
-    os.mkdir(directory)
-    for command in ("detect", "describe"):
-        done = anyshell(command, cwd=directory)
-        assert rb"/a\xff" in done.stdout
-        assert b"udc" not in done.stdout
-    definition = anyshell("schema", cwd=directory).stdout
-    assert rb"/a\\xff" in definition
-    assert b"udc" not in definition
-    done = anyshell("detect", "--cwd", os.fsdecode(directory + b"/nowhere"))
-    assert rb"/a\xff/nowhere" in done.stderr
-    assert b"udc" not in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--cwd", "--shell"])
@@ -340,6 +201,7 @@ def test_describe_is_what_a_model_reads(tmp_path: Path) -> None:
 # --- the model's door -----------------------------------------------------------------------------------------
 
 
+@slow
 @pytest.mark.parametrize(
     ("format_", "parameters"),
     [("openai", ("function", "parameters")), ("anthropic", ("input_schema",)), ("mcp", ("inputSchema",))],
@@ -355,7 +217,7 @@ def test_the_schema_of_a_tool_with_a_session_and_jobs_is_that_of_two_tools() -> 
     shell, job = json.loads(anyshell("schema", "--session", "--jobs", "--format", "mcp").stdout)
     assert (shell["name"], job["name"]) == ("shell", "job")
     assert {"restart", "background"} <= shell["inputSchema"]["properties"].keys()
-    assert "All calls run in one shell" in shell["description"]
+    assert "All calls run in one" in shell["description"]
 
 
 def test_the_schema_of_a_tool_with_terminals_has_theirs() -> None:
@@ -372,7 +234,10 @@ def test_a_call_prints_the_result_as_json() -> None:
 
 
 def test_a_call_takes_its_parameters_from_stdin() -> None:
-    done = anyshell("call", "--approve-all", "-", input=b'{"command": "cat", "stdin": "\xc3\xbc"}')
+    command = either("cat", "[Console]::Out.Write([Console]::In.ReadToEnd())")
+    done = anyshell(
+        "call", "--approve-all", "-", input=json.dumps({"command": command, "stdin": "ü"}).encode()
+    )
     assert json.loads(done.stdout)["output"] == "ü"
 
 
@@ -386,29 +251,13 @@ def test_a_call_that_goes_wrong_gives_1_and_its_result(params: str) -> None:
 
 
 def test_a_call_asks_and_without_a_terminal_nobody_approves(tmp_path: Path) -> None:
-    done = anyshell("call", json.dumps({"command": f"touch {tmp_path}/ran"}), start_new_session=True)
+    done = anyshell("call", json.dumps({"command": f"cd {tmp_path}; echo > ran"}), start_new_session=True)
     assert done.returncode == 1
     assert json.loads(done.stdout)["details"]["status"] == "refused"
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_call_asks_on_the_terminal() -> None:
-    leader, terminal = os.openpty()
-    with (
-        open(leader, "r+b", buffering=0) as person,
-        start("call", '{"command": "echo hi"}', stdin=terminal, stderr=terminal) as program,
-    ):
-        os.close(terminal)
-        shown = b""
-        while b"Run this?" not in shown:
-            shown += person.read(1000)
-        assert b"echo hi" in shown
-        person.write(b"y\n")
-        assert program.stdout is not None
-        assert json.loads(program.stdout.read())["output"] == "hi\n"
-        assert program.wait(20) == 0
-
-
+@slow
 @pytest.mark.parametrize(
     ("params", "said"),
     [
@@ -431,24 +280,6 @@ def test_parameters_that_are_no_object_are_wrong_usage(params: bytes, said: byte
     assert b"set_int_max_str_digits" not in done.stderr
     assert b"secret-value" not in done.stderr
     assert b"Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_what_a_call_runs(number: signal.Signals) -> None:
-    seconds = unique_seconds()
-    with start("call", "--approve-all", json.dumps({"command": f"sleep {seconds}; :"})) as program:
-        wait_living(f"sleep {seconds}", 3)  # ours, the shell's and its own
-        program.send_signal(number)
-        assert program.wait(20) == 128 + number
-        assert living(seconds) == []
-
-
-def test_a_reader_that_goes_away_stops_what_a_call_runs() -> None:
-    seconds = unique_seconds()
-    command = json.dumps({"command": f"sleep {seconds}; :"})
-    done = script(f"anyshell call --approve-all '{command}' | true; echo ${{PIPESTATUS[0]}}")
-    assert (done.stdout, done.stderr) == (b"141\n", b"")
-    assert living(seconds) == []
 
 
 # --- artifacts ------------------------------------------------------------------------------------------------
@@ -515,12 +346,12 @@ def test_artifacts_are_pruned_by_age(kept: tuple[str, bytes]) -> None:
     assert printed("prune", "--max-age", "1h") == b""
     path = ArtifactStore().path(kept[0])
     os.utime(path, (0, 0))
-    assert printed("prune", "--max-age", "365d").decode() == f"{kept[0]}\n"
+    assert lines(printed("prune", "--max-age", "365d")) == [kept[0]]
     assert not path.exists()
 
 
 def test_all_artifacts_are_pruned(kept: tuple[str, bytes]) -> None:
-    assert printed("prune", "--all").decode() == f"{kept[0]}\n"
+    assert lines(printed("prune", "--all")) == [kept[0]]
     assert ArtifactStore().list() == []
 
 
@@ -545,6 +376,20 @@ def test_the_doctor_finds_a_usable_host() -> None:
         assert finding["verdict"] == "ok" or finding["advice"], finding
 
 
+def test_the_doctor_names_the_shells_of_its_host() -> None:
+    report = json.loads(anyshell("doctor", "--json").stdout)
+    shells = {each["name"]: each for each in report["findings"] if each["topic"] == "shell"}
+    names = list(shells)
+    assert names[:4] == ["default", *either("bash zsh sh", "pwsh powershell bash").split()]
+    assert all(shells[name]["verdict"] == "ok" for name in names[4:])  # what is not expected is not missing
+    assert shells[either("sh", "pwsh")]["verdict"] == "ok"
+    for each in shells.values():
+        if each["verdict"] == "missing":
+            assert re.match(
+                either(r"\w+( -S| install| add)? [a-z ]+", "winget|it is a part of"), each["advice"]
+            )
+
+
 def test_the_doctor_says_what_is_wrong(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
@@ -559,33 +404,3 @@ def test_the_doctor_says_what_is_wrong(tmp_path: Path) -> None:
     assert (done.returncode, report["usable"]) == (1, False)
     problems = {finding["name"] for finding in report["findings"] if finding["verdict"] == "problem"}
     assert problems >= {"default", "PATH", "artifacts"}
-
-
-@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-def test_a_signal_ends_the_doctor_who_then_says_nothing(tmp_path: Path, form: list[str]) -> None:
-    shell = tmp_path / "bash"
-    shell.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/asked\nexec sleep 300\n")
-    shell.chmod(0o755)
-    env = {**os.environ, "ANYSHELL_SHELL": str(shell)}
-    with start("doctor", *form, env=env, stderr=subprocess.PIPE) as program:
-        wait_written(tmp_path / "asked")
-        program.send_signal(signal.SIGINT)
-        assert program.communicate(timeout=20) == (b"", b"")
-        assert program.returncode == 128 + signal.SIGINT
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tell whose a process was")
-def test_the_doctor_names_what_a_killed_anyshell_left(tmp_path: Path) -> None:
-    with start("run", "--", f"echo $$ > {tmp_path}/pid; trap '' HUP; while :; do sleep 300; done") as program:
-        pid = int(wait_written(tmp_path / "pid"))
-        program.kill()
-        program.wait()
-    try:
-        orphans = json.loads(anyshell("doctor", "--json").stdout)["orphans"]
-        assert pid in {orphan["pid"] for orphan in orphans}
-        (line,) = re.findall(rf"^ +{pid} .*", anyshell("doctor").stdout.decode(), re.MULTILINE)
-        assert re.fullmatch(r"  bash  \S*bash .*", line.partition(str(pid))[2])
-        assert len(line) <= 8 + len("  bash  ") + 80 + 2
-    finally:
-        os.killpg(pid, signal.SIGKILL)  # a command leads a group of its own
-    wait_until(lambda: not is_alive(pid), "the orphan is dead")

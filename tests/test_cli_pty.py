@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-if sys.platform == "win32":
-    pytest.skip("there is no terminal on Windows yet", allow_module_level=True)
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 from anyshell.cli import main
@@ -411,7 +409,7 @@ def test_what_a_program_asks_its_terminal_is_answered() -> None:
 def test_json_has_what_a_person_would_have_seen() -> None:
     draw = r"printf 'old\rnew\n'; printf '\033[?1049hframe\033[?1049l'; exit 3"
     outcome = json.loads(anyshell("run", "--pty", "--json", "--", draw).stdout)
-    assert (outcome["exit_code"], outcome["waiting"]) == (3, None)
+    assert (outcome["exit_code"], outcome["waiting"], outcome["terminal"]) == (3, None, "pty")
     output = outcome["output"]
     assert (output["text"], output["alternate"], output["skipped_bytes"]) == ("new\n", "\nframe", 0)
 

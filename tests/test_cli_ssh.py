@@ -25,11 +25,9 @@ from anyshell.cli.person import _harmless
 from .cli_program import anyshell, read_line, start, wait_until, wait_written
 from .conftest import missing
 from .processes import living, unique_seconds, wait_living
-from .ssh_server import HOST, SSHD, Server, account, embedded, free_port, openssh, sessions, wait_open
+from .ssh_server import HOST, SSHD, WORKER, Server, account, embedded, free_port, openssh, sessions, wait_open
 from .test_cli import completed
 
-if sys.platform == "win32":
-    pytest.skip("the servers of these tests are POSIX ones", allow_module_level=True)
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 if TYPE_CHECKING:
@@ -344,7 +342,7 @@ def test_that_a_notice_cannot_be_written_changes_no_exit_code(server: Server, ho
 # --- what a person is asked -----------------------------------------------------------------------------------
 
 SECRET = "s3cret-Word"
-LOGIN_NAME = "anyshell-asked"
+LOGIN_NAME = f"anyshell-asked{WORKER}"
 
 
 _LIKE_A_SHELL = """

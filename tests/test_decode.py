@@ -139,7 +139,7 @@ class SlowLine:
             self.column = max(self.column - number, 0) if final == "D" else min(self.column, number - 1)
             self.moved = True
             if not self.cells and not self.column:
-                self.__init__()  # type: ignore[misc]
+                self.__init__()  # type: ignore[misc]  # a new line is as at the beginning
         elif number or self.moved or self.cells is not self.unedited:
             self.cells = list(self.cells)
             end = {0: len(self.cells), 1: min(self.column + 1, len(self.cells)), 2: len(self.cells)}.get(
@@ -150,7 +150,7 @@ class SlowLine:
             self.halve(end)
             self.cells[start:end] = " " * (end - start) if number == 1 else []
             if not self.cells and not self.column:
-                self.__init__()  # type: ignore[misc]
+                self.__init__()  # type: ignore[misc]  # a new line is as at the beginning
 
 
 def after_sequence(text: str, start: int) -> int:

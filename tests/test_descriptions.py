@@ -42,6 +42,12 @@ WINDOWS = dataclasses.replace(LINUX, os="windows", arch="AMD64", name="Windows 1
 BASH = ShellInfo("bash", "/bin/bash", "5.2.15")
 ZSH = ShellInfo("zsh", "/bin/zsh", "5.9")
 SH = ShellInfo("sh", "/bin/sh")
+GIT_BASH = ShellInfo("bash", r"C:\Program Files\Git\bin\bash.exe", "5.2.26")
+WSL = ShellInfo("wsl", r"C:\Windows\System32\wsl.exe", "5.2.21")
+PWSH = ShellInfo("pwsh", r"C:\ps7\pwsh.exe", "7.6.2")
+POWERSHELL = ShellInfo(
+    "powershell", r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe", "5.1.22621.1"
+)
 
 
 def _with(info: HostInfo, *programs: str) -> HostInfo:
@@ -57,23 +63,8 @@ def _describe(shell: ShellInfo, info: HostInfo, directory: str = "/src", **enabl
     return _descriptions.describe(shell=shell, info=info, directory=directory, limits=limits, **enabled)
 
 
-def _powershell(kind: str, info: HostInfo) -> str:
-    """Fill the template of a shell that no backend starts yet."""
-    names = {
-        "pwsh": "PowerShell 7.4.6 (C:\\ps7\\pwsh.exe)",
-        "powershell": "Windows PowerShell 5.1 (powershell.exe)",
-    }
-    facts = _descriptions.values(
-        shell=BASH,
-        info=info,
-        directory="C:\\src",
-        limits=OutputLimits(),
-        timeout=120,
-        max_timeout=3600,
-        kept=True,
-    )
-    template = _descriptions.load("powershell")
-    return _descriptions.fill(template, {**facts, "SHELL": names[kind], "KIND": kind}, info.programs)
+def _powershell(kind: str, info: HostInfo, **enabled: Any) -> str:
+    return _describe({"pwsh": PWSH, "powershell": POWERSHELL}[kind], info, "C:\\src", **enabled)
 
 
 TEXTS = {
@@ -91,6 +82,17 @@ TEXTS = {
     "sh-alpine": _describe(SH, _with(ALPINE, "git")),
     "powershell-7": _powershell("pwsh", _with(WINDOWS, "git", "rg", "fd", "jq", "python", "gh")),
     "powershell-5.1": _powershell("powershell", _with(WINDOWS, "git")),
+    "bash-windows": _describe(GIT_BASH, _with(WINDOWS, "git", "rg", "python"), "C:\\src"),
+    "bash-windows-jobs": _describe(
+        GIT_BASH, WINDOWS, "C:\\src", jobs=True, terminals=True, background_after=60
+    ),
+    "wsl": _describe(WSL, WINDOWS, "C:\\src"),
+    "powershell-7-session": _powershell(
+        "pwsh", _with(WINDOWS, "git"), session=True, jobs=True, terminals=True
+    ),
+    "powershell-5.1-terminals": _powershell("powershell", _with(WINDOWS, "git"), terminals=True),
+    "powershell-7-linux": _powershell("pwsh", LINUX),
+    "powershell-7-jobs": _powershell("pwsh", WINDOWS, jobs=True, background_after=60),
 }
 
 
@@ -107,7 +109,7 @@ def test_a_description_is_short_and_complete(text: str) -> None:
     assert "${" not in text
     assert "\n\n\n" not in text
     assert text == text.strip() + "\n"
-    assert 10 < text.count("\n") < 45
+    assert 10 < text.count("\n") < 50
     assert len(text) < 6_000
 
 
@@ -162,10 +164,13 @@ def test_the_programs_to_look_for_are_those_of_the_templates() -> None:
         assert re.search(rf"(?<![\w-]){name}(?![\w-])|## Git", texts)
 
 
+@pytest.mark.parametrize("more", [False, True])
 @pytest.mark.parametrize("kind", ["pwsh", "powershell"])
-def test_nothing_on_a_powershell_host_is_bash(kind: str) -> None:
-    text = _powershell(kind, _all(WINDOWS))
-    bash = r"bash|zsh|\bsh\b|POSIX|/dev/|\bgrep\b|\bsed\b|\bcat\b|\bls\b|\bexport\b|\bnohup\b|\bsudo\b|<<|2>&1|python3"
+def test_nothing_on_a_powershell_host_is_bash(kind: str, more: bool) -> None:
+    text = _powershell(
+        kind, _all(WINDOWS), jobs=more, background_after=60, terminals=more, session=more and kind == "pwsh"
+    )
+    bash = r"bash|zsh|\bsh\b|POSIX|/dev/|\bgrep\b|\bsed\b|\bcat\b|\bls\b|\bexport\b|\bnohup\b|\bsudo\b|<<|2>&1|python3|\brm -|\bsleep\b|\btouch\b|\bsource\b|\$\(\(|\bfi\b|~/"
     assert not re.search(bash, text)
 
 
@@ -175,6 +180,16 @@ def test_nothing_on_a_posix_host_is_powershell(shell: ShellInfo) -> None:
     assert not re.search(
         r"PowerShell|pwsh|Windows|\$env:|\$null|\b(Get|Set|Select|Out|Write|Start)-[A-Z]|\\", text
     )
+
+
+def test_bash_on_windows_is_told_what_is_true_there_alone() -> None:
+    here = _describe(GIT_BASH, _all(WINDOWS), "C:\\src")
+    for word in ("/c/Users/me", "`/dev/null`", "MSYS_NO_PATHCONV", "cygpath", "CR LF", "ends at once"):
+        assert word in here
+        assert word not in _describe(BASH, _all(LINUX)) + _describe(BASH, _all(MACOS))
+    assert "cygpath" not in _describe(WSL, _all(WINDOWS))
+    assert "/mnt/c" in _describe(WSL, _all(WINDOWS))
+    assert not re.search(r"PowerShell|pwsh|\$env:|\$null|\b(Get|Set|Select|Out|Write|Start)-[A-Z]", here)
 
 
 def test_windows_powershell_is_not_told_to_use_what_it_does_not_know() -> None:
@@ -195,6 +210,24 @@ def test_zsh_and_macos_are_told_apart_from_bash_and_linux() -> None:
     assert "below 4" not in _describe(ZSH, MACOS) + _describe(BASH, LINUX)
 
 
+def test_each_powershell_is_told_what_models_get_wrong_there() -> None:
+    seven, five = _powershell("pwsh", WINDOWS), _powershell("powershell", WINDOWS)
+    for idiom in (
+        "$env:NAME",
+        "2>$null",
+        "-Tail 50",
+        "Select-Object -First",
+        "$LASTEXITCODE",
+        "& 'C:\\Program Files",
+    ):
+        assert idiom in seven
+        assert idiom in five
+    assert "write UTF-16" in five
+    assert "UTF-8 without a byte order mark" in seven
+    assert r"write `\"`" in five
+    assert r"write `\"`" not in seven
+
+
 @pytest.mark.parametrize("shell", [BASH, ZSH, SH], ids=lambda shell: shell.kind)
 def test_sessions_and_jobs_are_spoken_of_only_where_there_are_some(shell: ShellInfo) -> None:
     """And nothing that is said without them is said beside them, since it would be untrue."""
@@ -210,6 +243,14 @@ def test_sessions_and_jobs_are_spoken_of_only_where_there_are_some(shell: ShellI
         assert ("## Jobs" in text) is jobs
         assert ("still runs after 60 seconds" in text) is (jobs and not session)
     assert "still runs after" not in _describe(shell, LINUX, jobs=True)
+
+
+@pytest.mark.parametrize("kind", ["pwsh", "powershell"])
+def test_jobs_of_powershell_are_spoken_of_only_where_there_are_some(kind: str) -> None:
+    none, some = _powershell(kind, WINDOWS), _powershell(kind, WINDOWS, jobs=True, background_after=60)
+    assert ["is stopped and named in the result" in text for text in (none, some)] == [True, False]
+    assert ["goes on as a job too" in text for text in (none, some)] == [False, True]
+    assert ["## Jobs" in text for text in (none, some)] == [False, True]
 
 
 @pytest.mark.parametrize(

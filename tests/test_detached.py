@@ -36,8 +36,6 @@ from .conftest import python_for_all
 from .processes import living, unique_seconds, wait_asleep, wait_living
 from .ssh_server import is_root, sessions
 
-if sys.platform == "win32":
-    pytest.skip("there is no local backend on Windows yet", allow_module_level=True)
 assert sys.platform != "win32"  # mypy follows the import below otherwise
 
 from anyshell.backends.local.backend import LocalBackend

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anyshell.output.artifacts import ArtifactWriter
-
-if sys.platform == "win32":
-    pytest.skip("no local backend on Windows yet", allow_module_level=True)
 
 pytestmark = pytest.mark.anyio
 
@@ -366,6 +362,28 @@ async def test_a_backend_of_ones_own_stays_open_but_what_was_started_is_stopped(
     assert backend.processes[0].closed
     async with Environment.detect(backend) as again:
         assert (await again.run("serve", timeout=0.05, grace=0)).status == "timed_out"
+
+
+@pytest.mark.parametrize(
+    ("script", "grace", "at_once"),
+    [
+        (Script(exit=None), 2.0, False),
+        (Script(exit=None), 0.0, True),
+        (Script(exit=None, asks=False), 2.0, True),
+        (Script(leaves=1), 2.0, False),
+        (Script(leaves=1, asks=False), 2.0, True),
+        (Script(), 0.0, False),
+    ],
+)
+async def test_what_was_not_asked_to_end_before_it_was_stopped_is_said(
+    script: Script, grace: float, at_once: bool
+) -> None:
+    env = await Environment.detect(FakeBackend({"serve": script}))
+    outcome = await env.run("serve", timeout=0.05, grace=grace)
+    assert outcome.ended_at_once == at_once
+    if script.exit is None:
+        assert (outcome.status, outcome.exit_code) == ("timed_out", None)
+        assert outcome.signal == (None if not script.asks else "SIGTERM" if grace else "SIGKILL")
 
 
 async def test_a_closed_environment_starts_nothing_more(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from anyshell._files import HostFiles
 from anyshell._types import FileEntry, FileStat, HostInfo
 from anyshell.backends.local.files import LocalFiles
 
-from .file_hosts import IMPLEMENTATIONS, reached
+from .file_hosts import IMPLEMENTATIONS, needs_links, reached
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -33,6 +33,9 @@ pytestmark = pytest.mark.anyio
 POSIX = "permissions, owners, pipes and limits are POSIX's"
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason=POSIX)
 MIB = 1024 * 1024
+NAMES = ["naïve ☃ 文件", "  spaces", "-rf", "it's 100% $HOME `x` ^&;", ".hidden", "e\u0301", "🙂"]
+if sys.platform != "win32":  # which has no such names
+    NAMES += ["two\nlines", "  spaces ", '"quoted"', "a\\b", "nul"]
 
 
 @pytest.fixture
@@ -142,6 +145,7 @@ async def test_stat_tells_kind_size_mode_and_time(files: Files, tmp_path: Path) 
     assert (await files.stat(str(tmp_path))).kind == "directory"
 
 
+@needs_links
 async def test_stat_follows_a_link_unless_told_not_to(files: Files, tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / "link").symlink_to("target")
@@ -159,10 +163,7 @@ async def test_a_directory_is_listed_without_itself_and_its_parent(files: Files,
     assert await names(files, str(tmp_path)) == [".hidden", "a", "b"]
 
 
-@posix_only
-@pytest.mark.parametrize(
-    "name", ["naïve ☃ 文件", "two\nlines", "  spaces ", "-rf", 'it\'s "quoted" $HOME `x`', "a\\b"]
-)
+@pytest.mark.parametrize("name", NAMES)
 async def test_any_name_can_be_written_listed_renamed_and_removed(
     files: Files, tmp_path: Path, name: str
 ) -> None:
@@ -258,6 +259,7 @@ async def test_an_empty_directory_is_removed(files: Files, tmp_path: Path) -> No
     assert not (tmp_path / "directory").exists()
 
 
+@needs_links
 @pytest.mark.parametrize("ending", ["", os.sep])
 async def test_removing_never_follows_a_link(files: Files, tmp_path: Path, ending: str) -> None:
     precious = tmp_path / "precious"
@@ -291,6 +293,7 @@ async def test_renaming_replaces_a_file(files: Files, tmp_path: Path) -> None:
     assert await files.read(target) == b"new"
 
 
+@needs_links
 async def test_writing_to_a_link_writes_what_it_points_to(files: Files, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "target").write_bytes(b"old")
@@ -304,6 +307,7 @@ async def test_writing_to_a_link_writes_what_it_points_to(files: Files, tmp_path
     assert os.listdir(tmp_path / "sub") == ["target"]
 
 
+@needs_links
 async def test_writing_to_a_dangling_link_makes_what_it_points_to(files: Files, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("target")
     await files.write(str(tmp_path / "link"), b"new")
@@ -495,6 +499,16 @@ async def test_a_range_is_not_negative(host: HostFiles, offset: int, length: int
         await host.read("file", offset=offset, length=length)
 
 
+async def test_existence_and_kind_can_be_asked_for(host: HostFiles, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "directory").mkdir()
+    names = ["file", "directory", "missing", "file/below", "missing/below"]
+    assert [name for name in names if await host.exists(name)] == ["file", "directory"]
+    assert [name for name in names if await host.is_file(name)] == ["file"]
+    assert [name for name in names if await host.is_dir(name)] == ["directory"]
+
+
+@needs_links
 async def test_existence_and_kind_are_asked_through_links(host: HostFiles, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "directory").mkdir()
@@ -642,9 +656,14 @@ async def test_a_windows_host_has_windows_paths() -> None:
     assert await host.glob("**/*.py") == ["C:\\src\\A.py", "C:\\src\\sub\\b.PY"]
     assert await host.glob("sub\\*.py") == ["C:\\src\\sub\\b.PY"]
     assert await host.is_file("sub\\b.PY")
+    assert await host.glob("SUB/B.py") == []  # the double is told apart by case
+    assert await host.glob("nul") == await host.glob("sub\\con.py") == await host.glob("A.py.") == []
     for pattern in ("C:\\*", "\\x", "C:*"):
         with pytest.raises(InvalidCommand, match="not relative"):
             await host.glob(pattern)
+    for path in ("nul", "sub/aux.txt", "A.py:stream", "A.py.", "sub \\b.PY", "D:x", "\\\\.\\C:", "a*"):
+        with pytest.raises(InvalidCommand):
+            await host.stat(path)
 
 
 # --- what the local file system adds
@@ -672,15 +691,31 @@ async def test_a_replaced_file_keeps_its_owner(tmp_path: Path) -> None:
     assert (path.stat().st_uid, path.stat().st_gid) == (12345, 23456)
 
 
-@posix_only
-async def test_a_protected_file_is_not_replaced(ordinary_directory: Path) -> None:
+@pytest.mark.parametrize("append", [False, True])
+async def test_a_protected_file_is_not_written(ordinary_directory: Path, append: bool) -> None:
     path = ordinary_directory / "file"
     path.write_bytes(b"old")
     path.chmod(0o444)
     with pytest.raises(PermissionError) as caught:
-        await LocalFiles().write(str(path), b"new")
+        await LocalFiles().write(str(path), b"new", append=append)
     assert (caught.value.errno, caught.value.filename) == (errno.EACCES, str(path))
     assert path.read_bytes() == b"old"
+
+
+async def test_a_protected_file_is_renamed_replaced_and_removed(ordinary_directory: Path) -> None:
+    """That is asked of its directory; a repository is full of such files."""
+    directory = ordinary_directory / "tree" / "deep"
+    directory.mkdir(parents=True)
+    for name in ("a", "b", "c"):
+        (directory / name).write_bytes(name.encode())
+        (directory / name).chmod(0o444)
+    local = LocalFiles()
+    await local.rename(str(directory / "a"), str(directory / "b"))
+    assert (directory / "b").read_bytes() == b"a"
+    await local.remove(str(directory / "b"))
+    assert os.listdir(directory) == ["c"]
+    await local.remove(str(ordinary_directory / "tree"), recursive=True)
+    assert os.listdir(ordinary_directory) == []
 
 
 async def test_a_pipe_and_a_device_are_neither_read_nor_written(tmp_path: Path) -> None:

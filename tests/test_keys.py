@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import curses
 import re
 from pathlib import Path
 
@@ -66,6 +65,7 @@ def test_the_page_has_every_key_with_what_it_sends() -> None:
 )
 def test_programs_know_a_key_by_what_is_sent(name: str, capability: str) -> None:
     """terminfo has the keys of the mode that programs ask for (smkx)."""
+    curses = pytest.importorskip("curses", reason="there is no terminfo on Windows", exc_type=ImportError)
     curses.setupterm("xterm-256color")
     assert encode(name, application_cursor=True) == curses.tigetstr(capability)
 

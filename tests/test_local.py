@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-if sys.platform == "win32":
-    pytest.skip("no local backend on Windows yet", allow_module_level=True)
 assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
 from anyshell.backends.local.variables import restore_library_paths

@@ -29,14 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-if sys.platform == "win32":
-    pytest.skip("no terminals on Windows yet", allow_module_level=True)
 assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
 from anyshell.backends.local import forking
 from anyshell.backends.local.backend import LocalBackend
 from anyshell.backends.local.foreground import look
-from anyshell.backends.local.posix import default_starter
+from anyshell.backends.local.posix import Spawner, default_starter
 from anyshell.backends.local.tty import Settings
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +42,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(params=["at once", "by ptyprocess"])
 async def backend(request: pytest.FixtureRequest) -> AsyncIterator[LocalBackend]:
-    made = LocalBackend(forking.start if "ptyprocess" in request.param else None)
+    made = LocalBackend(Spawner(forking.start if "ptyprocess" in request.param else None))
     yield made
     await made.aclose()
 
@@ -278,7 +276,7 @@ async def test_five_hundred_terminals_one_after_another_leave_nothing() -> None:
 
 
 async def test_forks_beside_busy_threads_leave_nothing(busy: None) -> None:
-    backend = LocalBackend(forking.start)
+    backend = LocalBackend(Spawner(forking.start))
     await converse(backend, "first")
     gc.collect()  # what other tests have left
     before = open_descriptors(), threading.active_count()

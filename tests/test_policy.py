@@ -394,6 +394,9 @@ asyncio.run(main())
 PROMPT = b"= no: "
 
 
+on_posix = pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POSIX")
+
+
 class Person:
     """Somebody at a terminal on which a program asks."""
 
@@ -438,6 +441,7 @@ class Person:
         return output.strip()
 
 
+@on_posix
 @pytest.mark.parametrize(
     ("typed", "answer"),
     [
@@ -457,6 +461,7 @@ def test_a_person_answers(typed: bytes, answer: Approved | Refused) -> None:
     assert person.result() == f"[{answer!r}]"
 
 
+@on_posix
 def test_a_line_longer_than_the_terminal_is_folded_with_a_mark() -> None:
     fake = "Directory: /safe"
     person = Person(display="  | " + "x" * 35 + fake + "y" * 30, columns=40)
@@ -467,6 +472,7 @@ def test_a_line_longer_than_the_terminal_is_folded_with_a_mark() -> None:
     assert person.result() == f"[{Refused()!r}]"
 
 
+@on_posix
 def test_a_person_is_asked_again_for_what_is_no_answer() -> None:
     person = Person()
     for typed in (b"\n", b"what?\n", b"yes please\n", b"y\n"):
@@ -475,6 +481,7 @@ def test_a_person_is_asked_again_for_what_is_no_answer() -> None:
     assert person.result() == f"[{Approved()!r}]"
 
 
+@on_posix
 def test_what_was_typed_before_the_question_is_no_answer() -> None:
     person = Person(typed_before=b"y\ny")
     person.wait_seen(PROMPT)
@@ -482,6 +489,7 @@ def test_what_was_typed_before_the_question_is_no_answer() -> None:
     assert person.result() == f"[{Refused()!r}]"
 
 
+@on_posix
 def test_one_question_stands_there_at_a_time() -> None:
     person = Person(questions=2)
     for _ in range(2):
@@ -492,12 +500,14 @@ def test_one_question_stands_there_at_a_time() -> None:
     assert person.result() == f"[{Approved()!r}, {Approved()!r}]"
 
 
+@on_posix
 def test_nobody_there_is_a_refusal_in_time() -> None:
     person = Person(timeout=0.1)
     person.wait_seen(b"no answer is needed any more")
     assert person.result() == f"[{Refused('nobody answered within 0.1 s')!r}]"
 
 
+@on_posix
 def test_no_terminal_is_a_refusal() -> None:
     script = ASKER.replace("fcntl.ioctl(tty, termios.TIOCSCTTY, 0)", "")
     done = subprocess.run(

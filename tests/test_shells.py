@@ -54,6 +54,12 @@ def _kind(name: str) -> ShellKind:
     return kind
 
 
+def _dialect(info: ShellInfo) -> posix.Shell:
+    shell = SHELLS[info.kind]
+    assert isinstance(shell, posix.Shell)
+    return shell
+
+
 @pytest.fixture
 def always_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posix, "LONGEST_ARGUMENT", -1)
@@ -131,7 +137,7 @@ TEXTS = {
 @pytest.mark.parametrize("how", ["descriptor", "file"])
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_a_script_behaves_as_the_same_text_in_an_argument(info: ShellInfo, text: str, how: How) -> None:
-    shell = SHELLS[info.kind]
+    shell = _dialect(info)
     argument = subprocess.run(
         (info.path, *shell.options, "-c", "--", text, shell.kind), capture_output=True, input=b"", check=False
     )
@@ -316,7 +322,7 @@ def test_a_shell_that_is_said_to_start_as_if_by_a_cd_does(info: ShellInfo, tmp_p
     info = ShellInfo(info.kind, info.path, version)
     env = {"PATH": os.environ["PATH"], "PWD": str(tmp_path), "OLDPWD": "/"}
     text = "sh -c 'echo $OLDPWD'; cd - >&2; pwd"
-    command = [info.path, *SHELLS[info.kind].options, "-c", text]
+    command = [info.path, *_dialect(info).options, "-c", text]
     done = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=20
     )
@@ -358,7 +364,17 @@ def test_a_kind_is_looked_for_where_it_usually_is_and_then_on_path() -> None:
 
 @pytest.mark.parametrize(
     ("path", "kind"),
-    [("/x/bash", "bash"), ("/x/zsh", "zsh"), ("/x/sh", "sh"), ("/x/dash", "sh"), ("/a b/ash", "sh")],
+    [
+        ("/x/bash", "bash"),
+        ("/x/zsh", "zsh"),
+        ("/x/sh", "sh"),
+        ("/x/dash", "sh"),
+        ("/a b/ash", "sh"),
+        ("/opt/pwsh", "pwsh"),
+        (r"C:\Program Files\Git\bin\bash.exe", "bash"),
+        ("C:/ps7/PWSH.EXE", "pwsh"),
+        (r"\\host\share\powershell.exe", "powershell"),
+    ],
 )
 def test_a_path_is_tried_alone_and_its_name_tells_its_language(path: str, kind: str) -> None:
     assert [(candidate.kind, candidate.path) for candidate in candidates(path)] == [(kind, path)]
@@ -373,7 +389,7 @@ def test_an_unknown_shell_is_refused_with_those_that_are_known(request_: str) ->
     assert str(caught.value).startswith(f"ANYSHELL_SHELL: {request_!r}")
 
 
-@pytest.mark.parametrize("path", ["./bash", "bin/zsh", "~/bin/bash"])
+@pytest.mark.parametrize("path", ["./bash", "bin/zsh", "~/bin/bash", "C:pwsh.exe"])
 def test_a_relative_path_to_a_shell_is_refused(path: str) -> None:
     with pytest.raises(InvalidCommand, match="absolute"):
         candidates(path)

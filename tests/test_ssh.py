@@ -31,7 +31,7 @@ from anyshell.shells import Login
 from .conftest import missing, open_to_all, python_for_all
 from .processes import living, open_descriptors, unique_seconds, wait_asleep, wait_living
 from .sitting import BOUND, Sitting, sit
-from .ssh_server import SSHD, Server, account, embedded, home, is_root, openssh, own_name, sessions
+from .ssh_server import SSHD, WORKER, Server, account, embedded, home, is_root, openssh, own_name, sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -69,7 +69,7 @@ def login(sshd: Server) -> Iterator[Callable[[str], Server]]:
             if path is None:
                 missing(shell, f"install {shell}")
             if shell not in made:
-                name = stack.enter_context(account(f"anyshell-{shell}", path))
+                name = stack.enter_context(account(f"anyshell-{shell}{WORKER}", path))
                 made[shell] = dataclasses.replace(sshd, user=name)
             return made[shell]
 
@@ -581,7 +581,10 @@ async def test_a_tree_that_uses_up_the_users_processes_is_stopped(sshd: Server, 
         pytest.skip("who runs the tests has other processes, which count")
     seconds = unique_seconds()
     # Two users: what was killed counts until whoever inherits orphans on this machine has reaped it.
-    with account("anyshell-few", "/bin/bash") as first, account("anyshell-less", "/bin/bash") as second:
+    with (
+        account(f"anyshell-few{WORKER}", "/bin/bash") as first,
+        account(f"anyshell-less{WORKER}", "/bin/bash") as second,
+    ):
         few = dataclasses.replace(sshd, user=first if "setsid" in text else second)
         with startup_file(few, ".bashrc", "ulimit -u 40\n"):
             await use_up(few, text, seconds)

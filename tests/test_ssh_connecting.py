@@ -29,20 +29,18 @@ from anyshell.backends.ssh.login import Login, choose_algorithms
 from anyshell.backends.ssh.options import Hop, SSHOptions, parse_hops
 
 from .conftest import missing
-from .ssh_server import HOST, SSHD, Server, account, embedded, free_port, openssh
+from .ssh_server import HOST, SSHD, WORKER, Server, account, embedded, free_port, openssh
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
-if sys.platform == "win32":
-    pytest.skip("the servers of these tests are POSIX ones", allow_module_level=True)
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 pytestmark = pytest.mark.anyio
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 SECRET = "s3cret-Word"
-LOGIN_NAME = "anyshell-login"
+LOGIN_NAME = f"anyshell-login{WORKER}"
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from anyshell.shells import Login
 
 from .conftest import missing
 from .processes import living, unique_seconds, wait_living
-from .ssh_server import SSHD, Server, account, home, is_root, openssh, own_name, sessions
+from .ssh_server import SSHD, WORKER, Server, account, home, is_root, openssh, own_name, sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -40,7 +40,7 @@ def user() -> Iterator[str]:
     if not ROOT:
         yield own_name()
         return
-    with account("anyshell-user", "/bin/bash") as name:
+    with account(f"anyshell-user{WORKER}", "/bin/bash") as name:
         yield name
 
 

@@ -26,7 +26,7 @@ import pytest
 from anyshell import DrivenTerminal, Environment, Outcome, Screen, SecretRequest, Terminal
 
 from .conftest import missing, open_to_all
-from .ssh_server import account, is_root, openssh, own_name
+from .ssh_server import WORKER, account, is_root, openssh, own_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -86,7 +86,7 @@ def person() -> Iterator[str]:
     """An ordinary user of this machine, who has a password."""
     if not is_root():
         pytest.skip("only root can make a user with a password")
-    with account("anyshell-person", "/bin/bash") as name:
+    with account(f"anyshell-person{WORKER}", "/bin/bash") as name:
         subprocess.run(["chpasswd"], input=f"{name}:{PASSWORD}\n", text=True, check=True)
         yield name
 

@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 
     from .ssh_server import Server
 
-if sys.platform == "win32":
-    pytest.skip("no terminals on Windows yet", allow_module_level=True)
 assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
 from anyshell.backends.local import forking
 from anyshell.backends.local.backend import LocalBackend
+from anyshell.backends.local.posix import Spawner
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +59,7 @@ async def backend(
     if request.param in HOSTS:
         made = connect(ssh_host(request.param).options(), launcher=Login)
     else:
-        made = LocalBackend(forking.start if "ptyprocess" in request.param else None)
+        made = LocalBackend(Spawner(forking.start if "ptyprocess" in request.param else None))
     yield made
     await made.aclose()
 

@@ -38,7 +38,7 @@ from anyshell import (
 )
 from anyshell._types import Command, Spawn
 from anyshell._variables import HANG_GUARDS
-from anyshell.testing import FakeBackend, FakeFiles, Script
+from anyshell.testing import FAKE_HOST, FakeBackend, FakeFiles, Script
 from anyshell.tool import ShellParams, words
 from anyshell.tool.approvals import key_of
 from anyshell.tool.signals import number_of
@@ -804,6 +804,37 @@ async def test_an_artifact_that_commands_cannot_read_is_not_offered_as_a_file() 
     assert f"kept as artifact {result.details.artifact.id} ...]" in result.output
 
 
+async def test_what_bash_on_windows_would_misread_is_changed_before_somebody_is_asked() -> None:
+    asked: list[ApprovalRequest] = []
+
+    async def approver(request: ApprovalRequest) -> Approved:
+        asked.append(request)
+        return Approved()
+
+    bash = ShellInfo("bash", r"C:\Program Files\Git\bin\bash.exe", "5.2")
+    info = replace(FAKE_HOST, os="windows", directory=r"C:\src", home=r"C:\src", shell=bash)
+    ran: list[str] = []
+
+    def script(spawn: Spawn) -> Script:
+        ran.append(spawn.argv[-2].strip())
+        assert not {"SHELL", "PWD"} & spawn.settings.keys()
+        return Script()
+
+    async with Environment.detect(FakeBackend(script, info=info)) as env:
+        tool = tool_of(env, approver)
+        changed = await tool({"command": "make >nul 2>NUL"})
+        same = await tool({"command": "make >/dev/null"})
+        elsewhere = replace(info, shell=ShellInfo("pwsh", r"C:\ps7\pwsh.exe", "7.6"))
+    assert (asked[0].text, asked[0].original) == ("make >/dev/null 2>/dev/null", "make >nul 2>NUL")
+    assert asked[1].original is None
+    assert ran == [asked[0].text, asked[1].text]
+    assert words.TRANSLATED in changed.message
+    assert words.TRANSLATED not in same.message
+    async with Environment.detect(FakeBackend(lambda _: Script(), info=elsewhere)) as env:
+        await tool_of(env, approver)({"command": "make >nul"})
+    assert (asked[2].text, asked[2].original) == ("make >nul", None)
+
+
 async def test_the_description_says_where_the_rest_of_an_output_is(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         assert "search that file" in ShellTool(env, approver=deny_all).definition.description
@@ -1015,6 +1046,8 @@ ENDINGS = {
     "lost": Outcome(status="lost"),
     "not started in time": Outcome(status="timed_out", started=False),
     "timed out": Outcome(status="timed_out", signal="SIGTERM"),
+    "cancelled, unasked": Outcome(status="cancelled", ended_at_once=True),
+    "timed out, unasked": Outcome(status="timed_out", ended_at_once=True),
     "running": Outcome(status="running", duration=20.04, job="j3"),
 }
 
@@ -1036,6 +1069,9 @@ NOTICES: dict[str, Callable[[], str]] = {
     },
     "exit code 1, on Windows": lambda: words.ending(
         ENDINGS["exit code 1, printed"], timeout=30, limits=ToolLimits(), os="windows"
+    ),
+    "a crash on Windows": lambda: words.ending(
+        Outcome(status="exited", exit_code=0xC000_0005), timeout=30, limits=ToolLimits(), os="windows"
     ),
     "clamped": lambda: words.clamped(9999, 3600, ToolLimits()),
     "guarded": lambda: words.guarded(["EDITOR", "PAGER"]),

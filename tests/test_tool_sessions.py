@@ -183,7 +183,7 @@ async def test_what_ends_the_shell_is_said_with_what_is_lost(here: Environment) 
     assert (ended.details.exit_code, ended.details.session_state) == (3, "ended")
     assert ended.details.directory == here.directory
     assert (
-        "With it the shell of the session has ended, as after exit or exec. What it knew is gone: directory, "
+        "With it the shell of the session has ended, as after exit. What it knew is gone: directory, "
         f"variables, functions. The next command begins in a fresh one, in {here.directory}: set up again what is "
         "needed."
     ) in ended.message

@@ -35,7 +35,7 @@ from anyshell import (
     deny_all,
 )
 from anyshell.testing import FakeBackend, Script
-from anyshell.tool import TerminalParams, TerminalResult, terminal_words
+from anyshell.tool import TerminalParams, TerminalResult, terminal_words, words
 from anyshell.tool.result import Truncation
 from anyshell.tool.terminals import View
 
@@ -1264,8 +1264,8 @@ NOTICES: dict[str, Callable[[], str]] = {
     "not found": lambda: terminal_words.not_found(30),
     "over": lambda: terminal_words.over(_held(ENDED)),
     "failed typing": lambda: terminal_words.failed_typing("it does not read."),
-    "failed": lambda: terminal_words.failed("no terminal has the id 't9'; there are: none"),
-    "invalid": lambda: terminal_words.invalid("id is missing."),
+    "failed": lambda: words.undone("no terminal has the id 't9'; there are: none"),
+    "invalid": lambda: words.misunderstood("id is missing."),
     "clamped": lambda: terminal_words.clamped(999, 300),
     "without": lambda: terminal_words.without(terminal_words.NOT_HERE),
     "none here": lambda: terminal_words.none_here("ci-7 grants no terminal"),

@@ -21,7 +21,7 @@ from anyshell._types import FileEntry, FileStat
 from anyshell.backends.local.files import LocalFiles
 from anyshell.testing import FakeFiles
 
-from .file_hosts import IMPLEMENTATIONS, reached
+from .file_hosts import IMPLEMENTATIONS, needs_links, reached
 from .test_files import facts, mode, posix_only
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 MIB = 1024 * 1024
+NAME = "naïve\nname ☃ -x"
+LINKS = {"sub/link": "script", "dangling": "nowhere/at all", "out": "/etc"}
+if sys.platform == "win32":  # which has no such name, and lets not everybody make links
+    NAME, LINKS = NAME.replace("\n", " "), {}
 
 
 @pytest.fixture(params=IMPLEMENTATIONS)
@@ -71,10 +75,11 @@ def plant(top: Path) -> None:
     (top / "sub" / "script").chmod(0o751)
     (top / ".hidden" / ".secret").write_bytes(b"secret")
     (top / ".hidden" / ".secret").chmod(0o600)
-    (top / "sub" / "deep" / "naïve\nname ☃ -x").write_bytes(b"named")
-    (top / "sub" / "link").symlink_to("script")
-    (top / "dangling").symlink_to("nowhere/at all")
-    (top / "out").symlink_to("/etc")
+    (top / "protected").write_bytes(b"")
+    (top / "protected").chmod(0o444)
+    (top / "sub" / "deep" / NAME).write_bytes(b"named")
+    for link, target in LINKS.items():
+        (top / link).symlink_to(target)
     (top / "sub").chmod(0o755)
     (top / ".hidden").chmod(0o500)
 
@@ -97,7 +102,6 @@ def seen(top: Path) -> dict[str, object]:
     return found
 
 
-@posix_only
 @pytest.mark.parametrize("way", ["upload", "download"])
 async def test_a_folder_arrives_as_it_is(host: HostFiles, here: Path, there: Path, way: str) -> None:
     source, target = (here, there) if way == "upload" else (there, here)
@@ -106,7 +110,7 @@ async def test_a_folder_arrives_as_it_is(host: HostFiles, here: Path, there: Pat
     call = host.upload if way == "upload" else host.download
     result = await call(source / "tree", target / "copy")
     assert seen(target / "copy") == seen(source / "tree")
-    assert (result.files, result.links, result.directories, result.skipped) == (5, 3, 5, ())
+    assert (result.files, result.links, result.directories, result.skipped) == (6, len(LINKS), 5, ())
     assert result.bytes == 2 * MIB + 17 + 10 + 6 + 5
     assert result.path == str(target / "copy")
 
@@ -130,17 +134,35 @@ async def test_an_existing_directory_gets_the_copy_into_it(host: HostFiles, here
     (here / "tree").mkdir()
     (here / "tree" / "file").write_bytes(b"1")
     (there / "target").mkdir()
-    (there / "link").symlink_to("target")
     assert (await host.upload(here / "tree", "target")).path == str(there / "target" / "tree")
-    assert (await host.upload(here / "tree" / "file", "link")).path == str(there / "link" / "file")
     assert (there / "target" / "tree" / "file").read_bytes() == b"1"
-    assert (there / "target" / "file").read_bytes() == b"1"
     (here / "tree" / "file").write_bytes(b"2")
     (there / "target" / "tree" / "stays").touch()
     await host.upload(str(here / "tree") + os.sep, "target/")
-    assert sorted(os.listdir(there / "target")) == ["file", "tree"]
+    assert os.listdir(there / "target") == ["tree"]
     assert sorted(os.listdir(there / "target" / "tree")) == ["file", "stays"]
     assert (there / "target" / "tree" / "file").read_bytes() == b"2"
+
+
+@needs_links
+async def test_a_target_that_is_a_link_to_a_directory_gets_the_copy_into_it(
+    host: HostFiles, here: Path, there: Path
+) -> None:
+    (here / "file").write_bytes(b"1")
+    (there / "target").mkdir()
+    (there / "link").symlink_to("target", target_is_directory=True)
+    assert (await host.upload(here / "file", "link")).path == str(there / "link" / "file")
+    assert (there / "target" / "file").read_bytes() == b"1"
+
+
+async def test_a_protected_file_is_replaced_by_its_copy(host: HostFiles, here: Path, there: Path) -> None:
+    (here / "tree").mkdir()
+    (here / "tree" / "file").write_bytes(b"1")
+    (here / "tree" / "file").chmod(0o444)
+    for _ in range(2):
+        await host.upload(here / "tree", ".")
+    assert (there / "tree" / "file").read_bytes() == b"1"
+    assert mode(there / "tree" / "file") == mode(here / "tree" / "file")
 
 
 async def test_a_missing_source_or_place_says_so(host: HostFiles, here: Path, there: Path) -> None:
@@ -203,6 +225,7 @@ async def test_special_files_are_left_out_and_named(host: HostFiles, here: Path,
     assert caught.value.errno == errno.EINVAL
 
 
+@needs_links
 async def test_a_link_at_the_target_is_replaced_and_never_written_through(
     host: HostFiles, here: Path, there: Path
 ) -> None:
@@ -226,6 +249,7 @@ async def test_a_link_at_the_target_is_replaced_and_never_written_through(
     assert (precious / "file").read_bytes() == b"old"
 
 
+@needs_links
 async def test_the_source_itself_may_be_a_link(host: HostFiles, here: Path, there: Path) -> None:
     (there / "real").write_bytes(b"x")
     (there / "link").symlink_to("real")
@@ -297,6 +321,7 @@ async def test_local_paths_are_relative_to_this_process_and_its_home(
     assert (await host.download("file", ".")).path == str(here / "file")
     assert (await host.download("file", "relative")).path == os.path.join(here, "relative")
     assert (await host.download("file", "~/home")).path == str(here / "home")
+    assert (await host.download("file", "./")).path == str(here / "file")
     await host.upload(".", "all")
     assert sorted(os.listdir(there / "all")) == ["file", "home", "relative"]
     for path in ("", "a\0b"):
@@ -382,6 +407,38 @@ async def test_windows_tells_no_two_names_apart_by_case() -> None:
     source = Hostile([FileEntry("Readme", "link"), FileEntry("README", "file")])
     with pytest.raises(FileExistsError):
         await copy(Place(source, posixpath, "/evil"), Place(target, ntpath, "C:\\target"))
+
+
+async def test_between_windows_and_posix_bits_and_links_are_translated() -> None:
+    import ntpath
+
+    class Windows(FakeFiles):
+        """One directory, of which it says that everybody may do everything, as Windows does."""
+
+        async def list(self, path: str) -> Sequence[FileEntry]:
+            return [FileEntry("x", "file"), FileEntry("x.exe", "file"), FileEntry("l", "link")]
+
+        async def stat(self, path: str, *, follow: bool = True) -> FileStat:
+            status = await super().stat(path, follow=follow)
+            return FileStat(status.kind, status.size, 0o777 if path.endswith(".exe") else 0o666, 0.0)
+
+    contents = {"C:\\a\\x": b"1", "C:\\a\\x.exe": b"2"}
+    windows = Windows(contents, directories=["C:\\a"], links={"C:\\a\\l": "b\\x"})
+    posix = FakeFiles(directories=["/t"])
+    await copy(Place(windows, ntpath, "C:\\a"), Place(posix, posixpath, "/t/a"))
+    assert posix.links == {"/t/a/l": "b/x"}
+    assert [(await posix.stat(f"/t/a/{name}")).mode for name in ("x", "x.exe")] == [0o644, 0o755]
+    back = FakeFiles(directories=["C:\\"])
+    await copy(Place(posix, posixpath, "/t/a"), Place(back, ntpath, "C:\\b"))
+    assert back.links == {"C:\\b\\l": "b\\x"}
+
+
+@pytest.mark.parametrize("name", ["half \ud800", "\udfff"])
+async def test_a_name_that_is_no_text_is_not_written_anywhere(name: str) -> None:
+    target = FakeFiles(directories=["/t"])
+    source = Place(Hostile([FileEntry(name, "file")]), posixpath, "/evil")
+    with pytest.raises(OSError, match="cannot be written"):
+        await copy(source, Place(target, posixpath, "/t/x"))
 
 
 # --- doubles

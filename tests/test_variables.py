@@ -5,13 +5,22 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from anyshell import Environment
-from anyshell._variables import HANG_GUARDS, NON_INTERACTIVE, NOT_FOR_MODELS, REMOVED
+from anyshell._variables import (
+    ASK_FOR_UTF8,
+    HANG_GUARDS,
+    NON_INTERACTIVE,
+    NOT_FOR_MODELS,
+    REMOVED,
+    ask_for_utf8,
+)
+from anyshell.testing import FAKE_HOST, FakeBackend, Script
 
 from .conftest import missing
 
@@ -47,6 +56,8 @@ def _on_a_terminal(command: str, directory: Path, **env: str) -> tuple[int, str]
 
 
 def _have(program: str, how: str) -> None:
+    if os.name != "posix":
+        pytest.skip("needs a POSIX terminal")
     if subprocess.run(["sh", "-c", f"command -v {program}"], capture_output=True, check=False).returncode:
         missing(program, how)
 
@@ -133,17 +144,24 @@ def test_pip_finds_its_options_in_the_variables(tmp_path: Path) -> None:
 
 
 def test_no_variable_of_the_host_brings_a_person_or_colour_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "env | cut -d= -f1 | grep -xE 'HERE|OLDPWD|" + "|".join(REMOVED) + "' | sort"
+    names = ["HERE", "OLDPWD", *REMOVED]
+    if sys.platform == "win32":
+        names.remove("OLDPWD")  # it means nothing to PowerShell
+    text = "env | cut -d= -f1 | grep -xE '" + "|".join(names) + "'"
+    if sys.platform == "win32":
+        text = (
+            "Get-ChildItem env: | ForEach-Object Name | Where-Object { $_ -in '" + "', '".join(names) + "' }"
+        )
 
-    async def printed(*, interactive: bool = False, env: dict[str, str] | None = None) -> list[str]:
+    async def printed(*, interactive: bool = False, env: dict[str, str] | None = None) -> set[str]:
         async with Environment.detect(interactive=interactive) as environment:
-            return (await environment.run(text, env=env)).output.text.split()
+            return set((await environment.run(text, env=env)).output.text.split())
 
     for name in (*REMOVED, "HERE"):
         monkeypatch.setenv(name, "1")
-    assert asyncio.run(printed()) == ["HERE"]
-    assert asyncio.run(printed(env={"GPG_TTY": "/dev/null"})) == ["GPG_TTY", "HERE"]
-    assert set(asyncio.run(printed(interactive=True))) == {"HERE", *REMOVED}
+    assert asyncio.run(printed()) == {"HERE"}
+    assert asyncio.run(printed(env={"GPG_TTY": "/dev/null"})) == {"GPG_TTY", "HERE"}
+    assert asyncio.run(printed(interactive=True)) == {"HERE", *REMOVED}
 
 
 def test_what_is_removed_is_not_set_as_well() -> None:
@@ -179,3 +197,26 @@ def test_what_guards_against_hanging_is_pagers_editors_and_prompts_alone() -> No
     assert set(NON_INTERACTIVE) > HANG_GUARDS
     assert {"PAGER", "LESS", "EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "DEBIAN_FRONTEND"} <= HANG_GUARDS
     assert not HANG_GUARDS & {"TERM", "CI", "NO_COLOR", "PYTHONUNBUFFERED", "PIP_PROGRESS_BAR"}
+
+
+def test_programs_on_windows_are_asked_for_utf8() -> None:
+    python = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8:surrogateescape"}
+    assert ask_for_utf8(frozenset()) == dict(ASK_FOR_UTF8) == {**python, "WSL_UTF8": "1"}
+    # Who has said how Python is to speak is not contradicted by the other of the two.
+    for name in python:
+        assert ask_for_utf8(frozenset({name})) == {"WSL_UTF8": "1"}
+    assert ask_for_utf8(frozenset({"WSL_UTF8"})) == python
+
+
+@pytest.mark.parametrize("interactive", [False, True])
+def test_hosts_that_are_not_windows_are_not_asked_for_utf8(*, interactive: bool) -> None:
+    async def given(system: Literal["linux", "windows"], *variables: str) -> set[str]:
+        host = replace(FAKE_HOST, os=system, variables=frozenset(variables))
+        backend = FakeBackend(lambda spawn: Script(), info=host)
+        environment = await Environment.detect(backend, interactive=interactive)
+        await environment.run("x")
+        return backend.processes[0].spawn.settings.keys() & ASK_FOR_UTF8.keys()
+
+    assert asyncio.run(given("linux")) == set()
+    assert asyncio.run(given("windows")) == ASK_FOR_UTF8.keys()
+    assert asyncio.run(given("windows", "PYTHONUTF8", "WSL_UTF8")) == set()

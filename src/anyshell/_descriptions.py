@@ -6,7 +6,8 @@ A template is Markdown in the top-level ``descriptions/``, one paragraph or list
     is replaced by a value. ``${`` begins nothing else, and ``$`` alone is a dollar sign.
 ``${IF word word}``
     at the start of a line keeps that line only if every word is true. A word is a program that the host has
-    (``rg``), does not have (``!fd``), one of several (``rg|fd``), or a value (``KIND=zsh``).
+    (``rg``), does not have (``!fd``), one of several (``rg|fd``), or a value, likewise (``KIND=zsh``,
+    ``SYSTEM=linux|macos``).
 
 A line that is left out leaves no gap, so a template reads well whatever a host has.
 """
@@ -33,7 +34,14 @@ TIMEOUT = 120.0
 LONGEST_TIMEOUT = 3600.0
 """Seconds a model can ask for."""
 
-_TEMPLATES: Mapping[ShellKind, str] = {"bash": "bash", "zsh": "bash", "sh": "sh"}
+_TEMPLATES: Mapping[ShellKind, str] = {
+    "bash": "bash",
+    "zsh": "bash",
+    "sh": "sh",
+    "pwsh": "powershell",
+    "powershell": "powershell",
+    "wsl": "bash",
+}
 _NAMES = ("bash", "sh", "powershell")
 
 _CONDITION = re.compile(r"\$\{IF ([^}\n]+)\}[ ]?")
@@ -135,9 +143,9 @@ def programs() -> tuple[str, ...]:
     found: set[str] = set()
     for name in _NAMES:
         for condition in _CONDITION.findall(load(name)):
-            for word in re.split(r"[ |]+", condition):
+            for word in condition.split():
                 if "=" not in word:
-                    found.add(word.removeprefix("!"))
+                    found.update(word.removeprefix("!").split("|"))
     return tuple(sorted(found))
 
 
@@ -164,6 +172,8 @@ def values(
         "STARTUP": _SET_UP if snapshot else _NO_FILES,
         "SYSTEM": info.os,
         "OS": one_line(_system(info)),
+        # On Windows, whatever a command has started is in its job, unless it runs in Linux.
+        "DAEMONS": "no" if info.os == "windows" and shell.kind != "wsl" else "yes",
         "SESSION": "yes" if session else "no",
         "JOBS": "yes" if jobs else "no",
         "TERMINALS": "yes" if terminals else "no",
@@ -213,7 +223,7 @@ def _holds(word: str, values: Mapping[str, str], programs: Collection[str]) -> b
     if equals:
         if name not in values:
             raise AnyshellError(f"a description asks for {name}, and nothing says what that is")
-        return values[name] == wanted
+        return values[name] in wanted.split("|")
     if word.startswith("!"):
         return word[1:] not in programs
     return any(program in programs for program in word.split("|"))

@@ -119,6 +119,7 @@ async def run(
     reading: _Reading | None = None
     ended: ExitStatus | None = None
     survivors: Sequence[ProcessInfo] | None = None
+    stop: _Stop | None = None
     try:
         try:
             async with clock:
@@ -139,7 +140,8 @@ async def run(
         if process is None or reading is None:
             return Outcome(status=_early(control), duration=time.monotonic() - began, started=False)
         if ended is None:
-            alive = survivors = await _to_the_end(_Stop(process, grace, control.hurry))
+            stop = _Stop(process, grace, control.hurry)
+            alive = survivors = await _to_the_end(stop)
         else:
             if survivors is None:  # the time was over before it was known
                 survivors = await process.survivors()
@@ -147,7 +149,8 @@ async def run(
             # What is left of a command whose own end was missed is nothing that it left on purpose.
             unwanted = left_behind == "stop" or (left_behind == "adopt" and ended == ExitStatus())
             if survivors and unwanted:
-                alive = await _to_the_end(_Stop(process, LEFT_BEHIND_GRACE, control.hurry))
+                stop = _Stop(process, LEFT_BEHIND_GRACE, control.hurry)
+                alive = await _to_the_end(stop)
         if clock.expired():
             reading.hurry()
         await reading.finish()
@@ -162,6 +165,7 @@ async def run(
             stderr=None if stderr is None else stderr.finish(),
             duration=time.monotonic() - began,
             left_behind=_fates(survivors, alive),
+            ended_at_once=stop is not None and not stop.asked,
         )
     except asyncio.CancelledError:
         if process is not None:
@@ -308,10 +312,13 @@ class _Stop:
         self._process = process
         self._grace = grace
         self.hurry = hurry
+        self.asked = False
+        """Whether the tree was asked to end before it was killed, and had time for it."""
 
     async def __call__(self) -> Sequence[ProcessInfo]:
         """Return what could not be ended."""
         if self._grace > 0 and not self.hurry.is_set():
+            self.asked = self._process.asks
             gone = asyncio.ensure_future(self._ask())
             hurried = asyncio.ensure_future(self.hurry.wait())
             try:

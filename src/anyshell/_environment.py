@@ -20,7 +20,6 @@ from ._stream import Listener, Stream
 from ._types import (
     Command,
     HostInfo,
-    HostQuery,
     LeftBehind,
     Outcome,
     OutputLimits,
@@ -33,7 +32,14 @@ from ._types import (
     check_text,
     cut_name,
 )
-from ._variables import NON_INTERACTIVE, OF_ANOTHER_TERMINAL, REMOVED
+from ._variables import (
+    ASK_FOR_UTF8,
+    NON_INTERACTIVE,
+    NON_INTERACTIVE_ON_WINDOWS,
+    OF_ANOTHER_TERMINAL,
+    REMOVED,
+    ask_for_utf8,
+)
 from .backends import SSHOptions, connect, here
 from .detached import DetachedJobs
 from .jobs import MAX_JOBS, READY_SECONDS, Adopting, Jobs, Work
@@ -116,7 +122,7 @@ class Environment:
         self._all_sessions: set[Session] = set()
         self._offers_terminals = terminals
         self._terminals = 0
-        self._variables = _settings(shell, interactive=interactive)
+        self._variables = _settings(info, shell, interactive=interactive)
         self._unset = _unset(shell, interactive=interactive)
         self._unset_on_terminal = _unset(shell, interactive=True) | OF_ANOTHER_TERMINAL
         self._files = HostFiles(backend.files, info, directory, here=here())
@@ -126,6 +132,7 @@ class Environment:
             connects=lambda port: backend.connects(port),
             store=artifacts,
             max_jobs=max_jobs,
+            code_page=info.code_page,
         )
 
     @staticmethod
@@ -151,8 +158,9 @@ class Environment:
             host_or_backend: ``None`` or ``"local"`` for this machine; ``"ssh://[user@]host[:port][/directory]"``, a
                 name or alias of ``~/.ssh/config``, or `SSHOptions`, for a host that is reached by SSH; or a
                 backend of your own, which stays yours to close.
-            shell: A kind (``bash``, ``zsh``, ``sh``) or a path on the host. Otherwise ``ANYSHELL_SHELL``, on this
-                machine alone, then the first of bash and sh that answers.
+            shell: A kind (``bash``, ``zsh``, ``sh``, ``pwsh``, ``powershell``, ``wsl``) or a path on the host.
+                Otherwise ``ANYSHELL_SHELL``, on this machine alone, then the first of bash and sh that answers; on a
+                Windows host of pwsh, powershell and bash.
             cwd: Where commands run; relative to the host's own directory. Default: the process's at this
                 moment, locally.
             interactive: Leave the host's pager, editor, prompt, colour and progress variables as they are.
@@ -527,7 +535,7 @@ class Environment:
                 terminal=terminal,
             )
 
-        return Stream(start, by=by)
+        return Stream(start, by=by, code_page=self._code_page(terminal))
 
     def terminal(
         self,
@@ -766,7 +774,7 @@ class Environment:
         left_behind = self._choose(left_behind)
         self._check(timeout, grace)
         began = time.monotonic()
-        work = Work(self._artifacts)
+        work = Work(self._artifacts, code_page=self._code_page(terminal))
         channels: tuple[Channel, ...] = ("stdout", "stderr") if split_stderr else ("stdout",)
         so_far = {channel: self._builder(None, terminal) for channel in channels}
         store = self._artifacts if split_stderr else self._whole(work.log)
@@ -852,8 +860,9 @@ class Environment:
                 listener=listener,
                 control=control,
             )
-        if console is not None and outcome.status == "timed_out":
-            outcome = replace(outcome, waiting=console.waiting)
+        if console is not None and console.process is not None:
+            waiting = console.waiting if outcome.status == "timed_out" else None
+            outcome = replace(outcome, waiting=waiting, terminal=console.process.terminal_kind)
         if adopting is not None and adopting.job is not None:
             outcome = replace(outcome, job=adopting.job.id)
         return outcome
@@ -911,13 +920,24 @@ class Environment:
     def _spawn(self, request: Command, *, split_stderr: bool, terminal: Terminal | None = None) -> Spawn:
         directory = self._info.resolve(request.cwd, self._directory)
         dialect = shells.SHELLS[self._shell.kind]
-        launch = dialect.launch(self._shell, request.text, snapshot=self.snapshot)
+        on_windows = self._info.os == "windows"
+        before = self._prefix.words if self._prefix is not None and on_windows else ()
+        launch = dialect.launch(
+            self._shell, request.text, snapshot=self.snapshot, terminal=terminal is not None, before=before
+        )
+        argv = launch.argv
+        if self._prefix is not None:
+            argv = self._prefix.wrap(argv, on_windows=on_windows)
+        settings = dict(self._settings_on(terminal))
+        settings.update(dialect.lets_through((*settings, *request.env)))
+        if not on_windows:
+            # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
+            settings["PWD"] = directory
         return Spawn(
-            argv=launch.argv if self._prefix is None else self._prefix.wrap(launch.argv),
+            argv=argv,
             script=launch.script,
             cwd=directory,
-            # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
-            settings={**self._settings_on(terminal), "PWD": directory},
+            settings=settings,
             env=request.env,
             unset=self._unset if terminal is None else self._unset_on_terminal,
             stdin=request.stdin is not None,
@@ -928,7 +948,7 @@ class Environment:
     def _settings_on(self, terminal: Terminal | None) -> Mapping[str, str]:
         if terminal is None:
             return self._variables
-        return {**_settings(self._shell, interactive=True), "TERM": terminal.term}
+        return {**_settings(self._info, self._shell, interactive=True), "TERM": terminal.term}
 
     def _whole(self, log: OutputLog) -> Store | None:
         """What has the whole of a job's output: its log has it anyway. Where nothing is to be kept, nothing has."""
@@ -977,7 +997,12 @@ class Environment:
             max_line=limits.max_line,
             artifacts=store,
             name_path=self._info.is_this_machine,
+            code_page=self._info.code_page,
         )
+
+    def _code_page(self, terminal: Terminal | None) -> int | None:
+        """What output may be in that is not UTF-8; a terminal's always is."""
+        return None if terminal is not None else self._info.code_page
 
     def _require_entered(self, method: str) -> None:
         if not self._entered:
@@ -1072,18 +1097,20 @@ class Detection:
         known = _descriptions.programs()
         wanted = None if self._prefix is None else self._prefix.program
         programs = known if wanted is None or wanted in known else (*known, wanted)
-        query = HostQuery(programs=programs, shells=shells.candidates(request, source=source))
-        info = await backend.info(query)
+        query = shells.query(programs, request, source=source)
+        info = await backend.info(replace(query, variables=tuple(ASK_FOR_UTF8)))
         if wanted is not None and wanted not in info.programs:
             raise InvalidCommand(
                 f"prefix: {cut_name(wanted)!r} was not found on {backend.name}: install it, or give its absolute path"
             )
+        if self._prefix is not None and info.os == "windows":
+            self._prefix.check_words(info.programs)
         if programs is not known:
             info = replace(
                 info, programs={name: path for name, path in info.programs.items() if name in known}
             )
         if info.shell is None:
-            raise shells.not_found(request, info.shells_tried)
+            raise shells.not_found(request, info.shells_tried, source=source, os=info.os)
         directory = info.resolve(self._cwd)
         if self._cwd is not None:
             await _check_directory(backend, directory)
@@ -1093,7 +1120,7 @@ class Detection:
                 backend,
                 info,
                 info.shell,
-                settings=_settings(info.shell, interactive=self._interactive),
+                settings=_settings(info, info.shell, interactive=self._interactive),
                 unset=_unset(info.shell, interactive=self._interactive),
             )
         return Environment(
@@ -1118,9 +1145,13 @@ def offers_terminals() -> bool:
     return os.environ.get("ANYSHELL_NO_PTY", "") in ("", "0")
 
 
-def _settings(shell: ShellInfo, *, interactive: bool) -> Mapping[str, str]:
+def _settings(info: HostInfo, shell: ShellInfo, *, interactive: bool) -> Mapping[str, str]:
     """The variables of every command."""
-    return {**({} if interactive else NON_INTERACTIVE), "SHELL": shell.path}
+    on_windows = info.os == "windows"
+    calm = NON_INTERACTIVE_ON_WINDOWS if on_windows else NON_INTERACTIVE
+    # There, it is a word of MSYS2's, whose bash sets it by itself; make takes it for the shell of its own commands.
+    own = ask_for_utf8(info.variables) if on_windows else {"SHELL": shell.path}
+    return {**({} if interactive else calm), **own}
 
 
 def _unset(shell: ShellInfo, *, interactive: bool) -> frozenset[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ._exceptions import BackendUnavailable, InvalidCommand
 from ._transfer import Place, copy, for_each
 from ._types import check_text
+from ._windows_paths import check_path, fault_of, plain
 
 if TYPE_CHECKING:
     import builtins  # HostFiles.list hides list
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     AnyPath: TypeAlias = str | os.PathLike[str]
 
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_SEPARATORS = os.sep + (os.altsep or "")  # of this machine
 _PASSED_OVER = _NOT_THERE | {errno.EACCES, errno.EPERM}
 
 
@@ -283,16 +285,9 @@ class HostFiles:
                 "the files of this machine cannot be reached from here; use read and write"
             )
         given = os.fspath(path)
-        check_text("the path", given)
-        if not given:
-            raise InvalidCommand("the path is empty; this process's directory is '.'")
-        if given == "~" or given.startswith("~" + os.sep):
+        if given == "~" or (given[:1] == "~" and given[1] in _SEPARATORS):
             given = os.path.expanduser(given)
-        if given in (".", "." + os.sep):
-            given = ""
-        rules: ModuleType = os.path
-        directory = os.getcwd()
-        return Place(self._here, rules, os.path.join(directory, given) if given else directory)
+        return local_place(self._here, given)
 
     def _resolve(self, path: AnyPath) -> str:
         given = os.fspath(path)
@@ -328,6 +323,24 @@ class HostFiles:
         return components
 
 
+def local_place(files: Files, path: str) -> Place:
+    """Name a file of this machine: absolute, or relative to this process's directory.
+
+    Raises:
+        InvalidCommand: It is empty, or no path of this machine.
+    """
+    check_text("the path", path)
+    if not path:
+        raise InvalidCommand("the path is empty; this process's directory is '.'")
+    rules: ModuleType = os.path
+    directory = os.getcwd()
+    joined: str = directory if path.rstrip(_SEPARATORS) == "." else rules.join(directory, path)
+    if rules is ntpath:
+        joined = plain(joined.replace("/", "\\"))
+        check_path(joined)
+    return Place(files, rules, joined)
+
+
 class _Search:
     """One glob: takes all paths found so far one component further.
 
@@ -350,6 +363,8 @@ class _Search:
         if component == "**":
             return await self._with_directories_below(paths)
         if not any(character in component for character in "*?["):
+            if self._rules is ntpath and component not in (".", "..") and fault_of(component):
+                return []  # a device is everywhere there, and in no directory
             paths = [self._rules.join(path, component) for path in paths]
             kinds = await for_each(paths, self._kind_of_itself)
             return [path for path, kind in zip(paths, kinds, strict=True) if kind is not None]

@@ -117,6 +117,8 @@ async def ensure(
     Raises:
         AnyshellError: The host cannot be reached.
     """
+    if shell.kind not in DIALECTS or shell.on_windows:  # what captures and keeps one are programs of POSIX
+        return SnapshotFile(None, (f"{_UNUSED}: there are no snapshots of {shell.name}",))
     keeper = _Keeper(backend, info, shell, settings=settings, unset=unset)
     with anyio.move_on_after(ENSURE_SECONDS):
         try:

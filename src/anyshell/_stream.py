@@ -11,7 +11,7 @@ import anyio
 from ._engine import Control, outlast
 from ._exceptions import AnyshellError
 from ._types import Channel, Outcome, OutputEvent
-from .output import Line, LineDecoder, TextDecoder
+from .output import Line, LineDecoder, Page, TextDecoder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,10 +34,12 @@ class Stream:
         run: Callable[[Listener, Control], Awaitable[Outcome]],
         *,
         by: Literal["lines", "chunks"] = "lines",
+        code_page: int | None = None,
     ) -> None:
         self._run = run
         self._control = Control()
-        self._decode = _Lines() if by == "lines" else _Chunks()
+        page = Page.of(code_page)
+        self._decode = _Lines(page) if by == "lines" else _Chunks(page)
         self._send, self._receive = anyio.create_memory_object_stream[tuple[Channel, bytes]](WAITING_PIECES)
         self._task: asyncio.Task[Outcome] | None = None
 
@@ -93,11 +95,12 @@ class Stream:
 
 
 class _Chunks:
-    def __init__(self) -> None:
+    def __init__(self, page: Page | None) -> None:
+        self._page = page
         self._decoders: dict[Channel, TextDecoder] = {}
 
     def feed(self, channel: Channel, data: bytes) -> list[OutputEvent]:
-        decoder = self._decoders.setdefault(channel, TextDecoder())
+        decoder = self._decoders.setdefault(channel, TextDecoder(self._page))
         return [OutputEvent(channel=channel, data=data, text=decoder.decode(data))]
 
     def flush(self) -> list[OutputEvent]:
@@ -106,11 +109,12 @@ class _Chunks:
 
 
 class _Lines:
-    def __init__(self) -> None:
+    def __init__(self, page: Page | None) -> None:
+        self._page = page
         self._decoders: dict[Channel, LineDecoder] = {}
 
     def feed(self, channel: Channel, data: bytes) -> list[OutputEvent]:
-        decoder = self._decoders.setdefault(channel, LineDecoder())
+        decoder = self._decoders.setdefault(channel, LineDecoder(self._page))
         return [_event(channel, line) for line in decoder.feed(data)]
 
     def flush(self) -> list[OutputEvent]:

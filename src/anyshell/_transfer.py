@@ -7,7 +7,6 @@ import contextlib
 import errno
 import ntpath
 import os
-import re
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from ._exceptions import InvalidCommand
 from ._types import CopyProgress, CopyResult
 from ._waits import to_the_end
+from ._windows_paths import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -30,11 +30,6 @@ _MAX_DEPTH = 1000
 _MAX_ENTRIES = 1_000_000
 _PROGRESS_SECONDS = 0.1
 _CLEANING_SECONDS = 10.0
-
-_WINDOWS_RESERVED = re.compile(
-    r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(?:\.|\Z)", re.IGNORECASE
-)
-_WINDOWS_FORBIDDEN = re.compile(r'[\x00-\x1f<>:"/\\|?*]')
 
 
 class OnProgress(Protocol):
@@ -157,7 +152,7 @@ async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
         for name, target in zip(links, targets, strict=True):
             if not target or "\0" in target:
                 raise OSError(errno.EINVAL, "The link points to what is no path", source.below(*names, name))
-            plan.links.append(((*names, name), target))
+            plan.links.append(((*names, name), _translated(target, source.rules is ntpath, windows)))
         others = [entry for entry in entries if entry.kind in ("file", "directory")]
         plan.skipped += [source.below(*names, entry.name) for entry in entries if entry.kind == "other"]
 
@@ -175,14 +170,30 @@ async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
                 plan.skipped.append(source.below(*names, entry.name))
 
 
+def _translated(link: str, from_windows: bool, to_windows: bool) -> str:
+    """What a link points to, with the separators of the host that gets it. What is absolute leads nowhere there."""
+    if from_windows == to_windows:
+        return link
+    return link.replace("/", "\\") if to_windows else link.replace("\\", "/")
+
+
 def _check(name: str, windows: bool, directory: str) -> None:
     """Refuse a name that would lead out of the target, or that its host does not have."""
-    bad = name in ("", ".", "..") or "/" in name or "\0" in name
-    if windows and not bad:
-        bad = bool(_WINDOWS_FORBIDDEN.search(name) or _WINDOWS_RESERVED.match(name) or name[-1] in " .")
-    if bad:
+    fault = None
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        fault = "it would be another path"
+    elif windows:
+        fault = fault_of(name)
+    elif not name.isascii():
+        try:
+            name.encode(errors="surrogateescape")
+        except UnicodeEncodeError:  # Windows keeps halves of surrogate pairs
+            fault = "it is no text"
+    if fault:
         raise OSError(
-            errno.EINVAL, f"The name {name[:80]!r} in this folder cannot be written at the target", directory
+            errno.EINVAL,
+            f"The name {name[:80]!r} in this folder cannot be written at the target: {fault}",
+            directory,
         )
 
 
@@ -193,6 +204,8 @@ class _Copying:
         self._source = source
         self._target = target
         self._plan = plan
+        # Windows has no bits for others, and says that everybody may write; who may is not told by that.
+        self._bits = 0o755 if source.rules is ntpath else 0o777
         self._on_progress = on_progress
         self._reported = float("-inf")
         self._path = ""
@@ -226,7 +239,7 @@ class _Copying:
         closed: list[tuple[str, int]] = []
         files = self._target.files
         for names, mode in self._plan.directories:
-            path, bits = self._target.below(*names) if names else self._target.path, mode & 0o777
+            path, bits = self._target.below(*names) if names else self._target.path, mode & self._bits
             try:
                 await files.mkdir(path)
             except FileExistsError:
@@ -248,7 +261,7 @@ class _Copying:
 
         async def some() -> None:
             for names, _, mode in left:
-                await self._file(names, mode & 0o777)
+                await self._file(names, mode & self._bits)
 
         workers = [asyncio.create_task(some()) for _ in range(min(_FILES_AT_ONCE, len(self._plan.files)))]
         try:

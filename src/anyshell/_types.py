@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ._exceptions import CommandFailed, InvalidCommand
+from ._windows_paths import check_path, plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Mapping
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 OperatingSystem = Literal["linux", "macos", "windows"]
-ShellKind = Literal["bash", "zsh", "sh"]
+ShellKind = Literal["bash", "zsh", "sh", "pwsh", "powershell", "wsl"]
 Channel = Literal["stdout", "stderr"]
 Status = Literal["exited", "timed_out", "cancelled", "lost", "running"]
 JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "lost"]
 LeftBehind = Literal["stop", "adopt", "keep"]
 Signal = Literal["interrupt", "terminate", "kill"]
+TerminalKind = Literal["pty", "conpty", "winpty"]
 ConnectionStage = Literal["address", "connect", "handshake", "authenticate", "session"]
 
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -243,7 +245,8 @@ class Foreground:
     Attributes:
         processes: The foreground process group: those that ^C reaches, and that may read.
         asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself, or
-            ``select`` for as long as it takes on nothing else; ``poll``, or the like, while it has the terminal open; ``None`` when neither, or not known.
+            ``select`` for as long as it takes on nothing else; ``poll``, or the like, while it has the terminal open;
+            ``None`` when neither, or not known.
         waiting: Those of `processes` of which `asleep_in` tells; empty when it does not, or not of which.
         cpu: Seconds of processor time that they have used together.
         echo: Whether the terminal shows what is typed. A program that asks for a password has it off.
@@ -346,7 +349,8 @@ class ExitStatus:
     """How a process ended. Both are ``None`` when nobody can know any more.
 
     Attributes:
-        code: The exit code, 0 to 255 on POSIX; ``None`` when a signal ended it.
+        code: The exit code, 0 to 255 on POSIX, 32 bits without a sign on Windows; ``None`` when a signal ended it, or
+            when we did on Windows, where a code that we chose would be no answer of its own.
         signal: The signal's name, such as ``SIGKILL``; ``None`` when it exited.
     """
 
@@ -500,7 +504,7 @@ class Outcome:
     Attributes:
         status: ``exited``; ``timed_out`` and ``cancelled``, both with the whole tree stopped; ``lost`` when
             how it ended, or that it ended, could not be learnt; ``running`` when it goes on as a job.
-        exit_code: The shell's exit code; ``None`` when a signal ended it or it never started.
+        exit_code: The shell's exit code; ``None`` when a signal ended it, on Windows when we did, or it never started.
         signal: The name of the signal that ended it, such as ``SIGKILL``.
         output: What it printed; stdout alone when the channels were asked for apart. So far, if it is running.
         stderr: What it printed there, when the channels were asked for apart.
@@ -511,6 +515,10 @@ class Outcome:
         session: What it did to the session that it ran in; ``None`` for a fresh shell.
         job: The id of the job that the command goes on as, or that has what it left behind; ``None`` otherwise.
         waiting: On a terminal, what it waited for to be typed when its time was over; ``None`` when it did not.
+        ended_at_once: Whether what was stopped, of it or of what it left behind, was not asked to end first, and so
+            could not finish what it was doing: there was no grace, or no way to ask, as on Windows without a terminal.
+        terminal: What its terminal was: ``pty``, that of a POSIX system; on Windows ``conpty``, or ``winpty`` where there
+            is no ConPTY. ``None`` when it had none.
     """
 
     status: Status
@@ -524,6 +532,8 @@ class Outcome:
     session: SessionReport | None = None
     job: str | None = None
     waiting: Waiting | None = None
+    ended_at_once: bool = False
+    terminal: TerminalKind | None = None
 
     def check(self) -> Outcome:
         """Return this outcome if the command exited with 0.
@@ -558,6 +568,8 @@ class JobOutput:
         offset: Where to read on: the byte after `data`, counted from the start of the job's output.
         total_bytes: Raw bytes that the job has printed so far.
         omitted_bytes: Bytes between the offset that was asked for and `data` that are not kept any more.
+        utf8_bytes: How many first bytes of `data` are UTF-8, where the rest is text of the host's code page; ``None``
+            when all of it is UTF-8, or the host has no code page.
     """
 
     text: str
@@ -565,6 +577,14 @@ class JobOutput:
     offset: int
     total_bytes: int
     omitted_bytes: int = 0
+    utf8_bytes: int | None = None
+
+
+_SHELL_NAMES: Mapping[ShellKind, str] = {
+    "pwsh": "PowerShell",
+    "powershell": "Windows PowerShell",
+    "wsl": "bash in WSL",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,7 +592,8 @@ class ShellInfo:
     """A shell that answered.
 
     Attributes:
-        kind: Its language: bash, zsh or sh.
+        kind: Its language: bash, zsh or sh; pwsh is PowerShell 7, powershell is Windows PowerShell 5.1; wsl is the
+            bash of the Windows Subsystem for Linux, on the Windows host around that.
         path: Where it is on the host.
         version: What it says of itself; empty when it has no way to say (dash).
     """
@@ -584,7 +605,13 @@ class ShellInfo:
     @property
     def name(self) -> str:
         """What a person calls it, such as ``bash 5.2.15``."""
-        return f"{self.kind} {self.version}" if self.version else self.kind
+        name = _SHELL_NAMES.get(self.kind, self.kind)
+        return f"{name} {self.version}" if self.version else name
+
+    @property
+    def on_windows(self) -> bool:
+        """Whether it is a program of Windows, whose arguments are one text: its path begins with a drive or a share."""
+        return bool(ntpath.splitdrive(self.path)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -593,7 +620,9 @@ class ShellCandidate:
 
     Attributes:
         kind: Its language.
-        path: An absolute path on the host, or a bare name that is looked up on the host's PATH.
+        path: An absolute path on the host, or a bare name that is looked up on the host's PATH. On Windows ``%NAME%``
+            in a path stands for a variable of the host; and a bare ``bash`` is wherever the host has one that runs
+            Windows' own programs, which that of WSL is not.
         arguments: What to give it so that it prints a line ``anyshell <version>``.
     """
 
@@ -609,10 +638,25 @@ class HostQuery:
     Attributes:
         programs: Names to look up on its PATH.
         shells: Candidates in order; the first that answers is taken.
+        shells_on_windows: Those that stand for `shells` if the host turns out to be a Windows one.
+        variables: Names of variables to look for.
     """
 
     programs: tuple[str, ...] = ()
     shells: tuple[ShellCandidate, ...] = ()
+    shells_on_windows: tuple[ShellCandidate, ...] = ()
+    variables: tuple[str, ...] = ()
+
+    def shells_on(self, os: OperatingSystem) -> tuple[ShellCandidate, ...]:
+        """The candidates for a host of that system."""
+        return self.shells_on_windows if os == "windows" else self.shells
+
+
+_PLACES_OF_BASH: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("bash", "zsh", "sh"), re.compile(r"\A(?:/cygdrive)?/([A-Za-z])(?:/|\Z)")),
+    "wsl": re.compile(r"\A/mnt/([A-Za-z])(?:/|\Z)"),
+}
+"""How a drive is named by what bash there is on Windows: MSYS2 and Cygwin; WSL, unless it is told otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -630,7 +674,10 @@ class HostInfo:
         directory: Where a command starts when nobody says where.
         container: ``docker``, ``podman``, … when the host is inside one; ``None`` otherwise.
         wsl: Whether the host is the Windows Subsystem for Linux.
+        code_page: The number of the code page in which programs write that do not write UTF-8: on Windows the OEM
+            page of the system, such as 850. ``None`` on any other host.
         programs: Of the programs asked for, those that exist, with their paths.
+        variables: On Windows, those of the variables asked for that the host's environment has; their names alone.
         shell: The first shell candidate that answered.
         shells_tried: One line for every candidate that did not answer, with the reason.
         is_this_machine: Whether the host's files are those of the machine that anyshell runs on, under the
@@ -649,29 +696,54 @@ class HostInfo:
     directory: str
     container: str | None = None
     wsl: bool = False
+    code_page: int | None = None
     programs: Mapping[str, str] = field(default_factory=dict)
+    variables: frozenset[str] = frozenset()
     shell: ShellInfo | None = None
     shells_tried: tuple[str, ...] = ()
     is_this_machine: bool = False
     notices: tuple[str, ...] = ()
 
     def resolve(self, path: str | None, base: str | None = None) -> str:
-        """Make a path absolute by the host's rules, without asking the host.
+        r"""Make a path absolute by the host's rules, without asking the host.
 
         Args:
-            path: Absolute, relative to `base`, or below ``~``; ``None`` is `base`.
+            path: Absolute, relative to `base`, or below ``~``; ``None`` is `base`. On Windows ``\x`` is on the drive of
+                `base`, and a place on a drive may also be named as its shell does, if that is a bash: ``/c/src``, or
+                ``/mnt/c/src`` where it is that of WSL.
             base: An absolute directory of the host; ``None`` is `directory`.
+
+        Raises:
+            InvalidCommand: Windows would take it for something else than a file of that name: a device, a stream, a
+                name that ends with a dot or a blank; or for ``D:src``, which depends on what nobody here knows.
         """
-        rules: ModuleType = ntpath if self.os == "windows" else posixpath
+        windows = self.os == "windows"
+        rules: ModuleType = ntpath if windows else posixpath
         base = self.directory if base is None else base
         if path is None:
             return base
-        if path == "~" or path.startswith(("~/", "~\\") if self.os == "windows" else "~/"):
+        if windows:
+            path = self._of_windows(path)
+        if path == "~" or path.startswith(("~/", "~\\") if windows else "~/"):
             path = rules.join(self.home, path[2:])
-        if path == "." or path.startswith("./"):
-            path = path[2:].lstrip("/")
-        joined: str = path if rules.isabs(path) else rules.join(base, path) if path else base
+        if path == "." or path.startswith(("./", ".\\") if windows else "./"):
+            path = path[2:].lstrip("/\\" if windows else "/")
+        joined: str = rules.join(base, path) if path else base  # which an absolute path replaces
+        if windows:
+            joined = joined.replace("/", "\\")
+            check_path(joined)
         return joined
+
+    def _of_windows(self, path: str) -> str:
+        r"""Name a file as every program of Windows does: without what bash, or a ``\\?\`` that is not needed, adds."""
+        if self.shell is not None and (place := _PLACES_OF_BASH.get(self.shell.kind)):
+            path = place.sub(lambda found: f"{found[1].upper()}:\\", path)
+        path = plain(path)
+        if re.match(r"[A-Za-z]:(?![\\/])", path):
+            raise InvalidCommand(
+                f"{path!r} is relative to where its drive is at the moment; give an absolute path"
+            )
+        return path
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,14 @@ _CALM: dict[str, str] = {
 NON_INTERACTIVE: Mapping[str, str] = MappingProxyType(_GUARDS | _CALM)
 """Set for every command unless its environment is interactive; a caller's own variables win over it."""
 
+# What is cat on Windows depends: to PowerShell it is Get-Content, which `help` would pipe into and fail. Empty means no
+# pager to every one of these (git(1), psql(1), gh, bat, delta and the AWS CLI as above), and to `help` the more.com of
+# Windows, which waits for nobody where stdout is no console.
+_NO_PAGER = {name: "" for name, value in _GUARDS.items() if value == _PAGER}
+
+NON_INTERACTIVE_ON_WINDOWS: Mapping[str, str] = MappingProxyType(_GUARDS | _NO_PAGER | _CALM)
+"""The same for a Windows host. The editors are those that Git for Windows brings; what finds none fails, and says so."""
+
 HANG_GUARDS: frozenset[str] = frozenset(_GUARDS)
 """Of `NON_INTERACTIVE`, what keeps a command from waiting for a person. A model cannot set these."""
 
@@ -137,6 +145,31 @@ REMOVED: frozenset[str] = _LEADS_TO_A_PERSON | _COLOURS
 
 NOT_FOR_MODELS: frozenset[str] = HANG_GUARDS | _LEADS_TO_A_PERSON
 """What a model cannot set unless the environment is interactive: it would make a command wait for a person."""
+
+_PYTHON = {
+    "PYTHONUTF8": "1",  # python(1), UTF-8 mode: files and arguments too
+    # For Pythons that know of no such mode; with its way to carry bytes that are none.
+    "PYTHONIOENCODING": "utf-8:surrogateescape",
+}
+_WSL = {"WSL_UTF8": "1"}  # wsl.exe since 0.64; it writes UTF-16 otherwise
+
+ASK_FOR_UTF8: Mapping[str, str] = MappingProxyType(_PYTHON | _WSL)
+"""What programs on Windows are asked for UTF-8 by, which they do not write by themselves when nobody watches.
+
+bash's are not among them: without LANG, those of MSYS2 and Cygwin speak UTF-8 (Cygwin's user guide, "Internationalization").
+"""
+
+
+def ask_for_utf8(taken: frozenset[str]) -> dict[str, str]:
+    """The variables by which programs on Windows are asked for UTF-8.
+
+    Args:
+        taken: Variables that the host has. What they say of a program holds, and nothing is added to it.
+    """
+    return {
+        name: value for each in (_PYTHON, _WSL) if not taken & each.keys() for name, value in each.items()
+    }
+
 
 OF_ANOTHER_TERMINAL: frozenset[str] = frozenset(
     {

@@ -1,4 +1,4 @@
-"""Waiting for work that has to be over when control returns, also when who waits is cancelled."""
+"""Waiting: for work that has to be over when control returns, and for whatever happens next."""
 
 from __future__ import annotations
 
@@ -37,3 +37,26 @@ async def to_the_end(work: Coroutine[object, object, T], stop: Callable[[], obje
             task.exception()  # looked at, or asyncio reports it as never retrieved
         raise
     return task.result()
+
+
+class Changes:
+    """Wakes all who wait for something to happen, whatever it is."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def notify(self) -> None:
+        """Something has happened."""
+        for change in self._waiting:
+            if not change.done():
+                change.set_result(None)
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Wait until something happens, at most so long; whether it did."""
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(change)
+        try:
+            await asyncio.wait([change], timeout=seconds)
+        finally:
+            self._waiting.discard(change)
+        return change.done()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
-    from ._types import ExitStatus, Foreground, ProcessInfo, Signal, Terminal
+    from ._types import ExitStatus, Foreground, ProcessInfo, Signal, Terminal, TerminalKind
     from .abc import Process
 
 
@@ -44,9 +44,19 @@ class Wrapped:
         return self._process.stderr
 
     @property
+    def terminal_kind(self) -> TerminalKind | None:
+        """What its terminal is."""
+        return self._process.terminal_kind
+
+    @property
     def lost(self) -> bool:
         """Whether the way to it is gone."""
         return self._process.lost
+
+    @property
+    def asks(self) -> bool:
+        """Whether its tree can be asked to end."""
+        return self._process.asks
 
     async def wait(self) -> ExitStatus:
         """Wait until the program has ended."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Spawn,
         Start,
         Terminal,
+        TerminalKind,
     )
 
 
@@ -41,8 +42,8 @@ class Process(Protocol):
     def stdin(self) -> ByteSendStream | None:
         """What the program reads, if a pipe was asked for. Closing it is end-of-file.
 
-        On a terminal it is always there, and is what is typed; closing it types ^D, once. What is sent after that is
-        typed all the same: there, the end of input ends nothing else.
+        On a terminal it is always there, and is what is typed; closing it types what ends input there, once: ^D, or ^Z and
+        Enter on Windows. What is sent after that is typed all the same: there, the end of input ends nothing else.
         """
 
     @property
@@ -54,8 +55,16 @@ class Process(Protocol):
         """What the tree prints there, if the channels were split."""
 
     @property
+    def terminal_kind(self) -> TerminalKind | None:
+        """What its terminal is; ``None`` without one."""
+
+    @property
     def lost(self) -> bool:
         """Whether the way to it is gone: what it prints from now on, and how it ends, cannot be learnt."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether ``terminate`` asks its tree to end. Where there is no way to ask, every signal ends it at once."""
 
     async def wait(self) -> ExitStatus:
         """Wait until the program itself has ended. NOT the end of output, which may come much later."""
@@ -95,8 +104,8 @@ class Program(Process, Protocol):
         """What a persistent shell starts from now on, apart from what it has started before.
 
         Args:
-            pipe: The path of a named pipe that all of it inherits.
-            fd: The descriptor at which it does.
+            pipe: The path of a pipe that all of it inherits.
+            fd: The descriptor at which it does; negative when no number can be told.
             shell: The shell's pid, if the program is not the shell itself but what runs it.
         """
 
@@ -138,11 +147,11 @@ class Section(Protocol):
 
 
 class Outlet(Protocol):
-    """What one command of a persistent shell prints, through a named pipe."""
+    """What one command of a persistent shell prints, through a pipe."""
 
     @property
     def path(self) -> str:
-        """The pipe, on the host."""
+        """By what the shell has the pipe: its path on the host, or the number of a handle."""
 
     @property
     def stream(self) -> ByteReceiveStream:
@@ -170,11 +179,11 @@ class Outlet(Protocol):
 
 
 class Inlet(Protocol):
-    """What one command of a persistent shell reads, through a named pipe."""
+    """What one command of a persistent shell reads, through a pipe."""
 
     @property
     def path(self) -> str:
-        """The pipe, on the host."""
+        """By what the shell has the pipe, as for an `Outlet`."""
 
     @property
     def stream(self) -> ByteSendStream:
@@ -185,11 +194,21 @@ class Inlet(Protocol):
 
 
 class Exchange(Protocol):
-    """A private directory on the host, by which somebody here and a persistent shell there pass things."""
+    """A private directory on the host, by which somebody here and a persistent shell there pass things.
+
+    On Windows there is none: pipes are handles there, which a process is given.
+    """
 
     @property
-    def directory(self) -> str:
-        """Where it is: an absolute path."""
+    def directory(self) -> str | None:
+        """Where it is: an absolute path; ``None`` where pipes are handles of the shell's."""
+
+    def open_to(self, pid: int) -> None:
+        """Make pipes for this shell from now on. Does nothing where they have names.
+
+        Raises:
+            OSError: It cannot be given any.
+        """
 
     @property
     def longest_line(self) -> int:
@@ -206,10 +225,14 @@ class Exchange(Protocol):
         """Empty a file that the shell may not have read yet, if that can be done at once. Never waits."""
 
     async def outlet(self) -> Outlet:
-        """Make a pipe that a command prints to."""
+        """Make a pipe that a command prints to.
+
+        Raises:
+            BrokenPipeError: The shell has ended, which need not be noticed here.
+        """
 
     async def inlet(self) -> Inlet:
-        """Make a pipe that a command reads from."""
+        """Make a pipe that a command reads from. Raises what `outlet` raises."""
 
     async def aclose(self) -> None:
         """Remove the directory."""
@@ -327,6 +350,16 @@ class Launcher(Protocol):
     def life_fd(self) -> int:
         """The descriptor that everything inherits which a command starts."""
 
+    @property
+    def question(self) -> str:
+        """One line that every login shell of Windows answers in a way of its own."""
+
+    def windows(self, said: str) -> Sequence[WindowsLauncher]:
+        """Who writes for a Windows host, by its answer to `question`, or by what ``uname -s`` says there.
+
+        The likeliest to find its PowerShell comes first. Nobody does if it is no Windows host.
+        """
+
     def join(self, arguments: Iterable[str]) -> str:
         """Make words of a POSIX shell text that mean exactly these strings."""
 
@@ -335,6 +368,20 @@ class Launcher(Protocol):
 
     def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> Start:
         """Have a command started. See `anyshell.shells.login`."""
+
+
+class WindowsLauncher(Protocol):
+    """Writes what one kind of login shell of a Windows host is given. See `anyshell.shells.windows_login`."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls that login shell."""
+
+    def read_and_run(self, size: int) -> str:
+        """Have PowerShell run a text that it reads from its stdin: so many bytes, and not one more."""
+
+    def command_line(self, argv: Sequence[str]) -> str | None:
+        """Make a command line that a program's C library cuts up into exactly these strings; ``None`` if too long."""
 
 
 class Approver(Protocol):

@@ -277,9 +277,17 @@ class DetachedJobs:
     Args:
         environment: The host, the shell and the directory that jobs are started with. It may be closed before they end.
         directory: Where the jobs are instead; absolute, on the host.
+
+    Raises:
+        InvalidCommand: A directory that is not absolute, or a Windows host: there are none there.
     """
 
     def __init__(self, environment: Environment, *, directory: str | None = None) -> None:
+        if environment.os == "windows":
+            raise InvalidCommand(
+                "there are no detached jobs on Windows: start it without detach, where it runs as long as its "
+                "environment is open, or have Windows' task scheduler run it"
+            )
         if directory is not None:
             check_text("directory", directory)
             if not posixpath.isabs(directory) or "\n" in directory:

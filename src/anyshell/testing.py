@@ -36,6 +36,7 @@ from ._types import (
     Signal,
     Spawn,
     Terminal,
+    TerminalKind,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Script:
         exit: How it ends by itself, at once; ``None`` when it runs until a signal or `FakeProcess.exit`.
         echo: Whether it prints what it reads, and ends when that does, like ``cat``.
         heeds: Signals that end it. A kill always does.
+        asks: Whether it can be asked to end; if not, every signal ends it at once, as on Windows without a terminal.
         leaves: How many children outlive it; they heed what it heeds.
         error: Why it cannot be started.
     """
@@ -67,6 +69,7 @@ class Script:
     exit: ExitStatus | None = field(default_factory=lambda: ExitStatus(code=0))
     echo: bool = False
     heeds: frozenset[Signal] = EVERY_SIGNAL
+    asks: bool = True
     leaves: int = 0
     error: str | None = None
 
@@ -189,9 +192,19 @@ class FakeProcess:
         self._end(ExitStatus(code=code))
 
     @property
+    def terminal_kind(self) -> TerminalKind | None:
+        """As on POSIX."""
+        return None if self.terminal is None else "pty"
+
+    @property
     def lost(self) -> bool:
         """Never: it is here."""
         return False
+
+    @property
+    def asks(self) -> bool:
+        """Whether the script lets it be asked to end."""
+        return self._script.asks
 
     async def wait(self) -> ExitStatus:
         """Wait for the end of the program."""
@@ -202,10 +215,10 @@ class FakeProcess:
     async def send_signal(self, signal: Signal) -> None:
         """Note a signal, and end what heeds it."""
         self.signals.append(signal)
-        if signal == "kill" or signal in self._script.heeds:
+        if signal == "kill" or not self.asks or signal in self._script.heeds:
             self._children.clear()
             if self._status is None:
-                self._status = ExitStatus(signal=_SIGNAL_NAMES[signal])
+                self._status = ExitStatus(signal=_SIGNAL_NAMES[signal]) if self.asks else ExitStatus()
                 self._exited.set()
             self._settle()
 
@@ -469,8 +482,8 @@ class FakeBackend:
     async def info(self, query: HostQuery) -> HostInfo:
         """Say what the host is; the first shell that is asked for answers."""
         shell = self._info.shell
-        if shell is None and query.shells:
-            first = query.shells[0]
+        if shell is None and query.shells_on(self._info.os):
+            first = query.shells_on(self._info.os)[0]
             shell = ShellInfo(kind=first.kind, path=posixpath.join("/bin", first.path), version="5.2")
         programs = {name: f"/usr/bin/{name}" for name in query.programs if name in self._programs}
         return replace(self._info, shell=shell, programs=programs)

@@ -83,10 +83,16 @@ class _OperandType(click.ParamType):  # type: ignore[type-arg]  # older versions
             self.fail(str(error), param, ctx)
 
 
+def _is_on_a_drive(text: str) -> bool:
+    return sys.platform == "win32" and bool(re.match(r"[A-Za-z]:", text) or "\\" in text)
+
+
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Have the shell complete a path; where there is none, name a host. What is on a host is not looked at."""
     from .aliases import find_aliases
 
+    if _is_on_a_drive(incomplete):
+        return [CompletionItem(incomplete, type="file")]
     if ":" in incomplete and "/" not in incomplete.partition(":")[0]:
         return []
     directory, _, begun = incomplete.rpartition("/")
@@ -170,13 +176,10 @@ class _Hosts:
         self._here: Files | None = None
 
     async def place(self, operand: Operand) -> Place:
-        from .._transfer import Place
+        from .._files import local_place
 
         if operand.host is None:
-            path = "" if operand.path in (".", "./") else operand.path
-            return Place(
-                await self._local(), os.path, os.path.join(os.getcwd(), path) if path else os.getcwd()
-            )
+            return local_place(await self._local(), operand.path)
         if operand.host not in self._reached:
             self._reached[operand.host] = await self._reach(operand.host)
         return self._reached[operand.host].files._remote(operand.path)

@@ -8,10 +8,12 @@ by a thread of its own, which nobody waits for: a write that blocks for ever mus
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import queue
 import select
 import stat
+import sys
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -38,7 +40,7 @@ class Writer:
     def __init__(self, fd: int) -> None:
         self.error: OSError | None = None
         self.given_up = False
-        self._fd = fd
+        self._write_all = _write_all(fd)
         self._thread = _Thread[None](f"writer of {fd}")
         self._writing: asyncio.Future[None] | None = None
         self._hurried = False
@@ -47,7 +49,7 @@ class Writer:
         """Write all of it, however long it takes; once hurried, give up on a reader that takes nothing."""
         if not data or self.error is not None or self.given_up:
             return
-        self._writing = self._thread.start(partial(_write_all, self._fd, data))
+        self._writing = self._thread.start(partial(self._write_all, data))
         self._bound()
         try:
             await self._writing
@@ -146,13 +148,45 @@ def _set_error(future: asyncio.Future[T], error: OSError) -> None:
         future.set_exception(error)
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def _write_all(fd: int) -> Callable[[bytes], None]:
+    """How all of some data is written to a descriptor."""
+    if sys.platform == "win32":
+        from ..output import Page, TextDecoder
+        from .handles import code_page, is_console
+
+        if is_console(fd):
+            # As text, so that it is read whatever page the console is set to.
+            stream = sys.stderr if fd == sys.stderr.fileno() else sys.stdout
+            text = TextDecoder(Page.of(code_page()))
+
+            def write_to_console(data: bytes) -> None:
+                stream.write(text.decode(data))
+                stream.flush()
+
+            return write_to_console
+    return partial(_write_bytes, fd)
+
+
+def _write_bytes(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         try:
             view = view[os.write(fd, view) :]
         except BlockingIOError:  # somebody else has set it non-blocking: node and ssh are known to
             select.select([], [fd], [])
+        except OSError as error:
+            if is_deserted(error, fd):
+                raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from error
+            raise
+
+
+def is_deserted(error: OSError, fd: int) -> bool:
+    """Whether writing failed because nobody reads any more. Windows says EINVAL of such a pipe (bpo-19612)."""
+    if sys.platform == "win32" and error.errno == errno.EINVAL:
+        from .handles import is_pipe
+
+        return is_pipe(fd)
+    return isinstance(error, BrokenPipeError)
 
 
 def _read(fd: int) -> bytes:
@@ -165,11 +199,15 @@ def _read(fd: int) -> bytes:
 
 def same_file(first: int, second: int) -> bool:
     """Whether two descriptors lead to the same file, pipe or terminal."""
+    if sys.platform == "win32":
+        from .handles import is_same
+
+        return is_same(first, second)
     return os.path.samestat(os.fstat(first), os.fstat(second))
 
 
 def has_input(fd: int) -> bool:
-    """Whether a descriptor is worth forwarding: not a terminal, which people type into, nor /dev/null."""
+    """Whether a descriptor is worth forwarding: not a terminal, which people type into, nor /dev/null, nor NUL."""
     mode = os.fstat(fd)
     return not (os.isatty(fd) or (stat.S_ISCHR(mode.st_mode) and os.path.samestat(mode, os.stat(os.devnull))))
 
@@ -177,7 +215,7 @@ def has_input(fd: int) -> bool:
 def watch_reader(fd: int, on_gone: Callable[[], object]) -> None:
     """Call `on_gone` when whoever reads a pipe or socket closes it, even though nothing is written meanwhile.
 
-    Of other files that cannot be known.
+    Of other files, and on Windows, that cannot be known: writing will tell.
     """
     mode = os.fstat(fd).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) or not hasattr(select, "poll"):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from .. import ProcessInfo, SSHOptions
+    from .._types import OperatingSystem
     from ..abc import Backend
     from .signals import Interruption
 
@@ -28,11 +29,25 @@ _INSTALLERS = {
     "zypper": "zypper install",
     "pacman": "pacman -S",
     "brew": "brew install",
+    "winget": "winget install",
 }
 """Package managers, and how each is told to install."""
 
 _PACKAGES = {"rg": "ripgrep", "fd": "fd-find", "fdfind": "fd-find", "python": "python3"}
 """Programs whose package has another name, nearly everywhere. One of two of the same package is enough."""
+
+_WINGET = {
+    "fd": "sharkdp.fd",
+    "gh": "GitHub.cli",
+    "git": "Git.Git",
+    "jq": "jqlang.jq",
+    "python": "Python.Python.3.13",
+    "rg": "BurntSushi.ripgrep.MSVC",
+}
+"""The same on Windows, where each has a publisher. What is not among them is no program of Windows."""
+
+LOOK_SECONDS = 10
+"""Seconds that a program may take to say what is looked for."""
 
 _FEW_FILES = 256
 """An open-file limit below this is soon reached: a command that runs takes about six descriptors."""
@@ -131,12 +146,14 @@ async def _examine(report: Report) -> None:
     try:
         wanted = programs()
         info = await backend.info(HostQuery(programs=(*wanted, *_INSTALLERS)))
-        install = find_installer(info.programs)
-        await _examine_shells(backend, install, report)
+        install = find_installer(info.programs, info.os)
+        await _examine_shells(backend, info.os, install, report)
         report.findings += look_at_programs(wanted, info.programs, install)
         report.findings += _look_at_state()
         report.findings += _look_at_path()
         report.findings += _look_at_system()
+        if report.usable:
+            report.findings += await _look_at_ends_of_lines(backend, info.os)
         report.orphans = await backend.orphans()
     finally:
         await backend.aclose()
@@ -157,49 +174,63 @@ def installers() -> Sequence[str]:
     return tuple(_INSTALLERS)
 
 
-def find_installer(programs: Mapping[str, str]) -> str:
+def find_installer(programs: Mapping[str, str], os: OperatingSystem = "linux") -> str:
     """How a host that has these programs is told to install another."""
-    return next((command for name, command in _INSTALLERS.items() if name in programs), "install")
+    default = _INSTALLERS["winget"] if os == "windows" else "install"
+    return next((command for name, command in _INSTALLERS.items() if name in programs), default)
 
 
-async def _examine_shells(backend: Backend, install: str, report: Report) -> None:
-    from .. import Environment, HostQuery
-    from ..shells import SHELLS, candidates
+async def _examine_shells(backend: Backend, os: OperatingSystem, install: str, report: Report) -> None:
+    from .. import Environment
+    from ..shells import how_to_install, kinds, query
 
     try:
         shell = (await Environment.detect(backend)).shell
     except AnyshellError as error:
         report.findings.append(
             Finding(
-                "shell", "default", "problem", _first_line(error), f"{install} bash; or set ANYSHELL_SHELL"
+                "shell",
+                "default",
+                "problem",
+                _first_line(error),
+                f"{how_to_install(next(iter(kinds(os))), os, install)}; or set ANYSHELL_SHELL",
             )
         )
     else:
         report.usable = True
         report.findings.append(Finding("shell", "default", "ok", f"{shell.name} ({shell.path})"))
-    for kind in SHELLS:
-        found = (await backend.info(HostQuery(shells=candidates(kind)))).shell
-        report.findings.append(
-            Finding("shell", kind, "missing", "not found, or it does not answer", f"{install} {kind}")
-            if found is None
-            else Finding("shell", kind, "ok", f"{found.name} ({found.path})")
-        )
+    for kind, expected in kinds(os).items():
+        try:
+            found = (await backend.info(query((), kind))).shell
+        except AnyshellError as error:  # what a variable names is not there
+            report.findings.append(
+                Finding("shell", kind, "problem", _first_line(error), "set it right, or unset it")
+            )
+            continue
+        if found is not None:
+            report.findings.append(Finding("shell", kind, "ok", f"{found.name} ({found.path})"))
+        elif expected:
+            advice = how_to_install(kind, os, install)
+            report.findings.append(
+                Finding("shell", kind, "missing", "not found, or it does not answer", advice)
+            )
 
 
 def look_at_programs(wanted: Sequence[str], found: Mapping[str, str], install: str) -> Iterator[Finding]:
     """See which of the programs that a model is told of are there."""
-    settled = {_package(name) for name in found}
+    settled = {_package(name, install) for name in found}
     for name in wanted:
-        package = _package(name)
+        package = _package(name, install)
         if name in found:
             yield Finding("program", name, "ok", found[name])
-        elif package not in settled:
+        elif package is not None and package not in settled:
             settled.add(package)
             yield Finding("program", name, "missing", "not on PATH", f"{install} {package}")
 
 
-def _package(program: str) -> str:
-    return _PACKAGES.get(program, program)
+def _package(program: str, install: str) -> str | None:
+    """The package of a program; ``None`` when there is none on that system."""
+    return _WINGET.get(program) if install == _INSTALLERS["winget"] else _PACKAGES.get(program, program)
 
 
 def _look_at_state() -> Iterator[Finding]:
@@ -218,7 +249,10 @@ def _look_at_state() -> Iterator[Finding]:
 def _look_at_path() -> Iterator[Finding]:
     value = os.environ.get("PATH")
     if not value:
-        yield Finding("path", "PATH", "problem", "not set", "export PATH=/usr/local/bin:/usr/bin:/bin")
+        usual = "export PATH=/usr/local/bin:/usr/bin:/bin"
+        if sys.platform == "win32":
+            usual = r"$env:PATH = 'C:\Windows\System32;C:\Windows'"
+        yield Finding("path", "PATH", "problem", "not set", usual)
         return
     entries = value.split(os.pathsep)
     relative = [entry for entry in entries if not os.path.isabs(entry)]
@@ -239,7 +273,10 @@ def _look_at_path() -> Iterator[Finding]:
 
 def _look_at_system() -> Iterator[Finding]:
     if sys.platform == "win32":
-        return  # it has none of these, and needs none
+        from .windows import look_at_windows
+
+        yield from look_at_windows()
+        return
     import resource
 
     yield _look_at_terminals()
@@ -255,6 +292,20 @@ def _look_at_system() -> Iterator[Finding]:
         yield Finding("system", "open files", "problem", f"only {soft} at once", "ulimit -n 1024")
     else:
         yield Finding("system", "open files", "ok", f"{soft} at once" if soft >= 0 else "unlimited")
+
+
+async def _look_at_ends_of_lines(backend: Backend, system: str) -> list[Finding]:
+    """See whether git, on Windows, gives what it checks out the ends of lines that bash and sh stumble over."""
+    if system != "windows":
+        return []
+    from .. import Environment
+
+    env = await Environment.detect(backend)
+    outcome = await env.run("git config --get core.autocrlf", timeout=LOOK_SECONDS)
+    if outcome.exit_code != 0 or outcome.output.text.strip() != "true":
+        return []
+    advice = "git config --global core.autocrlf input, where scripts for bash are checked out"
+    return [Finding("system", "ends of lines", "missing", "git checks files out with CR LF", advice)]
 
 
 def _look_at_terminals() -> Finding:

@@ -48,6 +48,7 @@ def detect(*, host: str | None, shell: str | None, cwd: str | None, as_json: boo
             ("system", f"{info.name} {info.version}".strip() + f" ({info.os}, {info.arch})"),
             ("container", info.container or ""),
             ("wsl", "yes" if info.wsl else ""),
+            ("code page", "" if info.code_page is None else str(info.code_page)),
             ("user", info.user),
             ("home", info.home),
             ("directory", env.directory),

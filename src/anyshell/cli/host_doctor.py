@@ -173,22 +173,16 @@ class _Examination:
 
     async def _shell(self) -> HostInfo:
         """Ask the host what it is: once, since each time takes a session, and there may be few."""
-        from .. import HostQuery
         from .._descriptions import programs
         from ..backends import connect
-        from ..shells import SHELLS, Login, candidates, not_found
+        from ..shells import SHELLS, Login, not_found, query
 
         backend = connect(self._options, launcher=Login)
         self._stack.push_async_callback(backend.aclose)
         try:
-            info = await backend.info(
-                HostQuery(
-                    programs=(*SHELLS, *programs(), *installers()),
-                    shells=candidates(),
-                )
-            )
+            info = await backend.info(query((*SHELLS, *programs(), *installers())))
             if info.shell is None:
-                raise not_found(None, info.shells_tried)
+                raise not_found(None, info.shells_tried, os=info.os)
         except AnyshellError as error:
             raise self._fail(error, "shell") from None
         self._report.usable = True
@@ -302,15 +296,15 @@ class _Examination:
 
     def _programs(self, info: HostInfo) -> None:
         from .._descriptions import programs
-        from ..shells import SHELLS
+        from ..shells import how_to_install, kinds
 
-        install = find_installer(info.programs)
-        for kind in SHELLS:
-            self._report.findings.append(
-                Finding("shell", kind, "ok", info.programs[kind])
-                if kind in info.programs
-                else Finding("shell", kind, "missing", "not on PATH", f"{install} {kind}")
-            )
+        install = find_installer(info.programs, info.os)
+        for kind, expected in kinds(info.os).items():
+            if kind in info.programs:
+                self._report.findings.append(Finding("shell", kind, "ok", info.programs[kind]))
+            elif expected:
+                advice = how_to_install(kind, info.os, install)
+                self._report.findings.append(Finding("shell", kind, "missing", "not on PATH", advice))
         self._report.findings += look_at_programs(programs(), info.programs, install)
 
 

@@ -149,8 +149,8 @@ def shell_option(command: F) -> F:
         metavar="KIND|PATH",
         callback=_filled("a shell"),
         shell_complete=_complete_shell,
-        help="bash, zsh, sh, dash or ash, or the absolute path of one of these. Default: $ANYSHELL_SHELL, else "
-        "bash, else sh.",
+        help="bash, zsh, sh, dash, ash, pwsh, powershell or wsl, or the absolute path of one of these. Default: "
+        "$ANYSHELL_SHELL, else bash, else sh; on Windows pwsh, else powershell, else bash.",
     )(command)
 
 

@@ -30,6 +30,8 @@ _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]+")
 def can_be_asked() -> bool:
     """Whether there is a terminal, and this program is in its foreground."""
     posix: Any = os  # job control exists where /dev/tty does
+    if not hasattr(posix, "tcgetpgrp"):
+        return False
     try:
         fd = os.open(PATH, os.O_RDWR | getattr(os, "O_NOCTTY", 0))
     except OSError:

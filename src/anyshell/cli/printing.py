@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import click
@@ -30,6 +30,8 @@ def _plain(value: object) -> Any:
         return dict(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, Set):
+        return sorted(value)
     if isinstance(value, Iterable):
         return list(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
@@ -80,6 +82,13 @@ def readable(text: str) -> str:
 def seconds(value: float) -> str:
     """A duration as a person writes it."""
     return f"{value:g} s"
+
+
+def stopping(pids: Iterable[int], system: str) -> str:
+    """What a person types to stop processes on a host of some system."""
+    if system == "windows":
+        return "taskkill /F /T " + " ".join(f"/PID {pid}" for pid in pids)
+    return "kill " + " ".join(map(str, pids))
 
 
 def size(count: float) -> str:

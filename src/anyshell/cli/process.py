@@ -10,7 +10,7 @@ from typing import IO
 
 def die_of_interrupts() -> None:
     """Let Ctrl-C end the program as it ends any other, without a traceback, while there is nothing to clean up."""
-    if sys.platform != "win32" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -27,6 +27,9 @@ def prepare() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")  # a name that the encoding lacks is no reason to fail
+            if sys.platform == "win32" and not stream.isatty():
+                # Who reads it is a program: the console's page and ends of lines are for people.
+                reconfigure(encoding="utf-8", newline="\n")
 
 
 def _fill_standard_descriptors() -> None:
@@ -39,7 +42,10 @@ def _fill_standard_descriptors() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # the lowest free number: exactly `fd`
+            opened = os.open(os.devnull, os.O_RDONLY)
+            if opened != fd:  # it is the lowest free number, but on Windows, where a closed one is not free
+                os.dup2(opened, fd)
+                os.close(opened)
     # What Python makes of a closed one is None, to which anything can be printed without a word, or an effect.
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)

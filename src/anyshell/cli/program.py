@@ -81,6 +81,8 @@ class Program(click.Group):
             prepare()
             # asyncio warns of each write to a connection that is gone; what that means is said in our own words.
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        # What is given to be run is run as it is given. On Windows click would expand variables, ~ and * in it.
+        extra.setdefault("windows_expand_args", False)
         if _COMPLETION in os.environ:
             import_module(".completion", __package__)  # so that click knows our way to complete
         if not standalone_mode:
@@ -125,6 +127,10 @@ def _failures() -> Iterator[None]:
         if (
             _raised_by(error) is click.echo.__code__
         ):  # also for click's own help; nothing else prints on stdout
+            from .descriptors import is_deserted
+
+            if is_deserted(error, 1):
+                raise click.exceptions.Exit(141) from None
             raise Failure(f"cannot write to stdout: {error.strerror}") from error
         where = f": {error.filename}" if error.filename else ""
         raise Failure(f"{error.strerror or error}{where}") from error

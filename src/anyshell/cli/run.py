@@ -25,7 +25,7 @@ from .options import (
     shell_option,
     snapshot_option,
 )
-from .printing import printable
+from .printing import printable, stopping
 from .program import Failure
 from .reach import LinkLost, Way, notices
 
@@ -210,6 +210,11 @@ def _check_pty(request: _Request) -> None:
         raise click.UsageError(
             "--pty does not go with --background: nobody is there to type; in tmux on the host a program keeps its "
             "terminal"
+        )
+    if sys.platform == "win32" and not request.as_json and _has_person():
+        raise click.UsageError(
+            "--pty does not give a command your own console, on Windows: leave it out; or redirect stdin or stdout, and "
+            "the command has a terminal that nobody sees"
         )
 
 
@@ -451,8 +456,11 @@ class Run:
             said.append(f"lost: {self._lost(outcome)}")
         elif self._late:
             said.append(f"timed out after {self._request.timeout:g} s: nobody took the rest of the output")
+        code = outcome.exit_code or 0
+        if outcome.status == "exited" and _own(code) % 2**32 != code:
+            said.append(f"the exit code was {code} (0x{code:X}), for which this system has no room")
         if outcome.left_behind:
-            said.append(_left_behind(outcome.left_behind, self._elsewhere))
+            said.append(_left_behind(outcome.left_behind, self._env, self._elsewhere))
         if stdin is not None and stdin.error is not None:
             said.append(f"cannot read stdin: {stdin.error.strerror}")
         if not said:
@@ -499,24 +507,32 @@ class Run:
             return OWN_FAILURE
         if outcome.signal is not None:
             return 128 + _signal_number(outcome.signal)
-        return outcome.exit_code or 0
+        return _own(outcome.exit_code or 0)
 
 
 def _timed_out(outcome: Outcome, timeout: float) -> str:
     if not outcome.started:
         return f"timed out after {timeout:g} s, before the shell was started"
-    return f"timed out after {timeout:g} s; the command was stopped"
+    how = "ended at once, without being asked to end first" if outcome.ended_at_once else "stopped"
+    return f"timed out after {timeout:g} s; the command was {how}"
 
 
-def _left_behind(processes: tuple[ProcessInfo, ...], host: str | None) -> str:
+def _left_behind(processes: tuple[ProcessInfo, ...], env: Environment, host: str | None) -> str:
     named = ", ".join(
         f"{printable(process.name)} (pid {process.pid}, {'still running' if process.alive else 'stopped'})"
         for process in processes
     )
-    alive = " ".join(str(process.pid) for process in processes if process.alive)
+    alive = [process.pid for process in processes if process.alive]
     return f"left behind: {named}" + (
-        f"; to stop{'' if host is None else f', on {host}'}: kill {alive}" if alive else ""
+        f"; to stop{'' if host is None else f', on {host}'}: {stopping(alive, env.os)}" if alive else ""
     )
+
+
+def _own(code: int) -> int:
+    """The exit code of this program that says what another's said: on Windows they have 32 bits, elsewhere 8."""
+    if sys.platform == "win32":
+        return code if code < 2**31 else code - 2**32  # Python takes a signed one
+    return code if code < 2**8 else 1  # cut to 8 bits it might say that all went well
 
 
 def _signal_number(name: str) -> int:

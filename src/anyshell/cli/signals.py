@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _NAMES = (
     "SIGINT",
+    "SIGBREAK",
     "SIGTERM",
     "SIGHUP",
     "SIGQUIT",
@@ -27,7 +29,9 @@ _NAMES = (
     "SIGXCPU",
 )
 """Every signal that would end this program by default and reports no fault of its own, but for the real-time ones:
-batch systems and service managers announce the end with many of these. SIGKILL cannot be handled."""
+batch systems and service managers announce the end with many of these. SIGKILL cannot be handled. On Windows SIGINT
+is Ctrl-C, and SIGBREAK is Ctrl-Break and the end of the console or of the session, which leaves no time: what runs is
+then ended by the system, with this program."""
 
 
 class Interruption:
@@ -107,7 +111,8 @@ def run(main: Callable[[Interruption], Coroutine[object, object, int]]) -> int:
             # Nothing is left to clean up. One signal more, out of impatience, would only spoil the exit code;
             # the first one may end the program as it ends any other.
             for number in listening:
-                asyncio.get_running_loop().remove_signal_handler(number)
+                with suppress(NotImplementedError):
+                    asyncio.get_running_loop().remove_signal_handler(number)
                 signal.signal(number, signal.SIG_DFL if interruption.number is None else signal.SIG_IGN)
         return code if interruption.number is None else interruption.exit_code
 
@@ -122,8 +127,13 @@ def _listen(interruption: Interruption) -> list[signal.Signals]:
         if signal.getsignal(number) is signal.SIG_IGN:
             continue
         try:
-            loop.add_signal_handler(number, interruption.arrive, number)
-        except (NotImplementedError, RuntimeError, ValueError):
-            break  # not on Windows, and not outside the main thread
+            try:
+                loop.add_signal_handler(number, interruption.arrive, number)
+            except NotImplementedError:  # on Windows, where a signal wakes the loop all the same
+                signal.signal(
+                    number, lambda number, _: loop.call_soon_threadsafe(interruption.arrive, number)
+                )
+        except (RuntimeError, ValueError):
+            break  # not outside the main thread
         listening.append(number)
     return listening

@@ -10,7 +10,7 @@ import anyio
 
 from .._exceptions import AnyshellError, InvalidCommand
 from .._types import JobOutput, Outcome, check_count, check_port, check_seconds, check_text
-from ..output import Search, clean, expression, unfinished
+from ..output import Search, expression
 from ..output.search import WINDOW
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Job:
             start, data = log.read(since, limit)
             ended = self._work.task.done()
             if not ended or start + len(data) < log.total:
-                rest = unfinished(data)  # of what may still come, nothing is cut in two
+                rest = log.stretch(start, data).unfinished()  # of what may still come, nothing is cut in two
                 if rest < len(data):
                     data = data[: len(data) - rest]
                 elif len(data) < limit and not ended:
@@ -211,12 +211,14 @@ class Job:
             if data or ended or left <= 0:
                 break
             await self._work.changed(left)
+        piece = log.stretch(start, data)
         return JobOutput(
-            text=clean(data),
+            text=piece.text,
             data=data,
             offset=start + len(data),
             total_bytes=log.total,
             omitted_bytes=start - since,
+            utf8_bytes=None if piece.page is None or piece.utf8 >= len(data) else max(0, piece.utf8),
         )
 
     @overload
@@ -361,7 +363,7 @@ class Job:
             if start > offset:
                 search = Search(pattern)  # something between is gone: what stands before it is another text
             offset = start + len(data)
-            match = search.feed(data)
+            match = search.feed(work.log.stretch(start, data))
             if match is not None and (match.end() < len(match.string) or len(match[0]) >= WINDOW):
                 return match
             left = None if give_up is None else give_up - time.monotonic()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from .. import _engine
 from .._exceptions import AnyshellError, InvalidCommand, JobNotFound
 from .._types import LONGEST_NAME, Outcome
-from ..output import OutputLog, clean
 from .job import Job
 from .processes import Given, Outlived
 from .readiness import Readiness
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from .._types import ProcessInfo, Spawn
     from ..abc import Process
-    from ..output import ArtifactStore, Builder
+    from ..output import ArtifactStore, Builder, OutputLog
     from .readiness import Ready
 
 Observer = Callable[[Job, str], object]
@@ -61,6 +60,7 @@ class Jobs:
         connects: Whether a port of the host accepts connections.
         store: Where the whole of an output is kept.
         max_jobs: Jobs that run at once, those left out that are adopted.
+        code_page: The number of the host's code page; ``None`` is none.
     """
 
     def __init__(
@@ -70,11 +70,13 @@ class Jobs:
         connects: Callable[[int], Awaitable[bool]],
         store: ArtifactStore | None,
         max_jobs: int,
+        code_page: int | None = None,
     ) -> None:
         self._builder = builder
         self._connects = connects
         self._store = store
         self._max_jobs = max_jobs
+        self._code_page = code_page
         self._numbers = itertools.count(1)
         self._jobs: dict[str, Job] = {}
         self._ended: dict[str, float] = {}  # by the monotonic clock; the first is the oldest
@@ -148,7 +150,7 @@ class Jobs:
             raise AnyshellError(
                 f"{self._max_jobs} jobs run already, as many as may ({there}): wait for one, or stop one"
             )
-        work = Work(self._store, sends=sends)
+        work = Work(self._store, sends=sends, code_page=self._code_page)
         work.begin(run(work))
         job = self._add(command, work, grace, announced=False)
         try:
@@ -165,7 +167,7 @@ class Jobs:
 
     def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> Job:
         """Make a job of what a command left behind. It is awaited by the engine, like every process."""
-        work = Work(self._store)
+        work = Work(self._store, code_page=self._code_page)
         outlived = Outlived(process, survivors[0].pid if survivors else process.pid)
         work.pid = outlived.pid
         work.begin(self._outlive(work, outlived, spawn))
@@ -254,7 +256,9 @@ class Jobs:
     def _tell(self, job: Job) -> None:
         if not self._observers:
             return
-        text = clean(job._work.log.tail(NEWS_BYTES))
+        log = job._work.log
+        data = log.tail(NEWS_BYTES)
+        text = log.stretch(log.total - len(data), data).text
         for key, observer in tuple(self._observers.items()):
             try:
                 observer(job, text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .. import _engine
 from .._types import Outcome
+from .._waits import Changes
 from ..output import OutputLog
 from .processes import Unfed
 
@@ -29,10 +30,13 @@ class Work:
     Args:
         store: Where the whole of its output is kept.
         sends: Whether its input is a pipe for what `Job.send` is given, and not the run's.
+        code_page: The number of the host's code page; ``None`` is none.
     """
 
-    def __init__(self, store: ArtifactStore | None, *, sends: bool = False) -> None:
-        self.log = OutputLog(store)
+    def __init__(
+        self, store: ArtifactStore | None, *, sends: bool = False, code_page: int | None = None
+    ) -> None:
+        self.log = OutputLog(store, code_page=code_page)
         self.control = _engine.Control()
         self.pid: int | None = None
         self.stdin: ByteSendStream | None = None
@@ -43,7 +47,7 @@ class Work:
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[Outcome]
         self._sends = sends
-        self._changed: set[asyncio.Future[None]] = set()
+        self._changes = Changes()
 
     def begin(self, run: Coroutine[Any, Any, Outcome]) -> None:
         """Run in a task of its own. That has an outcome also when it is cancelled, after the tree is gone."""
@@ -68,8 +72,7 @@ class Work:
         """Take a piece of output; the run's listener. Never waits."""
         self.log.write(data)
         self.last_heard = time.monotonic()
-        if self._changed:
-            self._wake()
+        self._changes.notify()
         if self.on_output is not None:
             self.on_output()
 
@@ -77,24 +80,13 @@ class Work:
         """Wait for output or for the end, at most so long; whether anything came."""
         if self.task.done():
             return False
-        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._changed.add(change)
-        try:
-            await asyncio.wait([change], timeout=seconds)
-        finally:
-            self._changed.discard(change)
-        return change.done()
-
-    def _wake(self) -> None:
-        for change in self._changed:
-            if not change.done():
-                change.set_result(None)
+        return await self._changes.wait(seconds)
 
     def _end(self, task: asyncio.Task[Outcome]) -> None:
         self.ended = datetime.now(UTC)
         if not task.cancelled():
             task.exception()  # looked at, or asyncio reports it as never retrieved
-        self._wake()
+        self._changes.notify()
 
 
 async def _to_outcome(run: Coroutine[Any, Any, Outcome]) -> Outcome:

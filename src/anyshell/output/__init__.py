@@ -5,11 +5,14 @@ from .builder import Builder as Builder
 from .builder import OutputBuilder as OutputBuilder
 from .decode import Line as Line
 from .decode import LineDecoder as LineDecoder
+from .decode import Stretch as Stretch
 from .decode import TextDecoder as TextDecoder
 from .decode import clean as clean
 from .decode import unfinished as unfinished
 from .emulator import Modes as Modes
 from .log import OutputLog as OutputLog
+from .pages import Page as Page
+from .pages import Recoder as Recoder
 from .pump import Pump as Pump
 from .search import Search as Search
 from .search import expression as expression

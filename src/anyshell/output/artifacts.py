@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import _acl
 from .._exceptions import ArtifactNotFound
 from .._types import Artifact
 
@@ -32,12 +33,14 @@ _PRUNE_EVERY = 60.0  # seconds
 _TAIL = 4 * 1024 * 1024
 _SMALL = 4 * 1024  # a shorter chunk is copied: its object would weigh as much as its bytes
 _BLOCK = 64 * 1024  # what small chunks are gathered into
+_PAUSES = (0.001, 0.004, 0.015, 0.06, 0.12)  # seconds between two attempts at a file that Windows has in use
 
-# What a platform does not have, it does not need: Windows has no links made by strangers in a user's own
-# folder, and O_BINARY is for Windows alone.
+# What a platform does not have, it does not need: Windows lets not everybody make links, and none is made in a
+# directory that is its user's alone. O_BINARY is for Windows alone.
 _COMMON_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NOINHERIT", "O_BINARY"))
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
 _READ_FLAGS = os.O_RDONLY | _COMMON_FLAGS
+_JUNCTION = getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", 0xA0000003)
 _get_user: Callable[[], int] | None = getattr(os, "geteuid", None)
 
 _locks: Any
@@ -321,7 +324,7 @@ class ArtifactWriter:
             os.utime(self._part)
             fd, self._fd = self._fd, -1
             os.close(fd)
-            os.rename(self._part, path)
+            _patiently(lambda: os.rename(self._part, path))
         except BaseException:
             self.discard()
             raise
@@ -370,7 +373,8 @@ class ArtifactWriter:
             with suppress(OSError):
                 os.close(fd)
         self._drop_tail()
-        _remove(self._part)
+        with suppress(OSError):  # gone already
+            _patiently(lambda: os.unlink(self._part))
 
     def _read_file(self, at: int, length: int) -> bytes:
         path = self._part if self._artifact is None else self._artifact.path
@@ -474,23 +478,29 @@ def _make_private(directory: Path) -> None:
         missing.append(path)
     for path in reversed(missing):
         with suppress(FileExistsError):  # another process was faster; what it made is checked below
-            os.mkdir(path, 0o700)
+            if _get_user is None:
+                _acl.make_directory(str(path))
+            else:
+                os.mkdir(path, 0o700)
     _check_private(directory)
 
 
 def _check_private(directory: Path) -> None:
     status = os.lstat(directory)
-    if stat.S_ISLNK(status.st_mode):
+    fault: str | None
+    if stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION:
         fault = "it is a link"
     elif not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
-    elif _get_user is None:  # Windows: the mode says nothing there, and a user's folders are the user's own
-        return
+    elif _get_user is None:  # Windows, where the mode says nothing of others
+        fault = _acl.fault_of(str(directory))
     elif status.st_uid != _get_user():
         fault = f"it belongs to user {status.st_uid}"
     elif status.st_mode & 0o022:
         fault = f"others may write to it (mode {stat.S_IMODE(status.st_mode):04o})"
     else:
+        fault = None
+    if fault is None:
         return
     raise PermissionError(
         errno.EPERM,
@@ -525,6 +535,18 @@ def _is_abandoned(part: Path, stale: float) -> bool:
         return os.fstat(fd).st_mtime < stale
     finally:
         os.close(fd)
+
+
+def _patiently(work: Callable[[], None]) -> None:
+    """Do what Windows refuses as long as another program, such as a scanner, has the file open; give up soon."""
+    for pause in _PAUSES if _get_user is None else ():
+        try:
+            work()
+        except PermissionError:
+            time.sleep(pause)
+        else:
+            return
+    work()
 
 
 def _remove(path: Path) -> bool:

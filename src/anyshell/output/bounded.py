@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from .decode import has_edits, strip, strip_to_edits, unfinished
+from .decode import Stretch, has_edits, strip, strip_to_edits
 from .lines import EditedLine, State
+
+if TYPE_CHECKING:
+    from .pages import Page
 
 SLICE = 64 * 1024
 """The most that is cleaned at once."""
 
-_Saved = tuple[int, int, int, int, int, State, int, bool, bytes]
+_Saved = tuple[int, int, int, int, int, State, int, bool, bytes, int]
 
 _ERASES_END = re.compile("(?:\x1b\\[|\x9b)[02]?K")
 
@@ -42,6 +46,9 @@ class BoundedText:
         self._begin_line()
         self._carry = b""
         self._line_too_long = False
+        self._position = 0  # bytes that were taken, with what is carried
+        self._page: Page | None = None
+        self._turn = 0  # the position from which on there is text of the page
 
     def _begin_line(self) -> None:
         self._line = EditedLine()
@@ -68,8 +75,20 @@ class BoundedText:
         note = cut_note(self._cut) if self._cut else ""
         return "".join(self._parts) + self._line.text + note
 
+    def turn(self, page: Page, after: int = 0) -> None:
+        """Take what is fed for text of a page from now on, or after so many more bytes. Is heeded once."""
+        if self._page is None:
+            self._page = page
+            self._turn = self._position + after
+
     def feed(self, data: bytes) -> int:
         """Take what there is room for; return how many bytes that is."""
+        start = self._position
+        taken = self._feed(data, start)
+        self._position = start + taken
+        return taken
+
+    def _feed(self, data: bytes, start: int) -> int:
         at = 0
         size = SLICE if self.limit is None else max(64, min(self.limit - self.size, SLICE))
         found = False
@@ -85,6 +104,7 @@ class BoundedText:
                     return at
                 at += 1
                 continue
+            self._position = start + at
             saved = self.save()
             piece = data[at : at + size]
             if self._try(piece):
@@ -107,7 +127,7 @@ class BoundedText:
         """Take what was held back as unfinished: it will stay so."""
         carry, self._carry = self._carry, b""
         saved = self.save()
-        if carry and not self._add(strip_to_edits(carry)):
+        if carry and not self._add(strip_to_edits(self._stretch(carry, self._position).to_utf8())):
             self.restore(saved)
             self._carry = carry
             self._cut_here()
@@ -115,7 +135,12 @@ class BoundedText:
     def give_back(self) -> bytes:
         """What was taken but is not text yet, since it is unfinished."""
         carry, self._carry = self._carry, b""
+        self._position -= len(carry)
         return carry
+
+    def coming(self) -> tuple[Page, int] | None:
+        """The page, and how many of the next bytes come before text of it; ``None`` as long as there is no page."""
+        return None if self._page is None else (self._page, max(0, self._turn - self._position))
 
     def save(self) -> _Saved:
         """Everything that `restore` needs to undo what follows."""
@@ -129,6 +154,7 @@ class BoundedText:
             self._cut,
             self._skipping,
             self._carry,
+            self._position,
         )
 
     def restore(self, state: _Saved) -> None:
@@ -143,6 +169,7 @@ class BoundedText:
             self._cut,
             self._skipping,
             self._carry,
+            self._position,
         ) = state
         del self._parts[parts:]
         self._line.restore(line)
@@ -158,21 +185,30 @@ class BoundedText:
     def _cut_here(self) -> None:
         carry, self._carry = self._carry, b""
         # What was held back has turned out to be more than fits the line: show what does.
-        shown = strip(carry).partition("\b")[0][: max(0, self._max_line - self._line.length)]
+        held = self._stretch(carry, self._position)
+        shown = strip(held.to_utf8()).partition("\b")[0][: max(0, self._max_line - self._line.length)]
         self._cut += len(carry)
         saved = self._line.save()
         if not self._print(shown):
             self._line.restore(saved)
+        elif self._page is not None and held.utf8 <= 0:
+            self._cut -= self._page.size(shown)
         else:
             self._cut -= _size(shown) - 2 * shown.count("\ufffd")  # three bytes for one, mostly
         self._skipping = True
 
     def _try(self, piece: bytes) -> bool:
         self._line_too_long = False
-        data = self._carry + piece
-        carried = unfinished(data)
-        self._carry = data[len(data) - carried :]
-        return self._add(strip_to_edits(data[: len(data) - carried]))
+        held = self._stretch(self._carry + piece, self._position + len(piece))
+        whole = len(held.data) - held.unfinished()
+        self._carry = held.data[whole:]
+        return self._add(strip_to_edits(held.part(0, whole).to_utf8()))
+
+    def _stretch(self, data: bytes, end: int) -> Stretch:
+        """What ends at a position."""
+        if self._page is None:
+            return Stretch(data)
+        return Stretch(data, self._page, self._turn - (end - len(data)))
 
     def _add(self, text: str) -> bool:
         """Whether there is room. If not, the state is anything: restore it."""

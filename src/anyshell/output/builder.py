@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from .._types import Artifact, Output
 from .bounded import BoundedText
 from .decode import LONGEST_SEQUENCE, is_plain
+from .pages import Page, Recognizer
 from .tail import Tail
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ class OutputBuilder:
         artifacts: Keeps the raw whole, if anything is left out. What it cannot write stops nothing.
         name_path: Whether the marker says in which file the whole is, for who can read that file; otherwise it
             says as which artifact it is kept.
+        code_page: The number of the host's code page, for what is not UTF-8; ``None`` is none, and invalid bytes become
+            U+FFFD.
+        utf8_bytes: How many first bytes are UTF-8 on such a host, if that is known.
     """
 
     def __init__(
@@ -81,6 +85,8 @@ class OutputBuilder:
         max_line: int = 2_000,
         artifacts: Store | None = None,
         name_path: bool = True,
+        code_page: int | None = None,
+        utf8_bytes: int | None = None,
     ) -> None:
         self._head_limit = head
         self._tail_limit = tail
@@ -91,6 +97,8 @@ class OutputBuilder:
         self._lines = 0
         self._head: BoundedText | None = None
         self._tail: Tail | None = None
+        self._page = Page.of(code_page)
+        self._recognizer = None if self._page is None else Recognizer(utf8_bytes)
         self._keeper = None if artifacts is None else Keeper(artifacts, head + tail)
         self._output: Output | None = None
 
@@ -128,6 +136,27 @@ class OutputBuilder:
         self._lines += data.count(b"\n")
         if self._keeper is not None:
             self._keeper.write(data)
+        if self._recognizer is None:
+            self._put(data)
+        else:
+            self._put_both(*self._recognizer.feed(data))
+
+    def _put_both(self, utf8: bytes, other: bytes) -> None:
+        self._put(utf8)
+        if other:
+            self._turn()
+            self._put(other)
+
+    def _turn(self) -> None:
+        """From here on it is text of the page."""
+        assert self._page is not None
+        assert self._head is not None
+        if self._tail is None:
+            self._head.turn(self._page)
+        elif self._tail.page is None:
+            self._tail.turn(self._page)
+
+    def _put(self, data: bytes) -> None:
         if self._tail is None:
             if self._head is None:
                 self._head = BoundedText(self._head_limit, self._max_line)
@@ -153,11 +182,15 @@ class OutputBuilder:
     def _build(self) -> Output:
         if self._gathered:
             self._take_gathered()
+        if self._recognizer is not None:
+            self._put_both(*self._recognizer.flush())
         head = self._head or BoundedText(self._head_limit, self._max_line)
         tail = self._tail or self._overflow(head)
         if tail.total <= self._tail_limit + _SHORT_OF_FULL:
             saved = head.save()
             head.limit = None
+            if tail.page is not None:
+                head.turn(tail.page, tail.utf8)
             head.feed(tail.last(tail.total))
             head.flush()
             if head.size <= self._head_limit + self._tail_limit:
@@ -167,7 +200,10 @@ class OutputBuilder:
 
     def _overflow(self, head: BoundedText) -> Tail:
         tail = Tail(self._tail_limit + LONGEST_SEQUENCE)
-        tail.append(head.give_back())
+        carry = head.give_back()
+        if (coming := head.coming()) is not None:
+            tail.turn(*coming)
+        tail.append(carry)
         return tail
 
     def _whole(self, text: BoundedText) -> Output:

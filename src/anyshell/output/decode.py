@@ -2,7 +2,8 @@ r"""Raw output into text.
 
 The rule, in full (sequences as in ECMA-48, 5th edition, 5.3 to 5.6):
 
-- Bytes are UTF-8; what is not becomes U+FFFD.
+- Bytes are UTF-8; what is not becomes U+FFFD. On a host with a code page it is text of that, as `pages` says; the rest
+  of the rule is then that of the same text in UTF-8.
 - LF ends a line, and with it everything that was begun on it.
 - CR goes back to the start of the line, BS and ``CSI n D`` go back by columns, ``CSI n G`` and CSI n \`
   go back to a column. What follows overwrites column by column, as on a terminal, so that a bar which rewrites its
@@ -27,8 +28,13 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .lines import EditedLine
+from .pages import Recoder, Recognizer
+
+if TYPE_CHECKING:
+    from .pages import Page
 
 LONGEST_SEQUENCE = 4100
 """Bytes that a sequence can have: a control string of 4 KiB with its introducer and its end."""
@@ -79,80 +85,153 @@ class Line:
     complete: bool = True
 
 
-class TextDecoder:
-    """Decodes UTF-8 that comes in pieces, cut anywhere. Invalid bytes become U+FFFD; nothing is raised."""
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some raw output, which may begin as UTF-8 and go on as text of a code page.
 
-    def __init__(self) -> None:
+    Attributes:
+        data: Its bytes.
+        page: The page; ``None`` when all of it is UTF-8, valid or not.
+        utf8: How many of its bytes are before text of the page, of which it may have none; less than 0 when that began
+            before it.
+    """
+
+    data: bytes
+    page: Page | None = None
+    utf8: int = 0
+
+    def part(self, start: int, end: int | None = None) -> Stretch:
+        """What is between two places, neither of which is inside a character."""
+        return Stretch(self.data[start:end], self.page, self.utf8 - start)
+
+    def to_utf8(self) -> bytes:
+        """All of it as UTF-8."""
+        if self.page is None or self.utf8 >= len(self.data):
+            return self.data
+        end = max(0, self.utf8)
+        return self.data[:end] + self.page.decode(self.data[end:]).encode()
+
+    def offset(self, utf8: bytes, at: int) -> int:
+        """Where in it the character is that stands at a place of its UTF-8."""
+        end = max(0, self.utf8)
+        return at if self.page is None or at <= end else end + self.page.size(utf8[end:at].decode())
+
+    def unfinished(self) -> int:
+        """How many of the last bytes are the start of a character or a sequence whose end is still to come."""
+        if self.page is None or self.utf8 >= len(self.data):
+            return unfinished(self.data)
+        pending = self.page.pending(self.data[max(0, self.utf8) :])
+        text = self.part(0, len(self.data) - pending).to_utf8()
+        begun = unfinished(text)
+        return len(self.data) - self.offset(text, len(text) - begun) if begun else pending
+
+    @property
+    def text(self) -> str:
+        """The text of it as whole output."""
+        return clean(self.to_utf8())
+
+
+class TextDecoder:
+    """Decodes output that comes in pieces, cut anywhere. Nothing is raised.
+
+    Args:
+        page: What is not UTF-8 is text of it; without one, invalid bytes become U+FFFD.
+    """
+
+    def __init__(self, page: Page | None = None) -> None:
+        self._recoder = Recoder(page)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def decode(self, data: bytes) -> str:
         """The text of these bytes, up to a character that they do not finish."""
-        return self._decoder.decode(data)
+        return self._decoder.decode(self._recoder.feed(data))
 
     def flush(self) -> str:
         """What an unfinished character comes to, now that the output has ended; usually nothing."""
-        return self._decoder.decode(b"", final=True)
+        return self._decoder.decode(self._recoder.flush(), final=True)
 
 
 class LineDecoder:
     """Cuts output that comes in pieces into cleaned lines, as they complete.
 
     A line of more than 64 KiB is delivered in pieces, none of which ends inside a character or a sequence.
-    What has been delivered stays: a CR can then erase only what came after. Never holds more than 64 KiB.
+    What has been delivered stays: a CR can then erase only what came after. Never holds more than 64 KiB, and three
+    bytes of which it is not known whether they are UTF-8.
+
+    Args:
+        page: What is not UTF-8 is text of it; without one, invalid bytes become U+FFFD.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, page: Page | None = None) -> None:
+        self._page = page
+        self._recognizer = None if page is None else Recognizer()
         self._pieces: list[bytes] = []
         self._held = 0
+        self._utf8: int | None = None  # of what is held, bytes before text of the page, once there is any
 
     def feed(self, data: bytes) -> list[Line]:
         """The lines that these bytes complete."""
+        return self._take(data) if self._recognizer is None else self._take_both(*self._recognizer.feed(data))
+
+    def flush(self) -> list[Line]:
+        """The last line, if it has no line feed."""
+        lines = [] if self._recognizer is None else self._take_both(*self._recognizer.flush())
+        rest = self._stretch()
+        self._pieces, self._held = [], 0
+        return [*lines, Line(rest.text, rest.data, complete=False)] if rest.data else lines
+
+    def _take_both(self, utf8: bytes, other: bytes) -> list[Line]:
+        lines = self._take(utf8) if utf8 else []
+        if other:
+            self._utf8 = self._held if self._utf8 is None else self._utf8
+            lines += self._take(other)
+        return lines
+
+    def _take(self, data: bytes) -> list[Line]:
         self._pieces.append(data)
         self._held += len(data)
         if b"\n" not in data and self._held <= LONGEST_LINE:
             return []
+        held = self._stretch()
+        end = held.data.rfind(b"\n") + 1
+        lines = _lines(held.part(0, end))
+        pieces, rest = _pieces(held.part(end))
+        self._pieces = [rest.data] if rest.data else []
+        self._held = len(rest.data)
+        self._utf8 = None if self._utf8 is None else rest.utf8
+        return lines + pieces
+
+    def _stretch(self) -> Stretch:
         data = b"".join(self._pieces)
-        end = data.rfind(b"\n") + 1
-        lines = self._whole(data[:end])
-        start = end
-        while len(data) - start > LONGEST_LINE:
-            piece = _piece(data, start)
-            lines.append(Line(clean(piece), piece, complete=False))
-            start += len(piece)
-        rest = data[start:]
-        self._pieces = [rest] if rest else []
-        self._held = len(rest)
-        return lines
-
-    def flush(self) -> list[Line]:
-        """The last line, if it has no line feed."""
-        data = b"".join(self._pieces)
-        self._pieces, self._held = [], 0
-        return [Line(clean(data), data, complete=False)] if data else []
-
-    def _whole(self, data: bytes) -> list[Line]:
-        raw = data.split(b"\n")
-        raw.pop()
-        if len(data) <= LONGEST_LINE or max(map(len, raw)) <= LONGEST_LINE:
-            # A line feed in is a line feed out, whatever surrounds it: all lines are cleaned at once.
-            return [
-                Line(text, line + b"\n") for text, line in zip(clean(data).split("\n"), raw, strict=False)
-            ]
-        lines = []
-        for line in raw:
-            start = 0
-            while len(line) - start > LONGEST_LINE:
-                piece = _piece(line, start)
-                lines.append(Line(clean(piece), piece, complete=False))
-                start += len(piece)
-            last = line[start:]
-            lines.append(Line(clean(last), last + b"\n"))
-        return lines
+        return Stretch(data) if self._utf8 is None else Stretch(data, self._page, self._utf8)
 
 
-def _piece(data: bytes, start: int) -> bytes:
-    piece = data[start : start + LONGEST_LINE]
-    return piece[: len(piece) - unfinished(piece)]
+def _lines(held: Stretch) -> list[Line]:
+    """What ends with a line feed, as lines."""
+    raw = held.data.split(b"\n")
+    raw.pop()
+    if len(held.data) <= LONGEST_LINE or max(map(len, raw)) <= LONGEST_LINE:
+        # A line feed in is a line feed out, whatever surrounds it: all lines are cleaned at once.
+        return [Line(text, line + b"\n") for text, line in zip(held.text.split("\n"), raw, strict=False)]
+    lines = []
+    start = 0
+    for line in raw:
+        end = start + len(line)
+        pieces, last = _pieces(held.part(start, end))
+        lines += [*pieces, Line(last.text, last.data + b"\n")]
+        start = end + 1
+    return lines
+
+
+def _pieces(held: Stretch) -> tuple[list[Line], Stretch]:
+    """Of a line, the pieces that are too long to be held, and the rest."""
+    pieces = []
+    while len(held.data) > LONGEST_LINE:
+        piece = held.part(0, LONGEST_LINE)
+        piece = piece.part(0, LONGEST_LINE - piece.unfinished())
+        pieces.append(Line(piece.text, piece.data, complete=False))
+        held = held.part(len(piece.data))
+    return pieces, held
 
 
 def clean(data: bytes) -> str:

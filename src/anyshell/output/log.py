@@ -6,6 +6,9 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING
 
+from .decode import Stretch
+from .pages import Page, Recognizer
+
 if TYPE_CHECKING:
     from .._types import Artifact
     from .artifacts import ArtifactStore, ArtifactWriter
@@ -23,10 +26,14 @@ class OutputLog:
 
     Args:
         store: Makes the artifact; ``None`` keeps nothing but the end.
+        code_page: The number of the host's code page, for what is not UTF-8; ``None`` is none.
     """
 
-    def __init__(self, store: ArtifactStore | None) -> None:
+    def __init__(self, store: ArtifactStore | None, *, code_page: int | None = None) -> None:
         self._store = store
+        self._page = Page.of(code_page)
+        self._recognizer = None if self._page is None else Recognizer()
+        self._utf8 = 0  # bytes that are known to be UTF-8, if there is a page
         self._recent = bytearray()
         self._moved = 0  # bytes that are not in memory any more
         self._writer: ArtifactWriter | None = None
@@ -40,6 +47,8 @@ class OutputLog:
     def write(self, data: bytes) -> None:
         """Add to it. Never raises; a file that fails takes nothing from who writes."""
         self._recent += data
+        if self._recognizer is not None:
+            self._utf8 += len(self._recognizer.feed(data)[0])
         if len(self._recent) <= 2 * MEMORY:
             return
         count = len(self._recent) - MEMORY
@@ -76,6 +85,12 @@ class OutputLog:
         """The last bytes, at most `length`."""
         return self.read(max(0, self.total - length), length)[1]
 
+    def stretch(self, offset: int, data: bytes) -> Stretch:
+        """What was read at an offset, with what is known of how it is encoded."""
+        if self._recognizer is None or not self._recognizer.ended:
+            return Stretch(data)
+        return Stretch(data, self._page, self._utf8 - offset)
+
     def create(self) -> _Whole:
         """Let who makes the text of this output have this log as its whole, so that it is kept once."""
         return _Whole(self)
@@ -99,6 +114,8 @@ class OutputLog:
 
     def finish(self) -> None:
         """Nothing more will be written. What has a file is finished; what has none stays in memory."""
+        if self._recognizer is not None:
+            self._recognizer.flush()
         if self._writer is None:
             return
         with contextlib.suppress(OSError):  # the end is still there, and what is not is counted

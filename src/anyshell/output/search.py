@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .._exceptions import InvalidCommand
-from .decode import strip, unfinished
+from .decode import Stretch, strip
 
 WINDOW = 8 * 1024
 """Characters of what was searched that are searched again with what follows: a match may be so long and be cut
@@ -25,24 +25,26 @@ class Search:
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
         self._pattern = pattern
-        self._raw = b""
+        self._held = Stretch(b"")
         self._text = ""
         self._from = 0
 
-    def feed(self, data: bytes) -> re.Match[str] | None:
+    def feed(self, data: bytes | Stretch) -> re.Match[str] | None:
         """The first match, now that these bytes have come. One that was found before may have grown."""
-        data = self._raw + data
-        rest = unfinished(data)
-        self._raw = data[len(data) - rest :]
-        return self._search(data[: len(data) - rest])
+        piece = data if isinstance(data, Stretch) else Stretch(data)
+        before = self._held.data
+        held = Stretch(before + piece.data, piece.page, len(before) + piece.utf8)
+        whole = len(held.data) - held.unfinished()
+        self._held = held.part(whole)
+        return self._search(held.part(0, whole))
 
     def flush(self) -> re.Match[str] | None:
         """The first match, now that nothing more will come."""
-        data, self._raw = self._raw, b""
-        return self._search(data)
+        held, self._held = self._held, Stretch(b"")
+        return self._search(held)
 
-    def _search(self, data: bytes) -> re.Match[str] | None:
-        self._text = (self._text + strip(data)).replace("\r\n", "\n")
+    def _search(self, piece: Stretch) -> re.Match[str] | None:
+        self._text = (self._text + strip(piece.to_utf8())).replace("\r\n", "\n")
         match = self._pattern.search(self._text, self._from)
         start = len(self._text) - WINDOW if match is None else match.start()
         if start > self._from:

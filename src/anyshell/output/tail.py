@@ -6,10 +6,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from .bounded import BoundedText
-from .decode import LONGEST_SEQUENCE, edit, leading_sequence, strip_to_edits, unfinished
+from .decode import LONGEST_SEQUENCE, Stretch, edit, leading_sequence, strip_to_edits, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .pages import Page
 
 
 class Tail:
@@ -21,6 +23,8 @@ class Tail:
 
     Attributes:
         total: Bytes appended so far.
+        page: What its text is of in the end; ``None`` when all is UTF-8.
+        utf8: Bytes before text of the page, if there is any.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -28,6 +32,13 @@ class Tail:
         self._capacity = capacity
         self._chunks: deque[bytes] = deque()
         self._held = 0
+        self.page: Page | None = None
+        self.utf8 = 0
+
+    def turn(self, page: Page, after: int = 0) -> None:
+        """Take what is appended for text of a page from now on, or after so many more bytes."""
+        self.page = page
+        self.utf8 = self.total + after
 
     def append(self, data: bytes) -> None:
         """Add a chunk, and let go of what is no longer among the last bytes."""
@@ -56,15 +67,30 @@ class Tail:
         It starts with a whole character, and never with the remains of a sequence. A line whose start is
         missing shows its last characters if it is too long, since what went wrong is said at the end.
         """
-        data = self.last(limit + LONGEST_SEQUENCE)
+        held = self._end(limit + LONGEST_SEQUENCE)
+        data = held.to_utf8()
         start = max(0, len(data) - limit)
         while True:
             start = _fragment(data, start, max_line)
-            text = _render(data, start, max_line)
-            if text.size <= limit:
-                return text, len(data) - _visible(data, start)
+            if _render(data, start, max_line).size <= limit:
+                break
             # Bytes that are no UTF-8 become characters of three bytes.
             start = _first(start, len(data), lambda at: _render(data, at, max_line).size <= limit)
+        shown = held.part(held.offset(data, _visible(data, start)))
+        text = BoundedText(None, max_line)
+        if shown.page is not None:
+            text.turn(shown.page, max(0, shown.utf8))
+        text.feed(shown.data)
+        text.flush()
+        return text, len(shown.data)
+
+    def _end(self, size: int) -> Stretch:
+        data = self.last(size)
+        before = self.total - len(data)
+        if self.page is None:
+            return Stretch(data)
+        held = Stretch(data, self.page, self.utf8 - before)
+        return held if held.utf8 >= 0 else held.part(self.page.start(data, LONGEST_SEQUENCE))
 
 
 def _first(low: int, high: int, fits: Callable[[int], bool]) -> int:

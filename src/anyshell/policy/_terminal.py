@@ -53,6 +53,8 @@ class Terminal:
     """
 
     def __init__(self) -> None:
+        if not hasattr(os, "tcgetpgrp"):  # as on Windows, where the path might be any file's
+            raise NoTerminal("a person is not asked on Windows")
         # These flags exist where /dev/tty does; elsewhere opening it fails all the same.
         flags = (getattr(os, name, 0) for name in ("O_NOCTTY", "O_NONBLOCK", "O_CLOEXEC"))
         try:

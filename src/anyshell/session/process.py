@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from .._types import ExitStatus
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Any, Literal
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
-    from .._types import ProcessInfo, Signal, Terminal
+    from .._types import ExitStatus, ProcessInfo, Signal, Terminal
     from ..abc import Inlet, Outlet, Section
     from .shell import Shell
 
 INTERRUPT_AGAIN = 0.02
 """Seconds after which a shell that has not come back is interrupted once more."""
+
+HEED_SECONDS = 1.0
+"""Seconds that a shell which is told to stop a command has to say that it does, once that is to be killed."""
 
 REPLACE_SECONDS = 0.1
 """Seconds after the kill of what a command has started in which its shell must be back; otherwise it is replaced."""
@@ -35,6 +36,7 @@ class End:
     Attributes:
         status: Of the command; of the shell, if that has ended.
         shell_ended: Whether it has.
+        away: Whether nobody can know how, since its host is lost.
         directory: Where it is otherwise.
         problem: Why the shell did not begin with the command, in a word of ours; empty when it did.
         first: The pid that the host had given last when the command began, if the shell could tell.
@@ -43,6 +45,7 @@ class End:
 
     status: ExitStatus
     shell_ended: bool = False
+    away: bool = False
     directory: str | None = None
     problem: str = ""
     first: int | None = None
@@ -79,6 +82,8 @@ class SessionProcess:
         loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[End] = loop.create_future()
+        self.heeded: asyncio.Future[None] | None = None
+        """Done when its shell has said that it stops it; ``None`` as long as it was not told to. For the shell alone."""
         self.over: asyncio.Future[None] = loop.create_future()
         """Done when it has ended and no signal to its shell is under way: the shell is free for the next command."""
         self.on_over: Callable[[], object] | None = None
@@ -131,8 +136,7 @@ class SessionProcess:
     @property
     def away(self) -> bool:
         """Whether it ended with the loss of its host."""
-        end = self.ended.result()
-        return end.shell_ended and end.status == ExitStatus()
+        return self.ended.result().away
 
     def set_ended(self, end: End) -> None:
         """Say how it ended. For its shell alone."""
@@ -147,9 +151,18 @@ class SessionProcess:
             self.begun.set_result(None)
 
     @property
+    def terminal_kind(self) -> None:
+        """None: it has no terminal."""
+
+    @property
     def lost(self) -> bool:
         """Whether the way to what it prints is gone."""
         return any(outlet.lost for outlet in self._outlets)
+
+    @property
+    def asks(self) -> bool:
+        """Whether its programs are. The shell is in any case, and runs what a text has for that: ``finally``, traps."""
+        return self._shell.process.asks
 
     async def wait(self) -> ExitStatus:
         """Wait until the shell says that the command has ended, or has ended itself."""
@@ -166,7 +179,11 @@ class SessionProcess:
         self._signalled = True
         if not self.ended.done():
             self._stopped = True
-            await self._interrupt()
+            # Whoever asks for the end has a bound of his own for that.
+            with anyio.move_on_after(HEED_SECONDS if signal == "kill" else None) as heeding:
+                await self._interrupt()
+            if heeding.cancelled_caught:
+                await self._kill_shell()
         await self._section.send_signal(signal)
         if signal == "kill" and not self.ended.done():
             now = time.monotonic()
@@ -198,6 +215,8 @@ class SessionProcess:
         while await self.survivors():
             if self._signalled and not self.ended.done():
                 await self._interrupt()
+                if not self.asks:  # what was just being started by the shell when the others were ended
+                    await self._section.send_signal("terminate")
             with anyio.move_on_after(INTERRUPT_AGAIN):
                 if self.ended.done():
                     await asyncio.sleep(INTERRUPT_AGAIN)
@@ -205,13 +224,9 @@ class SessionProcess:
                     await asyncio.shield(self.ended)
 
     async def _interrupt(self) -> None:
-        """Have the shell go no further with the text, nor begin with it.
-
-        An interrupt says nothing to a shell that has not begun, such as one that is stopped: it would begin when it is
-        woken. So the text is taken away from it, or else the shell is killed.
-        """
-        if self._shell.interruptible and (self._shell.retract() or self.begun.done()):
-            await asyncio.shield(self._send(self._section.interrupt()))
+        """Have the shell go no further with the text, nor begin with it; where that is not sure, kill it."""
+        if self._shell.may_interrupt(begun=self.begun.done()):
+            await asyncio.shield(self._send(self._shell.interrupt(self, self._section)))
         else:
             await self._kill_shell()
 

@@ -48,7 +48,13 @@ class ShellGone(Exception):  # noqa: N818 - it is no error, and never leaves thi
 class Shell:
     """A shell that runs, and what it says."""
 
-    def __init__(self, process: Program, exchange: Exchange, speak: shells.Conversation, name: str) -> None:
+    def __init__(
+        self,
+        process: Program,
+        exchange: Exchange,
+        speak: shells.Conversation | shells.PowerShellConversation,
+        name: str,
+    ) -> None:
         self.process = process
         self.info = ProcessInfo(process.pid or 0, name, 0.0)
         self._exchange = exchange
@@ -91,29 +97,34 @@ class Shell:
             snapshot: The file of the user's own set-up that it begins with.
 
         Raises:
-            SpawnError, InvalidCommand: From the backend: nothing was started.
+            SpawnError, InvalidCommand: From the backend: nothing was started; or there are no sessions of that shell.
         """
         exchange = await backend.exchange()
         try:
-            speak = shells.Conversation(shells.SHELLS[shell.kind], exchange.directory)
-            argv = speak.argv(shell) if prefix is None else prefix.wrap(speak.argv(shell))
+            speak = shells.converse(shell, exchange.directory)
+            argv = speak.argv(shell)
+            if prefix is not None:
+                argv = prefix.wrap(argv, on_windows=shell.on_windows)
             process = await backend.spawn(replace(spawn, argv=argv, stdin=True, split_stderr=True))
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await exchange.aclose()
             raise
         started = cls(process, exchange, speak, shell.kind)
-        lines = speak.begin()
-        if snapshot is not None:
-            lines += shells.SHELLS[shell.kind].load(snapshot) + "\n"
+        lines = speak.begin(snapshot)
         if prefix is not None:
             lines += speak.tell_pid()
         if prefix is None:
             started._pid.set_result(None)  # it is the program itself, whatever is said later
         try:
-            await started._tell(lines)
+            if lines:
+                await started._tell(lines)
             if prefix is not None:
                 await started._told_pid()
+            try:
+                exchange.open_to(started.info.pid)
+            except OSError as error:
+                raise SpawnError(f"the session's shell cannot be given pipes: {error.strerror}") from error
         except BaseException:
             await to_the_end(started.aclose(), stop=lambda: None)
             raise
@@ -181,10 +192,14 @@ class Shell:
                 )
                 ask = self._speak.may_not_come_back(spawn.script, careful=self._careful)
                 line = await self._written(frame.number, self._speak.run(frame), spawn.script, ask=ask)
+            except BrokenPipeError:
+                await self._gone()
+                raise ShellGone from None
             except OSError as error:
+                where = self._exchange.directory
+                hint = f"if its private directory {where} is gone or full, " if where else ""
                 raise SpawnError(
-                    f"the session cannot take a command: {error.strerror or error}; if its private directory "
-                    f"{self._exchange.directory} is gone or full, restart() the session"
+                    f"the session cannot take a command: {error.strerror or error}; {hint}restart() the session"
                 ) from error
             stack.pop_all()
         command = SessionProcess(self, section, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
@@ -199,7 +214,7 @@ class Shell:
             raise
         if not told:
             self._current = None
-            command.set_ended(End(ExitStatus(), shell_ended=True))
+            command.set_ended(End(ExitStatus(), shell_ended=True, away=True))
             await command.aclose()
             await self._gone()
             raise ShellGone
@@ -225,10 +240,32 @@ class Shell:
             return False
         return True
 
-    def retract(self) -> bool:
-        """Take back a text that it may not have begun with; whether that can be."""
+    def may_interrupt(self, *, begun: bool) -> bool:
+        """Whether an interrupt is sure to keep it from running what is left of its text.
+
+        A signal says nothing to a shell that has not begun, such as one that is stopped: it would begin when it is
+        woken. So the text is taken away from it; what it is told it reads in its turn.
+        """
+        if not self.interruptible:
+            return False
+        if self._speak.interrupt(0):
+            return True
         self._exchange.retract("command")
-        return self._exchange.retracts
+        return self._exchange.retracts or begun
+
+    async def interrupt(self, command: SessionProcess, section: Section) -> None:
+        """Have it go no further with a command, nor begin with it.
+
+        Where it is told so, this waits until it says that it does: what the command has started must not end before.
+        """
+        line = self._speak.interrupt(int(command.number))
+        if not line:
+            await section.interrupt()
+            return
+        if command.heeded is None:
+            command.heeded = asyncio.get_running_loop().create_future()
+            await self._tell(line)
+        await asyncio.wait((command.heeded, command.ended), return_when=asyncio.FIRST_COMPLETED)
 
     def kill(self) -> None:
         """Kill it, and nothing that it has started."""
@@ -258,7 +295,9 @@ class Shell:
             exiting.cancel()
         self.ended = True
         if self._current is not None:
-            self._current.set_ended(End(status, shell_ended=True))
+            # Without signals, how a shell that was killed has ended is no more than how it was killed.
+            known = ExitStatus() if self.doomed and status.code is not None else status
+            self._current.set_ended(End(known, shell_ended=True, away=status == ExitStatus()))
         if status == ExitStatus():  # the host is away: what runs there is to be stopped when it is back
             await self.process.aclose()
         else:
@@ -303,6 +342,9 @@ class Shell:
             return False  # of a command that is over
         if word == b"variables":
             self._entries = []
+        elif word == b"stopping":
+            if self._current.heeded is not None and not self._current.heeded.done():
+                self._current.heeded.set_result(None)
         elif word == b"begun" and not self._current.begun.done():
             self._current.begun.set_result(None)
         elif word == b"ended":
@@ -315,7 +357,7 @@ class Shell:
                 self.kill()  # a variable of ours is not its own any more, and stands for what was once
                 return False
             known = _NUMBER.fullmatch(code) is not None
-            self._status = int(code) & 0xFF if known else 1  # some shells let a function return anything
+            self._status = self._speak.exit_code(int(code)) if known else 1
             status = ExitStatus(code=self._status) if not interrupted else ExitStatus()
             self._current.set_ended(
                 End(

@@ -1,17 +1,23 @@
 """The shells that commands are written for: where to look for one, and how to have it run a text.
 
-The only place where anything is quoted. A new shell is a `Shell`, a line in `SHELLS` and a description.
+The only place where anything is quoted. A new shell is a `Shell` or a `PowerShell`, a name in `SHELLS` and a
+description.
 """
 
 from __future__ import annotations
 
+import ntpath
+import posixpath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anyshell._exceptions import InvalidCommand, ShellNotFound
+from anyshell._types import HostQuery
 
 from .login import Login
-from .posix import BASH, SH, ZSH, Launch, Shell
+from .posix import BASH, SH, WSL, ZSH, Launch, Shell
+from .powershell import PWSH, WINDOWS_POWERSHELL, PowerShell
+from .powershell_session import PowerShellConversation
 from .prefix import Prefix
 from .session import RESERVED as RESERVED
 from .session import Conversation, Frame
@@ -19,65 +25,190 @@ from .session import Conversation, Frame
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from anyshell._types import ShellCandidate, ShellKind
+    from anyshell._types import OperatingSystem, ShellCandidate, ShellInfo, ShellKind
 
-__all__ = ["SHELLS", "Conversation", "Frame", "Launch", "Login", "Prefix", "Shell", "candidates", "not_found"]
+__all__ = [
+    "SHELLS",
+    "Conversation",
+    "Frame",
+    "Launch",
+    "Login",
+    "PowerShell",
+    "PowerShellConversation",
+    "Prefix",
+    "Shell",
+    "candidates",
+    "converse",
+    "how_to_install",
+    "kinds",
+    "not_found",
+    "query",
+]
 
-SHELLS: Mapping[ShellKind, Shell] = MappingProxyType({shell.kind: shell for shell in (BASH, ZSH, SH)})
+SHELLS: Mapping[ShellKind, Shell | PowerShell] = MappingProxyType(
+    {shell.kind: shell for shell in (BASH, ZSH, SH, PWSH, WINDOWS_POWERSHELL, WSL)}
+)
 """Every shell there is, by its kind."""
 
-_PROGRAMS: Mapping[str, Shell] = MappingProxyType(
+_PROGRAMS: Mapping[str, Shell | PowerShell] = MappingProxyType(
     {program: shell for shell in SHELLS.values() for program in shell.programs}
 )
 
 
-def candidates(request: str | None = None, *, source: str = "shell") -> tuple[ShellCandidate, ...]:
+_DEFAULT: Mapping[bool, tuple[ShellKind, ...]] = {False: ("bash", "sh"), True: ("pwsh", "powershell", "bash")}
+"""What is taken when nobody says, the best first, and whether the host is a Windows one."""
+
+
+_EXPECTED: Mapping[bool, tuple[ShellKind, ...]] = {
+    False: ("bash", "zsh", "sh"),
+    True: ("pwsh", "powershell", "bash"),
+}
+"""What a host is expected to have, in the order in which it is named, and whether the host is a Windows one."""
+
+
+def kinds(os: OperatingSystem) -> Mapping[ShellKind, bool]:
+    """Every kind of shell in the order of a host's system, and whether a host of that system ought to have it."""
+    expected = _EXPECTED[os == "windows"]
+    return {**dict.fromkeys(expected, True), **{kind: False for kind in SHELLS if kind not in expected}}
+
+
+def how_to_install(kind: ShellKind, os: OperatingSystem, installer: str = "") -> str:
+    """Say how a kind of shell is to be had.
+
+    Args:
+        kind: Which.
+        os: The host's system.
+        installer: What installs a package there, such as ``apt-get install``; empty for all that are usual.
+    """
+    shell = SHELLS[kind]
+    if os == "windows":
+        return shell.windows_install
+    packages = " ".join(shell.packages)
+    usual = (
+        ("brew install",) if os == "macos" else ("apt-get install", "apk add", "dnf install", "brew install")
+    )
+    return ", ".join(f"{each} {packages}" for each in ((installer,) if installer else usual))
+
+
+def query(programs: tuple[str, ...], request: str | None = None, *, source: str = "shell") -> HostQuery:
+    """Ask a host for programs and for a shell, whatever system it turns out to have.
+
+    A request that only one system knows has no candidates on the other; `not_found` says so there.
+
+    Args:
+        programs: Names to look up.
+        request: See `candidates`.
+        source: See `candidates`.
+
+    Raises:
+        InvalidCommand: No system knows the request.
+    """
+    there: tuple[ShellCandidate, ...] = ()
+    on_windows = candidates(request, source=source, os="windows")
+    if request is None or _is_known(request, "linux"):
+        there = candidates(request, source=source)
+    return HostQuery(programs, there, on_windows)
+
+
+def candidates(
+    request: str | None = None, *, source: str = "shell", os: OperatingSystem = "linux"
+) -> tuple[ShellCandidate, ...]:
     """Turn what somebody asked for into shells to try, the best first.
 
     Args:
         request: A name, such as ``zsh``, for the usual places and then the host's PATH; an absolute path for
-            that file alone, its language told by its name; ``None`` for bash, then sh, wherever they are. A
-            ``~`` is not expanded.
+            that file alone, its language told by its name. On a Windows host in any case, with ``.exe`` or without,
+            and a path with slashes of either kind. ``None`` for the default: bash, then sh, wherever they are; on a
+            Windows host pwsh, then powershell, then bash. A ``~`` is not expanded.
         source: Where the request comes from, for the message: an argument, or ``ANYSHELL_SHELL``.
+        os: The host's system.
 
     Raises:
         InvalidCommand: The name is none that is known, or the path is not absolute. The message says what is
             known.
     """
+    on_windows = os == "windows"
     if request is None:
-        return candidates("bash") + candidates("sh")
-    directory, slash, name = request.rpartition("/")
+        return tuple(each for kind in _DEFAULT[on_windows] for each in candidates(kind, source=source, os=os))
+    directory, name = _split(request, os)
     shell = _PROGRAMS.get(name)
     if shell is None or "\0" in directory:
         raise InvalidCommand(
             f"{source}: {request!r} is no shell that is known here; give one of {', '.join(_PROGRAMS)}, "
             "or the absolute path of a program with one of these names"
         )
-    if not slash:
-        paths = shell.paths if name == shell.kind else (name,)
-        return tuple(map(shell.candidate, paths))
-    if not request.startswith("/"):
+    if not directory:
+        usual = shell.windows_paths if on_windows else shell.paths
+        paths = usual if name == shell.kind else (name,)
+        return tuple(shell.candidate(path, os=os) for path in paths)
+    if not _is_absolute(request, os):
         raise InvalidCommand(
             f"{source}: {request!r} is a relative path; give an absolute one, or just {name!r}"
         )
-    return (shell.candidate(request),)
+    return (shell.candidate(request, os=os),)
 
 
-def not_found(request: str | None, tried: Iterable[str]) -> ShellNotFound:
+def _split(request: str, os: OperatingSystem) -> tuple[str, str]:
+    """The directory and the program that a request names. The name of a path on Windows is as good in any case."""
+    on_windows = os == "windows" or bool(ntpath.splitdrive(request)[0])
+    directory, name = ntpath.split(request) if on_windows else posixpath.split(request)
+    return directory, name.lower().removesuffix(".exe") if on_windows else name
+
+
+def _is_absolute(request: str, os: OperatingSystem) -> bool:
+    drive, rest = ntpath.splitdrive(request)
+    if drive:
+        return rest.startswith(("/", "\\"))
+    return request.startswith("/")  # on Windows nothing answers there, and the message says what was tried
+
+
+def _is_known(request: str, os: OperatingSystem) -> bool:
+    return _split(request, os)[1] in _PROGRAMS
+
+
+def not_found(
+    request: str | None, tried: Iterable[str], *, source: str = "shell", os: OperatingSystem = "linux"
+) -> ShellNotFound:
     """Make the exception for a request of which no candidate answered.
 
     Args:
-        request: What `candidates` was given, and accepted.
+        request: What `candidates` was given.
         tried: One line for every candidate: its path, and why it does not count.
+        source: Where the request came from.
+        os: The host's system.
+
+    Raises:
+        InvalidCommand: The request is none that is known on that system.
     """
     tried = tuple(tried)
-    shell = BASH if request is None else _PROGRAMS[request.rpartition("/")[2]]
-    packages = " ".join(shell.packages)
     wanted = "a shell" if request is None else repr(request)
     lines = [f"{wanted} was not found on this host, or did not answer. Tried:"]
     lines += [f"  {line}" for line in tried or ("nothing",)]
-    lines.append(
-        f"Install it (apt-get install {packages}, apk add {packages}, dnf install {packages}, "
-        f"brew install {packages}), or name another by shell= or ANYSHELL_SHELL."
-    )
+    how = how_to_install(candidates(request, source=source, os=os)[0].kind, os)
+    lines.append(f"Install it ({how}), or name another by shell= or ANYSHELL_SHELL.")
     return ShellNotFound("\n".join(lines), tried=tried)
+
+
+def converse(info: ShellInfo, directory: str | None) -> Conversation | PowerShellConversation:
+    """Speak with a shell that is kept for one command after the other.
+
+    Args:
+        info: The shell.
+        directory: That of the `Exchange`, where its pipes are; ``None`` when they are handles.
+
+    Raises:
+        InvalidCommand: It knows no such pipes: bash, zsh and sh open files, and PowerShell is given handles.
+    """
+    shell = SHELLS[info.kind]
+    if isinstance(shell, PowerShell):
+        if directory is None:
+            return PowerShellConversation(shell)
+        raise InvalidCommand(
+            f"there are no sessions of {info.name} but on this machine, where it is Windows: run every command in a "
+            "fresh shell"
+        )
+    if directory is None:
+        raise InvalidCommand(
+            f"there are no sessions of {info.name} on Windows: take shell='pwsh', or run every command in a fresh shell"
+        )
+    return Conversation(shell, directory)

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from anyshell._types import Start
 
 from .posix import LONGEST_ARGUMENT, SH
+from .windows_login import QUESTION, WindowsLogin, windows_logins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from anyshell._types import Spawn
 
@@ -73,6 +74,15 @@ class Login:
         self._options = "; ".join(filter(None, (_OPTIONS, _MORE_OPTIONS.get(name)))) + " 2>/dev/null"
         self.life_fd = _LIFE_FD_OF_BASH if name == "bash" else _LIFE_FD
         """The descriptor that everything inherits which a command starts."""
+
+    @property
+    def question(self) -> str:
+        """One line that every login shell of Windows answers in a way of its own."""
+        return QUESTION
+
+    def windows(self, said: str) -> Sequence[WindowsLogin]:
+        """Who writes for a Windows host, by what its login shell says; nobody if it is none."""
+        return windows_logins(said)
 
     def join(self, arguments: Iterable[str]) -> str:
         """Make words of a POSIX shell text that mean exactly these strings."""

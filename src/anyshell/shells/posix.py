@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from anyshell._types import ShellCandidate
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from .from_windows import for_bash
+from .windows import LONGEST_FOR_MSYS2, fits, units
 
-    from anyshell._types import ShellInfo, ShellKind
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from anyshell._types import OperatingSystem, ShellInfo, ShellKind
 
 LONGEST_ARGUMENT = 100 * 1024
 """Bytes of a text that still travels as an argument; the rest of Linux's 128 KiB is left as a margin."""
@@ -66,10 +69,15 @@ class Shell:
         paths: Where it usually is, in the order of preference; a bare name is looked up on the host's PATH.
         programs: Names under which a program speaks this language.
         packages: Names of packages that bring it, for a message.
+        windows_paths: Where it usually is on Windows, likewise; see `ShellCandidate`.
+        windows_install: What brings it on Windows, for a message.
         options: What comes before ``-c``.
         probe: A text that prints ``anyshell <version>``, and nothing in a shell of another kind.
         read: An expression that gives the content of the file named by ``ANYSHELL_SCRIPT``.
         close: What closes that file when its path is ``/dev/fd/N``; empty when the shell cannot.
+        windows_probe: The same as `probe`, in a shell of Windows' own alone.
+        reads_arguments: How it takes its command line apart on Windows: by Microsoft's rules for C programs, or by
+            those of MSYS2 and Cygwin.
         unset: Variables that must not reach the shell unless the caller sets them.
         believes_oldpwd: The version from which on the shell takes OLDPWD from its environment, so that starting
             it elsewhere is like a ``cd``; ``None`` when none does. Empty for every version.
@@ -79,10 +87,14 @@ class Shell:
     paths: tuple[str, ...]
     programs: tuple[str, ...]
     packages: tuple[str, ...]
+    windows_paths: tuple[str, ...]
+    windows_install: str
     options: tuple[str, ...]
     probe: str
     read: str
     close: str
+    windows_probe: str
+    reads_arguments: Literal["as Windows", "as MSYS2"] = "as MSYS2"
     unset: frozenset[str] = _UNSET
     believes_oldpwd: tuple[int, ...] | None = None
 
@@ -96,20 +108,40 @@ class Shell:
         """Make a command line of a program and its arguments, none of which the shell will interpret."""
         return " ".join(map(self.quote, arguments))
 
-    def launch(self, info: ShellInfo, text: str, *, snapshot: str | None = None) -> Launch:
+    def launch(
+        self,
+        info: ShellInfo,
+        text: str,
+        *,
+        snapshot: str | None = None,
+        before: Sequence[str] = (),
+        terminal: bool = False,
+    ) -> Launch:
         """Say what to start so that a shell runs a text as its ``-c`` would.
 
         Args:
             info: The shell; its path is used as it is.
-            text: Without a NUL byte; of any size. An empty text is a command that succeeds.
+            text: Without a NUL byte; of any size. An empty text is a command that succeeds. On Windows it is run as
+                `for_bash` makes it.
             snapshot: The path of a file that is read before any of the text, so that its aliases count in all of
-                it. A shell that cannot read it says so, and goes on.
+                it. A shell that cannot read it says so, and goes on. On Windows there must be none.
+            before: Words that will stand before the shell.
+            terminal: Whether it has one, which is the same to it.
 
         Returns:
-            A script when the text is longer than `LONGEST_ARGUMENT`. Its file is read once, from its start, before
-            anything of the text runs. A shell that cannot read it says so and exits with 126.
+            A script when the text is longer than `LONGEST_ARGUMENT`, or the command line longer than Windows takes. Its
+            file is read once, from its start, before anything of the text runs. A shell that cannot read it says so and
+            exits with 126.
         """
         start = (info.path, *self.options, "-c", "--")
+        if info.on_windows:
+            assert snapshot is None
+            text = for_bash(text)
+            launch = Launch((*start, self._argument(text), self.kind))
+            short = self.reads_arguments == "as Windows" or units(text) < LONGEST_FOR_MSYS2
+            if short and fits((*before, *launch.argv)):
+                return launch
+            return Launch((*start, self._argument(self._reader(None)), self.kind), text + _END)
         if _size(text) > LONGEST_ARGUMENT:
             return Launch((*start, self._reader(snapshot), self.kind), text + _END)
         if snapshot is None:
@@ -121,6 +153,20 @@ class Shell:
         path = self.quote(snapshot)
         message = self.quote(f"anyshell: your own set-up could not be read from {snapshot}")
         return f"if [ -r {path} ]; then . {path} >/dev/null 2>&1; else printf '%s\\n' {message} >&2; fi"
+
+    def lets_through(self, names: Iterable[str]) -> Mapping[str, str]:
+        """Give the variables by which others reach the shell, where they do not by themselves: from Windows into WSL.
+
+        Args:
+            names: The variables that are set for it.
+        """
+        if self.kind != "wsl":
+            return {}
+        passed = {
+            **dict.fromkeys(names, "u"),
+            "ANYSHELL_SCRIPT": "up",
+        }  # the latter as the path that it is there
+        return {"WSLENV": ":".join(f"{name}/{flags}" for name, flags in passed.items())}
 
     def builtin(self, name: str) -> str:
         """Name a builtin so that it is no alias, and no function unless that is called ``builtin``.
@@ -136,9 +182,23 @@ class Shell:
         version = tuple(map(int, re.findall(r"\d+", info.version)))
         return version >= self.believes_oldpwd
 
-    def candidate(self, path: str) -> ShellCandidate:
-        """Make the probe for one path."""
-        return ShellCandidate(self.kind, path, (*self.options, "-c", self.probe))
+    def candidate(self, path: str, *, os: OperatingSystem = "linux") -> ShellCandidate:
+        """Make the probe for one path on a host of some system."""
+        probe = (
+            self.probe if os != "windows" else self._argument(_PROBE_OF_ARGUMENTS.format(self.windows_probe))
+        )
+        return ShellCandidate(self.kind, path, (*self.options, "-c", probe))
+
+    def _argument(self, text: str) -> str:
+        """Make what has to be an argument on Windows so that the shell is given a text.
+
+        Whoever makes a command line of it follows Microsoft's rules. MSYS2 and Cygwin read it by others: between double
+        quotes a backslash stands for the one behind it, not only before a quote (``build_argv`` and ``globify`` in
+        winsup/cygwin/dcrt0.cc), and of a word without quotes they make the names of files. A blank makes sure of those.
+        """
+        if self.reads_arguments == "as Windows":
+            return text
+        return " " + _BACKSLASHES.sub(lambda match: match[0] * 2, text)
 
     def _loader(self, snapshot: str) -> str:
         # The text is an argument, since it must not be parsed before the aliases are known. On one line, as below.
@@ -156,6 +216,13 @@ class Shell:
             f"{self.close}{load}"
             f'{evaluate} "{unset} ANYSHELL_SCRIPT ANYSHELL_TEXT; ${{ANYSHELL_TEXT%{_END}}}"'
         )
+
+
+_PROBE_OF_ARGUMENTS = "A='\\\\'; case ${{#A}} in 2) {};; esac"
+"""Around a probe on Windows: no answer from who reads arguments by another rule, and would be given other texts."""
+
+# Those that stand before a quote, or the end, whoever makes the command line doubles.
+_BACKSLASHES = re.compile(r'(?<!\\)\\++(?!["\\]|\Z)')
 
 
 def _size(text: str) -> int:
@@ -178,6 +245,24 @@ BASH = Shell(
     # rshd, and Debian's also below sshd.
     options=("--norc", "--noprofile"),
     probe='case ${BASH_VERSION-} in ?*) printf "anyshell %s\\n" "${BASH_VERSION%%(*}";; esac',
+    windows_paths=(
+        "bash",
+        *(
+            rf"{place}\Git\bin\bash.exe"
+            for place in ("%ProgramW6432%", "%ProgramFiles%", "%ProgramFiles(x86)%")
+        ),
+        r"%LOCALAPPDATA%\Programs\Git\bin\bash.exe",
+        r"%USERPROFILE%\scoop\apps\git\current\bin\bash.exe",
+        r"%ProgramData%\scoop\apps\git\current\bin\bash.exe",
+        r"%SystemDrive%\msys64\usr\bin\bash.exe",
+        r"%SystemDrive%\tools\msys64\usr\bin\bash.exe",  # Chocolatey's place for it
+        r"%SystemDrive%\cygwin64\bin\bash.exe",
+    ),
+    windows_install="winget install Git.Git",
+    # That of WSL says linux-gnu there, and cannot be made to say anything else: the array is read-only.
+    windows_probe=(
+        'case ${BASH_VERSINFO[5]-} in *-msys|*-cygwin) printf "anyshell %s\\n" "${BASH_VERSION%%(*}";; esac'
+    ),
     read='$(<"$ANYSHELL_SCRIPT")',
     # A number before "<" must stand there literally, hence the eval; bash 3.2 of macOS has no {NAME}<&-.
     close='case $ANYSHELL_SCRIPT in /dev/fd/*) eval "exec ${ANYSHELL_SCRIPT##*/}<&-";; esac; ',
@@ -192,6 +277,9 @@ ZSH = Shell(
     # -f leaves out every startup file but /etc/zshenv, which no option can (zsh(1), STARTUP/SHUTDOWN FILES).
     options=("-f",),
     probe='case ${ZSH_VERSION-} in ?*) printf "anyshell %s\\n" "$ZSH_VERSION";; esac',
+    windows_paths=("zsh", r"%SystemDrive%\msys64\usr\bin\zsh.exe"),
+    windows_install="pacman -S zsh in MSYS2",
+    windows_probe='case ${ZSH_VERSION-}:$OSTYPE in ?*:msys*|?*:cygwin*) printf "anyshell %s\\n" "$ZSH_VERSION";; esac',
     read='$(<"$ANYSHELL_SCRIPT")',
     # zsh takes a single digit before "<"; a larger number would be the name of a program to exec.
     close=(
@@ -210,6 +298,9 @@ SH = Shell(
     options=(),
     # Most have no version to tell. It is printed, not echoed from an argument: a stub cannot answer by luck.
     probe='printf "anyshell %s\\n" ""',
+    windows_paths=("sh", r"%ProgramFiles%\Git\bin\sh.exe", r"%SystemDrive%\msys64\usr\bin\sh.exe"),
+    windows_install="winget install Git.Git",
+    windows_probe='printf "anyshell %s\\n" ""',
     read='$(command -p cat "$ANYSHELL_SCRIPT")',
     # POSIX promises nothing above descriptor 9, and dash takes a larger number for the name of a program. The
     # file stays open, read-only and unknown to the command.
@@ -217,3 +308,20 @@ SH = Shell(
     # dash and busybox do; what else it is cannot be asked. syntax.py leaves the few who would notice alone.
     believes_oldpwd=(),
 )
+
+WSL = Shell(
+    kind="wsl",
+    paths=("wsl",),
+    programs=("wsl",),
+    packages=("wsl",),
+    windows_paths=(r"%SystemRoot%\Sysnative\wsl.exe", r"%SystemRoot%\System32\wsl.exe"),
+    windows_install="wsl --install",
+    # Without a shell of WSL's own between, which would read the text first (wsl --help, --exec).
+    options=("--exec", "/bin/bash", *BASH.options),
+    probe=":",  # there is none but on Windows
+    windows_probe=BASH.probe,
+    reads_arguments="as Windows",
+    read=BASH.read,
+    close=BASH.close,
+)
+"""bash in the default distribution of the Windows Subsystem for Linux, started by Windows' ``wsl.exe``."""

@@ -1,16 +1,23 @@
 """A command prefix, such as ``nice -n 10``: words that stand before the shell which runs a command.
 
 The host's ``/bin/sh`` reads the words, so that quotes, ``~`` and variables mean there what they mean in any text, and
-becomes the program that they name by ``exec``: the program gets the shell and its arguments behind its own.
+becomes the program that they name by ``exec``: the program gets the shell and its arguments behind its own. A Windows host
+has none: there they are literal.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from anyshell._exceptions import InvalidCommand
 from anyshell._types import check_text
+
+from .batch import is_batch_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LONGEST_PREFIX = 4096
 """Characters of a prefix."""
@@ -30,6 +37,10 @@ _WORDS = re.compile(
 )
 
 _NAME = re.compile(r"[ \t]*([\w@%+:,.-]+)(?![^ \t])")
+
+# On Windows: no "%" and no "!", should a program give them to cmd.exe after all.
+_WORDS_OF_WINDOWS = re.compile(r""""([^"%$`!\r\n]*+)"|([^\s"'%$`!]++)""")
+_ONLY_WORDS_OF_WINDOWS = re.compile(r"""(?:\s*+(?:"[^"%$`!\r\n]++"|[^\s"'%$`!]++)(?!\S))++\s*+\Z""")
 
 _NO_PROGRAM = re.compile(r"[ \t]*(?:-|\w+=)")
 
@@ -68,6 +79,38 @@ class Prefix:
         name = _NAME.match(self.text)
         return None if name is None else name[1]
 
-    def wrap(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its words on a Windows host, where no shell reads them: literal, or between double quotes.
+
+        Raises:
+            InvalidCommand: There is more in it than such words.
+        """
+        words = _WORDS_OF_WINDOWS.findall(self.text)
+        if not _ONLY_WORDS_OF_WINDOWS.match(self.text):
+            raise InvalidCommand(
+                "prefix: on a Windows host nobody reads its words: give each as it is, between double quotes if it holds "
+                "a blank, without %, $, single quotes and backticks"
+            )
+        return tuple(quoted or bare for quoted, bare in words)
+
+    def check_words(self, programs: Mapping[str, str]) -> None:
+        """Refuse what cannot stand before a shell on a Windows host.
+
+        Args:
+            programs: Where programs are that are named without a path.
+
+        Raises:
+            InvalidCommand: See `words`; or its program is a batch file.
+        """
+        program = self.words[0]
+        if is_batch_file(programs.get(program, program)):
+            raise InvalidCommand(
+                f"prefix: {program!r} is a batch file, whose arguments cmd.exe would read as commands; give a program"
+            )
+
+    def wrap(self, argv: tuple[str, ...], *, on_windows: bool) -> tuple[str, ...]:
         """Say what to start so that the program of the prefix is given `argv` behind its own arguments."""
+        if on_windows:
+            return (*self.words, *argv)
         return ("/bin/sh", "-c", f'exec {self.text} "$@"', "sh", *argv)

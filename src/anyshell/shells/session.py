@@ -109,9 +109,10 @@ class Conversation:
         """What is started."""
         return (info.path, *self.shell.options, "-s")
 
-    def begin(self) -> str:
-        """What the shell reads first."""
-        return _BEGIN[self.shell.kind].replace("DIRECTORY", self._path(""))
+    def begin(self, snapshot: str | None) -> str:
+        """What the shell reads first, a file of the user's own set-up among it."""
+        begin = _BEGIN[self.shell.kind].replace("DIRECTORY", self._path(""))
+        return begin if snapshot is None else f"{begin}{self.shell.load(snapshot)}\n"
 
     def tell_pid(self) -> str:
         """The line that has the shell say its pid."""
@@ -157,6 +158,14 @@ class Conversation:
     def run(self, frame: Frame) -> str:
         """The text that runs the file ``command`` and says how it ended."""
         return _RUN[self.shell.kind](self, frame)
+
+    def interrupt(self, number: int) -> str:
+        """Nothing: a signal interrupts the shell."""
+        return ""
+
+    def exit_code(self, said: int) -> int:
+        """The exit code of a command, of which the shell has said a number: some let a function return anything."""
+        return said & 0xFF
 
     def stays_interruptible(self, text: str) -> bool:
         """Whether a shell can be interrupted still that has run a text, as far as the text shows that.

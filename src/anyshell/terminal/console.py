@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
+from .._waits import Changes
 from .._wrapped import Wrapped
 from .keyboard import Keyboard
 from .secrets import Masks
@@ -68,7 +69,7 @@ class Console:
         self.waiting: Waiting | None = None
         self.ended = False
         self.last_heard = self.last_typed = time.monotonic()
-        self._changed: set[asyncio.Future[None]] = set()
+        self._changes = Changes()
 
     def before(self, spawner: Spawner) -> Spawner:
         """Start the program by another spawner, and stand before it."""
@@ -89,9 +90,7 @@ class Console:
 
     def wake(self) -> None:
         """Wake who waits for output, which is drawn now, or for the end."""
-        for change in self._changed:
-            if not change.done():
-                change.set_result(None)
+        self._changes.notify()
 
     def end(self) -> None:
         """Take note that the run is over."""
@@ -104,13 +103,7 @@ class Console:
         """Wait for output or for the end, at most so long; whether anything came."""
         if self.ended:
             return False
-        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._changed.add(change)
-        try:
-            await asyncio.wait([change], timeout=seconds)
-        finally:
-            self._changed.discard(change)
-        return change.done()
+        return await self._changes.wait(seconds)
 
     async def foreground(self) -> Foreground | None:
         """Who has the terminal now."""

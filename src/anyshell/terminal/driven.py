@@ -22,7 +22,7 @@ from .transcript import Transcript
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Any, Self
 
     from .._types import Foreground, Screen, Waiting
     from .console import Console
@@ -95,8 +95,7 @@ class DrivenTerminal:
         began = time.monotonic()
         task.add_done_callback(lambda _: self._end(began))
         try:
-            begun_or_over: list[asyncio.Future[object]] = [console.begun, task]  # type: ignore[list-item]
-            await asyncio.wait(begun_or_over, return_when=asyncio.FIRST_COMPLETED)
+            await self._begun_or_over(task)
         except asyncio.CancelledError:
             task.cancel()
             await outlast(task, task.cancel)
@@ -294,9 +293,9 @@ class DrivenTerminal:
 
         What is searched is what it has printed since the last match, decoded and without escape sequences, so that a line
         that the terminal wraps is one line, and each state of a line that is drawn anew is a line. What was typed and
-        echoed is in it. While the program uses the alternate
-        screen, as an editor or a pager does, it is the rows of that which are searched, as they stand there now; and so
-        are those of the ordinary one when the program has drawn on it since the last match, as a dialog does.
+        echoed is in it. While the program uses the alternate screen, as an editor or a pager does, it is the rows of
+        that which are searched, as they stand there now; and so are those of the ordinary one when the program has drawn
+        on it since the last match, as a dialog does.
 
         It is searched where everything else happens as well: a pattern that backtracks exponentially, as ``(a+)+b`` may,
         blocks the event loop for that time, over the timeout too.
@@ -355,8 +354,7 @@ class DrivenTerminal:
             InvalidCommand: A size that is out of range.
             AnyshellError: The terminal was not entered.
         """
-        begun_or_over: list[asyncio.Future[object]] = [self._console.begun, self._started()]  # type: ignore[list-item]
-        await asyncio.wait(begun_or_over, return_when=asyncio.FIRST_COMPLETED)
+        await self._begun_or_over(self._started())
         old = self._terminal
         terminal = Terminal(
             columns=old.columns if columns is None else columns,
@@ -389,6 +387,11 @@ class DrivenTerminal:
     def _end(self, began: float) -> None:
         self._duration = time.monotonic() - began
         self._console.end()
+
+    async def _begun_or_over(self, task: asyncio.Task[Outcome]) -> None:
+        """Wait until the program was started, or will not be."""
+        either: list[asyncio.Future[Any]] = [self._console.begun, task]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
 
     def _started(self) -> asyncio.Task[Outcome]:
         if self._task is None:

@@ -5,7 +5,7 @@ The rule, in full:
 - *Certain*: a process of the terminal's foreground group is blocked in a read of the terminal, as `Foreground` tells.
 - *Likely*: one of them sleeps in poll, select or the like with the terminal open; or echo is off while whole lines are
   read, as for a password; or the host cannot tell what they sleep in. And in `SILENCE` they have used no processor
-  time and printed nothing.
+  time and printed nothing; for `UNPROMPTED`, if the host cannot tell and nothing stands before the cursor.
 - Nothing was printed, and nothing was typed, for `QUIET` before the host was asked, nor in `ARRIVAL` after it: what is
   typed has to arrive first, and so has the prompt.
 - One that seemed to wait and then printed by itself, as what draws a clock or waits for a network does, has to be silent
@@ -36,6 +36,10 @@ ARRIVAL = 0.05
 
 RESTLESS = 0.8
 """Seconds of the same silence for one that has printed by itself when it seemed to wait."""
+
+UNPROMPTED = 2.0
+"""Seconds of the same silence where the host cannot tell what anybody sleeps in, and nothing stands before the cursor: a
+program that is slow to begin is silent too."""
 
 PAUSES = (0.1, 0.2, 0.3, 0.4)
 """Seconds between two questions to a host; the last one repeats."""
@@ -104,7 +108,7 @@ class Watch:
                 elif seat is not None and self._may_wait(seat):
                     if before is None or before[1].cpu != seat.cpu or before[1].processes != seat.processes:
                         before = now, seat
-                    missing = (RESTLESS if self._restless else SILENCE) - (now - before[0])
+                    missing = self._silence(seat) - (now - before[0])
                     if missing <= 0:
                         self._seemed = time.monotonic()
                         return self._found("likely", seat)
@@ -133,6 +137,11 @@ class Watch:
             self._seemed, self._restless = None, False
         elif terminal.last_heard > self._seemed:
             self._seemed, self._restless = terminal.last_heard, True
+
+    def _silence(self, seat: Foreground) -> float:
+        if not (self._tells or seat.asleep_in or self._terminal.prompt().strip()):
+            return UNPROMPTED
+        return RESTLESS if self._restless else SILENCE
 
     def _may_wait(self, seat: Foreground) -> bool:
         asks_for_a_password = seat.echo is False and seat.line_mode is True

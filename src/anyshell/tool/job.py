@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .. import policy
 from .._exceptions import AnyshellError
-from .._types import ApprovalRequest, Output, Refused, exact
+from .._types import ApprovalRequest, JobOutput, Output, Refused, exact
 from ..jobs import SentInPart
 from ..output import OutputBuilder
 from . import job_words, words
@@ -79,7 +79,7 @@ class JobTool:
         try:
             call = parse(params, self._limits)
         except InvalidParams as error:
-            return self._result(None, "invalid", [job_words.invalid(str(error))])
+            return self._result(None, "invalid", [words.misunderstood(str(error))])
         try:
             match call.action:
                 case "list":
@@ -95,7 +95,7 @@ class JobTool:
                 case "send":
                     return await self._send(call, self._ledger.get(call.id))
         except AnyshellError as error:
-            return self._result(call.action, "failed", [job_words.failed(str(error))])
+            return self._result(call.action, "failed", [words.undone(str(error))])
 
     async def _read(self, call: JobCall, entry: Entry) -> JobResult:
         job, limits = entry.job, self._env.limits
@@ -106,7 +106,7 @@ class JobTool:
         total = (await job.output(limit=1)).total_bytes
         if since > total:
             problem = f"offset must be 0 to {total}, the bytes that job {job.id} has printed"
-            return self._result("output", "failed", [job_words.failed(problem)], [entry])
+            return self._result("output", "failed", [words.undone(problem)], [entry])
         piece = await job.output(since, limit=most, wait=0 if call.until_end else call.wait)
         skipped = 0
         if call.offset is None and piece.total_bytes - since > most:
@@ -128,7 +128,7 @@ class JobTool:
                 follows=follows,
             )
         )
-        output = self._bounded(piece.data)
+        output = self._bounded(piece)
         if output.truncated:
             said.append(job_words.shortened(output, limits.max_line))
         if call.requested_wait > call.wait:
@@ -143,12 +143,20 @@ class JobTool:
             total_bytes=piece.total_bytes,
         )
 
-    def _bounded(self, data: bytes) -> Output:
+    def _bounded(self, piece: JobOutput) -> Output:
         """Make text of a piece within the same limits as that of a command."""
         limits = self._env.limits
-        builder = OutputBuilder(head=limits.head, tail=limits.tail, max_line=limits.max_line)
-        builder.feed(self._hidden.data(data))
-        return builder.finish()
+        end = len(piece.data) if piece.utf8_bytes is None else piece.utf8_bytes
+        utf8, other = self._hidden.data(piece.data[:end]), self._hidden.data(piece.data[end:])
+        builder = OutputBuilder(
+            head=limits.head,
+            tail=limits.tail,
+            max_line=limits.max_line,
+            code_page=self._env.info.code_page,
+            utf8_bytes=len(utf8),
+        )
+        builder.feed(utf8 + other)
+        return self._hidden.output(builder.finish())  # again: in a code page it is spelt otherwise
 
     async def _stop(self, entry: Entry) -> JobResult:
         job, before = entry.job, entry.over

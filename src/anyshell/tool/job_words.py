@@ -185,7 +185,12 @@ def stopped(job: Job, *, before: bool) -> str:
         return f"Job {job.id} could not be seen to end: the host went away, or something of it still lives. Tell the user."
     if job.status != "stopped":
         return f"Job {job.id} {ended(job)} before it could be stopped. What it printed can still be read."
-    return f"Job {job.id} was stopped, with everything that it started. What it printed can still be read."
+    unasked = job.outcome is not None and job.outcome.ended_at_once
+    return (
+        f"Job {job.id} was stopped, with everything that it started."
+        f"{' It could not be asked to end first: what it was writing may be incomplete.' if unasked else ''}"
+        " What it printed can still be read."
+    )
 
 
 def sent(job: Job, size: int, *, end: bool, taken: bool) -> str:
@@ -213,13 +218,3 @@ def sent_in_part(problem: str) -> str:
     """Say that a job may have read the beginning of what it was sent, and will read no more."""
     said = f"Not all was sent: {visible(problem).rstrip('.')}"
     return f'{said}. Look at its output, with action "output", before sending any of it again.'
-
-
-def invalid(problem: str) -> str:
-    """Say what is wrong with the parameters."""
-    return f"Nothing was done, because the parameters are wrong: {problem} Correct that and call again."
-
-
-def failed(problem: str) -> str:
-    """Say that it cannot be done."""
-    return f"Nothing was done: {visible(problem).rstrip('.')}."

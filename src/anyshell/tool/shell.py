@@ -14,6 +14,7 @@ from .. import _descriptions, policy, shells
 from .._exceptions import AnyshellError, TerminalUnavailable
 from .._types import ApprovalRequest, Output, Refused, Terminal
 from .._variables import NOT_FOR_MODELS
+from ..shells.from_windows import for_bash
 from ..shells.syntax import leading_cd
 from . import job_words, terminal_words, words
 from .approvals import Approvals
@@ -318,6 +319,8 @@ class ShellTool:
             description=call.label,
         )
         notices = []
+        if command.text != original.text and env.shell.on_windows:
+            notices.append(words.TRANSLATED)
         if call.pty and size is None:
             notices.append(terminal_words.without(no_terminal))
         if dropped:
@@ -328,6 +331,8 @@ class ShellTool:
 
     async def _rewritten(self, command: Command) -> Command:
         env = self._env
+        if env.shell.on_windows and isinstance(shells.SHELLS[env.shell.kind], shells.Shell):
+            command = policy.for_its_shell(command, translate=for_bash)
         # In a session the directory is to last; and the user's own cd may be another.
         if self._session is not None or env.snapshot is not None:
             return command
@@ -354,7 +359,13 @@ class ShellTool:
         if on_update is None or not self._env.entered:
             return self._tell_of(run, await self._outcome(run, None))
         interval, limit = self._limits.update_interval, self._limits.update_bytes
-        async with Updates(on_update, interval=interval, limit=limit, hide=self._hidden.text) as updates:
+        async with Updates(
+            on_update,
+            interval=interval,
+            limit=limit,
+            hide=self._hidden.text,
+            code_page=self._env.info.code_page,
+        ) as updates:
             outcome = await self._outcome(run, updates.hear)
         return self._tell_of(run, outcome, updates.error)
 

@@ -109,7 +109,7 @@ class TerminalTool:
         try:
             call = parse(params, self._limits, secrets=self._secrets is not None)
         except InvalidParams as error:
-            return self._result(None, "invalid", [terminal_words.invalid(str(error))])
+            return self._result(None, "invalid", [words.misunderstood(str(error))])
         try:
             if call.action == "start":
                 return await self._start(call)
@@ -126,7 +126,7 @@ class TerminalTool:
                 case _:
                     return await self._type(call, held)
         except AnyshellError as error:
-            return self._result(call, "failed", [terminal_words.failed(str(error))])
+            return self._result(call, "failed", [words.undone(str(error))])
 
     async def _start(self, call: TerminalCall) -> TerminalResult:
         env, command = self._env, call.command

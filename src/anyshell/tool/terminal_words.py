@@ -313,16 +313,6 @@ def untyped(problem: str) -> str:
     return f"Nothing was typed: {visible(problem).rstrip('.')}."
 
 
-def failed(problem: str) -> str:
-    """Say that it cannot be done."""
-    return f"Nothing was done: {visible(problem).rstrip('.')}."
-
-
-def invalid(problem: str) -> str:
-    """Say what is wrong with the parameters."""
-    return f"Nothing was done, because the parameters are wrong: {problem} Correct that and call again."
-
-
 def clamped(requested: float, waited: float) -> str:
     """Say that it was not waited for so long."""
     return f"One call waits {exact(waited)} s at most, not {exact(requested)} s."

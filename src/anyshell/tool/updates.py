@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from ..output import LineDecoder
+from ..output import LineDecoder, Page, Recoder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,10 +37,17 @@ class Updates:
         interval: Seconds between the end of one call and the next, at least.
         limit: Bytes of a tail in UTF-8, at most.
         hide: Takes out of a text what is not to be shown.
+        code_page: The number of the host's code page; ``None`` is none.
     """
 
     def __init__(
-        self, on_update: OnUpdate, *, interval: float, limit: int, hide: Callable[[str], str]
+        self,
+        on_update: OnUpdate,
+        *,
+        interval: float,
+        limit: int,
+        hide: Callable[[str], str],
+        code_page: int | None = None,
     ) -> None:
         self.error: BaseException | None = None
         self._closed = False
@@ -48,6 +55,7 @@ class Updates:
         self._interval = interval
         self._limit = limit
         self._hide = hide
+        self._recoder = Recoder(Page.of(code_page))
         self._raw = bytearray()
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -66,7 +74,7 @@ class Updates:
 
     def feed(self, data: bytes) -> None:
         """Take what was printed."""
-        self._raw += data
+        self._raw += self._recoder.feed(data)
         del self._raw[: -_MARGIN * self._limit]
         self._news.set()
 

@@ -43,6 +43,22 @@ _TIMEOUT = re.compile(r"\btimeout\b")
 
 _SHELL_GONE = "The shell of the session is gone, perhaps because the command killed it, or took from it what it needs to go on."
 
+# ntstatus.h. Windows ends a program with one of these; what a program chooses itself is seldom so large.
+_STATUSES = {
+    0xC000_0005: "it crashed (access violation)",
+    0xC000_001D: "it crashed (illegal instruction)",
+    0xC000_0094: "it crashed (integer division by zero)",
+    0xC000_00FD: "it crashed (stack overflow)",
+    0xC000_0374: "it crashed (heap corruption)",
+    0xC000_0409: "it crashed, or aborted (stack buffer overrun, or __fastfail)",
+    0xC000_0135: "a DLL that it needs was not found",
+    0xC000_0139: "a DLL that it needs is of another version (entry point not found)",
+    0xC000_0142: "a DLL that it needs could not be initialized",
+    0xC000_013A: "somebody interrupted it (Ctrl-C), or closed its console",
+}
+
+_UNASKED = " It could not be asked to end first: what it was writing may be incomplete."
+
 _CRASHES = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"})
 
 
@@ -93,7 +109,10 @@ def ending(
         case "timed_out":
             return _timed_out(outcome, timeout, limits, terminal=terminal)
         case "cancelled":
-            return "Stopped before its end, because somebody asked for that; its output so far is kept. Do not run it again unless asked to."
+            return (
+                "Stopped before its end, because somebody asked for that; its output so far is kept."
+                f"{_UNASKED if outcome.ended_at_once else ''} Do not run it again unless asked to."
+            )
         case "running":
             return (
                 f"Still running after {exact(round(outcome.duration, 1))} s: it goes on in the background as job "
@@ -135,6 +154,8 @@ def _signal_advice(signal: str, command: str) -> str:
 def _exit_advice(code: int, output: Output, os: OperatingSystem, command: str) -> str:
     if code == 0:
         return ""
+    if os == "windows" and code in _STATUSES:
+        return f" Windows ended the program with this code (0x{code:08X}): {_STATUSES[code]}."
     printed = output.total_bytes > 0
     if code == 124 and _TIMEOUT.search(command):
         return " A timeout of the command's own gives this code when its time is over: give it more, or less to do."
@@ -161,6 +182,8 @@ def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits, *, terminal
     if not outcome.started:
         return f"Not started: {exact(timeout)} s had passed before the host came to it. Nothing ran; try again, with a longer timeout if the host is slow."
     said = f"Stopped after {exact(timeout)} s, with everything that it started; its output so far is kept."
+    if outcome.ended_at_once:
+        said += _UNASKED
     if timeout < limits.max_timeout:
         said += (
             f" If it needs longer, give a timeout of up to {exact(limits.max_timeout)} s, or split the work."
@@ -181,6 +204,12 @@ def clamped(requested: float, timeout: float, limits: ToolLimits) -> str:
         asked = "the number that was given"
     least, most = exact(limits.min_timeout), exact(limits.max_timeout)
     return f"The timeout was {exact(timeout)} s, not {asked}: ask for {least} to {most} s."
+
+
+TRANSLATED = (
+    "The command was written for Windows in a detail, and was changed for bash: output to `nul` goes to `/dev/null`, and "
+    "lines end with a line feed alone. Write that yourself."
+)
 
 
 def guarded(names: Sequence[str]) -> str:
@@ -263,7 +292,7 @@ def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> I
     match report.state:
         case "ended":
             yield (
-                f"With it the shell of the session has ended, as after exit or exec. What it knew {again}. The next "
+                f"With it the shell of the session has ended, as after exit. What it knew {again}. The next "
                 f"command begins in a fresh one, in {visible(now)}: set up again what is needed."
             )
         case "lost":
@@ -327,3 +356,13 @@ def invalid(problem: str) -> str:
 def failed(problem: str) -> str:
     """Say that the command could not be started."""
     return f"Nothing ran: {visible(problem).rstrip('.')}. Correct that and call again; if you cannot, tell the user."
+
+
+def undone(problem: str) -> str:
+    """Say that what was asked of a job or a terminal cannot be done."""
+    return f"Nothing was done: {visible(problem).rstrip('.')}."
+
+
+def misunderstood(problem: str) -> str:
+    """Say what is wrong with the parameters of such a call."""
+    return f"Nothing was done, because the parameters are wrong: {problem} Correct that and call again."

@@ -1,4 +1,4 @@
-"""This machine, where it is POSIX."""
+"""This machine."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-assert sys.platform != "win32"
-
 import anyio
 
-from ..._exceptions import SpawnError
+from ..._exceptions import InvalidCommand, SpawnError
 from ..._types import HostInfo, HostQuery, ShellCandidate, ShellInfo, Spawn
 from . import host
-from .exchange import LocalExchange
 from .files import LocalFiles
-from .posix import Spawner
 
-if sys.platform == "linux":
+if sys.platform == "win32":
+    from .windows import Spawner
+    from .windows_exchange import LocalExchange
+    from .windows_shells import find_shell, starts_wsl
+else:
+    from .exchange import LocalExchange
+    from .posix import Spawner
+
+if sys.platform == "win32":
+    from .windows import orphans
+elif sys.platform == "linux":
     from .linux import orphans
 else:
     from .descendants import orphans
@@ -29,10 +35,12 @@ if TYPE_CHECKING:
 
     from ..._types import ProcessInfo
     from ...abc import Backend, Exchange, Files, Program
-    from .starter import Starter
 
 ANSWER_SECONDS = 5.0
 """How long a shell has to answer a probe."""
+
+SLOW_ANSWER_SECONDS = 20.0
+"""The same for PowerShell, whose .NET starts slowly, and for all on Windows, where a scanner first looks at a program."""
 
 ANSWER_BYTES = 4096
 
@@ -52,13 +60,13 @@ class LocalBackend:
     Its processes are bound to the event loop that they were started from.
 
     Args:
-        on_terminal: How programs are started on terminals; ``None`` is the better way of those that there are.
+        spawner: What starts programs; ``None`` is the way of this system.
     """
 
     name = "local"
 
-    def __init__(self, on_terminal: Starter | None = None) -> None:
-        self._spawner = Spawner(on_terminal)
+    def __init__(self, spawner: Spawner | None = None) -> None:
+        self._spawner = spawner or Spawner()
         self._files = LocalFiles()
 
     @property
@@ -69,20 +77,21 @@ class LocalBackend:
     async def info(self, query: HostQuery) -> HostInfo:
         """Say what this machine is, and which of the asked shells answers first."""
         name, version = host.system_name()
-        machine = os.uname()
         shell, tried = await self._first_shell(query)
         return HostInfo(
             os=host.operating_system(),
-            arch=machine.machine,
+            arch=host.arch(),
             name=name,
             version=version,
-            hostname=machine.nodename,
+            hostname=host.hostname(),
             user=host.user(),
             home=host.home(),
             directory=host.directory(),
             container=host.container(),
-            wsl=host.is_wsl(machine.release),
+            wsl=host.is_wsl(),
+            code_page=host.code_page(),
             programs=host.find_programs(query.programs),
+            variables=host.find_variables(query.variables),
             shell=shell,
             shells_tried=tuple(tried),
             is_this_machine=True,
@@ -90,35 +99,64 @@ class LocalBackend:
 
     async def _first_shell(self, query: HostQuery) -> tuple[ShellInfo | None, list[str]]:
         tried: list[str] = []
-        for candidate in query.shells:
-            paths = host.find_programs([candidate.path])
+        for candidate in query.shells_on(host.operating_system()):
+            paths = await self._places(candidate)
             if not paths:
                 tried.append(f"{candidate.path}: not found")
-                continue
-            path = os.path.abspath(paths[candidate.path])
-            try:
-                version = await self._ask(path, candidate)
-            except TimeoutError:
-                tried.append(f"{path}: no answer within {ANSWER_SECONDS:g} s")
-                continue
-            except SpawnError as error:
-                if isinstance(error.__cause__, OSError) and error.__cause__.errno in SHORTAGES:
-                    raise  # it says nothing of the shell
-                tried.append(f"{path}: {error}")
-                continue
-            if version is None:
-                tried.append(f"{path}: it runs, but does not answer as {candidate.kind} does")
-                continue
-            return ShellInfo(kind=candidate.kind, path=path, version=version), tried
+            for path in paths:
+                answer = await self._try(path, candidate)
+                if isinstance(answer, ShellInfo):
+                    return answer, tried
+                tried.append(f"{path}: {answer}")
+                if sys.platform == "win32" and candidate.path == "bash" and os.environ.get("ANYSHELL_BASH"):
+                    raise InvalidCommand(f"ANYSHELL_BASH: {path}: {answer}")
         return None, tried
 
-    async def _ask(self, path: str, candidate: ShellCandidate) -> str | None:
-        """Make a shell say its version; ``None`` when it says something else."""
-        spawn = Spawn(argv=(path, *candidate.arguments), cwd="/", unset=STARTUP_FILES)
-        process = self._spawner.spawn(spawn)
+    async def _places(self, candidate: ShellCandidate) -> Sequence[str]:
+        """The programs that a candidate may mean; absolute."""
+        if sys.platform == "win32":
+
+            async def ask(argv: Sequence[str]) -> str:
+                try:
+                    return await self._first_line(argv, SLOW_ANSWER_SECONDS)
+                except (SpawnError, TimeoutError):
+                    return ""
+
+            return await find_shell(candidate.path, ask)
+        return [os.path.abspath(path) for path in host.find_programs([candidate.path]).values()]
+
+    async def _try(self, path: str, candidate: ShellCandidate) -> ShellInfo | str:
+        """Make a shell say its version, or say why it does not count."""
+        if sys.platform == "win32" and candidate.kind != "wsl" and starts_wsl(path):
+            return "it starts WSL, which has to be asked for: wsl"
+        is_slow = sys.platform == "win32" or candidate.kind in ("pwsh", "powershell")
+        seconds = SLOW_ANSWER_SECONDS if is_slow else ANSWER_SECONDS
+        try:
+            line = await self._first_line((path, *candidate.arguments), seconds)
+        except TimeoutError:
+            return f"no answer within {seconds:g} s"
+        except SpawnError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in SHORTAGES:
+                raise  # it says nothing of the shell
+            return str(error)
+        word, space, version = line.partition(" ")
+        if not space or word != "anyshell":
+            return f"it runs, but does not answer as {candidate.kind} does"
+        return ShellInfo(kind=candidate.kind, path=path, version=version.strip())
+
+    async def _first_line(self, argv: Sequence[str], seconds: float) -> str:
+        """Run a program, and give the first whole line that it prints; empty when there is none.
+
+        Raises:
+            SpawnError: It cannot be started.
+            TimeoutError: It prints none, and does not end, within `seconds`.
+        """
+        # Apart from stderr, where a shell may first complain about its surroundings (a locale that is missing).
+        spawn = Spawn(argv=tuple(argv), cwd=os.path.abspath(os.sep), unset=STARTUP_FILES, split_stderr=True)
+        process = await self._spawner.spawn(spawn)
         answer = b""
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(seconds):
                 while len(answer) < ANSWER_BYTES and b"\n" not in answer:
                     answer += await process.stdout.receive()
         except anyio.EndOfStream:
@@ -126,15 +164,14 @@ class LocalBackend:
         finally:
             await process.aclose()
         line, end, _ = answer.decode("utf-8", "replace").partition("\n")
-        word, space, version = line.partition(" ")
-        return version.strip() if end and space and word == "anyshell" else None
+        return line.strip("\r") if end else ""
 
     async def spawn(self, spawn: Spawn) -> Program:
-        """Start a program in a session of its own."""
-        return self._spawner.spawn(spawn)
+        """Start a program in a session of its own, or a job of Windows'."""
+        return await self._spawner.spawn(spawn)
 
     async def exchange(self) -> Exchange:
-        """Make a private directory for a persistent shell."""
+        """Make a private directory for a persistent shell, or on Windows what gives it pipes without one."""
         return LocalExchange(self._spawner.discard)
 
     async def connects(self, port: int) -> bool:

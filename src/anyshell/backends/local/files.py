@@ -6,11 +6,9 @@ import contextlib
 import errno
 import os
 import secrets
-import shutil
 import stat
 import sys
 import threading
-import time
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,10 +18,14 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from anyshell._types import FileEntry, FileStat
 from anyshell._waits import to_the_end
 
+if sys.platform == "win32":
+    from . import windows_files as system
+else:
+    from . import posix_files as system
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Sequence
     from io import FileIO
-    from typing import Literal
 
     from anyshell.abc import Files
 
@@ -81,7 +83,7 @@ class LocalFiles:
         cut: nothing is forced to the disk.
         """
         if append:
-            await _to_the_end(lambda _: _append(path, data))
+            await _to_the_end(partial(_append, path, data))
         else:
             await _to_the_end(partial(_replace, path, data))
 
@@ -99,15 +101,15 @@ class LocalFiles:
         Like rm, it refuses ``.`` and ``..`` as the last part of a path (``EINVAL``), and a separator at the
         end does not turn a link into what it points to. A removal that has begun is not cut short.
         """
-        await _to_the_end(lambda _: _remove(path, recursive))
+        await _to_the_end(partial(_remove, path, recursive))
 
     async def rename(self, source: str, target: str) -> None:
         """Give a file another name, replacing a file that has it."""
-        await _to_the_end(lambda _: os.replace(source, target))
+        await _to_the_end(partial(_rename, source, target))
 
     async def readlink(self, path: str) -> str:
         """Tell what a link points to, exactly as the link has it. ``EINVAL`` when it is no link."""
-        return await to_thread.run_sync(os.readlink, path, abandon_on_cancel=True)
+        return await to_thread.run_sync(_readlink, path, abandon_on_cancel=True)
 
     async def symlink(self, target: str, path: str) -> None:
         """Make a link at `path` that points to `target`. Never replaces what is there.
@@ -118,7 +120,7 @@ class LocalFiles:
 
     async def chmod(self, path: str, mode: int) -> None:
         """Give a file or a directory exactly these permission bits; on Windows, read-only or not."""
-        await _to_the_end(lambda _: os.chmod(path, mode))
+        await _to_the_end(lambda _: _chmod(path, mode))
 
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
         """Read a whole file, a mebibyte at a time.
@@ -127,7 +129,7 @@ class LocalFiles:
         """
         opened: list[FileIO] = []  # filled also when we are cancelled while it is opened
         try:
-            await _to_the_end(lambda _: opened.append(_open(path)))
+            await _to_the_end(lambda stop: opened.append(_open(path, stop)))
             file = opened[0]
             while chunk := await _to_the_end(lambda _: _read_some(path, file)):
                 yield chunk
@@ -140,7 +142,7 @@ class LocalFiles:
         opened: list[FileIO] = []
         try:
             try:
-                await _to_the_end(lambda _: opened.append(_create(path, 0o600)))
+                await _to_the_end(lambda stop: opened.append(_create(path, stop)))
                 file = opened[0]
                 async for gathered in _gathered(chunks):
                     await _to_the_end(partial(_write_some, path, file, gathered))
@@ -150,8 +152,7 @@ class LocalFiles:
                     file.close()
         except BaseException:
             if opened:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)  # quick, and nothing may come between
+                await _discard(path)
             raise
 
 
@@ -184,6 +185,17 @@ async def _to_the_end(work: Callable[[threading.Event], T]) -> T:
     return await to_the_end(to_thread.run_sync(unless_stopped), stop.set)
 
 
+async def _discard(path: str) -> None:
+    """Remove what was not finished, as far as that can be done."""
+    try:
+        os.unlink(system.native(path))  # quick, and nothing may come between
+    except PermissionError:  # somebody looks at it, on Windows
+        with contextlib.suppress(OSError):
+            await to_the_end(to_thread.run_sync(system.remove_file, system.native(path)), lambda: None)
+    except OSError:
+        pass
+
+
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
     """Put the caller's path into every error: some system calls name none, others the temporary file."""
@@ -192,57 +204,70 @@ def _naming(path: str) -> Iterator[None]:
     except OSError as error:
         if error.filename == path and error.filename2 is None:
             raise
-        raise OSError(error.errno, error.strerror, path) from error
+        raise _named(error, path) from error
+
+
+def _named(error: OSError, *paths: str) -> OSError:
+    """The same error, of other paths."""
+    if sys.platform == "win32":
+        return OSError(error.errno, error.strerror, paths[0], error.winerror, *paths[1:])
+    return OSError(error.errno, error.strerror, paths[0], None, *paths[1:])
 
 
 def _stat(path: str, follow: bool) -> FileStat:
-    status = os.stat(path, follow_symlinks=follow)
+    with _naming(path):
+        status = os.stat(system.native(path), follow_symlinks=follow)
     return FileStat(
-        kind=_kind(status),
+        kind=system.kind(status),
         size=status.st_size,
         mode=stat.S_IMODE(status.st_mode),
         modified=status.st_mtime,
     )
 
 
-def _kind(status: os.stat_result) -> Literal["file", "directory", "link", "other"]:
-    # A junction is a directory to Windows, and a link to whoever must not walk in circles.
-    if sys.platform == "win32" and status.st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT:
-        return "link"
-    if stat.S_ISREG(status.st_mode):
-        return "file"
-    if stat.S_ISDIR(status.st_mode):
-        return "directory"
-    if stat.S_ISLNK(status.st_mode):
-        return "link"
-    return "other"
-
-
 def _list(path: str) -> Sequence[FileEntry]:
-    with os.scandir(path) as entries:
-        return [FileEntry(entry.name, _entry_kind(entry)) for entry in entries]
+    with _naming(path):
+        try:
+            with os.scandir(system.native(path)) as entries:
+                return [FileEntry(entry.name, system.entry_kind(entry)) for entry in entries]
+        except NotADirectoryError:
+            raise
+        except OSError as error:
+            # Where a file is listed, not every system has the same error for it.
+            if not stat.S_ISDIR(os.stat(system.native(path)).st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from error
+            raise
 
 
-def _entry_kind(entry: os.DirEntry[str]) -> Literal["file", "directory", "link", "other"]:
-    if sys.platform == "win32":
-        return _kind(entry.stat(follow_symlinks=False))  # known already; it tells junctions, too
-    # Of the directory itself; nothing is asked for.
-    if entry.is_symlink():
-        return "link"
-    if entry.is_dir(follow_symlinks=False):
-        return "directory"
-    return "file" if entry.is_file(follow_symlinks=False) else "other"
+def _rename(source: str, target: str, stop: threading.Event) -> None:
+    old, new = system.native(source), system.native(target)
+    try:
+        system.move(old, new, stop)
+    except OSError as error:
+        if error.filename == new:
+            raise _named(error, target) from error
+        raise _named(error, source, target) from error
+
+
+def _readlink(path: str) -> str:
+    with _naming(path):
+        return system.read_link(system.native(path))
 
 
 def _symlink(target: str, path: str) -> None:
     with _naming(path):
-        os.symlink(target, path)
+        system.make_link(target, system.native(path))
 
 
-def _open(path: str) -> FileIO:
+def _chmod(path: str, mode: int) -> None:
+    with _naming(path):
+        system.change_mode(system.native(path), mode)
+
+
+def _open(path: str, stop: threading.Event) -> FileIO:
     _regular(path)
     with _naming(path):
-        return open(path, "rb", buffering=0, opener=_open_nonblocking)
+        return open(system.open_to_read(system.native(path), stop), "rb", buffering=0)
 
 
 def _read_some(path: str, file: FileIO) -> bytes:
@@ -250,9 +275,9 @@ def _read_some(path: str, file: FileIO) -> bytes:
         return file.read(_CHUNK)
 
 
-def _create(path: str, mode: int) -> FileIO:
+def _create(path: str, stop: threading.Event) -> FileIO:
     with _naming(path):
-        return open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode))
+        return open(system.create(system.native(path), stop, private=True), "wb", buffering=0)
 
 
 async def _gathered(chunks: AsyncIterable[bytes]) -> AsyncGenerator[Sequence[bytes], None]:
@@ -280,17 +305,14 @@ def _write_some(path: str, file: FileIO, chunks: Sequence[bytes], stop: threadin
 
 def _finish(path: str, file: FileIO, mode: int) -> None:
     with _naming(path):
-        if sys.platform == "win32":
-            file.close()
-            os.chmod(path, mode)
-        else:
-            os.fchmod(file.fileno(), mode)
-            file.close()  # which may be where a network file system says that it is full
+        system.settle(file.fileno(), system.native(path), mode)
+        file.close()  # which may be where a network file system says that it is full
 
 
 def _regular(path: str) -> os.stat_result:
     """Describe a regular file; refuse what is none before it is opened."""
-    status = os.stat(path)
+    with _naming(path):
+        status = os.stat(system.native(path))
     if stat.S_ISDIR(status.st_mode):
         # Said here, because opening a directory is a PermissionError on Windows.
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -300,8 +322,7 @@ def _regular(path: str) -> os.stat_result:
 
 
 def _read(path: str, offset: int, length: int | None, stop: threading.Event) -> bytes:
-    _regular(path)
-    with _naming(path), open(path, "rb", buffering=0, opener=_open_nonblocking) as file:
+    with _open(path, stop) as file, _naming(path):
         file.seek(offset)
         chunks: list[bytes] = []
         missing = length
@@ -316,15 +337,10 @@ def _read(path: str, offset: int, length: int | None, stop: threading.Event) -> 
         return b"".join(chunks)
 
 
-def _open_nonblocking(path: str, flags: int) -> int:
-    """Open a file so that one which has become a pipe since it was looked at holds nobody."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _append(path: str, data: bytes) -> None:
+def _append(path: str, data: bytes, stop: threading.Event) -> None:
     with contextlib.suppress(FileNotFoundError):
         _regular(path)
-    with _naming(path), open(path, "ab", buffering=0) as file:
+    with _naming(path), open(system.open_to_append(system.native(path), stop), "wb", buffering=0) as file:
         # One call where the system takes it whole: then appends from elsewhere come before or after it.
         rest = memoryview(data)
         while rest:
@@ -336,19 +352,20 @@ def _replace(path: str, data: bytes, stop: threading.Event) -> None:
         old = _regular(path)
     except FileNotFoundError:
         old = None
-    if old is not None and not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-        # A rename asks the directory alone, and would overwrite what its owner has protected.
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-    target = os.path.realpath(path) if os.path.islink(path) else path
-    temporary = os.path.join(os.path.dirname(target), f".anyshell-{secrets.token_hex(8)}.tmp")
-
-    def create(name: str, flags: int) -> int:
-        # The kernel applies the umask, which cannot be read without setting it. What replaces a file that may
-        # be secret is its owner's alone until it has that file's permissions.
-        return os.open(name, flags, 0o666 if old is None else 0o600)
-
     with _naming(path):
-        file = open(temporary, "xb", opener=create)  # noqa: SIM115 - closed below, before it is moved or removed
+        given = system.native(path)
+        if old is not None:
+            # A rename asks the directory alone, and would overwrite what its owner has protected.
+            system.require_writable(given, stop)
+        if os.path.islink(given):
+            target = os.path.realpath(given)
+        else:
+            target = given if old is None else system.named(given)
+        temporary = system.native(
+            os.path.join(os.path.dirname(target), f".anyshell-{secrets.token_hex(8)}.tmp")
+        )
+        # What replaces a file that may be secret is this user's alone until it has that file's permissions.
+        file = open(system.create(temporary, stop, private=old is not None), "wb")  # noqa: SIM115 - closed below, before it is moved or removed
         try:
             with file:
                 view = memoryview(data)
@@ -356,57 +373,41 @@ def _replace(path: str, data: bytes, stop: threading.Event) -> None:
                     _heed(stop)
                     file.write(view[start : start + _CHUNK])
                 if old is not None:
-                    _inherit(file.fileno(), old)
+                    system.inherit(file.fileno(), temporary, old, target)
             _heed(stop)
-            _move(temporary, target)
+            system.move(temporary, target, stop)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)
+                system.remove_file(temporary)
             raise
-
-
-def _inherit(descriptor: int, old: os.stat_result) -> None:
-    """Give a new file the owner, group and permission bits of the one that it replaces."""
-    if sys.platform == "win32":
-        return  # permissions come from the directory there
-    for owner, group in ((-1, old.st_gid), (old.st_uid, -1)):
-        with contextlib.suppress(PermissionError):
-            os.fchown(descriptor, owner, group)
-    # After the owner, who gets no access that the old file did not give. Without set-user-id and the like,
-    # which writing a file clears as well.
-    os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
-
-
-def _move(temporary: str, target: str) -> None:
-    """Put a file into its place; on Windows give those who have the old one open a second to close it."""
-    if sys.platform == "win32":
-        deadline = time.monotonic() + 1
-        while time.monotonic() < deadline:
-            with contextlib.suppress(PermissionError):
-                os.replace(temporary, target)
-                return
-            time.sleep(0.01)
-    os.replace(temporary, target)
 
 
 def _mkdir(path: str, parents: bool, exist_ok: bool) -> None:
     make = os.makedirs if parents else os.mkdir
-    try:
-        make(path)
-    except FileExistsError:
-        if not exist_ok or not os.path.isdir(path):
-            raise
+    with _naming(path):
+        try:
+            make(system.native(path))
+        except FileExistsError:
+            if not exist_ok or not os.path.isdir(system.native(path)):
+                raise
 
 
-def _remove(path: str, recursive: bool) -> None:
+def _remove(path: str, recursive: bool, stop: threading.Event) -> None:
     drive, tail = os.path.splitdrive(path)
     # The kernel follows a link whose name ends with a separator.
     path = drive + (tail.rstrip(_SEPARATORS) or tail)
     if os.path.basename(path) in (".", ".."):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
-    if _kind(os.lstat(path)) != "directory":
-        os.unlink(path)
-    elif recursive:
-        shutil.rmtree(path)
-    else:
-        os.rmdir(path)
+    given = system.native(path)
+    try:
+        if system.kind(os.lstat(given)) != "directory":
+            system.remove_file(given, stop)
+        elif recursive:
+            system.remove_tree(given, stop)
+        else:
+            system.remove_directory(given, stop)
+    except OSError as error:
+        plain = system.plain(error.filename) if isinstance(error.filename, str) else path
+        if plain == error.filename:
+            raise
+        raise _named(error, plain) from error  # which may be far below what was asked for

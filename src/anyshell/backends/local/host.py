@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
+import socket
 import sys
 from typing import TYPE_CHECKING
+
+if sys.platform == "win32":
+    from . import win32
+    from .windows_programs import find_program
+else:
+    from shutil import which as find_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,13 +43,27 @@ def system_name() -> tuple[str, str]:
         except OSError:
             return "Linux", platform.release()
         return release.get("NAME", "Linux"), release.get("VERSION_ID", "")
+    if sys.platform == "win32":
+        return "Windows", ".".join(map(str, sys.getwindowsversion().platform_version))
     return platform.system(), platform.release()
+
+
+def arch() -> str:
+    """The machine's architecture as the system names it: ``x86_64``, ``arm64``; on Windows ``AMD64``, ``ARM64``."""
+    if sys.platform == "win32":
+        return win32.native_architecture()
+    return os.uname().machine
+
+
+def hostname() -> str:
+    """The machine's own name."""
+    return socket.gethostname()
 
 
 def user() -> str:
     """Who commands run as."""
     if sys.platform == "win32":
-        return os.environ.get("USERNAME", "")
+        return win32.user_name()
     import pwd
 
     try:
@@ -77,17 +97,29 @@ def directory() -> str:
 def container() -> str | None:
     """What kind of container this machine is, if it is one."""
     for path, kind in CONTAINER_FILES.items():
-        if os.path.exists(path):
+        if sys.platform != "win32" and os.path.exists(path):
             return kind
     # systemd's convention for containers: https://systemd.io/CONTAINER_INTERFACE/
     return os.environ.get("container") or None  # noqa: SIM112 - the convention is lower case
 
 
-def is_wsl(kernel: str) -> bool:
-    """Whether a kernel's release says that it is Microsoft's for WSL."""
-    return "microsoft" in kernel.lower()
+def is_wsl() -> bool:
+    """Whether the kernel's release says that it is Microsoft's for WSL."""
+    return sys.platform == "linux" and "microsoft" in os.uname().release.lower()
 
 
 def find_programs(names: Iterable[str]) -> dict[str, str]:
     """Look names up on PATH."""
-    return {name: path for name in names if (path := shutil.which(name)) is not None}
+    return {name: path for name in names if (path := find_program(name)) is not None}
+
+
+def find_variables(names: Iterable[str]) -> frozenset[str]:
+    """Look for names among the variables of this process, which all programs have."""
+    return frozenset(name for name in names if name in os.environ)
+
+
+def code_page() -> int | None:
+    """The page that programs write in to a console that nobody has set otherwise, as that of a command."""
+    if sys.platform == "win32":
+        return int(win32.GetOEMCP())
+    return None

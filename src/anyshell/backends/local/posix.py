@@ -38,7 +38,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from ..._types import ExitStatus, Foreground, Signal, Spawn, Terminal
+    from ..._types import ExitStatus, Foreground, Signal, Spawn, Terminal, TerminalKind
     from .starter import Starter
     from .tree import Tree
 
@@ -98,7 +98,7 @@ class Spawner:
         self._census = Census()
         self._closed = False
 
-    def spawn(self, spawn: Spawn) -> PosixProcess:
+    async def spawn(self, spawn: Spawn) -> PosixProcess:
         """Start a program in a session of its own.
 
         Blocks until the program's image is loaded, as a spawn does: about half a millisecond.
@@ -259,9 +259,19 @@ class PosixProcess:
         return self._stderr
 
     @property
+    def terminal_kind(self) -> TerminalKind | None:
+        """The kernel's own."""
+        return "pty" if self._on_terminal else None
+
+    @property
     def lost(self) -> bool:
         """Never: it is here."""
         return False
+
+    @property
+    def asks(self) -> bool:
+        """Always: by signals."""
+        return True
 
     async def wait(self) -> ExitStatus:
         """Wait until the leader has ended. It stays a zombie until its group has been dealt with."""
@@ -416,9 +426,9 @@ class PosixSection:
         self.mark = mark
         """A variable that the shell has to export."""
         self.tag = tree.limit
+        """A soft limit on file locks that it has to set."""
         self.wants_pids = False
         """The shell need not say which pid was given last: that can be asked for here."""
-        """A soft limit on file locks that it has to set."""
 
     async def may_live(self, first: int | None, last: int | None) -> bool:
         """Whether anything of it may be alive, by the pids that were given since."""

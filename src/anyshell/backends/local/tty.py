@@ -28,7 +28,6 @@ _IUTF8 = 0x4000
 _NO_KEY = b"\0" if sys.platform == "linux" else b"\xff"
 """``_POSIX_VDISABLE``: what stands for no key."""
 
-
 _KEYS = {
     "intr": termios.VINTR,
     "quit": termios.VQUIT,
@@ -59,7 +58,7 @@ def open_pair(terminal: Terminal) -> tuple[int, int]:
         if error.errno in _SHORTAGES:
             raise
         raise TerminalUnavailable(
-            f"this machine has no terminal to give ({error.strerror or error}): run it without one"
+            f"this machine has no terminal to give ({error.strerror or error}); run it without one"
         ) from error
     try:
         prepare(slave, terminal)

@@ -25,7 +25,7 @@ from ..._exceptions import (
 from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD
 from ..._types import HostInfo, HostQuery, Spawn
 from ..._waits import to_the_end
-from .channel import HIGH_WATER, TERMINAL_HIGH_WATER, TERMINAL_OUTPUT, TERMINAL_WINDOW, Channel
+from .channel import HIGH_WATER, TERMINAL_HIGH_WATER, TERMINAL_OUTPUT, TERMINAL_WINDOW, Channel, told
 from .connecting import describe_address, open_connection
 from .credentials import Secrets
 from .exchange import SSHExchange
@@ -36,6 +36,8 @@ from .process import SSHProcess
 from .processes import CLOCK_SLACK, Processes, Tree
 from .sftp import STALL_SECONDS
 from .watcher import HostAway, Watch, Watcher, boot, new_token
+from .windows import WindowsHost
+from .windows_files import WindowsFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,9 +46,10 @@ if TYPE_CHECKING:
     from anyio.abc import ByteReceiveStream
 
     from ..._types import ProcessInfo, Start, Terminal
-    from ...abc import Exchange, Files, Launcher, Process, Program
+    from ...abc import Exchange, Files, Launcher, Process, Program, WindowsLauncher
     from .options import SSHOptions
     from .watcher import Answer
+    from .windows_process import WindowsProcess
 
 OPEN_SECONDS = 15.0
 """How long a server may take to open a session on a connection."""
@@ -119,13 +122,15 @@ class SSHBackend:
         self._watch = Watch(self._start_watcher)
         self._processes: Processes | None = None
         self._directory: str | None = None
-        self._running: set[SSHProcess] = set()
+        self._running: set[SSHProcess | WindowsProcess] = set()
         self._released: set[Channel] = set()
         self._owed: set[SSHProcess] = set()
         self._paying: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._files = SSHFiles(self._sftp, self._run_for_files)
+        self._windows: WindowsHost | None = None
+        self._windows_files = WindowsFiles(self._files.sftp)
         self._closed = False
 
     @property
@@ -136,16 +141,20 @@ class SSHBackend:
     @property
     def files(self) -> Files:
         """The host's files."""
-        return self._files
+        return self._files if self._windows is None else self._windows_files
 
     async def info(self, query: HostQuery) -> HostInfo:
         """Ask the host what it is, in one session, which stays open for stopping commands.
 
+        Of a Windows host it is asked in another, which does not stay, when that one has shown that it is one.
+
         Raises:
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
-            BackendUnavailable: What answers is no POSIX shell.
+            BackendUnavailable: A Windows host without PowerShell.
             InvalidCommand: The options' directory is none.
         """
+        if self._windows is not None:
+            return await self._info_of_windows([self._windows.login], query)
         words = [self._options.directory or "", *query.programs, "--"]
         for shell in query.shells:
             words += [shell.kind, shell.path, *shell.arguments, ","]
@@ -157,7 +166,7 @@ class SSHBackend:
             watcher.close()
             raise ConnectionFailed(
                 f"{self.name}: the login shell did not answer within {PROBE_SECONDS:g} s; "
-                f"do its startup files wait for something?{_told(watcher.channel.noise)}",
+                f"do its startup files wait for something?{told(watcher.channel.noise)}",
                 stage="session",
             ) from None
         except HostAway:
@@ -165,8 +174,12 @@ class SSHBackend:
                 raise ConnectionFailed(
                     f"the connection to {self.name} was lost while its login shell was asked", stage="session"
                 ) from None
-            raise await self._no_shell(watcher.channel) from None
+            logins = self._login.windows(await self._ask_what_else(watcher.channel))
+            return await self._info_of_windows(logins, query)
         facts = Facts.read(answer.lines)
+        if logins := self._login.windows(facts.get("system")):
+            watcher.close()
+            return await self._info_of_windows(logins, query)
         self._watch.adopt(watcher)
         self._login = self._launcher(facts.get("login"))
         self._processes = Processes(self._watch, self._login.life_fd)
@@ -193,9 +206,16 @@ class SSHBackend:
         """
         if self._closed:
             raise SpawnError("this backend is closed: it starts nothing more")
-        _check_sizes(spawn)
-        if self._processes is None:
+        if self._processes is None and self._windows is None:
             await self.info(HostQuery())
+        if self._windows is not None:
+            return await self._windows.start(
+                spawn,
+                on_started=self._running.add,
+                on_closed=self._running.discard,
+                on_released=self._keep_reading,
+            )
+        _check_sizes(spawn)
         processes = self._processes
         assert processes is not None
         number = next(self._numbers) % (2**31 - 1) + 1
@@ -248,10 +268,10 @@ class SSHBackend:
         except TimeoutError:
             raise SpawnError(
                 f"the login shell on {self.name} did not begin the command within {START_SECONDS:g} s; "
-                f"do its startup files wait for something?{_told(channel.noise)}"
+                f"do its startup files wait for something?{told(channel.noise)}"
             ) from None
         match said:
-            case ["started", pid]:
+            case ["started", pid] if pid.isdecimal():
                 return int(pid)
             case ["cwd", "file"]:
                 raise InvalidCommand(f"cwd {spawn.cwd!r} is not a directory")
@@ -268,7 +288,7 @@ class SSHBackend:
         if not channel.over:
             return None  # the connection was lost meanwhile; whether it had begun is found out by its mark
         raise SpawnError(
-            f"the login shell on {self.name} ended before the command began{_told(channel.noise)}"
+            f"the login shell on {self.name} ended before the command began{told(channel.noise)}"
         )
 
     async def exchange(self) -> Exchange:
@@ -278,6 +298,8 @@ class SSHBackend:
             SpawnError: It cannot be made.
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
+        if self._windows is not None:
+            raise SpawnError(f"{self.name} is a Windows host, where there are no sessions over SSH")
         return await SSHExchange(self.spawn, self._files).open()
 
     async def connects(self, port: int) -> bool:
@@ -323,6 +345,8 @@ class SSHBackend:
         if self._paying is not None:
             self._paying.cancel()
             await asyncio.wait([self._paying])
+        if self._windows is not None:
+            await self._windows.aclose()
         for channel in tuple(self._released):
             channel.abort()
         await self._files.aclose()
@@ -472,28 +496,47 @@ class SSHBackend:
             watcher.ask()
         return watcher
 
-    async def _no_shell(self, channel: Channel) -> AnyshellError:
-        """Say what answers instead of a POSIX shell."""
-        noise = channel.noise
-        slot = await self._pool.slot()
+    async def _ask_what_else(self, channel: Channel) -> str:
+        """What a login shell says that is no POSIX one.
+
+        Raises:
+            ConnectionFailed: Nothing, or nothing that a Windows host would say.
+        """
+        asked = Channel(new_token())  # which it never says: so the last is kept of what it says, and no more
         try:
-            # cmd.exe replaces the first, PowerShell the second; whatever else it is, it is no Windows.
-            asked = slot.connection.run("echo anyshell-%OS%-$env:OS-", encoding="utf-8", errors="replace")
-            said = str((await asyncio.wait_for(asked, WINDOWS_SECONDS)).stdout)
-        except (TimeoutError, asyncssh.Error, OSError):
-            said = ""
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WINDOWS_SECONDS):
+                    await self._open(asked, self._login.question)
+                    await asked.closed.wait()
         finally:
-            slot.release()
-        for found, shell in (("anyshell-Windows_NT-", "cmd.exe"), ("-Windows_NT-", "PowerShell")):
-            if found in said:
-                return BackendUnavailable(
-                    f"{self.name} is a Windows host whose login shell is {shell}; "
-                    "this version runs commands on POSIX hosts alone"
-                )
-        return ConnectionFailed(
+            asked.abort()
+        said = asked.noise
+        if self._login.windows(said):
+            return said
+        raise ConnectionFailed(
             f"{self.name} lets us in but runs no commands: its login shell is none (nologin, perhaps), the key is "
-            f"bound to a command of its own, or a startup file ends the shell{_told(noise)}",
+            f"bound to a command of its own, or a startup file ends the shell{told(channel.noise)}",
             stage="session",
+        )
+
+    async def _info_of_windows(self, logins: Sequence[WindowsLauncher], query: HostQuery) -> HostInfo:
+        noise = ""
+        for login in logins:
+            host = WindowsHost(login, self.name, self._open, self._pool.has_room)
+            facts = await host.facts(self._options.directory or "", query)
+            if facts is None:
+                noise = host.noise or noise
+                continue
+            if facts.get("wrong"):
+                raise InvalidCommand(f"the directory {facts.get('wrong')!r} cannot be used on {self.name}")
+            if self._windows is None:
+                self._windows = host
+            self._windows.prepare()
+            return facts.host(notices=tuple(self._notices))
+        raise BackendUnavailable(
+            f"{self.name} is a Windows host whose login shell is {logins[0].name}, and neither PowerShell 7 (pwsh) nor "
+            "Windows PowerShell 5.1 answers there: commands are started by one of them. Install it (winget install "
+            f"Microsoft.PowerShell), and see that the account may run it{told(noise)}"
         )
 
     # What could not be stopped.
@@ -628,11 +671,3 @@ def _check_sizes(spawn: Spawn) -> None:
                 f"cannot start {spawn.argv[0]}: the arguments and variables are too large for a host together; "
                 "pass big values by stdin or a file"
             )
-
-
-def _told(noise: str) -> str:
-    """What a login shell printed, for a message: its last lines, harmless to a terminal."""
-    if not noise:
-        return ""
-    shown = "".join(char if char.isprintable() else " " for char in noise[-300:]).strip()
-    return f"; it printed: {shown}"

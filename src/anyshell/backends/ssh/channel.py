@@ -29,6 +29,17 @@ TERMINAL_OUTPUT = 256 * 1024
 LONGEST_NOISE = 4096
 """Bytes that are kept of what a login shell prints before a command begins, for a message."""
 
+QUIET_SECONDS = 0.03
+"""How long nothing must have come after a program's end, or twice the round trip if that is longer, until what it
+printed before is taken to have arrived."""
+
+LONGEST_REST = 1.0
+"""Seconds of reading after which that is not waited for any more: somebody else goes on printing. Also seconds in which
+our reader takes nothing of what has arrived: there is none, or it waits itself."""
+
+TAKEN_PAUSE = 0.005
+"""Seconds between two looks whether our reader has taken what has arrived."""
+
 WRITE_SIZE = 64 * 1024
 
 TERMINAL_WINDOW = 128 * 1024
@@ -309,6 +320,40 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             with contextlib.suppress(OSError):
                 self._channel.change_terminal_size(columns, rows)
 
+    async def wait_rest(self, quiet: float) -> None:
+        """Let the rest of the output arrive: the news of the end overtakes what waits in the server's pipe.
+
+        Args:
+            quiet: Seconds for which nothing must have come, if they are more than `QUIET_SECONDS`.
+        """
+        loop = asyncio.get_running_loop()
+        quiet = max(QUIET_SECONDS, quiet)
+        since = loop.time()
+        spent = 0.0
+        while not self.at_end.is_set() and spent < LONGEST_REST:
+            left = max(since, self.last_heard) + quiet - loop.time()
+            if left <= 0 and not self.paused:
+                return
+            began = loop.time()
+            try:
+                async with asyncio.timeout(max(left, TAKEN_PAUSE)):
+                    await self.at_end.wait()
+            except TimeoutError:
+                pass
+            if self.paused:
+                since = loop.time()  # it is our own reader that is slow
+            else:
+                spent += loop.time() - began
+
+    async def wait_taken(self) -> None:
+        """Let our reader take what has arrived, as long as it takes any: drawing it is slower than sending it."""
+        loop = asyncio.get_running_loop()
+        due, taken, since = self.arrived, self.taken, loop.time()
+        while self.taken < due and loop.time() - since < LONGEST_REST:
+            await asyncio.sleep(TAKEN_PAUSE)
+            if self.taken != taken:
+                taken, since = self.taken, loop.time()
+
     def discard(self) -> None:
         """From now on throw away whatever comes, so that writing does not fail or block over there."""
         self.stdout.close()
@@ -325,8 +370,11 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         held += data
         while (at := held.find(self._token)) >= 0:
             end = held.find(b"\n", at)
-            if end < 0:
+            if end < 0 and len(held) - at <= LONGEST_NOISE:
                 return b""  # the line is cut: all of it is needed
+            if end < 0:
+                del held[: at + len(self._token)]  # nobody who begins a command says so much
+                continue
             words = held[at + len(self._token) : end].decode("utf-8", "replace").split()
             rest = bytes(held[end + 1 :])
             if words == ["ready"]:
@@ -374,6 +422,14 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self.on_end()
         self.stdout.end()
         self.stderr.end()
+
+
+def told(noise: str) -> str:
+    """What a login shell printed, for a message: its last lines, harmless to a terminal."""
+    if not noise:
+        return ""
+    shown = "".join(char if char.isprintable() else " " for char in noise[-300:]).strip()
+    return f"; it printed: {shown}"
 
 
 def _nothing() -> None:

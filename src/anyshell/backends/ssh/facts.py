@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, get_args
 
 from ..._types import HostInfo, ShellInfo, ShellKind
@@ -11,16 +12,17 @@ if TYPE_CHECKING:
 
     from ..._types import OperatingSystem
 
-_SYSTEMS: dict[str, OperatingSystem] = {"Darwin": "macos"}
+_SYSTEMS: dict[str, OperatingSystem] = {"Darwin": "macos", "Windows_NT": "windows"}
 
 
 class Facts:
-    """The lines that ``facts`` of `watcher.sh` prints: a word each, and what it stands for."""
+    """The lines that ``facts`` of `watcher.sh`, or `facts.ps1`, prints: a word each, and what it stands for."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
         self._programs: dict[str, str] = {}
         self._tried: list[str] = []
+        self._variables: set[str] = set()
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Facts:
@@ -36,6 +38,8 @@ class Facts:
                 facts._programs[program] = path
             elif name == "tried":
                 facts._tried.append(value)
+            elif name == "variable":
+                facts._variables.add(value)
             else:
                 facts._values[name] = value
         return facts
@@ -69,6 +73,8 @@ class Facts:
             shell=self._shell(),
             shells_tried=tuple(self._tried),
             notices=notices,
+            code_page=int(self.get("page")) if re.fullmatch("[0-9]{1,5}", self.get("page")) else None,
+            variables=frozenset(self._variables),
         )
 
     def _shell(self) -> ShellInfo | None:

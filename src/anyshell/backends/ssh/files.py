@@ -29,19 +29,20 @@ class SSHFiles:
     """
 
     def __init__(self, open: Open, run: Run, *, stall: float = STALL_SECONDS) -> None:  # noqa: A002 - the word for it
-        self._sftp = SFTPFiles(open, stall=stall)
+        self.sftp = SFTPFiles(open, stall=stall)
+        """They over SFTP, whether there is such a service or not."""
         self._run = run
         self._shell = ShellFiles(run)
         self._chosen: Files | None = None
 
     async def aclose(self) -> None:
         """End the SFTP service."""
-        await self._sftp.aclose()
+        await self.sftp.aclose()
 
     async def _files(self, path: str) -> Files:
         if self._chosen is None:
             try:
-                await self._sftp.ready()
+                await self.sftp.ready()
             except NoSubsystem as error:
                 # A service that ended while it started may mean that the whole connection did.
                 if not error.certain:
@@ -50,7 +51,7 @@ class SSHFiles:
             except TimeoutError as error:
                 raise TimeoutError(error.errno, error.strerror, path) from error
             else:
-                self._chosen = self._sftp
+                self._chosen = self.sftp
         return self._chosen
 
     async def stat(self, path: str, *, follow: bool = True) -> FileStat:

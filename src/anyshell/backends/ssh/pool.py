@@ -167,6 +167,10 @@ class Pool:
                 waiting.result().release()
             raise
 
+    def has_room(self) -> bool:
+        """Whether a session can be had at once, and would leave room for a command."""
+        return not self._waiting and not self._closed and any(link.room > 1 for link in self._links)
+
     async def reserved_slot(self, *, fresh: bool = False) -> Slot:
         """The right to a session for stopping, which does not queue behind commands.
 

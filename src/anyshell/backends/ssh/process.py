@@ -20,17 +20,9 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteSendStream
 
-    from ..._types import Foreground, Signal, Terminal
+    from ..._types import Foreground, Signal, Terminal, TerminalKind
     from .processes import Processes, Tree
     from .watcher import Answer
-
-QUIET_SECONDS = 0.03
-"""How long nothing must have come after a program's end, or twice the round trip if that is longer, until what it
-printed before is taken to have arrived."""
-
-LONGEST_REST = 1.0
-"""Seconds of reading after which that is not waited for any more: somebody else goes on printing. Also seconds in which
-our reader takes nothing of what has arrived: there is none, or it waits itself."""
 
 CLOSE_BOUND = 1.0
 """Seconds that closing a process goes on killing what lives of its tree."""
@@ -112,9 +104,19 @@ class SSHProcess:
         return self._channel.stderr if self._split else None
 
     @property
+    def terminal_kind(self) -> TerminalKind | None:
+        """The host's own; of another kind no host says that it is."""
+        return "pty" if self._terminal else None
+
+    @property
     def lost(self) -> bool:
         """Whether its connection broke."""
         return self._channel.broken
+
+    @property
+    def asks(self) -> bool:
+        """Always: by signals."""
+        return True
 
     async def wait(self) -> ExitStatus:
         """Wait until the leader has ended, and what it had printed by then has arrived and was taken by our reader.
@@ -136,8 +138,8 @@ class SSHProcess:
             if not ended.done():
                 return ExitStatus()
         if not (self._signalled and self._gone):
-            await self._rest()
-            await self._taken()
+            await self._channel.wait_rest(2 * self._processes.round_trip)
+            await self._channel.wait_taken()
         return ended.result()
 
     def _wake(self, _: object = None) -> None:
@@ -147,38 +149,6 @@ class SSHProcess:
     def _set_gone(self) -> None:
         self._gone = True
         self._wake()
-
-    async def _rest(self) -> None:
-        """Let the rest of the output arrive: the news of the end overtakes what waits in the server's pipe."""
-        channel = self._channel
-        loop = asyncio.get_running_loop()
-        quiet = max(QUIET_SECONDS, 2 * self._processes.round_trip)
-        since = loop.time()
-        spent = 0.0
-        while not channel.at_end.is_set() and spent < LONGEST_REST:
-            left = max(since, channel.last_heard) + quiet - loop.time()
-            if left <= 0 and not channel.paused:
-                return
-            began = loop.time()
-            try:
-                async with asyncio.timeout(max(left, 0.005)):
-                    await channel.at_end.wait()
-            except TimeoutError:
-                pass
-            if channel.paused:
-                since = loop.time()  # it is our own reader that is slow
-            else:
-                spent += loop.time() - began
-
-    async def _taken(self) -> None:
-        """Let our reader take what has arrived, as long as it takes any: drawing it is slower than sending it."""
-        channel = self._channel
-        loop = asyncio.get_running_loop()
-        due, taken, since = channel.arrived, channel.taken, loop.time()
-        while channel.taken < due and loop.time() - since < LONGEST_REST:
-            await asyncio.sleep(_LOOK_AGAIN[0])
-            if channel.taken != taken:
-                taken, since = channel.taken, loop.time()
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal the whole tree. A host that does not answer is what `survivors` says."""

@@ -823,7 +823,7 @@ async def _truth(
     except (_Lost, _Stalled, asyncssh.SFTPError, OSError):
         number = None
     if number is not None:
-        return _os_error(number, path)
+        return OSError(number, os.strerror(number), path, None, target)
     return OSError(errno.EIO, "The server refused, and does not say why", path)
 
 

@@ -1,0 +1,342 @@
+"""Access control lists: who may do what with a file on Windows, where permission bits say nothing of it.
+
+Only on Windows can any of this be called. Nothing here asks which system this is: whoever can be asked for a user's
+number (`os.geteuid`) has permission bits, and does not come here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import enum
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_SYSTEM = "S-1-5-18"
+_ADMINISTRATORS = "S-1-5-32-544"
+_OWNER = "S-1-3-4"  # whoever owns the file, as an entry names him
+_CREATOR = "S-1-3-0"  # whoever makes what is inherited
+
+_ALLOWING = frozenset({0, 9})  # the kinds of entries that allow: by a SID, and by a SID under a condition
+
+
+class _Win32:
+    """What calls of Windows are given, as Win32 names it."""
+
+    SE_FILE_OBJECT = 1
+    ACL_REVISION = 2
+    TOKEN_QUERY = 8
+    TOKEN_USER = 1
+    OWNER_SECURITY_INFORMATION = 0x1
+    DACL_SECURITY_INFORMATION = 0x4
+    PROTECTED_DACL_SECURITY_INFORMATION = 0x80000000
+    UNPROTECTED_DACL_SECURITY_INFORMATION = 0x20000000
+    SE_DACL_PROTECTED = 0x1000
+    INHERITED_ACE = 0x10
+    WRITING = (
+        0x500D0046  # write, append, delete what is inside, delete, change who may, generic write and all
+    )
+
+
+class _Code(enum.IntEnum):
+    """Errors by which a file system without permissions says so."""
+
+    INVALID_FUNCTION = 1
+    NOT_SUPPORTED = 50
+
+
+class _Acl(ctypes.Structure):
+    _fields_ = (
+        ("revision", ctypes.c_ubyte),
+        ("unused", ctypes.c_ubyte),
+        ("size", ctypes.c_ushort),
+        ("count", ctypes.c_ushort),
+        ("unused_as_well", ctypes.c_ushort),
+    )
+
+
+class _AllowingEntry(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_ubyte),
+        ("flags", ctypes.c_ubyte),
+        ("size", ctypes.c_ushort),
+        ("mask", ctypes.c_uint32),
+        ("sid", ctypes.c_uint32),  # where it begins
+    )
+
+
+class SecurityAttributes(ctypes.Structure):
+    """What ``CreateFileW`` and ``CreateDirectoryW`` take: Win32's ``SECURITY_ATTRIBUTES``."""
+
+    _fields_ = (
+        ("length", ctypes.c_uint32),
+        ("descriptor", ctypes.c_void_p),
+        ("inherited", ctypes.c_int),
+    )
+
+
+def make_directory(path: str) -> None:
+    """Make a directory for this user alone, the system and the administrators, whatever its parent would leave it.
+
+    Python's own ``os.mkdir(path, 0o700)`` does so from 3.11.10, 3.12.4 and 3.13 on (CVE-2024-4030), and for the
+    *owner*: what an administrator makes with raised rights belongs to all administrators, and is then closed to him
+    as soon as he is without. So the user is named here.
+
+    Raises:
+        OSError: As ``os.mkdir`` does.
+    """
+    with private() as made:
+        _make_directory(path, made)
+
+
+def _make_directory(path: str, made: SecurityAttributes) -> None:
+    if not _kernel32().CreateDirectoryW(path, ctypes.byref(made)):
+        raise _last_error(path)
+
+
+@contextlib.contextmanager
+def private() -> Iterator[SecurityAttributes]:
+    """What makes a new file or directory this user's alone; the system's and the administrators' as well, as any is."""
+    entries = "".join(f"(A;OICI;FA;;;{sid})" for sid in (_SYSTEM, _ADMINISTRATORS, this_user()))
+    with attributes(f"D:P{entries}") as made:
+        yield made
+
+
+@contextlib.contextmanager
+def attributes(text: str) -> Iterator[SecurityAttributes]:
+    """What a new file is made with, from how it is written in the language of security descriptors (SDDL)."""
+    descriptor = ctypes.c_void_p()
+    if not _advapi32().ConvertStringSecurityDescriptorToSecurityDescriptorW(
+        text, 1, ctypes.byref(descriptor), None
+    ):
+        raise _last_error(None)
+    try:
+        yield SecurityAttributes(ctypes.sizeof(SecurityAttributes), descriptor, 0)
+    finally:
+        _kernel32().LocalFree(descriptor)
+
+
+def fault_of(path: str) -> str | None:
+    """Tell why what is in a directory need not be what this user put there; ``None`` when nobody else may write.
+
+    Raises:
+        OSError: It cannot be asked.
+    """
+    ours = {this_user(), _SYSTEM, _ADMINISTRATORS}
+    with _security(path, _Win32.OWNER_SECURITY_INFORMATION | _Win32.DACL_SECURITY_INFORMATION) as found:
+        owner = _sid_text(found.owner)
+        if owner not in ours:
+            return f"it belongs to user {owner}"
+        if not found.acl.value:
+            return "everybody may write to it"
+        for entry in found.entries():
+            if entry.kind in _ALLOWING and entry.mask & _Win32.WRITING:
+                who = _sid_text(ctypes.addressof(entry) + _AllowingEntry.sid.offset)
+                if who not in ours | {_OWNER, _CREATOR}:
+                    return f"others may write to it ({who})"
+    return None
+
+
+def copy_permissions(source: str, target: str) -> None:
+    """Let the same people do the same with one file as with another. A file system without permissions keeps none.
+
+    Raises:
+        OSError: They cannot be read or set.
+    """
+    what = _Win32.DACL_SECURITY_INFORMATION
+    with _security(source, what) as found:
+        if not found.is_protected and any(entry.flags & _Win32.INHERITED_ACE for entry in found.entries()):
+            # What comes from the directory is left to it.
+            _set(target, _Win32.UNPROTECTED_DACL_SECURITY_INFORMATION, found.acl)
+        elif not _advapi32().SetFileSecurityW(target, what, found.descriptor):
+            error = _last_error(target)
+            if getattr(error, "winerror", None) not in tuple(_Code):
+                raise error
+
+
+def leave_to_directory(path: str) -> None:
+    """Let those do what they like with a file whom its directory lets. A file system without permissions keeps none.
+
+    Raises:
+        OSError: It cannot be set.
+    """
+    nobody = _Acl(_Win32.ACL_REVISION, 0, ctypes.sizeof(_Acl), 0, 0)
+    _set(
+        path,
+        _Win32.UNPROTECTED_DACL_SECURITY_INFORMATION,
+        ctypes.cast(ctypes.pointer(nobody), ctypes.c_void_p),
+    )
+
+
+def _set(path: str, how: int, acl: ctypes.c_void_p) -> None:
+    what = _Win32.DACL_SECURITY_INFORMATION | how
+    code = _advapi32().SetNamedSecurityInfoW(path, _Win32.SE_FILE_OBJECT, what, None, None, acl, None)
+    if code not in (0, *_Code):
+        raise _error(code, path)
+
+
+@functools.cache
+def this_user() -> str:
+    """The SID of the user that this process runs as, as text."""
+    token = ctypes.c_void_p()
+    if not _advapi32().OpenProcessToken(
+        _kernel32().GetCurrentProcess(), _Win32.TOKEN_QUERY, ctypes.byref(token)
+    ):
+        raise _last_error(None)
+    try:
+        size = ctypes.c_uint32()
+        _advapi32().GetTokenInformation(token, _Win32.TOKEN_USER, None, 0, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        if not _advapi32().GetTokenInformation(token, _Win32.TOKEN_USER, buffer, size, ctypes.byref(size)):
+            raise _last_error(None)
+        return _sid_text(ctypes.cast(buffer, ctypes.POINTER(ctypes.c_void_p))[0])
+    finally:
+        _kernel32().CloseHandle(token)
+
+
+@dataclass(frozen=True, slots=True)
+class _Security:
+    """What is known of a file, as long as it is looked at: pointers into one piece of memory."""
+
+    path: str
+    descriptor: ctypes.c_void_p
+    owner: ctypes.c_void_p
+    acl: ctypes.c_void_p
+    is_protected: bool
+
+    def entries(self) -> Iterator[_AllowingEntry]:
+        """Every entry, also those of other kinds, which begin like one that allows."""
+        if not self.acl.value:
+            return
+        for index in range(_Acl.from_address(self.acl.value).count):
+            found = ctypes.c_void_p()
+            if not _advapi32().GetAce(self.acl, index, ctypes.byref(found)) or found.value is None:
+                raise _last_error(self.path)
+            yield _AllowingEntry.from_address(found.value)
+
+
+@contextlib.contextmanager
+def _security(path: str, what: int) -> Iterator[_Security]:
+    owner, acl, descriptor = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    code = _advapi32().GetNamedSecurityInfoW(
+        path,
+        _Win32.SE_FILE_OBJECT,
+        what,
+        ctypes.byref(owner),
+        None,
+        ctypes.byref(acl),
+        None,
+        ctypes.byref(descriptor),
+    )
+    if code:
+        raise _error(code, path)
+    try:
+        control, revision = ctypes.c_ushort(), ctypes.c_uint32()
+        if not _advapi32().GetSecurityDescriptorControl(
+            descriptor, ctypes.byref(control), ctypes.byref(revision)
+        ):
+            raise _last_error(path)
+        yield _Security(path, descriptor, owner, acl, bool(control.value & _Win32.SE_DACL_PROTECTED))
+    finally:
+        _kernel32().LocalFree(descriptor)
+
+
+def _sid_text(sid: ctypes.c_void_p | int | None) -> str:
+    text = ctypes.c_wchar_p()
+    if not _advapi32().ConvertSidToStringSidW(sid, ctypes.byref(text)):
+        raise _last_error(None)
+    try:
+        return text.value or ""
+    finally:
+        _kernel32().LocalFree(text)
+
+
+def _last_error(path: str | None) -> OSError:
+    get: Callable[[], int] | None = getattr(ctypes, "get_last_error", None)
+    assert get is not None
+    return _error(get(), path)
+
+
+def _error(code: int, path: str | None) -> OSError:
+    """What Python itself raises for an error of Windows: errno and class follow from its number."""
+    tell: Callable[[int], str] | None = getattr(ctypes, "FormatError", None)
+    assert tell is not None
+    return OSError(0, tell(code).strip(), path, code)
+
+
+def _library(name: str) -> Any:
+    load: Callable[..., object] | None = getattr(ctypes, "WinDLL", None)
+    assert load is not None
+    return load(name, use_last_error=True)
+
+
+@functools.cache
+def _kernel32() -> Any:
+    library = _library("kernel32")
+    library.CreateDirectoryW.argtypes = (ctypes.c_wchar_p, ctypes.POINTER(SecurityAttributes))
+    library.CreateDirectoryW.restype = ctypes.c_int
+    library.LocalFree.argtypes = (ctypes.c_void_p,)
+    library.LocalFree.restype = ctypes.c_void_p
+    library.GetCurrentProcess.argtypes = ()
+    library.GetCurrentProcess.restype = ctypes.c_void_p
+    library.CloseHandle.argtypes = (ctypes.c_void_p,)
+    library.CloseHandle.restype = ctypes.c_int
+    return library
+
+
+@functools.cache
+def _advapi32() -> Any:
+    library = _library("advapi32")
+    pointer, number = ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint32
+    library.ConvertStringSecurityDescriptorToSecurityDescriptorW.argtypes = (
+        ctypes.c_wchar_p,
+        number,
+        pointer,
+        ctypes.c_void_p,
+    )
+    library.ConvertStringSecurityDescriptorToSecurityDescriptorW.restype = ctypes.c_int
+    library.GetNamedSecurityInfoW.argtypes = (
+        ctypes.c_wchar_p,
+        ctypes.c_int,
+        number,
+        pointer,
+        ctypes.c_void_p,
+        pointer,
+        ctypes.c_void_p,
+        pointer,
+    )
+    library.GetNamedSecurityInfoW.restype = number
+    library.SetNamedSecurityInfoW.argtypes = (
+        ctypes.c_wchar_p,
+        ctypes.c_int,
+        number,
+        *(ctypes.c_void_p for _ in range(4)),
+    )
+    library.SetNamedSecurityInfoW.restype = number
+    library.SetFileSecurityW.argtypes = (ctypes.c_wchar_p, number, ctypes.c_void_p)
+    library.SetFileSecurityW.restype = ctypes.c_int
+    library.GetSecurityDescriptorControl.argtypes = (
+        ctypes.c_void_p,
+        ctypes.POINTER(ctypes.c_ushort),
+        ctypes.POINTER(number),
+    )
+    library.GetSecurityDescriptorControl.restype = ctypes.c_int
+    library.GetAce.argtypes = (ctypes.c_void_p, number, pointer)
+    library.GetAce.restype = ctypes.c_int
+    library.ConvertSidToStringSidW.argtypes = (ctypes.c_void_p, ctypes.POINTER(ctypes.c_wchar_p))
+    library.ConvertSidToStringSidW.restype = ctypes.c_int
+    library.OpenProcessToken.argtypes = (ctypes.c_void_p, number, pointer)
+    library.OpenProcessToken.restype = ctypes.c_int
+    library.GetTokenInformation.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_int,
+        ctypes.c_void_p,
+        number,
+        ctypes.POINTER(number),
+    )
+    library.GetTokenInformation.restype = ctypes.c_int
+    return library

@@ -1,0 +1,152 @@
+"""Windows' own idea of a command's tree: a job, which whatever is started by a member is a member of."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import wintypes
+from functools import cache
+from typing import TYPE_CHECKING
+
+assert sys.platform == "win32"
+
+from . import win32
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_MEMBERS = 65_536
+"""Processes of a job that are listed, at most."""
+
+ENDED_BY_JOB = 0xE061_6E79
+"""The exit code of what we have ended: an error code (bits 31 and 30) of nobody but us (bit 29), as winerror.h says."""
+
+_FEW_MEMBERS = 32
+"""Those that there is room for at first."""
+
+
+class _BasicLimits(ctypes.Structure):
+    """JOBOBJECT_BASIC_LIMIT_INFORMATION."""
+
+    _fields_ = (
+        ("per_process_user_time_limit", wintypes.LARGE_INTEGER),
+        ("per_job_user_time_limit", wintypes.LARGE_INTEGER),
+        ("limit_flags", wintypes.DWORD),
+        ("minimum_working_set_size", ctypes.c_size_t),
+        ("maximum_working_set_size", ctypes.c_size_t),
+        ("active_process_limit", wintypes.DWORD),
+        ("affinity", ctypes.c_size_t),
+        ("priority_class", wintypes.DWORD),
+        ("scheduling_class", wintypes.DWORD),
+    )
+
+
+class _ExtendedLimits(ctypes.Structure):
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION."""
+
+    _fields_ = (
+        ("basic", _BasicLimits),
+        ("io_info", ctypes.c_ulonglong * 6),  # IO_COUNTERS
+        ("process_memory_limit", ctypes.c_size_t),
+        ("job_memory_limit", ctypes.c_size_t),
+        ("peak_process_memory_used", ctypes.c_size_t),
+        ("peak_job_memory_used", ctypes.c_size_t),
+    )
+
+
+class JobObject:
+    """A job that ends with the last handle to it, and this is the only one: with us, however we end.
+
+    Members start others as they like, but cannot let them out: a start with CREATE_BREAKAWAY_FROM_JOB fails. A member
+    that crashes ends, and shows no box that waits for somebody. This process may be in a job itself; from Windows 8 on
+    jobs nest.
+
+    Raises:
+        OSError: There is no memory for it, or the limits that it needs are refused.
+    """
+
+    def __init__(self) -> None:
+        handle = win32.CreateJobObjectW(None, None)
+        if not handle:
+            raise win32.last_error()
+        self._handle: int | None = handle
+        try:
+            self._limit(
+                win32.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | win32.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
+            )
+        except OSError:
+            self.close()
+            raise
+
+    def assign(self, process: int) -> None:
+        """Take a process in, with all that it starts from now on.
+
+        Args:
+            process: A handle with PROCESS_SET_QUOTA and PROCESS_TERMINATE.
+
+        Raises:
+            OSError: It has ended, or is in a job that lets it into no other.
+        """
+        if not win32.AssignProcessToJobObject(self._handle, process):
+            raise win32.last_error()
+
+    def members(self) -> Sequence[int]:
+        """The pids of those that run.
+
+        Raises:
+            OSError: There is no memory for the list, or there are more than `MOST_MEMBERS`.
+        """
+        if self._handle is None:
+            return ()
+        room = _FEW_MEMBERS
+        while True:
+            found = _process_ids(room)()
+            size = ctypes.sizeof(found)
+            if win32.QueryInformationJobObject(
+                self._handle, win32.JOB_OBJECT_BASIC_PROCESS_ID_LIST, ctypes.byref(found), size, None
+            ):
+                return tuple(found.pids[: found.listed])
+            error = win32.last_error()
+            if error.winerror != win32.ERROR_MORE_DATA or room >= MOST_MEMBERS:
+                raise error
+            room *= 2
+
+    def terminate(self) -> None:
+        """End every member at once, with `ENDED_BY_JOB`. Nobody is asked, and nobody can refuse."""
+        if self._handle is not None:
+            win32.TerminateJobObject(self._handle, ENDED_BY_JOB)
+
+    def let_go(self) -> None:
+        """Let the members live when this is closed."""
+        if self._handle is not None:
+            self._limit(win32.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION)
+
+    def close(self) -> None:
+        """End the members, unless they were let go. Does not wait until they are gone."""
+        if self._handle is not None:
+            win32.CloseHandle(self._handle)
+            self._handle = None
+
+    def _limit(self, flags: int) -> None:
+        limits = _ExtendedLimits()
+        limits.basic.limit_flags = flags
+        if not win32.SetInformationJobObject(
+            self._handle,
+            win32.JOB_OBJECT_EXTENDED_LIMIT_INFORMATION,
+            ctypes.byref(limits),
+            ctypes.sizeof(limits),
+        ):
+            raise win32.last_error()
+
+
+class _ProcessIds(ctypes.Structure):
+    """JOBOBJECT_BASIC_PROCESS_ID_LIST, but for its list."""
+
+    _fields_ = (("assigned", wintypes.DWORD), ("listed", wintypes.DWORD))
+    pids: ctypes.Array[ctypes.c_size_t]
+
+
+@cache
+def _process_ids(room: int) -> type[_ProcessIds]:
+    """The same with room for so many. Of these there are few: each is twice the one before."""
+    return type("ProcessIds", (_ProcessIds,), {"_fields_": (("pids", ctypes.c_size_t * room),)})

@@ -1,0 +1,48 @@
+"""Where programs are on Windows."""
+
+from __future__ import annotations
+
+import ntpath
+import os
+import sys
+
+assert sys.platform == "win32"
+
+
+def find_program(name: str, path: str | None = None, extensions: str | None = None) -> str | None:
+    """Look a name up on PATH; ``None`` where there is none.
+
+    Other than `shutil.which`, and than CreateProcess itself, it does not look into the current directory, where
+    somebody else may have put a program of that name.
+
+    Args:
+        name: With or without an extension; a path is looked for as it is, with the extensions as well.
+        path: Directories; those of this process by default. What is relative in it is passed over.
+        extensions: What programs' names may end with; PATHEXT of this process by default.
+    """
+    if ntpath.dirname(name) and _is_file(name):
+        return name if _is_absolute(name) else None
+    endings = (os.environ.get("PATHEXT", "") if extensions is None else extensions).split(";")
+    names = [name + ending for ending in endings if ending]
+    if any(name.lower().endswith(ending.lower()) for ending in endings if ending):
+        names.insert(0, name)
+    if ntpath.dirname(name):
+        directories = [""] if _is_absolute(name) else []
+    else:
+        directories = (os.environ.get("PATH", "") if path is None else path).split(";")
+        directories = [each for each in (each.strip('"') for each in directories) if _is_absolute(each)]
+    for directory in directories:
+        for each in names:
+            found = ntpath.join(directory, each)
+            if _is_file(found):
+                return found
+    return None
+
+
+def _is_file(path: str) -> bool:
+    # An alias of the Windows Store exists, and is no regular file.
+    return os.path.exists(path) and not os.path.isdir(path)
+
+
+def _is_absolute(path: str) -> bool:
+    return ntpath.isabs(path) and bool(ntpath.splitdrive(path)[0])

@@ -1,0 +1,249 @@
+# Starts one program of Windows, holds all that it starts, and ends that when it is told to, or when nobody is there any
+# more. PowerShell 5.1 and later. It is started before it is known what for; then it is sent that, by `windows.order`,
+# and after it pieces of at most 64 KiB: a letter, the length in four bytes, and that many bytes.
+#
+#   I  what the program reads; `took N` says that it did, or that it never will
+#   E  no more of it comes
+#   S  a number, which comes back as `living NUMBER PID NAME SECONDS ...` with what is alive
+#   K  end everything
+#
+# It answers on stderr, each answer on a line that begins with the token. The end of its stdin, which comes when the
+# channel is closed or the connection is lost, means K. The program and all that it starts are in a job object of which
+# nobody else has a handle: whatever becomes of this shell, Windows ends them with it (KILL_ON_JOB_CLOSE). It stays for
+# as long as any of them is alive.
+
+$ErrorActionPreference = 'Stop'
+$ProgressPreference = 'SilentlyContinue'
+Set-StrictMode -Off
+
+& {
+    $stdin = [Console]::OpenStandardInput()
+    $stderr = [Console]::OpenStandardError()
+    $marshal = [Runtime.InteropServices.Marshal]
+    $size = [IntPtr]::Size
+
+    # Functions of Windows. Add-Type would start a compiler, which takes a second.
+    $type = [Reflection.Emit.AssemblyBuilder]::DefineDynamicAssembly(
+        [Reflection.AssemblyName]'anyshell', [Reflection.Emit.AssemblyBuilderAccess]::Run
+    ).DefineDynamicModule('anyshell').DefineType('Windows', 'Public,Class')
+    $P = [IntPtr]; $I = [uint32]; $B = [bool]; $S = [string]
+    foreach ($each in @(
+            @('CreateJobObjectW', $P, @($P, $P)),
+            @('SetInformationJobObject', $B, @($P, $I, $P, $I)),
+            @('QueryInformationJobObject', $B, @($P, $I, $P, $I, $P)),
+            @('AssignProcessToJobObject', $B, @($P, $P)),
+            @('TerminateJobObject', $B, @($P, $I)),
+            @('CreateProcessW', $B, @($P, $P, $P, $P, $B, $I, $P, $S, $P, $P)),
+            @('ResumeThread', $I, @(,$P)),
+            @('GetExitCodeProcess', $B, @($P, $P)),
+            @('TerminateProcess', $B, @($P, $I)),
+            @('GetCurrentProcess', $P, @()),
+            @('GetStdHandle', $P, @(,[int])),
+            @('SetHandleInformation', $B, @($P, $I, $I)),
+            @('CloseHandle', $B, @(,$P)),
+            @('SetEnvironmentVariableW', $B, @($S, $S))
+        )) {
+        $method = $type.DefinePInvokeMethod(
+            $each[0], 'kernel32.dll', 'Public,Static,PinvokeImpl', 'Standard', $each[1], [type[]]$each[2], 'Winapi', 'Unicode'
+        )
+        $method.SetImplementationFlags('PreserveSig')
+    }
+    $windows = $type.CreateType()
+
+    # At once: what else it could wait for, its threads that read and write, never ends.
+    function Leave { [void]$windows::TerminateProcess($windows::GetCurrentProcess(), 0) }
+
+    function Read-Bytes([int]$count) {
+        $bytes = New-Object byte[] $count
+        for ($at = 0; $at -lt $count; $at += $got) {
+            $got = $stdin.Read($bytes, $at, $count - $at)
+            if ($got -le 0) { Leave }
+        }
+        , $bytes
+    }
+
+    # What is to be done: texts, each with its length before it. No JSON, in which PowerShell 7 takes some for dates.
+    $order = New-Object IO.BinaryReader (New-Object IO.MemoryStream (, (Read-Bytes ([BitConverter]::ToInt32((Read-Bytes 4), 0)))))
+    function Read-Text { [Text.Encoding]::UTF8.GetString($order.ReadBytes($order.ReadInt32())) }
+    $token = Read-Text
+    $line = Read-Text
+    $program = Read-Text
+    $directory = Read-Text
+    $script = Read-Text
+    $feeds, $splits = $order.ReadBoolean(), $order.ReadBoolean()
+
+    function Write-Line($to, [string]$words) {
+        $bytes = [Text.Encoding]::UTF8.GetBytes("$token $words`n")
+        $to.Write($bytes, 0, $bytes.Length)
+        $to.Flush()
+    }
+    function Stop-Here([string]$words) { Write-Line $stderr $words; Leave }
+
+    for ($left = $order.ReadInt32(); $left -gt 0; $left--) {
+        [void]$windows::SetEnvironmentVariableW((Read-Text), [NullString]::Value)
+    }
+    for ($left = $order.ReadInt32(); $left -gt 0; $left--) {
+        $name = Read-Text
+        if (-not $windows::SetEnvironmentVariableW($name, (Read-Text))) { Stop-Here "variable $name" }
+    }
+    if (-not [IO.Directory]::Exists($directory)) {
+        Stop-Here $(if ([IO.File]::Exists($directory)) { 'cwd file' } else { 'cwd missing' })
+    }
+    if ($program.Contains('\') -and -not [IO.File]::Exists($program)) { Stop-Here 'program' }
+
+    $file = $null
+    if ($script) {
+        try {
+            # A folder of the user's own, which nobody else but the host's administrators may read.
+            $file = [IO.Path]::Combine([IO.Path]::GetTempPath(), 'anyshell-' + [guid]::NewGuid().ToString('N'))
+            [IO.File]::WriteAllText($file, $script, (New-Object Text.UTF8Encoding $false))
+        } catch { Stop-Here 'script' }
+        [void]$windows::SetEnvironmentVariableW('ANYSHELL_SCRIPT', $file)
+    }
+    function Remove-Script {
+        if ($file) { try { [IO.File]::Delete($file) } catch { $Error.Clear() } }
+    }
+
+    $job = $windows::CreateJobObjectW([IntPtr]::Zero, [IntPtr]::Zero)
+    $limits = $marshal::AllocHGlobal(144)
+    for ($at = 0; $at -lt 144; $at += 4) { $marshal::WriteInt32($limits, $at, 0) }
+    $marshal::WriteInt32($limits, 16, 0x2000) # JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+    $length = if ($size -eq 8) { 144 } else { 112 }
+    if (-not $windows::SetInformationJobObject($job, 9, $limits, $length)) { Stop-Here 'job' }
+
+    $feed = New-Object IO.Pipes.AnonymousPipeServerStream 'Out', 'Inheritable'
+    $out = $windows::GetStdHandle(-11)
+    $err = $windows::GetStdHandle(-12)
+    # What is inherited by accident would keep the channel open.
+    [void]$windows::SetHandleInformation($windows::GetStdHandle(-10), 1, 0)
+    [void]$windows::SetHandleInformation($out, 1, 1)
+    [void]$windows::SetHandleInformation($err, 1, [uint32]$splits)
+
+    # STARTUPINFOW and PROCESS_INFORMATION.
+    $first = if ($size -eq 8) { 80 } else { 56 }
+    $startup = $marshal::AllocHGlobal(128)
+    $made = $marshal::AllocHGlobal(32)
+    for ($at = 0; $at -lt 128; $at += 4) { $marshal::WriteInt32($startup, $at, 0) }
+    $marshal::WriteInt32($startup, 0, $first + 3 * $size)
+    $marshal::WriteInt32($startup, 4 * $size + 28, 0x100) # STARTF_USESTDHANDLES
+    $marshal::WriteIntPtr($startup, $first, $feed.ClientSafePipeHandle.DangerousGetHandle())
+    $marshal::WriteIntPtr($startup, $first + $size, $out)
+    $marshal::WriteIntPtr($startup, $first + 2 * $size, $(if ($splits) { $err } else { $out }))
+    # Suspended, until it is in the job: nothing that it starts can escape.
+    if (-not $windows::CreateProcessW([IntPtr]::Zero, $marshal::StringToHGlobalUni($line), [IntPtr]::Zero, [IntPtr]::Zero,
+            $true, 4, [IntPtr]::Zero, $directory, $startup, $made)) {
+        Remove-Script
+        Stop-Here 'program'
+    }
+    $process = $marshal::ReadIntPtr($made, 0)
+    $thread = $marshal::ReadIntPtr($made, $size)
+    $number = $marshal::ReadInt32($made, 2 * $size)
+    $feed.DisposeLocalCopyOfClientHandle()
+    if (-not $windows::AssignProcessToJobObject($job, $process)) {
+        [void]$windows::TerminateProcess($process, 1)
+        Remove-Script
+        Stop-Here 'job'
+    }
+    if (-not $feeds) { $feed.Dispose() }
+    Write-Line ([Console]::OpenStandardOutput()) "started $number"
+    Write-Line $stderr 'started'
+    [void]$windows::ResumeThread($thread)
+    [void]$windows::CloseHandle($thread)
+
+    $members = $marshal::AllocHGlobal(65536)
+    function Get-Living {
+        # JobObjectBasicProcessIdList. A window's own program is no program of the command's.
+        if ($windows::QueryInformationJobObject($job, 3, $members, 65536, [IntPtr]::Zero)) {
+            for ($at = 0; $at -lt $marshal::ReadInt32($members, 4); $at++) {
+                [int64]$marshal::ReadIntPtr($members, 8 + $at * $size)
+            }
+        }
+    }
+    function Get-Described($numbers) {
+        foreach ($each in $numbers) {
+            try {
+                $found = [Diagnostics.Process]::GetProcessById($each)
+                $since = try { $found.StartTime.ToFileTimeUtc() / 1e7 - 11644473600 } catch { 0 }
+                if ($found.ProcessName -ne 'conhost') {
+                    [string]::Format([cultureinfo]::InvariantCulture, '{0} {1} {2:f3}', $each,
+                        ($found.ProcessName -replace '\s', '_'), $since)
+                }
+            } catch { $Error.Clear() } # it has ended meanwhile
+        }
+    }
+
+    $ended = New-Object Threading.ManualResetEvent $false
+    $ended.SafeWaitHandle = New-Object Microsoft.Win32.SafeHandles.SafeWaitHandle $process, $false
+    $queue = New-Object Collections.Queue
+    $piece = New-Object byte[] 65536
+    $held = New-Object byte[] 262144
+    $have = 0
+    $reading = $stdin.ReadAsync($piece, 0, $piece.Length)
+    $writing = $null
+    $written = 0
+    $exited = $stopping = $finished = $false
+    $gone = 0
+
+    while ($true) {
+        $waits = @($reading, $writing) | Where-Object { $_ } | ForEach-Object { $_.AsyncWaitHandle }
+        if (-not $exited) { $waits = @($waits) + $ended }
+        $pause = if ($stopping) { 10 } elseif ($exited) { 50 } else { -1 }
+        if ($waits) { [void][Threading.WaitHandle]::WaitAny(@($waits), $pause) } else { Start-Sleep -Milliseconds $pause }
+
+        if ($reading -and $reading.IsCompleted) {
+            $got = if ($reading.Status -eq 'RanToCompletion') { $reading.Result } else { 0 }
+            if ($got -le 0) {
+                $reading = $null
+                $stopping = $true
+                [void]$windows::TerminateJobObject($job, 1)
+            } else {
+                [Buffer]::BlockCopy($piece, 0, $held, $have, $got)
+                $have += $got
+                while ($have -ge 5) {
+                    $length = [BitConverter]::ToInt32($held, 1)
+                    if ($have -lt 5 + $length) { break }
+                    $verb = [char]$held[0]
+                    $body = New-Object byte[] $length
+                    [Buffer]::BlockCopy($held, 5, $body, 0, $length)
+                    $have -= 5 + $length
+                    [Buffer]::BlockCopy($held, 5 + $length, $held, 0, $have)
+                    if ($verb -ceq 'I') { $queue.Enqueue($body) }
+                    elseif ($verb -ceq 'E') { $finished = $true }
+                    elseif ($verb -ceq 'K') {
+                        $stopping = $true
+                        [void]$windows::TerminateJobObject($job, 1)
+                    } elseif ($verb -ceq 'S') {
+                        $about = [Text.Encoding]::ASCII.GetString($body)
+                        Write-Line $stderr ((@('living', $about) + @(Get-Described (Get-Living))) -join ' ')
+                    }
+                }
+                $reading = $stdin.ReadAsync($piece, 0, $piece.Length)
+            }
+        }
+
+        if ($writing -and $writing.IsCompleted) {
+            if ($writing.Status -ne 'RanToCompletion') { $feeds = $false } # nobody will read it
+            $writing = $null
+            Write-Line $stderr "took $written"
+        }
+        while (-not $writing -and $queue.Count) {
+            $body = $queue.Dequeue()
+            $written = $body.Length
+            if ($feeds) { $writing = $feed.WriteAsync($body, 0, $written) } else { Write-Line $stderr "took $written" }
+        }
+        if ($finished -and -not $writing -and -not $queue.Count) {
+            $finished = $false
+            $feeds = $false
+            $feed.Dispose()
+        }
+
+        if (-not $exited -and $ended.WaitOne(0)) {
+            $exited = $true
+            Remove-Script
+            [void]$windows::GetExitCodeProcess($process, $made)
+            $words = if ($stopping) { 'stopped' } else { 'exited ' + $marshal::ReadInt32($made, 0) }
+            if (-not @(Get-Described (Get-Living)).Count) { Stop-Here "$words gone" }
+            Write-Line $stderr $words
+        } elseif ($exited -and -not @(Get-Described (Get-Living)).Count) { Stop-Here 'gone' }
+    }
+}

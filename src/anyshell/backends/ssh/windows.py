@@ -1,0 +1,305 @@
+"""A Windows host: how its facts are asked for, and how programs are started there.
+
+There is no second session that stops what runs in the others, as on a POSIX host. Every command has a leader of its own,
+`leader.ps1`, on its own channel. To start PowerShell takes most of the time that it takes to begin a command, so one
+leader is started ahead, if there is room for it, and waits for what it will lead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ..._exceptions import AnyshellError, ConnectionFailed, InvalidCommand, SpawnError, TerminalUnavailable
+from ..._types import cut_name
+from ..._waits import to_the_end
+from .channel import Channel, told
+from .facts import Facts
+from .watcher import LONGEST_ANSWER, new_token
+from .windows_channel import WindowsChannel
+from .windows_process import WindowsProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from ..._types import HostQuery, Spawn
+    from ...abc import WindowsLauncher
+
+    Open = Callable[[Channel, str], Awaitable[object]]
+
+ANSWER_SECONDS = 60.0
+"""How long a Windows host may take to say what it is: PowerShell's first start after the host's own is slow, and each
+shell that is tried is started as well."""
+
+START_SECONDS = 30.0
+"""How long PowerShell on a Windows host may take to begin a command."""
+
+ABANDON_SECONDS = 1.0
+"""How long the end of a command is waited for that nobody wants any more before it is known to have begun. It comes
+without being waited for, since the command's stdin ends."""
+
+SPARE_SECONDS = 120.0
+"""For so long a leader waits on a Windows host for a command to lead; a PowerShell has some 60 MB of memory there."""
+
+LONGEST_VARIABLE = 32_766
+"""UTF-16 units of a variable's value (SetEnvironmentVariableW: 32,767 with its end)."""
+
+_REFUSED = {
+    "program": "it is not there, or may not be executed",
+    "script": "the host has no room for a temporary file",
+    "job": "the host refuses a job object, without which it could not be stopped",
+}
+
+
+class WindowsHost:
+    """What is done on a Windows host.
+
+    Args:
+        login: Writes for its login shell.
+        name: The host as a person wrote it.
+        open: Opens a session for a channel, and has the server run a line.
+        has_room: Whether there is room for a session that nobody waits for.
+    """
+
+    def __init__(
+        self,
+        login: WindowsLauncher,
+        name: str,
+        open: Open,  # noqa: A002 - the word for it
+        has_room: Callable[[], bool],
+    ) -> None:
+        self.login = login
+        """Writes for its login shell."""
+        self.noise = ""
+        """What was printed instead when it did not say what it is."""
+        self._name = name
+        self._open = open
+        self._has_room = has_room
+        self._spare: asyncio.Task[WindowsChannel] | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def facts(self, directory: str, query: HostQuery) -> Facts | None:
+        """Ask the host what it is; ``None`` when no PowerShell answers.
+
+        Raises:
+            ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
+        """
+        token = new_token()
+        channel = Channel(token)
+        asked = [_text(token), _text(_as_windows(directory))]
+        for names in (query.programs, query.variables):
+            asked += (_count(names), *map(_text, names))
+        candidates = query.shells_on("windows")
+        asked.append(_count(candidates))
+        for each in candidates:
+            arguments = self.login.command_line(each.arguments) or ""
+            asked += map(_text, (each.kind, each.path, arguments, each.arguments[-1]))
+        text = _program("facts.ps1")
+        line = self.login.read_and_run(len(text))
+        await self._open(channel, line)
+        try:
+            channel.write_now(text + _sized(b"".join(asked)))
+            async with asyncio.timeout(ANSWER_SECONDS):
+                said = await channel.said
+                answer = await _read_all(channel) if said == ["facts"] else b""
+                if channel.broken:  # half an answer would be a host that has nothing
+                    raise ConnectionFailed(
+                        f"the connection to {self._name} was lost while PowerShell there was asked",
+                        stage="session",
+                    )
+                return Facts.read(answer.decode("utf-8", "replace").splitlines()) if answer else None
+        except TimeoutError:
+            return None
+        finally:
+            self.noise = channel.noise.replace(line.partition(" ")[2], "...")  # which it may repeat
+            channel.abort()
+
+    async def start(
+        self,
+        spawn: Spawn,
+        *,
+        on_started: Callable[[WindowsProcess], object],
+        on_closed: Callable[[WindowsProcess], object],
+        on_released: Callable[[Channel], object],
+    ) -> WindowsProcess:
+        """Start a program.
+
+        Raises:
+            InvalidCommand: The directory does not exist or is none; nothing was started.
+            SpawnError: The program could not be started.
+            ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
+        """
+        if spawn.terminal is not None:
+            raise TerminalUnavailable(
+                f"{self._name} is a Windows host, where commands have no terminal over SSH; run it without one"
+            )
+        order = self._order(spawn)
+        channel = await self._leader()
+        channel.splits = spawn.split_stderr
+        try:
+            pid = await self._begin(channel, order, spawn)
+        except BaseException:
+            await to_the_end(_abandon(channel), stop=_nothing)
+            raise
+        channel.exit.add_done_callback(self.prepare)
+        process = WindowsProcess(
+            channel,
+            pid=pid,
+            name=spawn.argv[0].replace("\\", "/").rpartition("/")[2],
+            has_stdin=spawn.stdin,
+            split_stderr=spawn.split_stderr,
+            on_closed=on_closed,
+            on_released=on_released,
+        )
+        on_started(process)
+        return process
+
+    def prepare(self, _: object = None) -> None:
+        """Start a leader for the command that comes next, if there is none yet. Never waits."""
+        if self._spare is None and not self._closed and self._has_room():
+            loop = asyncio.get_running_loop()
+            self._spare = loop.create_task(self._lead())
+            self._expiry = loop.call_later(SPARE_SECONDS, self._drop)
+
+    def _take(self) -> asyncio.Task[WindowsChannel] | None:
+        spare, self._spare = self._spare, None
+        if self._expiry is not None:
+            self._expiry.cancel()
+        return spare
+
+    def _drop(self) -> asyncio.Task[WindowsChannel] | None:
+        """Let the one go that waits."""
+        if (spare := self._take()) is not None:
+            spare.cancel()
+            spare.add_done_callback(_abort)
+        return spare
+
+    async def aclose(self) -> None:
+        """Start no leader more, and let the one go that waits."""
+        self._closed = True
+        if (spare := self._drop()) is not None:
+            await asyncio.wait([spare])
+
+    async def _leader(self) -> WindowsChannel:
+        """The one that waits, or a new one."""
+        if (spare := self._take()) is not None:
+            with suppress(AnyshellError):  # for the same reason, or none any more, another cannot be had
+                channel = await spare
+                if not channel.closed.is_set():
+                    return channel
+        return await self._lead()
+
+    async def _lead(self) -> WindowsChannel:
+        """Have a leader start, which reads what it is to do as soon as it can."""
+        channel = WindowsChannel(new_token())
+        text = _program("leader.ps1")
+        await self._open(channel, self.login.read_and_run(len(text)))
+        channel.write_now(text)
+        return channel
+
+    async def _begin(self, channel: WindowsChannel, order: bytes, spawn: Spawn) -> int | None:
+        """Send what a command is started by, and wait for the word that it has begun: its pid."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                with suppress(anyio.BrokenResourceError):  # it is told below
+                    await channel.write(_sized(_text(channel.token) + order))
+                said = await asyncio.shield(channel.said)
+        except TimeoutError:
+            raise SpawnError(
+                f"PowerShell on {self._name} did not begin the command within {START_SECONDS:g} s"
+            ) from None
+        match said:
+            case ["started", pid] if pid.isdecimal():
+                return int(pid)
+            case ["cwd", "file"]:
+                raise InvalidCommand(f"cwd {spawn.cwd!r} is not a directory")
+            case ["cwd", _]:
+                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: No such file or directory")
+            case ["variable", name]:
+                raise SpawnError(
+                    f"{self._name} refuses the variable {cut_name(name)}: its value is too long, perhaps"
+                )
+            case [reason]:
+                raise SpawnError(f"cannot start {spawn.argv[0]}: {_REFUSED.get(reason, reason)}")
+        if not channel.leader_ended:
+            return None  # the connection was lost meanwhile, and it is over if it had begun
+        raise SpawnError(
+            f"PowerShell on {self._name} ended before the command began{told(channel.noise) or ', and says nothing'}"
+        )
+
+    def _order(self, spawn: Spawn) -> bytes:
+        """What `leader.ps1` is told to do, behind its token."""
+        line = self.login.command_line(spawn.argv)
+        if line is None:
+            raise SpawnError(
+                f"cannot start {spawn.argv[0]}: its arguments are longer than a command line on Windows may be; pass big "
+                "values by stdin or a file"
+            )
+        texts = (line, spawn.argv[0], spawn.cwd, spawn.script or "")
+        given = {**spawn.settings, **spawn.env}
+        for name, value in given.items():
+            if len(value.encode("utf-16-le", "surrogatepass")) > 2 * LONGEST_VARIABLE:
+                raise SpawnError(
+                    f"cannot start {spawn.argv[0]}: the variable {cut_name(name)} is longer than the 32,766 characters that "
+                    "Windows takes; pass big values by stdin or a file"
+                )
+        names = {name.upper() for name in given}
+        unset = sorted(name for name in spawn.unset if name.upper() not in names)
+        pairs = [_text(each) for pair in given.items() for each in pair]
+        flags = bytes((spawn.stdin, spawn.split_stderr))
+        return b"".join((*map(_text, texts), flags, _count(unset), *map(_text, unset), _count(given), *pairs))
+
+
+async def _abandon(channel: WindowsChannel) -> None:
+    """Give up what may have begun: a leader that has not read all that it was sent starts nothing, one that has ends it."""
+    if channel.asked:
+        channel.write_eof()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ABANDON_SECONDS):
+                await channel.closed.wait()
+    channel.abort()
+
+
+def _abort(spare: asyncio.Task[WindowsChannel]) -> None:
+    if not spare.cancelled() and spare.exception() is None:
+        spare.result().abort()
+
+
+def _nothing() -> None:
+    """Who is cancelled meanwhile waits all the same."""
+
+
+def _as_windows(directory: str) -> str:
+    """The directory of an address, in which a slash stands before the drive's letter."""
+    return directory[1:] if directory[:1] == "/" and directory[2:3] == ":" else directory
+
+
+@cache
+def _program(name: str) -> bytes:
+    return resources.files(__package__).joinpath(name).read_bytes()
+
+
+def _count(things: Iterable[object]) -> bytes:
+    return len(list(things)).to_bytes(4, "little")
+
+
+def _text(text: str) -> bytes:
+    return _sized(text.encode("utf-8", "replace"))
+
+
+def _sized(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "little") + data
+
+
+async def _read_all(channel: Channel) -> bytes:
+    data = bytearray()
+    with suppress(anyio.EndOfStream):
+        while len(data) < LONGEST_ANSWER:
+            data += await channel.stdout.receive()
+    return bytes(data)

@@ -1,0 +1,240 @@
+"""The channel of one command on a Windows host: its output, and the talk with what holds it there, `leader.ps1`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import ByteSendStream
+
+from ..._types import ExitStatus, ProcessInfo
+from .channel import LONGEST_NOISE, Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PIECE = 32 * 1024
+"""Bytes of a command's input that are sent to a Windows host in one piece."""
+
+INPUT_WINDOW = 256 * 1024
+"""Bytes of it that are on their way, and that its program has not read: what is sent besides must get through."""
+
+LONGEST_LINE = 1024 * 1024
+"""Bytes of one line that the leader says: more than a job object's eight thousand processes take. What is longer is none
+of its lines, and is not kept."""
+
+
+class WindowsChannel(Channel):
+    """The client's end of a session in which `leader.ps1` runs.
+
+    stdout is the command's alone from the line that begins it on, which the leader writes before. On stderr it says
+    what happens, in lines that begin with the token; between them stands what the command prints there, if it
+    `splits` the channels.
+
+    Args:
+        token: What the leader's lines begin with.
+    """
+
+    def __init__(self, token: str) -> None:
+        super().__init__(token)
+        self.token = token
+        self.splits = False
+        """Whether the command has stderr as well. To be said before it is begun."""
+        self._held = b""
+        self._begun = False
+        self._questions: dict[int, asyncio.Future[Sequence[ProcessInfo]]] = {}
+        self._numbers = itertools.count(1)
+        self._waiting = 0
+        self.unread = 0
+        """Bytes of input that were sent, and that the program has not read."""
+        self.room = asyncio.Event()
+        """Something of it was read, or never will be."""
+        self.leader_ended = False
+        """Whether the server said that the leader has."""
+        self.gone = asyncio.Event()
+        """Nothing of the command is alive, or nobody is there any more who would know."""
+
+    # What asyncssh calls.
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:
+        """Hand output on; of stderr, what is the command's."""
+        if datatype is None:
+            super().data_received(data, datatype)
+            return
+        self.last_heard = asyncio.get_running_loop().time()
+        held = self._held + data
+        while (at := held.find(self._token)) >= 0 and (end := held.find(b"\n", at)) >= 0:
+            self._take_stderr(held[:at])
+            with contextlib.suppress(ValueError):  # what is no number where one belongs is not heard
+                self._hear(held[at + len(self._token) : end].decode("utf-8", "replace").split())
+            held = held[end + 1 :]
+        if at >= 0 and len(held) - at > LONGEST_LINE:
+            self._take_stderr(held[:at])
+            held = held[at + len(self._token) :]
+            at = -1
+        keep = len(held) - at if at >= 0 else _beginning(held, self._token)
+        self._take_stderr(held[: len(held) - keep])
+        self._held = held[len(held) - keep :]
+
+    def exit_status_received(self, status: int) -> None:
+        """The leader has ended, or the login shell before it: nothing of the command is alive then.
+
+        What it has said may still be on its way: servers tell the end as soon as they know it.
+        """
+        self.leader_ended = True
+        self.gone.set()
+        self._end_unknown()
+
+    def eof_received(self) -> bool:
+        """The output is over. Our own direction stays open."""
+        super().eof_received()
+        self._end_unknown()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The channel is closed, by the server or because the connection is gone."""
+        self._take_stderr(self._held)
+        self._held = b""
+        super().connection_lost(exc)
+        self.room.set()
+        self.gone.set()
+        for question in self._questions.values():
+            if not question.done():
+                question.cancel()
+
+    # What a process calls.
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of the command can be alive."""
+        return self.leader_ended or (self.gone.is_set() and not self.closed.is_set())
+
+    def send(self, verb: bytes, body: bytes = b"") -> None:
+        """Tell the leader something. Never waits, never raises."""
+        self.write_now(verb + len(body).to_bytes(4, "little") + body)
+
+    async def living(self) -> Sequence[ProcessInfo] | None:
+        """Ask what of the command is alive; ``None`` when the channel closes meanwhile. Has no bound of its own."""
+        number = next(self._numbers)
+        question = self._questions[number] = asyncio.get_running_loop().create_future()
+        self.send(b"S", str(number).encode())
+        try:
+            with self._attentive():
+                await asyncio.wait([question])
+            return None if question.cancelled() else question.result()
+        finally:
+            del self._questions[number]
+
+    async def wait_gone(self) -> None:
+        """Wait until nothing of the command is alive, or until nobody is there any more who would know."""
+        with self._attentive():
+            await self.gone.wait()
+
+    @contextlib.contextmanager
+    def _attentive(self) -> Iterator[None]:
+        """Take output beyond its bound meanwhile: what is waited for may stand behind some that nobody takes."""
+        self._waiting += 1
+        if self._paused and self._channel is not None:
+            self._channel.resume_reading()
+            self._paused = False
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            self._pause()
+
+    def _end_unknown(self) -> None:
+        """Who has ended without a word of how was ended by somebody else."""
+        if self.leader_ended and self.at_end.is_set():
+            self._ended(ExitStatus())
+
+    def _pause(self) -> None:
+        if not self._waiting:
+            super()._pause()
+
+    def _take_stderr(self, data: bytes) -> None:
+        if not self._begun:
+            noise = self._noise.get("stderr", bytearray())
+            noise += data
+            del noise[:-LONGEST_NOISE]
+        elif self.splits and data:
+            self.arrived += len(data)
+            self.stderr.feed(data)
+            self._pause()
+
+    def _hear(self, words: list[str]) -> None:
+        match words:
+            case ["started"]:
+                self._begun = True
+            case ["took", count]:
+                self.unread = max(0, self.unread - int(count))
+                self.room.set()
+            case ["living", number, *described]:
+                question = self._questions.get(int(number))
+                if question is not None and not question.done():
+                    question.set_result(_read_processes(described))
+            case ["exited", code, *_]:
+                self._ended(ExitStatus(code=int(code) & 0xFFFFFFFF))
+            case ["stopped", *_]:
+                self._ended(ExitStatus())
+            case [_, *_]:
+                self._say(words)  # why it cannot begin; nothing was said then, and nothing will be
+        if words[-1:] == ["gone"]:
+            self.gone.set()
+
+
+class WindowsSendStream(ByteSendStream):
+    """What a command on a Windows host reads. Closing it is end-of-file; the channel stays open."""
+
+    def __init__(self, channel: WindowsChannel) -> None:
+        self._channel = channel
+        self._closed = False
+
+    async def send(self, item: bytes) -> None:
+        """Write all of `item`, as fast as the program reads it.
+
+        Raises:
+            anyio.BrokenResourceError: The program has ended, or the connection is lost.
+            anyio.ClosedResourceError: This end is closed.
+        """
+        channel = self._channel
+        view = memoryview(item)
+        while view:
+            if self._closed:
+                raise anyio.ClosedResourceError
+            piece = bytes(view[:PIECE])
+            while channel.unread and channel.unread + len(piece) > INPUT_WINDOW:
+                channel.room.clear()
+                await channel.room.wait()
+                if channel.closed.is_set():
+                    raise anyio.BrokenResourceError
+            if channel.closed.is_set() or channel.exit.done():
+                raise anyio.BrokenResourceError
+            channel.unread += len(piece)
+            channel.send(b"I", piece)
+            view = view[len(piece) :]
+
+    async def aclose(self) -> None:
+        """Send end-of-file."""
+        if not self._closed:
+            self._closed = True
+            self._channel.send(b"E")
+
+
+def _read_processes(described: Sequence[str]) -> Sequence[ProcessInfo]:
+    each = iter(described)
+    return [
+        ProcessInfo(int(pid), name, float(started) if math.isfinite(float(started)) else 0.0)
+        for pid, name, started in zip(each, each, each, strict=False)
+    ]
+
+
+def _beginning(data: bytes, token: bytes) -> int:
+    """How many of the last bytes may be the beginning of a token."""
+    return next(
+        (size for size in range(min(len(token) - 1, len(data)), 0, -1) if data.endswith(token[:size])), 0
+    )

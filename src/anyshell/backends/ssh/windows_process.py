@@ -1,0 +1,157 @@
+"""A program on a Windows host, with everything that it starts."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ..._exceptions import SpawnError
+from ..._types import ExitStatus, ProcessInfo
+from .windows_channel import WindowsChannel, WindowsSendStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..._types import Foreground, Signal, Terminal
+    from ...abc import Section
+    from .channel import Channel, ChannelReceiveStream
+
+ANSWER_SECONDS = 3.0
+"""How long what holds a command on a Windows host may owe an answer; its connection is silent then."""
+
+CLOSE_BOUND = 3.0
+"""Seconds that closing a process on a Windows host waits for the end of its tree."""
+
+
+class WindowsProcess:
+    """A program that runs in a job object on a Windows host.
+
+    Whoever holds that object there, `leader.ps1`, is at the other end of the program's own channel. It ends all that is
+    in it when it is told to, when the channel is closed, and when the connection is lost; and so does Windows when the
+    leader itself ends.
+    """
+
+    def __init__(
+        self,
+        channel: WindowsChannel,
+        *,
+        pid: int | None,
+        name: str,
+        has_stdin: bool,
+        split_stderr: bool,
+        on_closed: Callable[[WindowsProcess], object],
+        on_released: Callable[[Channel], object],
+    ) -> None:
+        self._channel = channel
+        self._name = name
+        self._stdin = WindowsSendStream(channel) if has_stdin else None
+        self._split = split_stderr
+        self._on_closed = on_closed
+        self._on_released = on_released
+        self._signalled = False
+        self._closed = False
+        self.pid = pid
+        """The program's number on the host."""
+
+    @property
+    def stdin(self) -> WindowsSendStream | None:
+        """What the program reads, if it was asked for."""
+        return self._stdin
+
+    @property
+    def stdout(self) -> ChannelReceiveStream:
+        """What the tree prints."""
+        return self._channel.stdout
+
+    @property
+    def stderr(self) -> ChannelReceiveStream | None:
+        """What the tree prints there, if the channels were split."""
+        return self._channel.stderr if self._split else None
+
+    @property
+    def lost(self) -> bool:
+        """Whether its connection broke."""
+        return self._channel.broken
+
+    @property
+    def asks(self) -> bool:
+        """``False``: on Windows there is no signal that a program without a terminal would hear."""
+        return False
+
+    @property
+    def terminal_kind(self) -> None:
+        """None: there are no terminals on Windows by SSH."""
+
+    async def wait(self) -> ExitStatus:
+        """Wait until the program itself has ended, and what it had printed by then has arrived and was taken.
+
+        Without a code when the connection is lost, when it was stopped, or when somebody else has ended what holds it.
+        """
+        ended = await asyncio.shield(self._channel.exit)
+        if not (self._signalled and self._channel.gone.is_set()):
+            await self._channel.wait_rest(0.0)
+            await self._channel.wait_taken()
+        return ended
+
+    async def send_signal(self, signal: Signal) -> None:
+        """End the whole tree at once, whichever signal it is: on Windows there is none that a program would hear."""
+        self._signalled = True
+        self._channel.send(b"K")
+
+    async def survivors(self) -> Sequence[ProcessInfo]:
+        """What of the tree is alive. When the host does not answer, what may be running is named by what is known."""
+        channel = self._channel
+        if channel.over:
+            return ()
+        answer: Sequence[ProcessInfo] | None = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer = None if channel.closed.is_set() else await channel.living()
+        if answer is None and not channel.over:
+            return [ProcessInfo(self.pid or 0, self._name, 0.0)]
+        return answer or ()
+
+    async def wait_gone(self) -> None:
+        """Wait until nothing of the tree is alive. Where nobody can know that, it never is."""
+        await self._channel.wait_gone()
+        if not self._channel.over:
+            await asyncio.get_running_loop().create_future()
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Do nothing: it has no terminal."""
+
+    async def foreground(self) -> Foreground | None:
+        """``None``: it has no terminal."""
+        return None
+
+    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> Section:
+        """Refuse: there are no persistent shells there.
+
+        Raises:
+            SpawnError: Always.
+        """
+        raise SpawnError("there are no sessions on a Windows host that is reached by SSH")
+
+    async def release(self) -> None:
+        """Let what lives go on, as long as the connection lasts; its output is read and thrown away."""
+        if not self._closed:
+            self._channel.discard()
+            self._on_released(self._channel)
+            self._give_back()
+
+    async def aclose(self) -> None:
+        """End what is left of the tree, and close the channel, after which the leader would end it as well."""
+        if self._closed:
+            return
+        if not self._channel.over:
+            await self.send_signal("kill")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_BOUND):
+                    await self._channel.wait_gone()
+        self._channel.abort()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self._closed = True
+        self._on_closed(self)

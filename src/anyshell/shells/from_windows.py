@@ -1,0 +1,122 @@
+"""What a text for bash has of Windows when it was written there: ``>nul``, and line ends.
+
+``nul`` is a device to Windows and a file to bash; and what MSYS2 makes of that name, most programs of Windows can neither
+open nor remove. A carriage return is a character like any other to bash, and would end up in the last word of a line.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 256 * 1024
+"""Characters of a text that is looked at for ``>nul``: 0.3 s at worst, in which the event loop waits."""
+
+DEEPEST = 100
+"""Quotes, parentheses and the like, one within the other, up to which a text is understood."""
+
+_TO_NUL = r"(?:&>>?|>>|>[|&]?|<>)[ \t]*+nul(?=[\s;&|()<>]|\Z)"
+
+_MENTIONS_IT = re.compile(_TO_NUL, re.IGNORECASE)
+
+# What stands outside of quotes. Possessive, so that no input takes long.
+_OUTSIDE = re.compile(
+    rf"""
+    (?P<nul>      {_TO_NUL} )
+  | (?P<skip>     \\. | '[^']*+' | \$'(?:[^'\\]|\\.)*+' | `(?:[^`\\]|\\.)*+` | <<<
+                | \$\{{[^\}}"'`$\\]*+\}} | [^\s\\'"`$<>()\[\]{{}}\#&]++ )
+  | (?P<document> <<(?P<tabs>-?)[ \t]*+
+                  (?: '(?P<single>[^'\n]*+)' | "(?P<double>[^"\\$`\n]*+)" | \\?(?P<bare>[\w.+-]++) ) (?=[\s;&|()<>]|\Z) )
+  | (?P<doubt>    << | \$\[ )
+  | (?P<quote>    " )
+  | (?P<sum>      \(\( )
+  | (?P<brace>    \$\{{ )
+  | (?P<open>     \( )
+  | (?P<close>    \) )
+  | (?P<unbrace>  \}} )
+  | (?P<test>     \[\[(?=\s) )
+  | (?P<untest>   \]\](?=[\s;&|)]|\Z) )
+  | (?P<comment>  (?: (?<=[\s;&|()]) | \A ) \# [^\n]*+ )
+  | (?P<end>      \n )
+  | (?P<other>    [^'`] )
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+
+_INSIDE_QUOTES = re.compile(
+    r"""
+    (?P<skip>  [^"\\$`]++ | \\. | `(?:[^`\\]|\\.)*+` | \$\{[^}"'`$\\]*+\} | \$(?![({]) )
+  | (?P<quote> " )
+  | (?P<sum>   \$\(\( )
+  | (?P<open>  \$\( )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_CASE = re.compile(r"\bcase\b")
+
+_CLOSES = {"close": ("open", "sum"), "unbrace": ("brace",), "untest": ("test",)}
+
+
+def for_bash(text: str) -> str:
+    r"""Make a text, as it is written on Windows, one for bash that does what was meant.
+
+    Where every line ends in ``\r\n``, it ends in ``\n``. Output to ``nul`` goes to ``/dev/null``: changed is the word
+    ``nul`` alone, in either case, right after ``>``, ``>>``, ``&>`` and the like; not in quotes, comments, here-documents,
+    backticks, tests and sums. In every case of doubt the text stays as it is.
+    """
+    if "\r\n" in text and text.count("\r\n") == text.count("\n"):
+        text = text.replace("\r\n", "\n")
+    if len(text) > LONGEST or not _MENTIONS_IT.search(text):
+        return text
+    return _without_nul(text) or text
+
+
+def _without_nul(text: str) -> str | None:
+    changed: list[str] = []
+    nesting: list[str] = []  # what is open: a kind of _OUTSIDE; a sum twice, for its two parentheses
+    documents: list[tuple[str, bool]] = []
+    at = 0
+    while at < len(text):
+        quoted = nesting[-1:] == ["quote"]
+        match = (_INSIDE_QUOTES if quoted else _OUTSIDE).match(text, at)
+        if match is None or len(nesting) > DEEPEST:
+            return None
+        kind, piece, at = str(match.lastgroup), match[0], match.end()
+        if kind == "doubt" or (documents and kind != "end" and "\n" in piece):
+            return None
+        if kind == "nul" and set(nesting) <= {"open"}:
+            piece = f"{piece[:-3]}/dev/null"
+        elif quoted and kind == "quote":
+            nesting.pop()
+        elif kind in ("quote", "open", "brace", "test", "sum"):
+            if kind == "open" and "quote" in nesting and _CASE.search(text, at):
+                return None  # a parenthesis there may close nothing
+            nesting += [kind] * (2 if kind == "sum" else 1)
+        elif kind in _CLOSES and nesting and nesting[-1] in _CLOSES[kind]:
+            nesting.pop()
+        elif kind == "document":
+            word = next(each for each in match.group("single", "double", "bare") if each is not None)
+            documents.append((word, bool(match["tabs"])))
+        elif kind == "end" and documents:
+            after = _after(documents, text, at)
+            if after is None:
+                return None
+            piece, at = text[at - 1 : after], after
+            documents.clear()
+        changed.append(piece)
+    return None if nesting else "".join(changed)
+
+
+def _after(documents: list[tuple[str, bool]], text: str, at: int) -> int | None:
+    """Where the here-documents end that begin there; ``None`` when one does not."""
+    for word, tabs in documents:
+        line = None
+        while line != word:
+            if at >= len(text):
+                return None
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            line = text[at:end]
+            line = line.lstrip("\t") if tabs else line
+            at = end + 1
+    return min(at, len(text))

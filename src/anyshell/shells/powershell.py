@@ -1,0 +1,313 @@
+"""PowerShell 7 and Windows PowerShell 5.1: how each is quoted for, and given a text to run.
+
+A command runs as ``PWSH … -EncodedCommand BASE64``: no character has a meaning to whatever stands between. What is
+encoded is a frame around the text. It sets what PowerShell speaks to UTF-8, parses the text, and has it run in the
+global scope as if it had been typed there. The text keeps its line numbers, and what it sets is as it would be.
+
+By itself PowerShell exits with 1 whenever the last thing failed. The frame ends with the code of a program that
+failed last. A cmdlet that fails after it makes that 1 again; to tell which of the two it was, the names of the last
+statement's commands are looked up. When a function stands there, whose inside nobody sees, the program's code counts.
+A text that leaves by ``return``, or has ``begin``, ``process`` and ``end``, ends with 0 unless an error ends it.
+
+stdin is left alone, so that programs find every byte of it, unless the text speaks of ``$input``: then its lines are
+read first, all of them, and programs find nothing.
+
+On Windows a command line holds 32,767 characters (CreateProcessW). A longer text travels in a file of UTF-8, which the
+variable ``ANYSHELL_SCRIPT`` names, and is read before any of it runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import ntpath
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anyshell._exceptions import InvalidCommand
+from anyshell._types import ShellCandidate
+
+from .batch import BATCH_FILE, NO_PERCENT, SWITCHES, for_cmd, is_batch_file, is_plain, join_for_cmd
+from .posix import Launch
+from .windows import LONGEST_COMMAND_LINE, fits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from anyshell._types import OperatingSystem, ShellInfo, ShellKind
+
+_OPTIONS = ("-NoLogo", "-NoProfile")
+_ASKS_NOBODY = ("-NonInteractive",)
+
+# Text, since PowerShell sends errors as XML when its command was encoded and stderr is no terminal. None, since it
+# would read stdin while programs do, and wait for its end.
+_FORMATS = ("-InputFormat", "None", "-OutputFormat", "Text")
+
+# Left bare because no PowerShell gives them a meaning, at whatever place of a command they stand.
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+
+# The typographic quotes are quotes to PowerShell. Each is itself when it stands twice.
+_QUOTES = re.compile("(['\u2018\u2019\u201a\u201b])")
+
+# A run of backslashes up to a quote or the end; not from its middle, so that no argument takes long.
+_BEFORE_QUOTE = re.compile(r'(?<!\\)(\\*+)("|\Z)')
+
+_NO_BATCH_FILES = (".exe", ".com", ".ps1")
+"""Ends of names that no batch file has. Any other may get one by PATHEXT."""
+
+_INPUT = re.compile(r"\$\{?input\b", re.IGNORECASE)
+
+# Run after the text, in its scope: it must set nothing there, and work under any preference and in strict mode.
+ENDING = """
+if (-not $?) { & {
+    $code = $ExecutionContext.SessionState.PSVariable.GetValue('LASTEXITCODE');
+    foreach ($name in @NAMES@) {
+        $found = if ($name) { $ExecutionContext.InvokeCommand.GetCommand($name, 'All') };
+        if ($found -is [Management.Automation.AliasInfo]) { $found = $found.ResolvedCommand };
+        if ($code -and $found -isnot [Management.Automation.CmdletInfo]) { return @TAKE@($code) }
+    };
+    @TAKE@(1)
+} }
+"""
+"""Gives the exit code of a text to ``@TAKE@``, unless that is 0; ``@NAMES@`` are those of its last commands."""
+
+NAMES = """
+$last = $tree.EndBlock.Statements | Select-Object -Last 1;
+$names = if ($last) {
+    $last.FindAll({ $args[0] -is [Management.Automation.Language.CommandAst] }, $true) | ForEach-Object {
+        [Management.Automation.Language.CodeGeneration]::EscapeSingleQuotedStringContent($_.GetCommandName())
+    }
+};
+$names = "@(" + (@($names | ForEach-Object { "'$_'" }) -join ',') + ")";
+"""
+"""Makes one text of the names of a syntax tree's last commands, for `ENDING`."""
+
+# All on one line: an error that names its caller's place, as Write-Error does, would show whatever stands elsewhere.
+_FRAME = """
+$OutputEncoding = [Text.UTF8Encoding]::new($false);
+try { [Console]::InputEncoding = [Console]::OutputEncoding = $OutputEncoding } catch { $Error.Clear() };
+$ProgressPreference = 'SilentlyContinue';
+@STYLE@
+@INPUT@ . (& {
+    $text = @TEXT@;
+    $tokens = $errors = $null;
+    $tree = [Management.Automation.Language.Parser]::ParseInput($text, [ref]$tokens, [ref]$errors);
+    if ($errors) { throw [Management.Automation.ParseException]::new($errors) };
+    if (-not $tree.EndBlock.Unnamed) { return [scriptblock]::Create($text) };
+    @NAMES_OF_TREE@
+    [scriptblock]::Create($text + (@END@).Replace('@NAMES@', $names))
+})
+"""
+
+LINES = (
+    "$reader = [IO.StreamReader]::new([Console]::OpenStandardInput(), $OutputEncoding); "
+    "while ($null -ne ($line = $reader.ReadLine())) { $line }"
+)
+"""Gives the lines of stdin, for ``$input``."""
+
+# On Windows whoever opened the file will have it deleted, and shares it with those alone who share it for that.
+_FROM_FILE = (
+    "try { $file = [IO.File]::Open($env:ANYSHELL_SCRIPT, 'Open', 'Read', 'ReadWrite, Delete'); "
+    "$bytes = [IO.MemoryStream]::new(); $file.CopyTo($bytes); $file.Dispose(); "
+    "$OutputEncoding.GetString($bytes.ToArray()) } catch { "
+    '[Console]::Error.WriteLine("anyshell: the command could not be read from $env:ANYSHELL_SCRIPT"); exit 126 }; '
+    "Remove-Item -LiteralPath env:ANYSHELL_SCRIPT"
+)
+
+
+def fill(template: str, **parts: str) -> str:
+    """Put parts where a program of ours has their names, as in ``@NAME@``, and the program itself on one line."""
+    return re.sub("@([A-Z_]+)@", lambda match: parts.get(match[1], match[0]), " ".join(template.split()))
+
+
+def reads_input(text: str) -> bool:
+    """Whether a text speaks of ``$input``, and so wants the lines of stdin."""
+    return _INPUT.search(text) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerShell:
+    """One of the two PowerShells, and everything that is particular to it.
+
+    Attributes:
+        kind: Its language.
+        paths: Where it usually is, in the order of preference; a bare name is looked up on the host's PATH.
+        programs: Names under which a program speaks this language.
+        packages: Names of packages that bring it, for a message.
+        windows_paths: Where it usually is on Windows, likewise; see `ShellCandidate`.
+        windows_install: What brings it on Windows, for a message.
+        answers: A condition that holds in this PowerShell alone.
+        style: A statement that keeps colours out of what it prints; empty when none is needed.
+        passes_literally: Whether a program gets an argument as it is. Windows PowerShell puts quotes around one with
+            a blank, and does nothing about those that are in it.
+        unset: Variables that must not reach it unless the caller sets them.
+    """
+
+    kind: ShellKind
+    paths: tuple[str, ...]
+    programs: tuple[str, ...]
+    packages: tuple[str, ...]
+    windows_paths: tuple[str, ...]
+    windows_install: str
+    answers: str
+    style: str
+    passes_literally: bool
+    unset: frozenset[str] = frozenset()
+
+    def quote(self, text: str) -> str:
+        """Make any text one word of a command line, taken literally."""
+        return text if _PLAIN.match(text) else self._literal(text)
+
+    def join(self, arguments: Iterable[str]) -> str:
+        """Make a command line of a program and its arguments, none of which the shell will interpret.
+
+        The program gets every argument as it is; a cmdlet of Windows PowerShell would get some with more quotes. If it
+        is a batch file, or might turn out to be one on Windows, arguments that mean something to ``cmd.exe`` are given
+        to that in its own way, which PowerShell's is not.
+
+        Raises:
+            InvalidCommand: It is a batch file, and an argument holds an end of line.
+        """
+        program, *rest = arguments
+        words = rest if self.passes_literally else list(map(_escaped, rest))
+        plainly = " ".join(("&", self._literal(program), *map(self._argument, words)))
+        # A % names a variable to cmd.exe in the path of its file as well.
+        means_itself = "%" not in program and all(map(is_plain, rest))
+        if means_itself or program.lower().endswith(_NO_BATCH_FILES):
+            return plainly
+        if is_batch_file(program) and ntpath.dirname(program):
+            return self._by_cmd(self._literal(f'"{for_cmd(program)}" {join_for_cmd(rest)} '))
+        found = f"$ExecutionContext.InvokeCommand.GetCommand({self._literal(program)}, 'All').Path"
+        try:
+            given = self._literal(f'" {join_for_cmd(rest)} ')
+            by_cmd = self._by_cmd(f"('\"' + {found}.Replace('%', '{NO_PERCENT}') + {given})")
+        except InvalidCommand as error:
+            if is_batch_file(program):
+                raise
+            by_cmd = f"throw {self._literal(str(error))}"
+        # PowerShell alone knows which of PATHEXT it is on that host.
+        return f"if ({found} -match '{BATCH_FILE}') {{ {by_cmd} }} else {{ {plainly} }}"
+
+    def _by_cmd(self, line: str) -> str:
+        # Both PowerShells put quotes around what holds a blank outside of quotes, as it always does here, and do nothing
+        # else to an argument of this program.
+        return rf'& "$env:SystemRoot\System32\cmd.exe" {SWITCHES} {line}'
+
+    def launch(
+        self,
+        info: ShellInfo,
+        text: str,
+        *,
+        snapshot: str | None = None,
+        before: Sequence[str] = (),
+        terminal: bool = False,
+    ) -> Launch:
+        """Say what to start so that a shell runs a text.
+
+        Args:
+            info: The shell; its path is used as it is.
+            text: Without a NUL byte; of any size. An empty text is a command that succeeds.
+            snapshot: Must be ``None``: there are no snapshots of PowerShell.
+            before: Words that will stand before the shell.
+            terminal: Whether it has one. Then it may ask, as ``Read-Host`` does; otherwise that fails at once.
+
+        Returns:
+            A script when the command line would be longer than Windows takes. A shell that cannot read it says so and
+            exits with 126.
+        """
+        assert snapshot is None
+        asks = () if terminal else _ASKS_NOBODY
+        start = (info.path, *_OPTIONS, *asks, *_FORMATS, "-EncodedCommand")
+        if len(text) < LONGEST_COMMAND_LINE:  # not even its letters fit otherwise
+            launch = Launch((*start, self._encoded(text, self._literal(text))))
+            if fits((*before, *launch.argv)):
+                return launch
+        return Launch((*start, self._encoded(text, _FROM_FILE)), text)
+
+    def argv(self, info: ShellInfo, program: str) -> tuple[str, ...]:
+        """Say what to start so that a shell runs a program of ours, which stands last. Nothing in it may ask anybody."""
+        return (info.path, *_OPTIONS, *_ASKS_NOBODY, *_FORMATS, "-EncodedCommand", _base64(program))
+
+    def lets_through(self, names: Iterable[str]) -> Mapping[str, str]:
+        """Give the variables by which others reach the shell: none, since all do."""
+        return {}
+
+    def starts_as_if_by_cd(self, info: ShellInfo) -> bool:
+        """Whether the shell is, wherever it starts, as it would be after going there: its text has no ``cd … &&``."""
+        return False
+
+    def candidate(self, path: str, *, os: OperatingSystem = "linux") -> ShellCandidate:
+        """Make the probe for one path: it prints ``anyshell <version>``, and nothing in any other shell."""
+        probe = f"if ({self.answers}) {{ 'anyshell ' + $PSVersionTable.PSVersion }}"
+        return ShellCandidate(self.kind, path, (*_OPTIONS, *_ASKS_NOBODY, *_FORMATS, "-Command", probe))
+
+    def _argument(self, word: str) -> str:
+        # Even quoted, this one is not passed on, and what follows it is not taken literally any more.
+        return "@('--%')" if word == "--%" else self.quote(word)
+
+    def _literal(self, text: str) -> str:
+        return "'" + _QUOTES.sub(r"\1\1", text) + "'"
+
+    def _encoded(self, text: str, source: str) -> str:
+        # The line feeds end a comment, and whatever a backtick continues. The code is not exited with, since a table
+        # that is being printed would be lost.
+        end = "\n\n" + fill(ENDING, TAKE="$Host.SetShouldExit")
+        frame = fill(
+            _FRAME,
+            STYLE=self.style,
+            INPUT=f"& {{ {LINES} }} | " if reads_input(text) else "",
+            TEXT=source,
+            NAMES_OF_TREE=fill(NAMES),
+            END=self._literal(end),
+        )
+        return _base64(frame)
+
+
+def _base64(program: str) -> str:
+    return base64.b64encode(program.encode("utf-16-le", "surrogatepass")).decode()
+
+
+def _escaped(argument: str) -> str:
+    """Make what Windows PowerShell must be told so that a program gets an argument as it is.
+
+    It puts an argument between quotes when there is a blank outside of quotes in it, leaves it out when it is empty,
+    and passes on the rest unchanged. So the quotes are put here, as the C library takes them off again: a backslash
+    counts as one unless a quote follows the last of them.
+    """
+    if argument and '"' not in argument and not any(char.isspace() for char in argument):
+        return argument
+    return '"' + _BEFORE_QUOTE.sub(lambda match: match[1] * 2 + ('\\"' if match[2] else ""), argument) + '"'
+
+
+PWSH = PowerShell(
+    kind="pwsh",
+    paths=("pwsh", "/usr/local/bin/pwsh", "/opt/homebrew/bin/pwsh", "/opt/microsoft/powershell/7/pwsh"),
+    programs=("pwsh",),
+    packages=("powershell",),
+    windows_paths=("pwsh", r"%ProgramW6432%\PowerShell\7\pwsh.exe", r"%ProgramFiles%\PowerShell\7\pwsh.exe"),
+    windows_install="winget install Microsoft.PowerShell",
+    # Arguments of programs are passed literally from 7.3 on. What is older is not maintained any more.
+    answers=(
+        "$PSVersionTable.PSEdition -eq 'Core' -and "
+        "$PSVersionTable.PSVersion.Major * 100 + $PSVersionTable.PSVersion.Minor -ge 703"
+    ),
+    style="$PSStyle.OutputRendering = 'PlainText';",
+    passes_literally=True,
+)
+
+WINDOWS_POWERSHELL = PowerShell(
+    kind="powershell",
+    paths=("powershell",),
+    programs=("powershell",),
+    packages=("powershell",),
+    windows_paths=(r"%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe", "powershell"),
+    windows_install="it is a part of Windows 10 and 11: turn Windows PowerShell on under optional features",
+    answers=(
+        "$PSVersionTable.PSEdition -eq 'Desktop' -and "
+        "$PSVersionTable.PSVersion.Major * 100 + $PSVersionTable.PSVersion.Minor -ge 501"
+    ),
+    style="",
+    passes_literally=False,
+    # PowerShell 7 names its own modules there, which do not load here; without it the machine's setting counts.
+    unset=frozenset({"PSModulePath"}),
+)

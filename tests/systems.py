@@ -1,0 +1,156 @@
+"""The systems that the tests run on: what of the suite each leaves out, and what each has to have."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+System = Literal["linux", "macos", "windows", "wine"]
+
+
+def _system() -> System:
+    if sys.platform == "win32":
+        import ctypes
+
+        # What only Wine's has; https://gitlab.winehq.org/wine/wine/-/wikis/Developer-FAQ
+        return "wine" if hasattr(ctypes.WinDLL("ntdll"), "wine_get_version") else "windows"
+    return "macos" if sys.platform == "darwin" else "linux"
+
+
+SYSTEM = _system()
+"""The one that this is. Only tests may tell Wine from Windows."""
+
+REQUIRED: Mapping[System, Collection[str] | None] = {
+    "linux": None,
+    "macos": frozenset(("OpenSSH's client", "OpenSSH's server", "zsh")),
+    "windows": frozenset(("ConPTY", "Git for Windows", "PowerShell", "Windows PowerShell")),
+    "wine": frozenset(("PowerShell", "WinPTY")),
+}
+"""The parts, by the names that `conftest.missing` is given, without which a test fails where ``ANYSHELL_REQUIRE`` is
+``all``; ``None`` stands for every one. A test that wants another one is skipped there: it is not made for that system,
+and Wine has neither ConPTY nor what Microsoft ships with Windows alone."""
+
+LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
+    "test_cli_endings": "signals, process groups and controlling terminals of POSIX",
+    "test_cli_jobs": "detached jobs are of POSIX hosts",
+    "test_cli_posix": "signals, descriptors and terminals of POSIX",
+    "test_cli_pty": "a person's terminal as POSIX has it; tmux looks at it",
+    "test_cli_ssh": "OpenSSH's server, and terminals of POSIX to be asked on",
+    "test_detached": "detached jobs are of POSIX hosts",
+    "test_endings": "its commands are texts of a POSIX shell; test_windows has the endings there",
+    "test_in_jobs": "its commands are texts of a POSIX shell; test_windows has jobs there",
+    "test_in_sessions": "a session's shell is bash, zsh or sh",
+    "test_sync": "its commands are texts of a POSIX shell",
+    "test_terminals": "its commands are texts of a POSIX shell; test_windows_terminals has those of Windows",
+    "test_terminal": "its commands are texts of a POSIX shell; test_windows_terminals drives PowerShell",
+    "test_tool_terminals": "its commands are texts of a POSIX shell; test_windows_terminals has the tool as well",
+    "test_local": "the local backend's POSIX half: groups, marks, descriptors, /proc",
+    "test_local_terminals": "terminals as a POSIX kernel has them",
+    "test_login": "login shells of POSIX",
+    "test_prefix": "sudo, env, nice and the like",
+    "test_snapshot": "the set-up of bash and zsh",
+    "test_ssh": "OpenSSH's server and login shells of POSIX",
+    "test_ssh_connecting": "OpenSSH's server, client and agent",
+    "test_ssh_files": "OpenSSH's server and login shells of POSIX",
+    "test_ssh_losing": "OpenSSH's server, and network namespaces",
+    "test_ssh_windows": "Windows as a host that is reached by SSH from Linux",
+    "test_ssh_watcher": "login shells of POSIX",
+    "test_terminal_programs": "less, vim, sudo and other programs of POSIX terminals",
+    "test_wine": "Wine seen from Linux",
+}
+"""Each test module that is not run on Windows, and why. A single test says it itself, by a mark."""
+
+POSIX_TEXTS: Mapping[str, Collection[str]] = {
+    "test_docs": ("test_the_code_of_a_page_does_what_it_says",),
+    "test_environment": (
+        "env",
+        "test_it_may_be_awaited_but_then_owns_nothing",
+        "test_its_directory_is_resolved_and_must_be_there",
+        "test_a_shell_that_is_none_is_refused",
+        "test_a_text_behaves_as_in_dash_c_whatever_its_size",
+        "test_one_switch_leaves_the_hosts_variables",
+        "test_limits_are_the_environments",
+        "test_a_store_that_fails_in_any_way_stops_nothing",
+        "test_a_closed_environment_starts_nothing_more",
+        "test_commands_that_keep_coming_end_with_the_environment",
+        "test_how_long_a_command_is_waited_for_can_be_said_for_one",
+    ),
+    "test_jobs": (
+        "env",
+        "here",
+        "test_a_port_of_the_host_is_waited_for",
+        "test_a_host_that_forbids_to_try_a_port_says_so",
+        "test_an_environment_that_nobody_leaves_has_no_jobs",
+        "test_one_job_too_many_is_told_the_way_out",
+        "test_a_bound_that_is_none_is_refused",
+        "test_the_whole_of_an_output_is_kept_once",
+        "test_what_outgrows_an_artifact_is_counted",
+        "test_without_a_place_for_it_only_the_end_is_kept",
+        "test_a_command_that_takes_too_long_goes_on_as_a_job_with_its_own_deadline",
+        "test_what_a_command_prints_after_it_went_on_follows_what_it_printed_before",
+        "test_a_command_that_ends_in_time_is_none_the_wiser",
+        "test_a_command_that_is_waited_for_is_stopped_when_that_is_cancelled",
+        "test_a_command_is_waited_for_when_there_is_no_room_for_a_job",
+        "test_a_closed_environment_starts_no_job",
+        "test_asyncio_that_ends_ends_every_job",
+    ),
+    "test_rewrite": (
+        "test_a_rewritten_command_does_the_same",
+        "test_a_command_is_left_alone_in_doubt[cd ../../../../../../../../../proc/self && pwd -P]",
+        "test_other_variables_are_kept",
+    ),
+    "test_session": (
+        "env",
+        "local",
+        "bash",
+        "far",
+        "test_arrays_and_options_of_bash_and_zsh_last",
+        "test_leaving_the_environment_leaves_nothing",
+        "test_twenty_sessions_live_at_once_over_ssh",
+        "test_lines_one_by_one_do_what_they_do_in_one_script",
+        "test_a_command_that_counts_on_its_shell_is_not_run_in_a_fresh_one",
+        "test_a_prefix_into_other_pids_is_refused",
+        "test_what_is_said_before_the_shell_is_there_is_passed_over",
+        "test_a_status_is_not_taken_from_a_variable_that_stands",
+        "test_a_shell_that_ends_at_once_is_said",
+        "test_what_a_text_says_in_the_shells_name_changes_nothing",
+    ),
+    "test_terminal_lines": ("test_a_driven_terminal_gives_its_lines_and_who_has_it",),
+    "test_tool": (
+        "env",
+        "test_a_script_after_a_leading_cd_finds_its_way_back",
+        "test_no_leading_cd_is_taken_off_for_zsh",
+        "test_a_leading_cd_to_home_is_the_shells_to_judge",
+        "test_a_real_directory_that_may_not_be_entered_is_left_to_the_shell",
+        "test_without_guards_a_model_sets_what_it_likes",
+        "test_a_truncated_output_says_where_the_whole_is",
+        "test_a_whole_that_was_not_kept_is_said",
+        "test_without_an_entered_environment_there_are_no_updates",
+    ),
+    "test_tool_jobs": (
+        "env",
+        "here",
+        "test_too_many_jobs_are_a_result_that_names_the_way_out",
+        "test_a_command_that_takes_long_goes_on_as_a_job_and_keeps_its_deadline",
+        "test_without_jobs_a_command_is_waited_for_however_long_it_takes",
+        "test_much_output_is_shown_in_pieces_that_say_where_to_go_on",
+    ),
+    "test_tool_sessions": (
+        "env",
+        "here",
+        "test_a_tool_that_is_closed_says_so_and_nothing_else",
+        "test_a_session_needs_an_environment_that_was_entered",
+    ),
+    "test_variables": (
+        "repository",
+        "test_less_called_by_name_ends_by_itself",
+        "test_ssh_does_not_ask_for_a_passphrase",
+        "test_no_variable_of_the_host_brings_a_person_or_colour_back",
+    ),
+}
+"""Of these modules, the tests that are left out on Windows because their commands are texts of a POSIX shell: by their
+names, or by those of fixtures that they have. The same is tested there, with texts of PowerShell, in modules of its own
+(test_windows, test_session_windows, test_windows_terminals, test_cli_run)."""

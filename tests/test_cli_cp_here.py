@@ -1,0 +1,66 @@
+"""``anyshell cp`` on this machine alone, on any system."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .cli_program import anyshell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def copied(*words: object, **how: Any) -> tuple[int, str]:
+    """The exit code of a copy, and what is said. Nothing is on stdout."""
+    done = anyshell("cp", *map(str, words), **how)
+    assert done.stdout == b""
+    return done.returncode, done.stderr.decode()
+
+
+SILENT = (0, "")
+
+
+def test_files_and_folders_go_where_they_are_wanted(tmp_path: Path) -> None:
+    data = os.urandom(300_000)
+    (tmp_path / "from" / "sub").mkdir(parents=True)
+    (tmp_path / "from" / "sub" / "naïve file").write_bytes(data)
+    (tmp_path / "to").mkdir()
+    assert copied("-r", os.path.join("from", ""), tmp_path / "to", cwd=tmp_path) == SILENT
+    assert (tmp_path / "to" / "from" / "sub" / "naïve file").read_bytes() == data
+    assert copied(tmp_path / "from" / "sub" / "naïve file", "./", cwd=tmp_path / "to") == SILENT
+    assert (tmp_path / "to" / "naïve file").read_bytes() == data
+
+
+def test_what_cannot_be_copied_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "to").mkdir()
+    (tmp_path / "a").write_bytes(b"a")
+    code, said = copied("folder", "missing", "a", "to", cwd=tmp_path)
+    assert code == 1
+    assert "cannot copy folder to to: it is a folder; copy it with -r" in said
+    assert "cannot copy missing to to" in said
+    assert os.listdir(tmp_path / "to") == ["a"]
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="drives are Windows'")
+def test_on_windows_a_path_is_one_of_windows(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    assert copied(f"{tmp_path}\\A", f"\\\\?\\{tmp_path}\\nul") == SILENT
+    assert sorted(os.listdir(tmp_path)) == ["a", "nul"]
+    code, said = copied("a", "Q:x", cwd=tmp_path)
+    assert code != 0
+    assert "relative" in said
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="a path may be as long as it likes elsewhere")
+def test_on_windows_a_path_may_be_long(tmp_path: Path) -> None:
+    long = tmp_path.joinpath(*("a" * 60,) * 5)
+    os.makedirs(f"\\\\?\\{long}")
+    with open(f"\\\\?\\{long}\\file", "wb") as file:
+        file.write(b"a")
+    assert copied("-r", tmp_path / ("a" * 60), tmp_path / "copy") == SILENT
+    assert os.path.isfile(f"\\\\?\\{tmp_path.joinpath('copy', *('a' * 60,) * 4)}\\file")

@@ -1,0 +1,685 @@
+"""Windows hosts over SSH: PowerShell 7 and cmd.exe under Wine, behind a server like OpenSSH for Windows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+import time
+import tracemalloc
+from contextlib import ExitStack, asynccontextmanager, suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import anyio
+import asyncssh
+import psutil
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from anyshell import (
+    BackendUnavailable,
+    ConnectionFailed,
+    Environment,
+    InvalidCommand,
+    SpawnError,
+    Terminal,
+    TerminalUnavailable,
+)
+from anyshell._types import Spawn
+from anyshell.backends import connect
+from anyshell.backends.ssh import backend as ssh_backend
+from anyshell.backends.ssh import windows as ssh_windows
+from anyshell.backends.ssh.channel import Channel
+from anyshell.backends.ssh.facts import Facts
+from anyshell.backends.ssh.windows_channel import LONGEST_LINE, WindowsChannel
+from anyshell.backends.ssh.windows_files import from_sftp, to_sftp
+from anyshell.shells import Login
+from anyshell.shells.windows_login import QUESTION, WindowsLogin, windows_logins
+
+from .processes import living, unique_seconds, wait_living
+from .ssh_server import HOST, Server, _keys, embedded, free_port
+from .windows_server import home
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from pathlib import Path
+
+    from anyio.abc import ByteReceiveStream
+
+    from .wine.windows import Windows
+
+pytestmark = pytest.mark.anyio
+
+CAT = "[Console]::OpenStandardInput().CopyTo([Console]::OpenStandardOutput())"
+"""Passes on every byte."""
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def start(powershell: Windows) -> Iterator[Callable[..., Server]]:
+    """Starts a server before that Windows, or gives the one that was started so before."""
+    running: dict[tuple[str, ...], Server] = {}
+    with ExitStack() as stack:
+
+        def start(*arguments: str) -> Server:
+            if arguments not in running:
+                running[arguments] = stack.enter_context(embedded(*arguments, module="tests.windows_server"))
+            return running[arguments]
+
+        yield start
+
+
+@pytest.fixture(scope="module", params=["cmd", "pwsh"])
+async def env(
+    request: pytest.FixtureRequest, start: Callable[..., Server], anyio_backend: str
+) -> AsyncIterator[Environment]:
+    """One environment for the module: to find out what a host is takes seconds under Wine."""
+    async with Environment.detect(start(request.param).options()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def by_cmd(start: Callable[..., Server], anyio_backend: str) -> AsyncIterator[Environment]:
+    """The same where it does not matter which login shell it is."""
+    async with Environment.detect(start("cmd").options()) as made:
+        yield made
+
+
+async def _read_all(stream: ByteReceiveStream) -> bytes:
+    data = b""
+    while True:
+        try:
+            data += await stream.receive()
+        except anyio.EndOfStream:
+            return data
+
+
+# What is found out.
+
+
+async def test_a_windows_host_says_what_it_is(env: Environment, powershell: Windows) -> None:
+    info = env.info
+    assert (info.os, info.arch, info.name) == ("windows", "AMD64", "Windows")
+    assert info.version.startswith("10.0.")
+    assert info.hostname
+    assert info.home.lower() == rf"c:\users\{home(powershell).name}".lower()
+    assert (info.directory, info.user.lower()) == (info.home, home(powershell).name.lower())
+    assert (env.shell.kind, env.shell.path, env.shell.version) == ("pwsh", r"C:\ps7\pwsh.exe", "7.6.2")
+    assert not info.is_this_machine
+    assert info.code_page in {437, 850, 65001}
+    assert info.variables == frozenset()
+
+
+async def test_a_program_that_says_nothing_is_no_shell(start: Callable[..., Server]) -> None:
+    """Wine's own powershell.exe exits with 0 and prints nothing."""
+    from anyshell import ShellNotFound
+
+    with pytest.raises(
+        ShellNotFound, match=r"powershell\.exe: it runs, but does not answer as powershell does"
+    ):
+        await Environment.detect(start("cmd").options(), shell="powershell")
+
+
+async def test_a_host_without_powershell_is_refused_with_what_to_install(
+    start: Callable[..., Server],
+) -> None:
+    with pytest.raises(
+        BackendUnavailable, match=r"cmd\.exe, and neither .*winget install.*it printed: .*'pwsh \.\.\.'"
+    ):
+        await Environment.detect(start("cmd", "no-powershell").options())
+
+
+async def test_a_directory_of_the_address_is_one_of_windows(start: Callable[..., Server]) -> None:
+    env = await Environment.detect(start("cmd").options(directory="/C:/windows"))
+    try:
+        assert env.directory == "C:/windows"
+    finally:
+        await env.aclose()
+    with pytest.raises(InvalidCommand, match="nowhere"):
+        await Environment.detect(start("cmd").options(directory=r"C:\nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ("anyshell-Windows_NT-$env:OS-\r\n", ["cmd.exe", "cmd.exe"]),
+        ("anyshell-%OS%-Windows_NT-\r\n", ["PowerShell"]),
+        ("MINGW64_NT-10.0-19045", ["a POSIX shell", "a POSIX shell"]),
+        ("MSYS_NT-10.0-22631", ["a POSIX shell", "a POSIX shell"]),
+        ("CYGWIN_NT-10.0-22631", ["a POSIX shell", "a POSIX shell"]),
+        ("Linux", []),
+        ("anyshell-%OS%--", []),
+        ("", []),
+    ],
+)
+def test_login_shells_are_told_apart_by_one_answer(said: str, names: list[str]) -> None:
+    assert [login.name for login in windows_logins(said)] == names
+
+
+@pytest.mark.parametrize("login", [WindowsLogin("cmd.exe", "powershell"), WindowsLogin("PowerShell")])
+def test_the_line_is_short_and_nothing_on_the_way_changes_it(login: WindowsLogin) -> None:
+    line = login.read_and_run(123456)
+    assert len(line) < 1500  # cmd.exe takes 8,191
+    assert not set(line) & set("\"'%^!&|<>\n\\`") - (set() if login.program else set("&|<>"))
+    assert not line.startswith("'")
+    assert QUESTION.isascii()
+
+
+async def test_a_bash_of_windows_is_told_by_its_system(powershell: Windows, tmp_path: Path) -> None:
+    """As with Git for Windows' bash as the default shell: it is a POSIX one, of which only ``uname`` tells."""
+    for name, text in (("uname", "echo MINGW64_NT-10.0-19045"), ("pwsh", f'exec {powershell.pwsh} "$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        patch.setenv("ANYSHELL_TEST_SHELL", "/bin/bash")
+        with embedded() as server:
+            async with Environment.detect(server.options()) as env:
+                assert (env.os, env.shell.kind) == ("windows", "pwsh")
+                assert (await env.run("'hi'", cwd="C:\\")).output.text == "hi\n"
+
+
+@asynccontextmanager
+async def _answering(
+    answer: Callable[[asyncssh.SSHServerProcess[bytes]], Awaitable[None]], directory: Path
+) -> AsyncIterator[Server]:
+    """A server in this process that runs nothing, and says what it likes."""
+    _keys(directory, port := free_port())
+
+    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        with suppress(OSError, asyncssh.Error):
+            await answer(process)
+            process.exit(1)
+
+    server = await asyncssh.listen(
+        HOST,
+        port,
+        server_host_keys=[directory / "host_key"],
+        authorized_client_keys=str(directory / "client_key.pub"),
+        process_factory=serve,
+        encoding=None,
+    )
+    async with server:
+        yield Server(directory, port, "somebody")
+
+
+async def test_a_flood_instead_of_an_answer_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def flood(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        while (process.command or "").startswith("echo"):
+            process.stdout.write(bytes(65536))
+            await process.stdout.drain()
+
+    monkeypatch.setattr(ssh_backend, "WINDOWS_SECONDS", 2.0)
+    async with _answering(flood, tmp_path) as server:
+        tracemalloc.start()
+        try:
+            with pytest.raises(ConnectionFailed, match="runs no commands"):
+                await Environment.detect(server.options())
+            assert tracemalloc.get_traced_memory()[1] < 20_000_000
+        finally:
+            tracemalloc.stop()
+
+
+async def test_half_an_answer_is_a_lost_connection_and_no_host_without_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def break_off(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        if (process.command or "").startswith("echo"):
+            process.stdout.write(b"anyshell-Windows_NT-$env:OS-\r\n")
+        elif (process.command or "").startswith("pwsh"):
+            process.stdout.write(b"anyshell1234 facts\nfact system Windows_NT\n")
+            await asyncio.sleep(0.2)
+            process.channel.get_connection().abort()
+
+    monkeypatch.setattr(ssh_windows, "new_token", lambda: "anyshell1234")
+    async with _answering(break_off, tmp_path) as server:
+        with pytest.raises(ConnectionFailed, match="was lost while PowerShell there was asked"):
+            await Environment.detect(server.options())
+
+
+# What is run.
+
+
+async def test_a_command_prints_and_exits(env: Environment) -> None:
+    outcome = await env.run("'é☃😀'; exit 3")
+    assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", 3, None)
+    assert outcome.output.text == "é☃😀\n"
+    assert outcome.left_behind == ()
+
+
+async def test_an_exit_code_has_32_bits(by_cmd: Environment) -> None:
+    assert (await by_cmd.run("exit -1073741819")).exit_code == 0xC0000005
+
+
+async def test_a_command_runs_where_it_is_told(env: Environment, powershell: Windows) -> None:
+    directory = home(powershell) / f"a b'é {secrets.token_hex(4)}"
+    directory.mkdir()
+    outcome = await env.run("$PWD.Path", cwd=directory.name)
+    assert outcome.output.text == rf"{env.directory}\{directory.name}" + "\n"
+    assert (await env.run("$PWD.Path", cwd=r"\\?\C:\windows")).output.text.lower().endswith("c:\\windows\n")
+    with pytest.raises(InvalidCommand, match=r"nowhere.*No such file"):
+        await env.run("'hi'", cwd=r"C:\nowhere")
+    with pytest.raises(InvalidCommand, match="not a directory"):
+        await env.run("'hi'", cwd=r"C:\ps7\pwsh.exe")
+
+
+async def test_variables_arrive_and_stand_on_no_command_line(env: Environment) -> None:
+    secret = secrets.token_hex(12)
+    values = {"A_SECRET": secret, "QUOTES": "a 'b' \"c\" %PATH% $x `n\\", "LINES": "é\n☃\r\n", "EMPTY": ""}
+    text = (
+        "foreach ($n in 'A_SECRET', 'QUOTES', 'LINES', 'EMPTY') {"
+        " [BitConverter]::ToString([Text.Encoding]::UTF8.GetBytes([Environment]::GetEnvironmentVariable($n))) };"
+        " Test-Path env:EMPTY; $env:PYTHONUTF8; Start-Sleep 300"
+    )
+    async with env.stream(text, env=values) as events:
+        iterator = aiter(events)
+        lines = [(await anext(iterator)).text for _ in range(6)]
+        assert [bytes.fromhex(line.replace("-", "")).decode() for line in lines[:4]] == list(values.values())
+        assert lines[4:] == ["True", "1"]
+        assert living("-EncodedCommand")
+        assert not living(secret)
+
+
+async def test_what_is_unset_is_gone(by_cmd: Environment) -> None:
+    backend = by_cmd._backend
+    argv = (r"C:\windows\system32\cmd.exe", "/c", "set")
+    process = await backend.spawn(
+        Spawn(argv=argv, cwd="C:\\", settings={"Kept": "1"}, unset=frozenset({"winepath", "KEPT"}))
+    )
+    try:
+        printed = await _read_all(process.stdout)
+    finally:
+        await process.aclose()
+    names = [line.partition(b"=")[0] for line in printed.splitlines()]
+    assert b"Kept" in names
+    assert b"WINEPATH" not in names
+
+
+async def test_every_byte_of_input_arrives(env: Environment) -> None:
+    data = bytes(range(256)) * 4000
+    outcome = await env.run(CAT, stdin=data)
+    assert outcome.output.total_bytes == len(data)
+    assert outcome.output.artifact is not None
+    assert outcome.output.artifact.path.read_bytes() == data
+
+
+async def test_input_that_nobody_reads_does_no_harm(by_cmd: Environment) -> None:
+    assert (await by_cmd.run("exit 4", stdin=b"x" * 5_000_000)).exit_code == 4
+
+
+async def test_without_input_reading_ends_at_once(by_cmd: Environment) -> None:
+    assert (await by_cmd.run(CAT)).output.text == ""
+
+
+async def test_both_channels_are_in_true_order_unless_asked_for_apart(env: Environment) -> None:
+    text = 'foreach ($i in 1..200) { [Console]::Out.WriteLine("o$i"); [Console]::Error.WriteLine("e$i") }'
+    together = await env.run(text)
+    assert together.output.text == "".join(f"o{i}\ne{i}\n" for i in range(1, 201))
+    apart = await env.run(text, split_stderr=True)
+    assert apart.stderr is not None
+    assert apart.output.text == "".join(f"o{i}\n" for i in range(1, 201))
+    assert apart.stderr.text == "".join(f"e{i}\n" for i in range(1, 201))
+
+
+async def test_a_long_text_travels_in_a_file_that_is_gone_afterwards(
+    env: Environment, powershell: Windows
+) -> None:
+    def files() -> list[Path]:
+        return [
+            *home(powershell).glob("Temp/anyshell-*"),
+            *home(powershell).glob("AppData/Local/Temp/anyshell-*"),
+        ]
+
+    text = f"# {'x' * 100_000}\n'the end'; Start-Sleep $env:SECONDS"
+    assert (await env.run(text, env={"SECONDS": "0"})).output.text == "the end\n"
+    async with env.stream(text, env={"SECONDS": "300"}) as events:
+        assert (await anext(aiter(events))).text == "the end"
+        (file,) = files()
+        assert file.stat().st_size > 100_000
+    assert events.outcome.status == "cancelled"
+    assert not files()
+
+
+# What is stopped.
+
+
+def _tree(seconds: str) -> str:
+    """Starts a program that goes on, and says so."""
+    return f"Start-Process \"$PSHOME\\pwsh.exe\" -NoNewWindow -ArgumentList '-NoProfile -c Start-Sleep {seconds}'; "
+
+
+async def test_a_timeout_ends_the_whole_tree(env: Environment) -> None:
+    seconds = unique_seconds()
+    task = asyncio.create_task(env.run(_tree(seconds) + "'started'; Start-Sleep 300", timeout=60))
+    await asyncio.to_thread(wait_living, seconds)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not living(seconds)
+    outcome = await env.run("Start-Sleep 300", timeout=3, grace=5)
+    assert (outcome.status, outcome.exit_code, outcome.left_behind) == ("timed_out", None, ())
+    async with env.stream("'partial'; Start-Sleep 300", grace=5) as events:
+        await anext(aiter(events))
+    outcome = events.outcome
+    assert (outcome.status, outcome.exit_code, outcome.output.text) == ("cancelled", None, "partial\n")
+    assert outcome.left_behind == ()
+
+
+async def test_what_is_left_behind_is_named_and_stopped(env: Environment) -> None:
+    seconds = unique_seconds()
+    outcome = await env.run(_tree(seconds) + "'started'; exit 3", left_behind="stop")
+    assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 3, "started\n")
+    assert [(each.name, each.alive) for each in outcome.left_behind] == [("pwsh", False)]
+    assert not living(seconds)
+
+
+async def test_what_is_left_behind_can_become_a_job_or_go_on(by_cmd: Environment) -> None:
+    seconds = unique_seconds()
+    outcome = await by_cmd.run(_tree(seconds))
+    assert outcome.job is not None
+    assert living(seconds)
+    await by_cmd.jobs.get(outcome.job).stop()
+    assert not living(seconds)
+    outcome = await by_cmd.run(_tree(seconds), left_behind="keep")
+    assert [each.alive for each in outcome.left_behind] == [True]
+    assert living(seconds)
+    (line,) = living(seconds)
+    psutil.Process(int(line.split()[0])).kill()
+
+
+FLOOD = "while ($true) { 'x' * 1000 }"
+
+
+async def test_a_flood_is_stopped(by_cmd: Environment) -> None:
+    async with by_cmd.stream(FLOOD, by="chunks") as events:
+        iterator = aiter(events)
+        taken = 0
+        while taken < 2_000_000:
+            taken += len((await anext(iterator)).data)
+    assert (events.outcome.status, events.outcome.left_behind) == ("cancelled", ())
+
+
+async def test_a_listener_that_takes_nothing_does_not_keep_it_from_being_stopped(by_cmd: Environment) -> None:
+    seconds = unique_seconds()
+    heard = asyncio.Event()
+
+    async def listener(*_: object) -> None:
+        heard.set()
+        await anyio.sleep_forever()
+
+    task = asyncio.create_task(by_cmd.run(_tree(seconds) + FLOOD, listener=listener))
+    await asyncio.to_thread(wait_living, seconds)
+    await heard.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not living(seconds)
+
+
+async def test_who_is_stopped_may_not_have_read_its_input(by_cmd: Environment) -> None:
+    async with by_cmd.stream("'started'; Start-Sleep 300", stdin=b"x" * 5_000_000) as events:
+        await anext(aiter(events))
+    assert (events.outcome.status, events.outcome.left_behind) == ("cancelled", ())
+
+
+@pytest.mark.parametrize("options", [(), ("kills",)])
+async def test_a_lost_connection_ends_what_ran(
+    start: Callable[..., Server], options: tuple[str, ...]
+) -> None:
+    """OpenSSH for Windows ends nothing by itself (Win32-OpenSSH, issue 1751); other servers do."""
+    seconds = unique_seconds()
+    async with Environment.detect(start("cmd", *options).options()) as env:
+        task = asyncio.create_task(env.run(_tree(seconds) + "Start-Sleep 300"))
+        await asyncio.to_thread(wait_living, seconds)
+        for link in tuple(env._backend._pool._links):  # type: ignore[attr-defined]  # as if the network were gone
+            link.connection.abort()
+        outcome = await task
+        assert outcome.status == "lost"
+        assert [each.alive for each in outcome.left_behind] == [True]  # nobody here can know
+        await asyncio.to_thread(_wait_gone, seconds)
+
+
+async def test_a_server_that_is_killed_takes_what_ran_along(powershell: Windows) -> None:
+    seconds = unique_seconds()
+    with embedded("cmd", module="tests.windows_server") as server:
+        async with Environment.detect(server.options()) as env:
+            task = asyncio.create_task(env.run(_tree(seconds) + "Start-Sleep 300"))
+            await asyncio.to_thread(wait_living, seconds)
+            psutil.Process(server.pid).kill()
+            assert (await task).status == "lost"
+            await asyncio.to_thread(_wait_gone, seconds)
+
+
+def _wait_gone(text: str) -> None:
+    give_up = time.monotonic() + 20
+    while found := living(text):
+        assert time.monotonic() < give_up, found
+        time.sleep(0.02)
+
+
+async def test_who_is_cancelled_before_it_has_begun_leaves_nothing(by_cmd: Environment) -> None:
+    seconds = unique_seconds()
+    with anyio.move_on_after(0.01):
+        await by_cmd.run(f"& $PSHOME\\pwsh.exe -c Start-Sleep {seconds}")
+    assert not living(seconds)
+    outcome = await by_cmd.run("'hi'", timeout=1e-9)
+    assert (outcome.status, outcome.started) == ("timed_out", False)
+    assert (await by_cmd.run("'hi'")).output.text == "hi\n"
+
+
+async def test_several_run_at_once_and_nothing_stays(start: Callable[..., Server]) -> None:
+    with embedded("cmd", module="tests.windows_server") as server:
+        async with Environment.detect(server.options()) as env:
+            outcomes = await asyncio.gather(*(env.run(f"'{number}'") for number in range(4)))
+            assert [outcome.output.text for outcome in outcomes] == [f"{number}\n" for number in range(4)]
+            children = psutil.Process(server.pid).children(recursive=True)
+            assert children  # one that waits for the next command
+        _, alive = await asyncio.to_thread(psutil.wait_procs, children, 20)
+        assert not alive
+
+
+async def test_a_job_runs_and_is_stopped(by_cmd: Environment) -> None:
+    job = await by_cmd.start(
+        "'ready'; $x = [Console]::In.ReadLine(); \"got $x\"; Start-Sleep 300", ready="ready"
+    )
+    await job.send("word\n")
+    await job.wait_for("got word")
+    outcome = await job.stop()
+    assert outcome is not None
+    assert job.status == "stopped"
+
+
+# What there is not.
+
+
+async def test_terminals_and_sessions_are_refused_in_words(by_cmd: Environment) -> None:
+    with pytest.raises(TerminalUnavailable, match=r"Windows host.*without one"):
+        await by_cmd.run("'hi'", terminal=Terminal())
+    with pytest.raises(SpawnError, match="no sessions over SSH"):
+        await by_cmd._backend.exchange()
+    with pytest.raises(InvalidCommand, match="no detached jobs on Windows"):
+        await by_cmd.start("'hi'", detach=True)
+
+
+async def test_what_cannot_be_started_is_named(by_cmd: Environment) -> None:
+    with pytest.raises(SpawnError, match=r"nothing\.exe: it is not there"):
+        await by_cmd._backend.spawn(Spawn(argv=(r"C:\nothing.exe",), cwd="C:\\"))
+    with pytest.raises(SpawnError, match="command line on Windows"):
+        await by_cmd._backend.spawn(Spawn(argv=(r"C:\ps7\pwsh.exe", "x" * 33_000), cwd="C:\\"))
+    assert (await by_cmd.run("$env:LONG.Length", env={"LONG": "x" * 32_766})).output.text == "32766\n"
+    with pytest.raises(SpawnError, match=r"variable LONG is longer than"):
+        await by_cmd.run("$env:LONG.Length", env={"LONG": "x" * 32_767})
+
+
+# The command line.
+
+
+async def test_the_command_line_reaches_it(
+    start: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start("cmd")
+    (tmp_path / ".ssh").mkdir(mode=0o700)
+    server.config("win").rename(tmp_path / ".ssh" / "config")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    words = (sys.executable, "-m", "anyshell")
+    run = await anyio.run_process((*words, "run", "--host", "win", "--", "'é'; exit 44"), check=False)
+    assert (run.returncode, run.stdout.decode(), run.stderr.decode()) == (44, "é\r\n", "")
+    doctor = await anyio.run_process((*words, "doctor", "--host", "win"), check=False)
+    assert b"commands run in PowerShell 7.6.2" in doctor.stdout, doctor.stdout + doctor.stderr
+
+
+# Files.
+
+
+async def test_files_are_named_as_on_windows(by_cmd: Environment, powershell: Windows) -> None:
+    name = f"é {secrets.token_hex(4)}"
+    files = by_cmd.files
+    await files.mkdir(rf"{name}\deep", parents=True)
+    await files.write_text(rf"{name}\deep\file.txt", "text\n")
+    assert (home(powershell) / name / "deep" / "file.txt").read_text() == "text\n"
+    assert await files.read_text(rf"C:\users\{home(powershell).name}\{name}/deep/file.txt") == "text\n"
+    assert await files.read_text(rf"\\?\{by_cmd.directory}\{name}\deep\file.txt") == "text\n"
+    outcome = await by_cmd.run("Get-Content file.txt; 'more' | Add-Content file.txt", cwd=rf"{name}\deep")
+    assert outcome.output.text == "text\n"
+    assert (await files.read_text(rf"{name}\deep\file.txt")).splitlines() == ["text", "more"]
+    with pytest.raises(FileNotFoundError) as caught:
+        await files.read_text(r"C:\nowhere\file")
+    assert caught.value.filename == r"C:\nowhere\file"
+    await files.remove(name, recursive=True)
+    assert not (home(powershell) / name).exists()
+
+
+async def test_without_sftp_files_are_refused_and_commands_run(start: Callable[..., Server]) -> None:
+    async with Environment.detect(start("cmd", "no-sftp").options()) as env:
+        with pytest.raises(OSError, match="no SFTP service"):
+            await env.files.read_text(r"C:\file")
+        assert (await env.run("'hi'")).output.text == "hi\n"
+
+
+async def test_who_renames_is_told_of_both_names(by_cmd: Environment) -> None:
+    files, name = by_cmd.files, secrets.token_hex(8)
+    await files.write_text(name, "text\n")
+    for target, error in ((r"C:\windows", IsADirectoryError), (rf"C:\{name}\file", FileNotFoundError)):
+        with pytest.raises(error) as refused:
+            await files.rename(name, target)
+        assert refused.value.filename == rf"{by_cmd.directory}\{name}"
+        assert refused.value.filename2 == target
+    await files.remove(name)
+
+
+@pytest.mark.parametrize(
+    ("windows", "sftp"),
+    [
+        (r"C:\Users\x", "/C:/Users/x"),
+        ("c:/Users/x", "/c:/Users/x"),
+        ("C:", "/C:/"),
+        ("C:\\", "/C:/"),
+        (r"\\?\C:\x", "/C:/x"),
+        (r"\\.\C:\x", "/C:/x"),
+        (r"\\server\share\x", "//server/share/x"),
+        (r"\\?\UNC\server\share\x", "//server/share/x"),
+    ],
+)
+def test_a_path_of_windows_is_written_as_its_sftp_service_has_it(windows: str, sftp: str) -> None:
+    assert to_sftp(windows) == sftp
+
+
+@pytest.mark.parametrize(("sftp", "windows"), [("/C:/x/y", r"C:\x\y"), ("x/y", r"x\y"), ("//s/t", r"\\s\t")])
+def test_a_path_of_the_sftp_service_is_written_as_windows_has_it(sftp: str, windows: str) -> None:
+    assert from_sftp(sftp) == windows
+
+
+# What is said on stderr.
+
+
+_PIECES = st.sampled_from([b"x", b"any", b"anyshell123", b"\n", b"anyshell", b"4"])
+
+
+@given(
+    st.lists(_PIECES, max_size=12), st.lists(_PIECES, max_size=6), st.lists(st.integers(0, 200), max_size=6)
+)
+def test_what_is_said_between_output_is_found_wherever_it_is_cut(
+    before: list[bytes], after: list[bytes], cuts: list[int]
+) -> None:
+    token = b"anyshell1234"
+    first, second = b"".join(before), b"".join(after)
+    assume(token not in first + token[:-1] and token not in second)
+    stream = (
+        b"noise" + token + b" started\n" + first + token + b" took 7\n" + second + token + b" exited 3 gone\n"
+    )
+
+    async def hear() -> tuple[bytes, WindowsChannel]:
+        channel = WindowsChannel(token.decode())
+        channel.splits = True
+        channel.unread = 7
+        at = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+        for start, end in pairwise(at):
+            channel.data_received(stream[start:end], 1)
+        channel.connection_lost(None)
+        return await _read_all(channel.stderr), channel
+
+    received, channel = asyncio.run(hear())
+    assert received == first + second
+    assert channel.unread == 0
+    assert channel.noise == "noise"
+    assert channel.exit.result().code == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"took x",
+        b"took -1",
+        b"took " + b"9" * 5000,
+        b"living x",
+        b"living 1 a b c",
+        b"living 1 7 name nan",
+        b"exited x",
+        b"exited " + b"9" * 5000,
+        b"gone",
+    ],
+)
+async def test_what_a_host_says_that_makes_no_sense_is_not_heard(words: bytes) -> None:
+    """It would end the connection, and all that runs over it."""
+    channel = WindowsChannel("anyshell1234")
+    channel.data_received(b"anyshell1234 started\nanyshell1234 " + words + b"\nanyshell1234 exited 3\n", 1)
+    assert channel.exit.result().code == 3
+
+
+async def test_a_line_without_an_end_is_not_kept() -> None:
+    channel = WindowsChannel("anyshell1234")
+    channel.splits = True
+    channel.data_received(b"anyshell1234 started\nanyshell1234 ", 1)
+    for _ in range(100):
+        channel.data_received(b"x" * 32768, 1)
+    assert len(channel._held) < 2 * LONGEST_LINE
+    assert channel.arrived > 100 * 32768 - LONGEST_LINE
+    channel.data_received(b"\nanyshell1234 exited 3\n", 1)
+    assert channel.exit.result().code == 3
+    other = Channel("anyshell1234")
+    other.data_received(b"anyshell1234 ", None)
+    for _ in range(100):
+        other.data_received(b"x" * 32768, None)
+    assert len(other._noise["stdout"]) < 100_000
+    other.data_received(b"\nanyshell1234 started 7\n", None)
+    assert other.said.result() == ["started", "7"]
+
+
+@pytest.mark.parametrize("page", ["9" * 5000, "x", "\u0664", "-1", ""])
+def test_a_code_page_that_is_none_is_none(page: str) -> None:
+    assert Facts.read([f"fact page {page}"]).host(notices=()).code_page is None
+
+
+def test_a_launcher_writes_for_both() -> None:
+    """What `connect` is given is enough for a host whose system is not known yet."""
+    assert Login("").question == QUESTION
+    assert connect("somewhere", launcher=Login).name == "somewhere"

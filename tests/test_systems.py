@@ -1,0 +1,42 @@
+"""What is left out on some systems is there, and nothing that could not be imported is collected."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from .systems import LEFT_OUT_ON_WINDOWS, POSIX_TEXTS
+
+HERE = Path(__file__).parent
+
+OF_POSIX = {"curses", "fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"}
+"""Modules of the standard library that Windows has not."""
+
+
+def functions(module: str) -> set[str]:
+    tree = ast.parse((HERE / f"{module}.py").read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@pytest.mark.parametrize("module", LEFT_OUT_ON_WINDOWS)
+def test_what_is_left_out_is_there(module: str) -> None:
+    assert (HERE / f"{module}.py").exists()
+
+
+@pytest.mark.parametrize("module", POSIX_TEXTS)
+def test_what_is_left_out_for_its_texts_is_there(module: str) -> None:
+    assert {name.partition("[")[0] for name in POSIX_TEXTS[module]} <= functions(module) | functions(
+        "conftest"
+    )
+    assert module not in LEFT_OUT_ON_WINDOWS
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("test_*.py")), ids=lambda path: path.stem)
+def test_windows_can_import_what_is_not_left_out(path: Path) -> None:
+    names: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    assert path.stem in LEFT_OUT_ON_WINDOWS or not names & OF_POSIX

@@ -1,0 +1,84 @@
+"""The PowerShell for Windows that tests on Linux start: nothing of what passes through it is changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import psutil
+
+from .processes import living, unique_seconds, wait_living
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .wine.windows import Windows
+
+OPTIONS = ("-NoProfile", "-NonInteractive", "-InputFormat", "None", "-Command")
+
+
+def test_it_is_powershell_in_the_directory_and_with_the_variables_of_its_caller(
+    powershell: Windows, tmp_path: Path
+) -> None:
+    text = "$PSVersionTable.PSVersion.ToString(); $PWD.Path; $env:A_VARIABLE; $env:PATH; exit 3"
+    done = subprocess.run(
+        (powershell.pwsh, *OPTIONS, "[Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); " + text),
+        cwd=tmp_path,
+        env={**os.environ, "A_VARIABLE": "é b"},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    version, directory, variable, path = done.stdout.decode().splitlines()
+    assert done.returncode == 3
+    assert version == "7.6.2"
+    assert directory == "Z:" + str(tmp_path).replace("/", "\\")
+    assert variable == "é b"
+    assert path.lower().startswith("c:\\ps7;c:\\windows\\system32;")  # PowerShell puts itself first
+    assert done.stderr == b""
+
+
+def test_its_arguments_arrive_as_they_were_given(powershell: Windows) -> None:
+    words = ["", "a b", 'a"b', "a\\", "a b\\", '\\"', "é☃😀", "line\nfeed", "*", "$x", "%PATH%", "\t"]
+    done = subprocess.run(
+        powershell.command(powershell.arguments, *words),
+        env=powershell.environment(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert [bytes.fromhex(line[:-1]).decode() for line in done.stdout.decode().splitlines()] == words
+
+
+def test_bytes_pass_through_it_unchanged(powershell: Windows, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 4000
+    text = (
+        "$in = [Console]::OpenStandardInput(); $out = [Console]::OpenStandardOutput(); $in.CopyTo($out); "
+        "$err = [Console]::OpenStandardError(); $err.Write([byte[]](0, 255, 10), 0, 3)"
+    )
+    done = subprocess.run(
+        (powershell.pwsh, *OPTIONS, text), input=data, capture_output=True, check=False, timeout=60
+    )
+    assert done.stdout == data
+    assert done.stderr == b"\x00\xff\n"
+
+
+def test_it_is_killed_with_everything_that_it_has_started(powershell: Windows) -> None:
+    seconds = unique_seconds()
+    text = f'& "$PSHOME\\pwsh.exe" -NoProfile -Command "Start-Sleep {seconds}"'
+    with subprocess.Popen((powershell.pwsh, *OPTIONS, text), stdout=subprocess.PIPE) as process:
+        wait_living(seconds, 3)  # the program that starts it, PowerShell, and the one that sleeps
+        process.kill()
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+    while living(seconds):
+        pass  # Wine ends them one by one
+
+
+def test_what_it_leaves_running_goes_on_as_on_windows(powershell: Windows) -> None:
+    seconds = unique_seconds()
+    text = f'Start-Process "$PSHOME\\pwsh.exe" -WindowStyle Hidden -ArgumentList "-Command Start-Sleep {seconds}"'
+    subprocess.run((powershell.pwsh, *OPTIONS, text), check=True, timeout=60, stdin=subprocess.DEVNULL)
+    (line,) = living(seconds)
+    psutil.Process(int(line.split()[0])).kill()

@@ -1,0 +1,110 @@
+"""Set Windows up under Wine, and run tests there."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from . import parts, windows
+from .parts import MissingPartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .windows import Windows
+
+ROOT = Path(__file__).parents[2]
+
+WINDOWS_ONLY = ("colorama", "pywinpty==3.1.2")
+"""What the packages need on Windows alone, which pip does not find out on Linux."""
+
+
+TEST_SECONDS = 120
+"""Seconds that one test may take: programs start, and files are read and written, slowly here. Then its whole run has
+failed, since a thread cannot be ended on Windows (pytest-timeout's method is the one of that name)."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the first argument says, and give the exit code."""
+    if not arguments or arguments[0] not in ("set-up", "test"):
+        print("usage: python -m tests.wine set-up | test [PYTEST ARGUMENTS]", file=sys.stderr)
+        return 2
+    try:
+        made = _set_up()
+        return _test(made, arguments[1:]) if arguments[0] == "test" else 0
+    except MissingPartError as error:
+        required = parts.is_possible() and os.environ.get("ANYSHELL_REQUIRE") == "all"
+        print(f"{'failed' if required else 'skipped'}: {error}", file=sys.stderr)
+        return 1 if required else 0
+
+
+def _set_up() -> Windows:
+    with _alone():
+        made = windows.set_up()
+        for version in parts.PYTHONS:
+            parts.fetch_wheels(_requirements(), version)
+    return made
+
+
+def _test(made: Windows, arguments: Sequence[str]) -> int:
+    """Run pytest under every Python, all at the same time; the worst exit code counts."""
+    with made.awake(), tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as pool:
+        # Installed, as a user has it: from the wheel, with its version.
+        parts.run_pip("install", "--no-deps", "--target", directory, ROOT)
+
+        def test(version: str, out: BinaryIO) -> int:
+            path = (Path(directory), parts.fetch_wheels(_requirements(), version))
+            env = {
+                "PYTHONUTF8": "1",
+                "ANYSHELL_BASH": windows.windows_path(windows.git_directory() / "bin" / "bash.exe"),
+                "PYTHONPATH": ";".join(map(windows.windows_path, path)),
+                "PYTEST_DEBUG_TEMPROOT": "",  # temporary files are Windows' own
+            }
+            slow = ("--timeout", str(TEST_SECONDS), "--hypothesis-profile", "few")
+            options = ("-m", "pytest", "-p", "no:cacheprovider", *slow, *arguments)
+            return abs(made.python(version, *options, env=env, out=out))
+
+        # One is shown as it goes on, the others when they are over.
+        shown = [sys.stdout.buffer, *(io.BytesIO() for _ in parts.PYTHONS)]
+        runs = [
+            (version, out, pool.submit(test, version, out))
+            for version, out in zip(parts.PYTHONS, shown, strict=False)
+        ]
+        worst = 0
+        for version, out, run in runs:
+            print(f"Python {version} for Windows:", flush=True)
+            worst = max(worst, run.result())
+            if isinstance(out, io.BytesIO):
+                sys.stdout.buffer.write(out.getvalue())
+                sys.stdout.flush()
+    return worst
+
+
+def _requirements() -> tuple[str, ...]:
+    """What the package and its tests need, as ``pyproject.toml`` says it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return (*project["project"]["dependencies"], *project["dependency-groups"]["test"], *WINDOWS_ONLY)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Let nobody else set things up meanwhile: they wait, and then find it done."""
+    if sys.platform == "win32":
+        raise MissingPartError("this is Windows already")
+    import fcntl
+
+    parts.cache().mkdir(parents=True, exist_ok=True)
+    with (parts.cache() / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

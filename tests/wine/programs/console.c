@@ -1,0 +1,47 @@
+/* Runs a program with a console that nobody sees, as anyshell does on Windows: without one, pwsh.exe says nothing.
+
+   What stands behind our own name on the command line is the program's command line, to the last character. Our
+   stdin, stdout and stderr are its own. When we are killed, so is everything that it has started. */
+
+#include <windows.h>
+
+int main(void)
+{
+    wchar_t *line = GetCommandLineW();
+    BOOL quoted = FALSE;
+    STARTUPINFOW startup = {sizeof startup};
+    PROCESS_INFORMATION process;
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits = {0};
+    HANDLE job = CreateJobObjectW(NULL, NULL);
+    DWORD code;
+
+    for (; *line && (quoted || (*line != ' ' && *line != '\t')); line++)
+        if (*line == '"')
+            quoted = !quoted;
+    while (*line == ' ' || *line == '\t')
+        line++;
+
+    limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
+    SetInformationJobObject(job, JobObjectExtendedLimitInformation, &limits, sizeof limits);
+    startup.dwFlags = STARTF_USESTDHANDLES;
+    startup.hStdInput = GetStdHandle(STD_INPUT_HANDLE);
+    startup.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
+    startup.hStdError = GetStdHandle(STD_ERROR_HANDLE);
+    if (!CreateProcessW(NULL, line, NULL, NULL, TRUE, CREATE_NO_WINDOW | CREATE_SUSPENDED, NULL, NULL, &startup,
+                        &process))
+        return 127;
+    AssignProcessToJobObject(job, process.hProcess);
+    ResumeThread(process.hThread);
+
+    /* Ours, that is: who reads what the program prints waits for its end and not for ours. */
+    CloseHandle(startup.hStdInput);
+    CloseHandle(startup.hStdOutput);
+    CloseHandle(startup.hStdError);
+    WaitForSingleObject(process.hProcess, INFINITE);
+    GetExitCodeProcess(process.hProcess, &code);
+
+    /* What it has left behind goes on, as it would on Windows. */
+    limits.BasicLimitInformation.LimitFlags = 0;
+    SetInformationJobObject(job, JobObjectExtendedLimitInformation, &limits, sizeof limits);
+    return code;
+}
