@@ -389,7 +389,7 @@ async def same_counts(env: Environment, before: tuple[int, int, int, int]) -> No
     slack = (0, 0, 0, 0) if env.info.is_this_machine else (4, 0, 12, 0)
     for _ in range(3):
         await asyncio.sleep(0)
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 60
     while True:
         now = await counts()
         if all(count <= most + more for count, most, more in zip(now, before, slack, strict=True)):

@@ -18,6 +18,7 @@ from anyshell import ConnectionFailed, Environment, SpawnError
 from anyshell._engine import run
 from anyshell._types import Spawn, Terminal
 from anyshell.backends import connect
+from anyshell.backends.ssh.channel import Channel
 from anyshell.output import OutputBuilder
 from anyshell.shells import Login
 
@@ -303,6 +304,25 @@ async def test_no_command_runs_twice(env: Environment, server: Server) -> None:
     done = [str(n) for n, outcome in enumerate(outcomes) if outcome is not None and outcome.exit_code == 0]
     assert set(done) <= set(ran)
     trace.unlink()
+
+
+async def test_an_end_whose_beginning_nobody_heard_is_lost(
+    env: Environment, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The news of an end overtakes what was printed, the word that it began too; then the connection breaks."""
+    assert (await env.run("true")).exit_code == 0
+    heard = Channel.exit_status_received
+
+    def hear_and_break(self: Channel, status: int) -> None:
+        heard(self, status)
+        each_session(server, psutil.Process.kill)
+
+    with monkeypatch.context() as late:
+        late.setattr(Channel, "data_received", lambda *_: None)
+        late.setattr(Channel, "eof_received", lambda _: True)
+        late.setattr(Channel, "exit_status_received", hear_and_break)
+        outcome = await env.run("sleep 1 & exit 3")  # who still has the channel keeps it from being closed
+    assert (outcome.status, outcome.exit_code, outcome.output.text) == ("lost", None, "")
 
 
 # --- Packets that vanish

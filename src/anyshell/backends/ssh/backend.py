@@ -285,8 +285,10 @@ class SSHBackend:
                 raise SpawnError(
                     f"what is sent to a terminal on {self.name} cannot be hidden (stty failed); is stty there?"
                 )
-        if not channel.over:
-            return None  # the connection was lost meanwhile; whether it had begun is found out by its mark
+        if channel.broken or not channel.over:
+            # The connection was lost meanwhile, and the word perhaps with it: the news of an end overtakes what was
+            # printed. Whether it had begun is found out by its mark.
+            return None
         raise SpawnError(
             f"the login shell on {self.name} ended before the command began{told(channel.noise)}"
         )
@@ -542,8 +544,7 @@ class SSHBackend:
     # What could not be stopped.
 
     def _keep_reading(self, channel: Channel) -> None:
-        if not channel.closed.is_set():
-            self._released.add(channel)
+        self._released = {each for each in (*self._released, channel) if not each.closed.is_set()}
 
     def _owe(self, process: SSHProcess) -> None:
         self._owed.add(process)
@@ -560,9 +561,10 @@ class SSHBackend:
                     async with asyncio.timeout(pause):
                         await self._connected.wait()
                 self._connected.clear()
-            for process in tuple(self._owed):
-                if await process.stop_now():
-                    self._owed.discard(process)
+            # Side by side: they share their looks, of which the host can give few in a second when it is busy.
+            owed = tuple(self._owed)
+            stopped = await asyncio.gather(*(process.stop_now() for process in owed))
+            self._owed.difference_update(itertools.compress(owed, stopped))
             if not self._owed or time.monotonic() > give_up:
                 return
             if self._closed:

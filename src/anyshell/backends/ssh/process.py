@@ -137,6 +137,8 @@ class SSHProcess:
             await asyncio.wait([ended], timeout=_GONE_SECONDS)
             if not ended.done():
                 return ExitStatus()
+        if self.pid is None and self._channel.broken:
+            return ExitStatus()  # nobody heard that it began: what has ended may be the login shell
         if not (self._signalled and self._gone):
             await self._channel.wait_rest(2 * self._processes.round_trip)
             await self._channel.wait_taken()

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from .watcher import Answer, Watch
 
 GATHER_SECONDS = 0.002
-"""For so long those who want to look at the host's processes wait for each other, and then share one look."""
+"""For so long those who want to look at the host's processes, or to drop login shells, wait for each other, and then share
+one look."""
 
 CLOCK_SLACK = 1.0
 """Seconds by which a process may seem to have started before the command that started it."""
@@ -81,6 +82,8 @@ class Processes:
         self._certainty = float("inf")
         self._look: asyncio.Task[list[Seen]] | None = None
         self._since = float("inf")
+        self._drop: asyncio.Task[None] | None = None
+        self._dropped: set[str] = set()
         self.ticks = 100.0
         """Units of a start time in a second."""
         self.architecture = ""
@@ -133,6 +136,30 @@ class Processes:
         self._since = float("inf")
         answer = await self.ask(f"look {max(0, int(since))} {self.life_fd}")
         return parse(answer.lines)
+
+    async def drop(self, token: str) -> None:
+        """Kill the groups of login shells that have not come to their command, shared like a look.
+
+        Many commands that are cancelled together would else have the host read every command line twice for each, and
+        seem away while it does.
+
+        Args:
+            token: What stands in the shell's command line: letters and digits.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        self._dropped.add(token)
+        if self._drop is None or self._drop.done():
+            self._drop = asyncio.get_running_loop().create_task(self._drop_all())
+            self._drop.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._drop)
+
+    async def _drop_all(self) -> None:
+        await asyncio.sleep(GATHER_SECONDS)
+        self._drop, tokens = None, self._dropped
+        self._dropped = set()
+        await self.ask(f"drop {' '.join(sorted(tokens))}")
 
     def ask_now(self, question: str) -> asyncio.Future[Answer] | None:
         """Put a question without waiting for anything; ``None`` when that cannot be done."""
@@ -403,7 +430,7 @@ class Tree:
         Raises:
             HostAway: Nobody answers.
         """
-        await self.processes.ask(f"drop {self.token[: len(self.token) // 2]}")
+        await self.processes.drop(self.token[: len(self.token) // 2])
 
 
 def _is_terminal(what: str) -> bool:

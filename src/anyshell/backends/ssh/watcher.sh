@@ -313,12 +313,15 @@ look_front_ps() {
         }'
 }
 
-# drop TOKEN: kill the groups of processes in whose command lines that stands
+# drop TOKEN...: kill the groups of processes in whose command lines one of these stands
 drop() {
     [ "$proc" ] || return
+    # The brackets keep a pattern from being found in the command line of what looks for it. grep takes one a line.
+    patterns=
+    for each; do patterns="$patterns${patterns:+
+}[a]${each#a}"; done
     set +f
-    # The brackets keep the pattern from being found in the command line of what looks for it.
-    for file in $(grep -l "[a]${1#a}" /proc/[0-9]*/cmdline 2>/dev/null); do
+    for file in $(grep -l "$patterns" /proc/[0-9]*/cmdline 2>/dev/null); do
         pid=${file#/proc/}
         pid=${pid%/cmdline}
         kill -s KILL $end "-$pid" 2>/dev/null || kill -s KILL $end "$pid" 2>/dev/null
@@ -438,7 +441,7 @@ watch() {
         look) look "$@" ;;
         chase) chase "$1" ;;
         newer) newer "$@" ;;
-        drop) drop "$1" ;;
+        drop) drop "$@" ;;
         modes) modes "$1" ;;
         foreground) foreground "$@" ;;
         ping) ;;
