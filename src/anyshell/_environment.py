@@ -43,9 +43,9 @@ from ._variables import (
 from .backends import SSHOptions, connect, here
 from .detached import DetachedJobs
 from .jobs import MAX_JOBS, READY_SECONDS, Adopting, Jobs, Work
-from .output import ArtifactStore, OutputBuilder, TerminalOutput
+from .output import ArtifactStore, OutputBuilder, TerminalOutput, check_scrollback
 from .session import Session
-from .terminal import Console, DrivenTerminal
+from .terminal import Controller, DrivenTerminal
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -472,7 +472,7 @@ class Environment:
 
         def run(work: Work) -> Coroutine[object, object, Outcome]:
             store = self._whole(work.log)
-            console = self._console(terminal, store)
+            controller = self._controller(terminal, store)
             return self._perform(
                 request,
                 timeout=timeout,
@@ -481,10 +481,10 @@ class Environment:
                 split_stderr=False,
                 listener=work.hear,
                 control=work.control,
-                spawner=work.watch(self._before(console)),
+                spawner=work.watch(self._before(controller)),
                 spawn=spawn,
                 store=store,
-                console=console,
+                controller=controller,
             )
 
         return await self._jobs.start(
@@ -551,6 +551,7 @@ class Environment:
         left_behind: LeftBehind = "adopt",
         listener: Listener | None = None,
         answers: bool = True,
+        scrollback: int | None = None,
     ) -> DrivenTerminal:
         r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows.
 
@@ -570,6 +571,9 @@ class Environment:
             listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
                 program down.
             answers: Whether programs that ask the terminal what it is, or where its cursor stands, are answered.
+            scrollback: For whoever shows it to a person, as `anyshell.console.Console` does: colours are kept, and so many
+                rows that have left the screen at its top, 0 to 10,000; and a program that asks for kitty's keyboard
+                protocol gets it. ``None`` keeps neither, which takes less time for each byte.
 
         Raises:
             InvalidCommand: Bad input. What the host must say, such as a missing directory, is raised when it is entered.
@@ -583,11 +587,14 @@ class Environment:
         self._choose(left_behind)
         if listener is not None and not callable(listener):
             raise InvalidCommand(f"listener must be an async function, not {type(listener).__name__}")
-        console = Console(
-            partial(self._terminal_output, size, self._artifacts, answers=answers), tells=self._tells
+        if scrollback is not None:
+            check_scrollback(scrollback)
+        controller = Controller(
+            partial(self._terminal_output, size, self._artifacts, answers=answers, scrollback=scrollback),
+            tells=self._tells,
         )
 
-        async def run(hear: Listener, control: _engine.Control) -> Outcome:
+        async def run(hear: Listener, control: _engine.Control, size: Terminal) -> Outcome:
             if self._terminals >= MAX_TERMINALS:
                 raise AnyshellError(
                     f"{MAX_TERMINALS} terminals run already, as many as may: leave one of them"
@@ -603,12 +610,20 @@ class Environment:
                     listener=hear,
                     control=control,
                     terminal=size,
-                    console=console,
+                    controller=controller,
                 )
             finally:
                 self._terminals -= 1
 
-        return DrivenTerminal(run, console, command=command, host=self.host, terminal=size, listener=listener)
+        return DrivenTerminal(
+            run,
+            controller,
+            command=command,
+            host=self.host,
+            terminal=size,
+            listener=listener,
+            shows=scrollback is not None,
+        )
 
     def session(
         self,
@@ -722,7 +737,7 @@ class Environment:
         spawner: Spawner | None = None,
         spawn: Spawn | None = None,
         terminal: Terminal | None = None,
-        console: Console | None = None,
+        controller: Controller | None = None,
     ) -> Outcome:
         """Run a command that somebody waits for.
 
@@ -737,12 +752,12 @@ class Environment:
             spawner: What starts the program instead of the backend.
             spawn: What it starts instead of a fresh shell with the text of `request`.
             terminal: What it runs on.
-            console: What stands before it there, if somebody drives it.
+            controller: What stands before it there, if somebody drives it.
         """
         left_behind = self._choose(left_behind)
         self._check(timeout, grace)
         control = control or _engine.Control()
-        console = console or self._console(terminal, self._artifacts)
+        controller = controller or self._controller(terminal, self._artifacts)
         with self._awaited(control):
             return await self._perform(
                 request,
@@ -752,10 +767,10 @@ class Environment:
                 split_stderr=split_stderr,
                 listener=listener,
                 control=control,
-                spawner=spawner or self._before(console),
+                spawner=spawner or self._before(controller),
                 spawn=spawn or self._spawn(request, split_stderr=split_stderr, terminal=terminal),
                 store=self._artifacts,
-                console=console,
+                controller=controller,
             )
 
     async def _run_for_a_while(
@@ -778,7 +793,7 @@ class Environment:
         channels: tuple[Channel, ...] = ("stdout", "stderr") if split_stderr else ("stdout",)
         so_far = {channel: self._builder(None, terminal) for channel in channels}
         store = self._artifacts if split_stderr else self._whole(work.log)
-        console = self._console(terminal, store)
+        controller = self._controller(terminal, store)
 
         async def hear(channel: Channel, data: bytes) -> None:
             await work.hear(channel, data)
@@ -796,10 +811,10 @@ class Environment:
                 split_stderr=split_stderr,
                 listener=hear,
                 control=work.control,
-                spawner=work.watch(self._before(console)),
+                spawner=work.watch(self._before(controller)),
                 spawn=self._spawn(request, split_stderr=split_stderr, terminal=terminal),
                 store=store,
-                console=console,
+                controller=controller,
             )
         )
         with self._awaited(work.control):
@@ -841,17 +856,17 @@ class Environment:
         spawner: Spawner,
         spawn: Spawn,
         store: Store | None,
-        console: Console | None = None,
+        controller: Controller | None = None,
     ) -> Outcome:
         adopting = None
         if left_behind == "adopt":
             spawner = adopting = Adopting(spawner, partial(self._jobs.adopt, command=request.text))
-        watching = contextlib.nullcontext() if console is None else console.watched(timeout)
+        watching = contextlib.nullcontext() if controller is None else controller.watched(timeout)
         with watching:
             outcome = await _engine.run(
                 spawner,
                 spawn,
-                output=self._builder(store) if console is None else console.output,
+                output=self._builder(store) if controller is None else controller.output,
                 stderr=self._builder(self._artifacts) if split_stderr else None,
                 stdin=request.stdin,
                 timeout=timeout,
@@ -860,9 +875,9 @@ class Environment:
                 listener=listener,
                 control=control,
             )
-        if console is not None and console.process is not None:
-            waiting = console.waiting if outcome.status == "timed_out" else None
-            outcome = replace(outcome, waiting=waiting, terminal=console.process.terminal_kind)
+        if controller is not None and controller.process is not None:
+            waiting = controller.waiting if outcome.status == "timed_out" else None
+            outcome = replace(outcome, waiting=waiting, terminal=controller.process.terminal_kind)
         if adopting is not None and adopting.job is not None:
             outcome = replace(outcome, job=adopting.job.id)
         return outcome
@@ -954,14 +969,14 @@ class Environment:
         """What has the whole of a job's output: its log has it anyway. Where nothing is to be kept, nothing has."""
         return None if self._artifacts is None else log
 
-    def _console(self, terminal: Terminal | None, store: Store | None) -> Console | None:
+    def _controller(self, terminal: Terminal | None, store: Store | None) -> Controller | None:
         """What stands before a program on a terminal; ``None`` without one."""
         if terminal is None:
             return None
-        return Console(partial(self._terminal_output, terminal, store), tells=self._tells)
+        return Controller(partial(self._terminal_output, terminal, store), tells=self._tells)
 
-    def _before(self, console: Console | None) -> Spawner:
-        return self._backend if console is None else console.before(self._backend)
+    def _before(self, controller: Controller | None) -> Spawner:
+        return self._backend if controller is None else controller.before(self._backend)
 
     @property
     def _tells(self) -> bool:
@@ -975,6 +990,7 @@ class Environment:
         answer: Callable[[bytes], object] | None = None,
         *,
         answers: bool = True,
+        scrollback: int | None = None,
     ) -> TerminalOutput:
         limits = self._limits
         return TerminalOutput(
@@ -985,6 +1001,7 @@ class Environment:
             artifacts=store,
             name_path=self._info.is_this_machine,
             answer=answer if answers else None,
+            scrollback=scrollback,
         )
 
     def _builder(self, store: Store | None, terminal: Terminal | None = None) -> Builder:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand
+from . import kitty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,13 +131,14 @@ _NAMES[" "] = KEYS["Space"]
 _NAMES |= {alias.lower(): KEYS[name] for alias, name in ALIASES.items()}
 
 
-def encode(name: object, *, application_cursor: bool = False) -> bytes:
+def encode(name: object, *, application_cursor: bool = False, keyboard: int = 0) -> bytes:
     """What a terminal sends for a key.
 
     Args:
         name: One character, or a name of `KEYS` or `ALIASES` in any case; with modifiers before it, such as ``Ctrl-C``,
             ``Alt-x``, ``Shift-Tab``, ``Ctrl-Shift-Left``.
         application_cursor: Whether the program has asked for application cursor keys.
+        keyboard: The flags of kitty's keyboard protocol that it has set; 0 is the usual way.
 
     Raises:
         InvalidCommand: There is no such key; the message has the names that are nearest. Or a terminal has no way to
@@ -155,6 +157,8 @@ def encode(name: object, *, application_cursor: bool = False) -> bytes:
             raise InvalidCommand(f"{name!r} is no key: name each of Ctrl-, Alt- and Shift- once")
         modifiers |= modifier
         rest = rest[match.end() :]
+    if keyboard and (sent := kitty.encode(rest, modifiers, keyboard)) is not None:
+        return sent
     if len(rest) == 1 and rest != " " and rest.isprintable():
         return _character(name, rest, modifiers)
     key = _NAMES.get(rest.lower())
