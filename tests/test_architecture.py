@@ -41,6 +41,7 @@ FLOORS = {
     "_sync": 2,
     "testing": 2,
     "tool": 3,
+    "console": 4,
     "cli": 4,
     "__main__": 4,
 }
@@ -62,6 +63,7 @@ WITHIN = {
     "_sync": {"_environment"},
     "detached": {"_engine", "_environment"},  # of the environment the types alone
     "__main__": {"cli"},
+    "cli": {"console"},  # when it is asked for
 }
 """What may be imported on one's own floor."""
 

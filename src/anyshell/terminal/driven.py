@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 Listener = Callable[[Channel, bytes], Awaitable[None]]
 
+ConsoleOpener = Callable[["DrivenTerminal"], Awaitable[None]]
+"""Shows a program on its terminal to a person, and returns when that one has dismissed it, or there is nobody to show it
+to. It may stop the program by ``stop(by_person=True)``. ``anyshell.console.opener(app)`` is one."""
+
 EXPECT_SECONDS = 30.0
 """Seconds for which something is expected, by default."""
 
@@ -85,6 +89,7 @@ class DrivenTerminal:
         self._terminal = terminal
         self._listener = listener
         self._shows = shows
+        self._stopped_by_person = False
         self._control = Control()
         self._transcript = Transcript()
         self._task: asyncio.Task[Outcome] | None = None
@@ -156,6 +161,11 @@ class DrivenTerminal:
     def running(self) -> bool:
         """Whether the program runs, or is being stopped."""
         return self._task is not None and not self._task.done()
+
+    @property
+    def stopped_by_person(self) -> bool:
+        """Whether somebody who sat before it has stopped it while it ran, rather than a program."""
+        return self._stopped_by_person
 
     @property
     def outcome(self) -> Outcome | None:
@@ -268,13 +278,17 @@ class DrivenTerminal:
             )
         )
 
-    async def paste(self, text: str) -> None:
+    async def paste(self, text: str, *, timeout: float | None = SEND_SECONDS) -> None:
         """Paste text, as a terminal does: as one piece, if the program has asked to be told of that.
 
         Ends of lines become Enter. What would end the paste early is taken out of it.
 
+        Args:
+            text: What is pasted.
+            timeout: As for `send`.
+
         Raises:
-            InvalidCommand: It is no text.
+            InvalidCommand: It is no text, or a bad timeout.
             AnyshellError: As for `send`.
         """
         _check_typed(text)
@@ -286,7 +300,8 @@ class DrivenTerminal:
         data = text.encode(errors="surrogateescape")
         if self._controller.output.modes.bracketed_paste:
             data = _PASTE_BEGINS + data + _PASTE_ENDS
-        await self._type(data)
+        check_seconds("timeout", timeout)
+        await self._type(data, timeout)
 
     async def send_secret(self, source: SecretSource) -> bool:
         """Ask somebody for a secret, and type it, with Enter.
@@ -436,13 +451,17 @@ class DrivenTerminal:
         await asyncio.wait([task])
         return self._result(task)
 
-    async def stop(self) -> Outcome:
+    async def stop(self, *, by_person: bool = False) -> Outcome:
         """Stop the program's whole tree, as a timeout does, and wait for that. A second call skips the grace.
+
+        Args:
+            by_person: Whether somebody who sits before it wants that: `stopped_by_person` then says so.
 
         Raises:
             Exception: As for `wait`.
         """
-        self._started()
+        if not self._started().done():
+            self._stopped_by_person |= by_person
         self._control.cancel()
         return await self.wait()
 
