@@ -28,6 +28,7 @@ _COMPLETION = "_ANYSHELL_COMPLETE"
 
 _COMMANDS = {
     "run": "run",
+    "console": "console",
     "detect": "host",
     "describe": "host",
     "doctor": "doctor",

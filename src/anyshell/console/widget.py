@@ -353,11 +353,11 @@ class Console(Vertical):
         typist = asyncio.create_task(self._type())
         try:
             while self.terminal.running:
-                began = time.monotonic()
+                began, changes = time.monotonic(), self.terminal.changes
                 self._draw()
                 await asyncio.sleep(max(FRAME_SECONDS, time.monotonic() - began))
                 if self.terminal.running:
-                    await self.terminal.changed()
+                    await self.terminal.changed(changes)
             await self.terminal.wait()
         finally:
             typist.cancel()

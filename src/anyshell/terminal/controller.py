@@ -99,6 +99,11 @@ class Controller:
             self.keyboard.stop()
         self.wake()
 
+    @property
+    def changes(self) -> int:
+        """How often it has printed something, or ended."""
+        return self._changes.count
+
     async def changed(self, seconds: float | None = None) -> bool:
         """Wait for output or for the end, at most so long; whether anything came."""
         if self.ended:

@@ -203,20 +203,27 @@ class DrivenTerminal:
             )
         return self._controller.output.view(back)
 
-    async def changed(self, *, timeout: float | None = None) -> bool:
+    @property
+    def changes(self) -> int:
+        """How often the program has printed something, or ended: so it is known whether what was seen is still so."""
+        return self._controller.changes
+
+    async def changed(self, since: int, *, timeout: float | None = None) -> bool:
         """Wait until the program has printed something, or has ended.
 
         Args:
+            since: What `changes` was when it was looked at; if it is another now, there is no wait.
             timeout: Seconds; ``None`` is no bound.
 
         Returns:
-            Whether it has printed, or ended just now; ``False`` when the time is over, or it had ended before.
+            Whether it has; ``False`` when the time is over, or it had ended before.
 
         Raises:
-            InvalidCommand: A bad timeout.
+            InvalidCommand: A bad timeout, or no such number.
         """
+        check_count("since", since, least=0)
         check_seconds("timeout", timeout, zero=True)
-        return await self._controller.changed(timeout)
+        return since != self.changes or await self._controller.changed(timeout)
 
     def lines(self, since: int = 0) -> TerminalLines:
         """What stands on the main screen and what has scrolled off it, by lines.
