@@ -64,9 +64,9 @@ def opener(app: App[Any], *, stop: Sequence[str] = STOP_KEYS) -> ConsoleOpener:
     """
     shown: list[ConsoleScreen] = []
 
-    async def open_console(terminal: DrivenTerminal) -> None:
+    async def open_console(terminal: DrivenTerminal) -> bool:
         if not app.is_running:
-            return
+            return False
         closed = asyncio.Event()
         screen = _Opened(terminal, stop, closed)
 
@@ -77,8 +77,10 @@ def opener(app: App[Any], *, stop: Sequence[str] = STOP_KEYS) -> ConsoleOpener:
             await app.push_screen(screen)
 
         try:
-            if app.call_later(show):
+            there = app.call_later(show)
+            if there:
                 await closed.wait()
+            return there
         finally:
             if screen in shown:
                 shown.remove(screen)

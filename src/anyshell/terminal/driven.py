@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 Listener = Callable[[Channel, bytes], Awaitable[None]]
 
-ConsoleOpener = Callable[["DrivenTerminal"], Awaitable[None]]
-"""Shows a program on its terminal to a person, and returns when that one has dismissed it, or there is nobody to show it
-to. It may stop the program by ``stop(by_person=True)``. ``anyshell.console.opener(app)`` is one."""
+ConsoleOpener = Callable[["DrivenTerminal"], Awaitable[bool]]
+"""Shows a program on its terminal to a person, and returns when it is not shown any more: ``True`` when the person has
+dismissed it, which stops the program if it still runs, ``False`` when there was nobody to show it to.
+``anyshell.console.opener(app)`` is one."""
 
 EXPECT_SECONDS = 30.0
 """Seconds for which something is expected, by default."""
