@@ -42,6 +42,7 @@ from anyshell.shells.windows_login import QUESTION, WindowsLogin, windows_logins
 from .processes import living, unique_seconds, wait_living
 from .ssh_server import HOST, Server, _keys, embedded, free_port
 from .windows_server import ROOM, home
+from .wine.windows import windows_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -383,6 +384,17 @@ async def test_a_long_text_that_is_not_run_after_all_leaves_no_file(
         with pytest.raises(SpawnError, match="refuses a job object"):
             await env.run(text)
     assert not _scripts(powershell, text)
+
+
+async def test_a_prefix_stands_before_the_shell(start: Callable[..., Server], powershell: Windows) -> None:
+    prefix = f'"{windows_path(powershell.programs / "console.exe")}"'
+    tell = '"$((Get-Process -Id $PID).Parent.ProcessName) $input"; exit 44'
+    async with Environment.detect(start("cmd").options(), prefix=prefix) as env:
+        for text in (tell, _long(100_000, tell)):
+            outcome = await env.run(text, stdin="read")
+            assert (outcome.output.text, outcome.exit_code) == ("console read\n", 44)
+    with pytest.raises(InvalidCommand, match="batch file"):
+        await Environment.detect(start("cmd").options(), prefix=r"C:\a.cmd b")
 
 
 # What is stopped.
