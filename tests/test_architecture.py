@@ -29,6 +29,7 @@ FLOORS = {
     "_descriptions": 1,
     "_files": 1,
     "_wrapped": 1,
+    "recordings": 2,
     "_transfer": 1,
     "_engine": 2,
     "_snapshot": 2,

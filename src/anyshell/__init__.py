@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
     from ._exceptions import InvalidCommand as InvalidCommand
     from ._exceptions import JobNotFound as JobNotFound
+    from ._exceptions import RecordingError as RecordingError
     from ._exceptions import ShellNotFound as ShellNotFound
     from ._exceptions import SpawnError as SpawnError
     from ._exceptions import TerminalUnavailable as TerminalUnavailable
@@ -79,6 +80,7 @@ _HOMES = {
     "HostKeyUntrusted": "._exceptions",
     "InvalidCommand": "._exceptions",
     "JobNotFound": "._exceptions",
+    "RecordingError": "._exceptions",
     "ShellNotFound": "._exceptions",
     "SpawnError": "._exceptions",
     "TerminalUnavailable": "._exceptions",
