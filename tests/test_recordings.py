@@ -22,6 +22,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+assert sys.platform != "win32"  # mypy follows what is below otherwise
+
 import anyshell
 from anyshell import Environment, InvalidCommand, Outcome, Recording, RecordingError, Terminal
 from anyshell._types import LARGEST_RECORDING, LEAST_RECORDING, LONGEST_TITLE

@@ -32,6 +32,7 @@ from ._types import (
     check_seconds,
     check_text,
     cut_name,
+    to_recording,
 )
 from ._variables import (
     ASK_FOR_UTF8,
@@ -365,7 +366,7 @@ class Environment:
         """
         request = _request(command, cwd, env, stdin)
         _check_terminal(terminal, split_stderr=split_stderr)
-        recording = Recording.of(record)
+        recording = to_recording(record)
         if background_after == "default":
             background_after = self._background_after if self._entered else None
         if background_after is not None:
@@ -479,7 +480,7 @@ class Environment:
         self._require_entered("start()")
         request = _request(command, cwd, env, stdin)
         _check_terminal(terminal, split_stderr=False)
-        recording = Recording.of(record)
+        recording = to_recording(record)
         self._check(timeout, grace)
         spawn = self._spawn(request, split_stderr=False, terminal=terminal)
         if stdin is None:
@@ -540,7 +541,7 @@ class Environment:
         check_choice("by", by, ("lines", "chunks"))
         request = _request(command, cwd, env, stdin)
         _check_terminal(terminal, split_stderr=split_stderr)
-        recording = Recording.of(record)
+        recording = to_recording(record)
 
         def start(listener: Listener, control: _engine.Control) -> Awaitable[Outcome]:
             return self._run(
@@ -601,7 +602,7 @@ class Environment:
         self._require_entered("terminal()")
         size = Terminal(columns=columns, rows=rows, term=term)
         request = _request(command, cwd, env, None)
-        recording = Recording.of(record)
+        recording = to_recording(record)
         self._check(timeout, grace)
         self._choose(left_behind)
         if listener is not None and not callable(listener):
@@ -710,7 +711,7 @@ class Environment:
     ) -> Outcome:
         request = _request(command, cwd, env, stdin)
         _check_reserved(request.env)
-        recording = Recording.of(record)
+        recording = to_recording(record)
         spawn = Spawn(
             argv=(),
             script=request.text,

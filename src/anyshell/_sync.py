@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ._environment import GRACE, Environment
 from ._exceptions import AnyshellError, InvalidCommand
-from ._types import Recording
+from ._types import to_recording
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Coroutine, Mapping
 
-    from ._types import LeftBehind, Outcome
+    from ._types import LeftBehind, Outcome, Recording
 
 T = TypeVar("T")
 
@@ -206,7 +206,7 @@ def run(
     if here is None and (path is None or not (os.path.isabs(path) or path.startswith("~"))):
         raise InvalidCommand("this process's directory has been removed: give an absolute cwd")
 
-    recording = Recording.of(record)
+    recording = to_recording(record)
 
     async def runs() -> Outcome:
         environment = await _front.environment(shell, interactive=interactive)

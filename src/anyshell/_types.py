@@ -247,20 +247,20 @@ class Recording:
                 raise InvalidCommand(f"the title of a recording must have at most {LONGEST_TITLE} characters")
         check_seconds("idle_time_limit", self.idle_time_limit)
 
-    @staticmethod
-    def of(record: object) -> Recording | None:
-        """What a caller asks for, the path made absolute: by a path, by a recording, or not at all.
 
-        Raises:
-            InvalidCommand: By something else.
-        """
-        if record is None:
-            return None
-        if isinstance(record, str | os.PathLike):
-            record = Recording(record)
-        if not isinstance(record, Recording):
-            raise InvalidCommand(f"record must be a path or a Recording(path), not {type(record).__name__}")
-        return replace(record, path=os.path.abspath(os.fspath(record.path)))
+def to_recording(record: object) -> Recording | None:
+    """What a caller asks for, with an absolute path: he gives a path, a recording, or nothing.
+
+    Raises:
+        InvalidCommand: Something else.
+    """
+    if record is None:
+        return None
+    if isinstance(record, str | os.PathLike):
+        record = Recording(record)
+    if not isinstance(record, Recording):
+        raise InvalidCommand(f"record must be a path or a Recording(path), not {type(record).__name__}")
+    return replace(record, path=os.path.abspath(os.fspath(record.path)))
 
 
 def _check_recording(path: object, version: object) -> None:
