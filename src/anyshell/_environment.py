@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from .jobs import Job, Ready
     from .output import OutputLog
     from .output.builder import Builder, Store
-    from .recordings import Recorder
+    from .recordings.recorder import Recorder
 
 CLOSE_SECONDS = 5.0
 """How long leaving an environment waits for its commands to be stopped; the backend then ends what is left."""
@@ -1017,7 +1017,7 @@ class Environment:
         """What records a run into a file; ``None`` when nothing does."""
         if recording is None:
             return None
-        from .recordings import Recorder  # here, since few runs are recorded
+        from .recordings.recorder import Recorder  # here, since few runs are recorded
 
         return Recorder(
             recording,
