@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from anyshell import _acl
-from anyshell.backends.local.windows_scripts import ScriptFile
+from anyshell.backends.local.windows.scripts import ScriptFile
 from anyshell.output.artifacts import ArtifactStore
 
 ME = _acl.this_user()

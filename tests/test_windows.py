@@ -39,10 +39,10 @@ if sys.platform != "win32":
     pytest.skip("of Windows alone", allow_module_level=True)
 assert sys.platform == "win32"  # mypy follows the imports below otherwise
 
-from anyshell.backends.local.job_object import JobObject
-from anyshell.backends.local.process_handle import TO_OWN, ProcessHandle
-from anyshell.backends.local.windows_pipes import PipeReceiveStream, pipe_to_read
-from anyshell.backends.local.windows_programs import find_program
+from anyshell.backends.local.windows.job_object import JobObject
+from anyshell.backends.local.windows.pipes import PipeReceiveStream, pipe_to_read
+from anyshell.backends.local.windows.process_handle import TO_OWN, ProcessHandle
+from anyshell.backends.local.windows.programs import find_program
 
 pytestmark = pytest.mark.anyio
 
@@ -265,7 +265,7 @@ def test_a_job_ends_its_members_with_its_last_handle() -> None:
 
 
 def test_a_list_of_members_that_is_too_short_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anyshell.backends.local.job_object._FEW_MEMBERS", 1)
+    monkeypatch.setattr("anyshell.backends.local.windows.job_object._FEW_MEMBERS", 1)
     job = JobObject()
     children = [subprocess.Popen([sys.executable, "-c", SLEEP, "300"]) for _ in range(3)]
     for child in children:

@@ -16,13 +16,13 @@ assert sys.platform == "win32"
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
-from ..._exceptions import BackendError
+from ...._exceptions import BackendError
 from .pseudoconsole import Pseudoconsole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..._types import Terminal, TerminalKind
+    from ...._types import Terminal, TerminalKind
 
 MOST_HELD = 64 * 1024 * 1024
 """Bytes that wait until they are received. pywinpty reads on whether anybody does, so a program cannot be made to wait."""

@@ -1,4 +1,4 @@
-"""What `LocalFiles` asks of Windows. `posix_files` answers the same elsewhere.
+"""What `LocalFiles` asks of Windows. `posix.files` answers the same elsewhere.
 
 Windows lets nobody remove, replace or rename a file that somebody has open, unless who opened it has agreed. So
 whatever is opened here is opened in agreement with all that, and whatever is refused because another program is at the
@@ -25,7 +25,7 @@ import time
 from ctypes import wintypes
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
-from ... import _acl
+from .... import _acl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
