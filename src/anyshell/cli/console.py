@@ -85,6 +85,12 @@ _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
     metavar="ROWS",
     help="Rows that are kept of what scrolls away, 0 to 10,000. Default: 1,000.",
 )
+@click.option(
+    "--record",
+    type=click.Path(),
+    metavar="FILE",
+    help="Record what the command prints, and when, into a new file, as 'anyshell run --record' does.",
+)
 @click.option("--close", is_flag=True, help="Close the console as soon as the command has ended.")
 @snapshot_option
 @prefix_option
@@ -143,6 +149,8 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         rows=None,
         left_behind="stop",
         background=False,
+        record_format=None,
+        record_input=False,
         as_json=False,
         split_stderr=False,
     )
@@ -219,6 +227,7 @@ class _ConsoleRun(Run):
             grace=request.grace,
             left_behind=request.left_behind,
             scrollback=self._scrollback,
+            record=request.recording,
         )
         app = ConsoleApp(
             terminal, stop=self._stop_keys, close=self._close, driver_class=_driver(self._interruption)

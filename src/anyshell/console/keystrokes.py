@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.keys import key_to_character
+from textual.keys import REPLACED_KEYS, key_to_character
 
 from .._exceptions import InvalidCommand
 from ..terminal import keys
@@ -36,7 +36,11 @@ def stroke(event: Key) -> Stroke | None:
         modifiers |= _MODIFIERS[name]
     if base in _NAMES:
         return modifiers, _NAMES[base]
-    character = event.character if event.is_printable and not modifiers & _CTRL else key_to_character(base)
+    character = (
+        event.character
+        if event.is_printable and not modifiers & _CTRL
+        else key_to_character(REPLACED_KEYS.get(base, base))
+    )
     if character is None or len(character) != 1 or not character.isprintable():
         return None
     if len(base) == 1 and modifiers & _SHIFT and character.upper() != character.lower():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from typing import TYPE_CHECKING, ClassVar
@@ -39,8 +40,11 @@ STOP_SECONDS = 0.5
 SCROLLBACK = 1_000
 """Rows above the screen that a console keeps, where nobody says otherwise."""
 
-FRAME_SECONDS = 1 / 30
+FRAME_SECONDS = 0.04
 """Seconds between two drawings, at least; one that took longer is followed by as long a pause."""
+
+DRAWING_SECONDS = 1.0
+"""Seconds for which it is waited that textual has drawn what has changed."""
 
 TYPED_BYTES = 1024 * 1024
 """Bytes of what was typed and pasted that wait until the program reads; what comes beyond is refused, and that is said."""
@@ -109,7 +113,7 @@ class TerminalView(Widget, can_focus=True):
         event.prevent_default()
         pressed = stroke(event)
         if pressed is not None:
-            self._owner.press(pressed)
+            self._owner.press(pressed, event.time)
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -355,12 +359,22 @@ class Console(Vertical):
             while self.terminal.running:
                 began, changes = time.monotonic(), self.terminal.changes
                 self._draw()
+                await self._drawn()
+                # The app has half of the time at least, whatever the program draws.
                 await asyncio.sleep(max(FRAME_SECONDS, time.monotonic() - began))
                 if self.terminal.running:
                     await self.terminal.changed(changes)
             await self.terminal.wait()
         finally:
             typist.cancel()
+
+    async def _drawn(self) -> None:
+        """Wait until it stands on the person's terminal."""
+        drawn = asyncio.Event()
+        if self._view.call_after_refresh(drawn.set):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DRAWING_SECONDS):
+                    await drawn.wait()
 
     def _stop(self) -> None:
         self._stopping = True
@@ -379,16 +393,21 @@ class Console(Vertical):
 
     # --- what the person does ----------------------------------------------------------------------------------
 
-    def press(self, pressed: Stroke) -> None:
-        """Take a key: for scrolling, for stopping, or for the program."""
+    def press(self, pressed: Stroke, now: float) -> None:
+        """Take a key: for scrolling, for stopping, or for the program.
+
+        Args:
+            pressed: The key.
+            now: When it was pressed, by textual's clock: it may have had to wait.
+        """
         if self._scroll_key(pressed):
             return
         if not self.running:
-            ends = pressed[1] in _ACTION_ENDS or self._stop_keys.press(pressed, time.monotonic())
+            ends = pressed[1] in _ACTION_ENDS or self._stop_keys.press(pressed, now)
             if ends and time.monotonic() - (self._over or 0.0) >= DISMISS_SECONDS:
                 self.post_message(self.Dismissed(self))
             return
-        if self._stop_keys.press(pressed, time.monotonic()):
+        if self._stop_keys.press(pressed, now):
             self._stop()
             return
         self._follow()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .cells import REST, is_narrow, width
 from .emulator import Emulator, Offsets, numbers_of
 from .rows import left
-from .style import PLAIN, Span, Style, render
+from .style import PLAIN, Span, Style, blank, render
 
 if TYPE_CHECKING:
     from .rows import Row
@@ -140,11 +140,11 @@ class StyledEmulator(Emulator):
         """Have columns shown so. With `insert` what stood there moves to the right."""
         styles = row.styles
         if styles is None:
-            if style == PLAIN:
+            if style is PLAIN:
                 return
             styles = row.styles = []
         if len(styles) < start:
-            if style == PLAIN:
+            if style is PLAIN:
                 return
             styles += [PLAIN] * (start - len(styles))
         styles[start : start if insert else end] = [style] * (end - start)
@@ -152,16 +152,12 @@ class StyledEmulator(Emulator):
 
     @property
     def _blanks(self) -> Style:
-        """How what is erased is shown: with the background alone."""
-        style = self.style
-        if style.background is None:
-            return PLAIN
-        return Style(background=style.background)
+        return PLAIN if self.style is PLAIN else blank(self.style)
 
     # --- erasing, inserting, deleting, scrolling -----------------------------------------------------------
 
     def _write_lines(self, data: bytes) -> bool:
-        if self.style != PLAIN or any(row.styles for row in self.rows[self.y :]):
+        if self.style is not PLAIN or any(row.styles for row in self.rows[self.y :]):
             return False
         return super()._write_lines(data)
 
@@ -173,9 +169,9 @@ class StyledEmulator(Emulator):
 
     def _blank(self, start: int, end: int) -> None:
         super()._blank(start, end)
+        blanks = self._blanks
         for row in self.rows[start:end]:
-            row.styles = None
-            self._fill(row, 0, self.columns, self._blanks)
+            row.styles = None if blanks is PLAIN else [blanks] * self.columns
 
     def _erase(self, count: int) -> None:
         super()._erase(count)
@@ -192,7 +188,7 @@ class StyledEmulator(Emulator):
         count = min(max(count, 1), self.columns - x)
         if row.styles is not None:
             del row.styles[x : x + count]
-        if self._blanks != PLAIN:
+        if self._blanks is not PLAIN:
             self._fill(row, self.columns - count, self.columns, self._blanks)
 
     def _remove_rows(self, top: int, count: int) -> None:
@@ -205,6 +201,6 @@ class StyledEmulator(Emulator):
 
     def _tint(self, start: int, end: int) -> None:
         """Give rows that have come in the background that is set."""
-        if (blanks := self._blanks) != PLAIN:
+        if (blanks := self._blanks) is not PLAIN:
             for row in self.rows[start:end]:
                 self._fill(row, 0, self.columns, blanks)
