@@ -278,6 +278,8 @@ class Recorder:
                 self._written.notify()
             if size < LITTLE:
                 await asyncio.sleep(FLUSH_PAUSE)
+        if not self._on:
+            self._pending = []  # nothing more is recorded
 
     def _work(self, work: Callable[[], object]) -> asyncio.Future[object]:
         """Have the thread do something with the file, after all that it was given before."""
