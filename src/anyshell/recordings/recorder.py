@@ -166,9 +166,7 @@ class Recorder:
         """What hears of output instead of a listener: it makes a program wait that prints faster than can be recorded."""
 
         async def hear(channel: Channel, data: bytes) -> None:
-            while self._held > HELD and self._on:
-                if not await self._written.wait(DISK_SECONDS):
-                    self._give_up(_NOT_IN_TIME)
+            await self._room()
             if listener is not None:
                 await listener(channel, data)
 
@@ -185,9 +183,9 @@ class Recorder:
 
     async def typed(self, data: bytes, process: Process) -> None:
         """Take note of what is typed, or written to a pipe, without secrets."""
-        if not self._on:
-            return
-        self._add("input", await self._shown(data, process))
+        if self._on:
+            self._add("input", await self._shown(data, process))
+            await self._room()
 
     def resized(self, terminal: Terminal) -> None:
         """Take note of another size."""
@@ -245,6 +243,12 @@ class Recorder:
             if not last.done():
                 self._give_up(_NOT_IN_TIME)
         self._thread.shutdown(wait=False)
+
+    async def _room(self) -> None:
+        """Wait until the disk has taken enough of what waits."""
+        while self._held > HELD and self._on:
+            if not await self._written.wait(DISK_SECONDS):
+                self._give_up(_NOT_IN_TIME)
 
     @property
     def _now(self) -> float:
