@@ -26,7 +26,7 @@ from anyshell import (
 )
 from anyshell._types import Command, ExitStatus, Spawn, Terminal
 from anyshell.backends import connect
-from anyshell.backends.ssh.channel import ChannelReceiveStream
+from anyshell.backends.ssh.channel import Channel, ChannelReceiveStream
 from anyshell.shells import Login
 
 from .conftest import missing, open_to_all, python_for_all
@@ -489,6 +489,29 @@ async def test_both_channels_in_true_order(env: Environment) -> None:
     assert words == [word for n in range(1, 201) for word in (f"o{n}", f"e{n}")]
 
 
+async def test_what_comes_late_over_a_slow_link_is_waited_for(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The news of the end is there; what was printed, and that nobody prints any more, stand still on their way."""
+
+    def delay(name: str) -> None:
+        real = getattr(Channel, name)
+
+        def arrive(self: Channel, *args: object) -> bool:
+            if self.said.done() and self._take is None:
+                asyncio.get_running_loop().call_later(1.5, real, self, *args)
+            else:
+                real(self, *args)
+            return True
+
+        monkeypatch.setattr(Channel, name, arrive)
+
+    for name in ("data_received", "eof_received", "connection_lost"):
+        delay(name)
+    outcome = await env.run("seq 1000; sleep 0.2; seq 1000")
+    assert (outcome.status, outcome.exit_code, outcome.output.total_lines) == ("exited", 0, 2000)
+
+
 async def test_what_was_printed_right_before_the_end_arrives(env: Environment) -> None:
     text = "head -c 300000 /dev/zero | tr '\\0' x; echo; sleep 30 & echo the end"
     for _ in range(20):
@@ -557,6 +580,21 @@ async def test_what_is_let_go_keeps_its_session_and_gives_it_back(plain: Server)
         for line in stop:
             psutil.Process(int(line.split()[0])).kill()
         assert (await env.run("echo room", timeout=20)).output.text == "room\n"
+
+
+async def test_what_was_let_go_and_has_ended_is_forgotten(env: Environment) -> None:
+    channels = []
+    for _ in range(3):
+        seconds = unique_seconds()
+        await env.run(f"sleep {seconds} & true", left_behind="keep")
+        kept = env._backend._released  # type: ignore[attr-defined]  # nothing else tells what adds up
+        (channel,) = kept
+        assert channel not in channels
+        channels.append(channel)
+        for line in living(seconds):
+            psutil.Process(int(line.split()[0])).kill()
+        with anyio.fail_after(10):
+            await channel.closed.wait()
 
 
 async def test_environments_that_begin_at_once_do_not_fail_for_a_busy_server(plain: Server) -> None:

@@ -695,6 +695,77 @@ async def test_a_script_that_cannot_be_started_leaves_no_file(backend: Backend) 
     assert set(glob.glob(os.path.join(tempfile.gettempdir(), "anyshell-*"))) == before
 
 
+# --- a prefix -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> str:
+    """Words that run what stands behind them, and say so in a variable."""
+    runner = tmp_path / "a place" / "runner.py"
+    runner.parent.mkdir()
+    runner.write_text(
+        "import os, subprocess, sys\n"
+        "os.environ['BEHIND'] = sys.argv[1]\n"
+        "sys.exit(subprocess.call(sys.argv[2:]))\n"
+    )
+    return f'{sys.executable} "{runner}"  "it is"'
+
+
+async def test_a_prefix_is_given_the_shell_whatever_it_is_told(tmp_path: Path, prefix: str) -> None:
+    tell = "\"$env:BEHIND|$input|é☃\"; [Console]::Error.Write('apart'); exit 259"
+    async with Environment.detect(cwd=tmp_path, prefix=prefix) as env:
+        assert env.prefix == prefix
+        for text in (tell, "# é☃😀\n" * 20_000 + tell):
+            outcome = await env.run(text, stdin="read", split_stderr=True)
+            assert outcome.stderr is not None
+            told = (outcome.output.text, outcome.stderr.text, outcome.exit_code, outcome.left_behind)
+            assert told == ("it is|read|é☃\n", "apart", 259, ())
+
+
+async def test_behind_a_prefix_the_whole_tree_is_stopped_in_time(tmp_path: Path, prefix: str) -> None:
+    seconds = unique_seconds()
+    text = f"& '{sys.executable}' -c \"print('begun', flush=True); {SLEEP}\" {seconds}"
+    async with Environment.detect(cwd=tmp_path, prefix=prefix) as env:
+        for timeout in (5, 15, 45):  # the first, unless others keep the machine busy
+            outcome = await env.run(text, timeout=timeout)
+            assert (outcome.status, outcome.exit_code, outcome.left_behind) == ("timed_out", None, ())
+            assert living(seconds) == []
+            if outcome.output.text:
+                break
+        assert outcome.output.text == "begun\n"
+
+
+async def test_a_session_lasts_behind_a_prefix(tmp_path: Path, prefix: str) -> None:
+    seconds = unique_seconds()
+    async with Environment.detect(cwd=tmp_path, prefix=prefix) as env, env.session() as session:
+        assert (await session.run('$x = "kept"; $env:BEHIND')).output.text == "it is\n"
+        endless = f"& '{sys.executable}' -c '{SLEEP}' {seconds}"
+        task = asyncio.ensure_future(session.run(endless))
+        await asyncio.to_thread(wait_living, seconds)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert living(seconds) == []
+        outcome = await session.run("$x")
+        assert (outcome.output.text, outcome.session and outcome.session.fresh) == ("kept\n", "")
+
+
+async def test_a_prefix_that_windows_cannot_start_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = tmp_path / "planted.cmd"
+    batch.write_text("@%*\n")
+    monkeypatch.setenv("PATH", f"{tmp_path};{os.environ['PATH']}")
+    for words in (f'"{batch}" a', f"{batch}", "planted.cmd", "planted a"):
+        with pytest.raises(InvalidCommand, match=r"prefix: .*planted.*is a batch file.*give a program"):
+            await Environment.detect(prefix=words)
+    with pytest.raises(InvalidCommand, match=r"prefix: 'nowhere' was not found"):
+        await Environment.detect(prefix="nowhere a")
+    for words in ("cmd /c $HOME", "cmd 'a b'", "cmd /c%PATH%", 'cmd a"b"'):
+        with pytest.raises(InvalidCommand, match="nobody reads its words"):
+            await Environment.detect(prefix=words)
+
+
 # --- the host -------------------------------------------------------------------------------------------------
 
 
@@ -714,8 +785,6 @@ async def test_facts_are_those_of_windows(backend: Backend) -> None:
 async def test_what_windows_has_not_is_refused_with_what_to_do(env: Environment) -> None:
     with pytest.raises(InvalidCommand, match=r"no detached jobs on Windows.*without detach"):
         await env.start("'never'", detach=True)
-    with pytest.raises(InvalidCommand, match=r"prefix.*leave it out"):
-        await Environment.detect(prefix="cmd /c")
     assert list(await env.orphans()) == []
 
 

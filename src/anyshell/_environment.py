@@ -174,7 +174,8 @@ class Environment:
                 shell's startup file makes. Captured when entered or awaited, within bounds, and kept on the host
                 until the file changes; of its other variables nothing is taken. Never fails: see `snapshot_notices`.
             prefix: Words that stand before the shell that runs a command, such as ``nice -n 10``: one program and
-                its arguments, as the host's ``/bin/sh`` reads them.
+                its arguments, as the host's ``/bin/sh`` reads them; on a Windows host literal, or between double
+                quotes, and no batch file.
             max_jobs: Jobs that run at once, 1 or more; those that take over what a command left behind do not count.
             background_after: Seconds after which a command that `run` waits for goes on as a job, with its own
                 deadline; `run` then returns what there is. ``None`` is never. Needs ``async with``.
