@@ -59,7 +59,17 @@ WITHIN = {
     "jobs": {"_engine"},
     "_snapshot": {"_engine"},
     "terminal": {"_engine"},
-    "_environment": {"_engine", "_snapshot", "_stream", "detached", "jobs", "session", "terminal"},
+    "recordings": {"terminal"},  # what is a secret
+    "_environment": {
+        "_engine",
+        "_snapshot",
+        "_stream",
+        "detached",
+        "jobs",
+        "recordings",
+        "session",
+        "terminal",
+    },
     "_sync": {"_environment"},
     "detached": {"_engine", "_environment"},  # of the environment the types alone
     "__main__": {"cli"},

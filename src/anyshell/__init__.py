@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from ._types import OutputEvent as OutputEvent
     from ._types import OutputLimits as OutputLimits
     from ._types import ProcessInfo as ProcessInfo
+    from ._types import Recording as Recording
+    from ._types import RecordingReport as RecordingReport
     from ._types import Refused as Refused
     from ._types import Screen as Screen
     from ._types import SessionReport as SessionReport
@@ -103,6 +105,8 @@ _HOMES = {
     "OutputEvent": "._types",
     "OutputLimits": "._types",
     "ProcessInfo": "._types",
+    "Recording": "._types",
+    "RecordingReport": "._types",
     "Refused": "._types",
     "Screen": "._types",
     "SessionReport": "._types",
