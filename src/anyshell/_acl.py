@@ -37,10 +37,10 @@ class _Win32:
     GENERIC_WRITE = 0x40000000
     SHARE_ALL = 7  # others may read, write, rename and remove it meanwhile, as elsewhere
     CREATE_NEW = 1
+    OPEN_REPARSE_POINT = 0x00200000  # the link itself, and not the file that it leads to
     TOKEN_USER = 1
     OWNER_SECURITY_INFORMATION = 0x1
     DACL_SECURITY_INFORMATION = 0x4
-    PROTECTED_DACL_SECURITY_INFORMATION = 0x80000000
     UNPROTECTED_DACL_SECURITY_INFORMATION = 0x20000000
     SE_DACL_PROTECTED = 0x1000
     INHERITED_ACE = 0x10
@@ -118,7 +118,7 @@ def create_file(path: str) -> int:
             _Win32.SHARE_ALL,
             ctypes.byref(made),
             _Win32.CREATE_NEW,
-            0,
+            _Win32.OPEN_REPARSE_POINT,
             None,
         )
     if handle == _INVALID:

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from .jobs import Job, Ready
     from .output import OutputLog
     from .output.builder import Builder, Store
-    from .recordings import Recorder
+    from .recordings.recorder import Recorder
 
 CLOSE_SECONDS = 5.0
 """How long leaving an environment waits for its commands to be stopped; the backend then ends what is left."""
@@ -174,7 +174,8 @@ class Environment:
                 shell's startup file makes. Captured when entered or awaited, within bounds, and kept on the host
                 until the file changes; of its other variables nothing is taken. Never fails: see `snapshot_notices`.
             prefix: Words that stand before the shell that runs a command, such as ``nice -n 10``: one program and
-                its arguments, as the host's ``/bin/sh`` reads them.
+                its arguments, as the host's ``/bin/sh`` reads them; on a Windows host literal, or between double
+                quotes, and no batch file.
             max_jobs: Jobs that run at once, 1 or more; those that take over what a command left behind do not count.
             background_after: Seconds after which a command that `run` waits for goes on as a job, with its own
                 deadline; `run` then returns what there is. ``None`` is never. Needs ``async with``.
@@ -1017,7 +1018,7 @@ class Environment:
         """What records a run into a file; ``None`` when nothing does."""
         if recording is None:
             return None
-        from .recordings import Recorder  # here, since few runs are recorded
+        from .recordings.recorder import Recorder  # here, since few runs are recorded
 
         return Recorder(
             recording,

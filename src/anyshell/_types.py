@@ -260,7 +260,12 @@ def to_recording(record: object) -> Recording | None:
         record = Recording(record)
     if not isinstance(record, Recording):
         raise InvalidCommand(f"record must be a path or a Recording(path), not {type(record).__name__}")
-    return replace(record, path=os.path.abspath(os.fspath(record.path)))
+    try:
+        return replace(record, path=os.path.abspath(os.fspath(record.path)))
+    except OSError as error:
+        raise InvalidCommand(
+            "this process's directory has been removed: give an absolute path to record to"
+        ) from error
 
 
 def _check_recording(path: object, version: object) -> None:

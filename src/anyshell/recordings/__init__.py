@@ -5,4 +5,3 @@ from .asciicast import Header as Header
 from .asciicast import Theme as Theme
 from .asciicast import Writer as Writer
 from .asciicast import read as read
-from .recorder import Recorder as Recorder

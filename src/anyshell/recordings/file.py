@@ -46,7 +46,7 @@ class RecordingFile:
         header: What it begins with.
         max_bytes: The most that it may have.
         on_terminal: Whether what is printed comes from a terminal. Otherwise it is made what one would show: there, a
-            line feed returns as well.
+            line feed returns as well, where nothing has returned before it.
         code_page: What output may be in that is not UTF-8.
 
     Attributes:
@@ -75,6 +75,7 @@ class RecordingFile:
             "stderr": TextDecoder(page),
             "input": TextDecoder(),
         }
+        self._returned: set[Source] = set()  # what came from there ended with a return
         self._turn = threading.RLock()
         self._fd = _create(path)
         try:
@@ -155,12 +156,18 @@ class RecordingFile:
         if not text:
             return
         if source != "input" and source != "size" and not self._on_terminal:
-            text = text.replace("\n", "\r\n")
+            text = self._with_returns(source, text)
         event = Event(time, _CODES[source], text)
         try:
             self._try(lambda: self._writer.write(event))
         except _FullError:
             self._fill(event)
+
+    def _with_returns(self, source: Source, text: str) -> str:
+        returned = source in self._returned
+        (self._returned.add if text.endswith("\r") else self._returned.discard)(source)
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+        return text[1:] if returned and text.startswith("\r\n") else text
 
     def _fill(self, event: Event) -> None:
         """Write as much of an event as there is room for, and that this is the end."""

@@ -10,11 +10,11 @@ import asyncio
 import re
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
-from anyio import to_thread
 from anyio.abc import ByteSendStream
 
 from .._exceptions import RecordingError
@@ -27,15 +27,11 @@ from .file import RecordingFile
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import ParamSpec, TypeVar
 
     from .._types import Channel, Outcome, Output, Recording, Spawn
     from ..abc import Process, Spawner
     from ..output import Builder
     from .file import Happened, Source
-
-    P = ParamSpec("P")
-    T = TypeVar("T")
 
 HELD = 1024 * 1024
 """Bytes that wait to be written; of more, the program has to wait."""
@@ -95,7 +91,9 @@ class Recorder:
         self._started = False
         self._began = 0.0
         self._file: RecordingFile | None = None
+        self._thread = ThreadPoolExecutor(1, "anyshell-recording")
         self._given_up = False
+        self._why = ""
         self._pending: list[Happened] = []
         self._held = 0
         self._flushing: asyncio.Task[None] | None = None
@@ -138,27 +136,25 @@ class Recorder:
             if self._given_up:
                 file.discard()  # nobody waits for it any more
 
+        making = self._work(make)
         try:
-            with anyio.fail_after(DISK_SECONDS):
-                await _in_thread(make)
+            await asyncio.wait([making], timeout=DISK_SECONDS)
+        finally:
+            self._given_up = not making.done()
+        try:
+            if self._given_up:
+                raise TimeoutError(None, f"the file could not be made in {DISK_SECONDS:g} s")
+            making.result()
         except FileExistsError as error:
             raise RecordingError(
                 f"cannot record to {str(path)!r}: there is such a file already, which is not written over; remove it, "
                 "or choose another name"
-            ) from error
-        except TimeoutError as error:
-            self._given_up = True
-            raise RecordingError(
-                f"cannot record to {str(path)!r}: the file could not be made in {DISK_SECONDS:g} s"
             ) from error
         except OSError as error:
             raise RecordingError(
                 f"cannot record to {str(path)!r}: {error.strerror}; choose a directory that is there and can be "
                 "written to"
             ) from error
-        except asyncio.CancelledError:
-            self._given_up = True
-            raise
 
     def builder(self, builder: Builder, channel: Channel) -> Builder:
         """What is fed with output instead of a builder."""
@@ -172,7 +168,7 @@ class Recorder:
         async def hear(channel: Channel, data: bytes) -> None:
             while self._held > HELD and self._on:
                 if not await self._written.wait(DISK_SECONDS):
-                    self._give_up()
+                    self._give_up(_NOT_IN_TIME)
             if listener is not None:
                 await listener(channel, data)
 
@@ -206,22 +202,28 @@ class Recorder:
         if not outcome.started:
             await self.abandon()
             return None
-        how = None if outcome.status == "exited" else f"the command was {outcome.status.replace('_', ' ')}"
+        how = None
+        if outcome.status != "exited":
+            how = (
+                "the command timed out"
+                if outcome.status == "timed_out"
+                else f"the command was {outcome.status}"
+            )
         await to_the_end(self._end(_exit_status(outcome), how), lambda: None)
         file = self._file
         assert file is not None
-        notices = [_NOT_IN_TIME if self._given_up else file.notice, _UNKNOWN if self._unknown else None]
+        notices = [self._why if self._given_up else file.notice, _UNKNOWN if self._unknown else None]
         notice = "; ".join(notice for notice in notices if notice is not None) or None
         return RecordingReport(path=file.path, size=file.size, complete=notice is None, notice=notice)
 
     async def abandon(self) -> None:
         """Close the file where there will be no outcome: of a command that was not started, none is left."""
         if self._file is None:
-            return
-        if self._started:
+            self._thread.shutdown(wait=False)
+        elif self._started:
             await to_the_end(self._end(None, "the command was cancelled"), lambda: None)
         else:
-            await to_the_end(_in_time(self._file.discard), lambda: None)
+            await to_the_end(self._finish(self._file.discard), lambda: None)
 
     async def _end(self, status: int | None, how: str | None) -> None:
         file = self._file
@@ -230,12 +232,19 @@ class Recorder:
             self._add("input", held)
         if self._flushing is not None:
             await asyncio.wait([self._flushing], timeout=DISK_SECONDS)
-        if self._given_up or (self._flushing is not None and not self._flushing.done()):
-            self._give_up()
-            return
+            if not self._flushing.done():
+                self._give_up(_NOT_IN_TIME)
         rest, self._pending = self._pending, []
-        if not await _in_time(file.finish, rest, self._now, status, how):
-            self._give_up()
+        await self._finish(partial(file.finish, rest, self._now, status, how))
+
+    async def _finish(self, work: Callable[[], object]) -> None:
+        """Do what is the last with the file; where it was given up, behind us."""
+        last = self._work(work)
+        if not self._given_up:
+            await asyncio.wait([last], timeout=DISK_SECONDS)
+            if not last.done():
+                self._give_up(_NOT_IN_TIME)
+        self._thread.shutdown(wait=False)
 
     @property
     def _now(self) -> float:
@@ -245,7 +254,7 @@ class Recorder:
         if not data or not self._on:
             return
         if self._held > MOST_HELD:
-            self._give_up()
+            self._give_up("it broke off, since the disk was slower than the command")
             return
         self._pending.append((self._now, source, data))
         self._held += len(data) + HAPPENED_SIZE
@@ -259,12 +268,22 @@ class Recorder:
             batch, self._pending = self._pending, []
             size = sum(len(data) + HAPPENED_SIZE for _, _, data in batch)
             try:
-                await _in_thread(self._put, file, batch)
+                # Whoever ends a loop cancels every task, this one too; what is on its way is written all the same.
+                await asyncio.shield(self._work(partial(self._put, file, batch)))
+            except Exception as error:
+                self._give_up(f"it broke off: {error!r}")
+                raise
             finally:
                 self._held -= size
                 self._written.notify()
             if size < LITTLE:
                 await asyncio.sleep(FLUSH_PAUSE)
+
+    def _work(self, work: Callable[[], object]) -> asyncio.Future[object]:
+        """Have the thread do something with the file, after all that it was given before."""
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        future.add_done_callback(lambda future: future.cancelled() or future.exception())  # looked at
+        return future
 
     def _put(self, file: RecordingFile, batch: list[Happened]) -> None:
         """In the thread."""
@@ -272,8 +291,9 @@ class Recorder:
         if self._given_up:
             file.close()  # nobody waits for it any more
 
-    def _give_up(self) -> None:
+    def _give_up(self, why: str) -> None:
         self._given_up = True
+        self._why = why
         self._pending = []
         self._written.notify()
 
@@ -367,21 +387,6 @@ class _RecordedInput(ByteSendStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
-
-
-async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    # A limiter of its own: a disk that hangs must not be waited for by others, nor others by us.
-    return await to_thread.run_sync(
-        lambda: function(*args, **kwargs), abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
-    )
-
-
-async def _in_time(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> bool:
-    """Do something with the file, and tell whether it was done in time."""
-    with anyio.move_on_after(DISK_SECONDS):
-        await _in_thread(function, *args, **kwargs)
-        return True
-    return False
 
 
 def _exit_status(outcome: Outcome) -> int | None:

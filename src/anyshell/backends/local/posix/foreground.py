@@ -11,7 +11,7 @@ assert sys.platform != "win32"
 
 import psutil
 
-from ..._types import Foreground, ProcessInfo
+from ...._types import Foreground, ProcessInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "win32"
 
-from ..._exceptions import InvalidCommand
-from .windows_programs import find_program
+from ...._exceptions import InvalidCommand
+from .programs import find_program
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence

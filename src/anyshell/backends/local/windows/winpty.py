@@ -21,7 +21,7 @@ assert sys.platform == "win32"
 from . import win32
 
 if TYPE_CHECKING:
-    from ..._types import Terminal
+    from ...._types import Terminal
 
 AGENT_SECONDS = 10.0
 """Seconds that the agent has to start, and to do what it is asked."""

@@ -16,8 +16,8 @@ from .process_handle import ProcessHandle, running
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..._types import ProcessInfo, Signal
-    from ...abc import Section
+    from ...._types import ProcessInfo, Signal
+    from ....abc import Section
     from .job_object import JobObject
 
 MOST_CLAIMS = 4096

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from ..._terminals import sleep_of
-from ..._types import Foreground
+from ...._terminals import sleep_of
+from ...._types import Foreground
 from .linux import read_fields, read_stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from ..._terminals import Sleep
+    from ...._terminals import Sleep
     from .tty import Settings
 
 MOST_PROCESSES = 64

@@ -13,7 +13,7 @@ assert sys.platform != "win32"
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..._types import Terminal
+    from ...._types import Terminal
 
 
 @dataclass(frozen=True, slots=True)

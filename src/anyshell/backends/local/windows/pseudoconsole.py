@@ -22,14 +22,14 @@ assert sys.platform == "win32"
 
 import anyio
 
-from ..._exceptions import InvalidCommand, SpawnError, TerminalUnavailable
+from ...._exceptions import InvalidCommand, SpawnError, TerminalUnavailable
 from .conpty import ConPTY
 from .winpty import WinPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..._types import Terminal, TerminalKind
+    from ...._types import Terminal, TerminalKind
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "win32"
 
-from ..._types import ProcessInfo
+from ...._types import ProcessInfo
 from . import win32
 
 if TYPE_CHECKING:

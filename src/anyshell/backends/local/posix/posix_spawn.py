@@ -21,7 +21,7 @@ from .tty import open_pair
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..._types import Terminal
+    from ...._types import Terminal
 
 _SIZE = 1024
 """Bytes for each of the library's structures, whose sizes are its own: 336 is the largest of glibc's."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
 
-from ..._types import ExitStatus
+from ...._types import ExitStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable

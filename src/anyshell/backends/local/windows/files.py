@@ -1,4 +1,4 @@
-"""What `LocalFiles` asks of Windows. `posix_files` answers the same elsewhere.
+"""What `LocalFiles` asks of Windows. `posix.files` answers the same elsewhere.
 
 Windows lets nobody remove, replace or rename a file that somebody has open, unless who opened it has agreed. So
 whatever is opened here is opened in agreement with all that, and whatever is refused because another program is at the
@@ -25,7 +25,8 @@ import time
 from ctypes import wintypes
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
-from ... import _acl
+from .... import _acl
+from . import win32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -492,17 +493,17 @@ def _replace_in_use(source: str, target: str) -> bool:
     As POSIX does: who has it open keeps what he has. From Windows 10 1809 on, on NTFS; elsewhere it can only be waited for.
     """
     name = _verbatim(target)
-    units = len(name.encode("utf-16-le", "surrogatepass")) // 2
+    length = win32.units(name)
 
     class Rename(ctypes.Structure):  # FILE_RENAME_INFO, which ends with the name
         _fields_ = (
             ("flags", wintypes.DWORD),
             ("root", wintypes.HANDLE),
             ("length", wintypes.DWORD),
-            ("name", wintypes.WCHAR * (units + 1)),
+            ("name", wintypes.WCHAR * (length + 1)),
         )
 
-    rename = Rename(_Rename.REPLACE | _Rename.AS_POSIX | _Rename.EVEN_READ_ONLY, None, 2 * units, name)
+    rename = Rename(_Rename.REPLACE | _Rename.AS_POSIX | _Rename.EVEN_READ_ONLY, None, 2 * length, name)
     try:
         handle = _open(source, _Access.DELETE, _Disposition.OPEN_EXISTING, flags=_Flag.AS_IT_IS)
     except OSError:

@@ -21,8 +21,8 @@ import anyio
 
 assert sys.platform != "win32"
 
-from ..._exceptions import InvalidCommand, SpawnError
-from ..._types import ProcessInfo
+from ...._exceptions import InvalidCommand, SpawnError
+from ...._types import ProcessInfo
 from .exits import ExitWatch
 from .pipes import PipeReceiveStream, PipeSendStream
 from .scripts import open_script
@@ -38,7 +38,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from ..._types import ExitStatus, Foreground, Signal, Spawn, Terminal, TerminalKind
+    from ...._types import ExitStatus, Foreground, Signal, Spawn, Terminal, TerminalKind
     from .starter import Starter
     from .tree import Tree
 

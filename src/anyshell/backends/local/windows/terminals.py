@@ -16,13 +16,13 @@ assert sys.platform == "win32"
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
-from ..._exceptions import BackendError
+from ...._exceptions import BackendError
 from .pseudoconsole import Pseudoconsole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..._types import Terminal, TerminalKind
+    from ...._types import Terminal, TerminalKind
 
 MOST_HELD = 64 * 1024 * 1024
 """Bytes that wait until they are received. pywinpty reads on whether anybody does, so a program cannot be made to wait."""
@@ -193,8 +193,8 @@ class TerminalReceiveStream(ByteReceiveStream):
         """Close the terminal, and wait until everything is given back, for `CLOSE_SECONDS` at most."""
         self.close()
         give_up = time.monotonic() + CLOSE_SECONDS
-        # Looked at again and again, since it is another thread's, which may outlive the event loop.
-        while self._console is not None and not self._console.closed and time.monotonic() < give_up:  # noqa: ASYNC110
+        # Another thread sets it, which may outlive the event loop, so that it can set no event of that.
+        while self._console is not None and not self._console.closed and time.monotonic() < give_up:  # noqa: ASYNC110 - see above
             await asyncio.sleep(_LOOK_AGAIN)
 
     @property

@@ -21,7 +21,7 @@ from .tty import open_pair, prepare
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..._types import Terminal
+    from ...._types import Terminal
 
 
 def start(

@@ -12,7 +12,7 @@ assert sys.platform == "win32"
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..._types import Terminal
+    from ...._types import Terminal
 
 EMPTY_READS = 3
 """Reads of nothing in a row after which there is no more to come: pywinpty gives nothing, at once, behind the end."""

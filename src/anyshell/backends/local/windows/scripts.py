@@ -9,7 +9,7 @@ import tempfile
 
 assert sys.platform == "win32"
 
-from .windows_files import create_temporary
+from .files import create_temporary
 
 
 class ScriptFile:

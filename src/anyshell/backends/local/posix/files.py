@@ -1,6 +1,6 @@
 """What `LocalFiles` asks of a POSIX system.
 
-`windows_files` answers the same on Windows, where some of it takes patience, which can be stopped.
+`windows.files` answers the same on Windows, where some of it takes patience, which can be stopped.
 """
 
 from __future__ import annotations

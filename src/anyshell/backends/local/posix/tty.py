@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
 
-from ..._exceptions import TerminalUnavailable
-from ..._terminals import LineKeys
+from ...._exceptions import TerminalUnavailable
+from ...._terminals import LineKeys
 
 if TYPE_CHECKING:
-    from ..._types import Terminal
+    from ...._types import Terminal
 
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What keeps a program from being started without a terminal as well."""

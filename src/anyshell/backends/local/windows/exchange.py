@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 assert sys.platform == "win32"
 
 from . import win32
+from .pipes import PipeReceiveStream, PipeSendStream, pipe_to_read, pipe_to_write
 from .process_handle import ProcessHandle
-from .windows_pipes import PipeReceiveStream, PipeSendStream, pipe_to_read, pipe_to_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...abc import Exchange, Inlet, Outlet
+    from ....abc import Exchange, Inlet, Outlet
 
 
 class LocalExchange:

@@ -17,13 +17,13 @@ assert sys.platform != "win32"
 import anyio
 from anyio.abc import ByteSendStream
 
-from ..._exceptions import SpawnError
+from ...._exceptions import SpawnError
 from .pipes import PipeReceiveStream, PipeSendStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...abc import Exchange, Inlet, Outlet
+    from ....abc import Exchange, Inlet, Outlet
 
 _WAIT_FOR_READER = 0.001
 """Seconds between two looks whether a command has opened its input."""

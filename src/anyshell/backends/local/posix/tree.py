@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..._types import ProcessInfo
+    from ...._types import ProcessInfo
 
 T = TypeVar("T")
 

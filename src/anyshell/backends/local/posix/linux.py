@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from ..._types import ProcessInfo
+from ...._types import ProcessInfo
 from .tree import MARK_PREFIX, PROCESSES_PER_TURN, Reserve
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ assert sys.platform != "win32"
 
 import psutil
 
-from ..._types import ProcessInfo
+from ...._types import ProcessInfo
 from .tree import PROCESSES_PER_TURN
 
 if TYPE_CHECKING:

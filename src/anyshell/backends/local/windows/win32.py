@@ -8,7 +8,6 @@ from ctypes import wintypes
 
 assert sys.platform == "win32"
 
-ERROR_ACCESS_DENIED = 5
 ERROR_INVALID_PARAMETER = 87
 ERROR_BROKEN_PIPE = 109
 ERROR_PIPE_NOT_CONNECTED = 233

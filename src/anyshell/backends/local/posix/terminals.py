@@ -14,7 +14,7 @@ assert sys.platform != "win32"
 
 import anyio
 
-from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD, Line
+from ...._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD, Line
 from .pipes import PipeReceiveStream, PipeSendStream
 from .tty import Settings, resize
 
@@ -24,8 +24,8 @@ else:
     from .foreground import look
 
 if TYPE_CHECKING:
-    from ..._terminals import LineKeys
-    from ..._types import Foreground, Terminal
+    from ...._terminals import LineKeys
+    from ...._types import Foreground, Terminal
 
 _GONE = (errno.EIO, errno.ENXIO)
 """What a master says when nobody has the terminal itself open any more; ENXIO on macOS, when it was revoked."""

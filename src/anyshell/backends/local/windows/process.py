@@ -18,22 +18,22 @@ import psutil
 
 assert sys.platform == "win32"
 
-from ..._exceptions import InvalidCommand, SpawnError
-from ..._types import ExitStatus, Foreground, ProcessInfo
+from ...._exceptions import InvalidCommand, SpawnError
+from ...._types import ExitStatus, Foreground, ProcessInfo
 from . import win32
 from .job_object import ENDED_BY_JOB, JobObject
+from .pipes import PipeReceiveStream, PipeSendStream, pipe_to_read, pipe_to_write
 from .process_handle import TO_OWN, ProcessHandle, running
-from .windows_pipes import PipeReceiveStream, PipeSendStream, pipe_to_read, pipe_to_write
-from .windows_programs import find_program
-from .windows_scripts import ScriptFile
-from .windows_section import Commands, WindowsSection
-from .windows_terminals import TerminalReceiveStream, TerminalSendStream
-from .windows_variables import Variables
+from .programs import find_program
+from .scripts import ScriptFile
+from .section import Commands, WindowsSection
+from .terminals import TerminalReceiveStream, TerminalSendStream
+from .variables import Variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..._types import Signal, Spawn, Terminal, TerminalKind
+    from ...._types import Signal, Spawn, Terminal, TerminalKind
 
 _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
 """Seconds between two looks whether a job has ended; the last one repeats."""
