@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
+
+from anyshell.cli.picture import has_font
 
 from .cli_program import anyshell
 from .conftest import missing
@@ -190,8 +191,12 @@ def test_the_same_screen_gives_the_same_svg(tmp_path: Path) -> None:
 
 @pytest.fixture
 def rasteriser() -> None:
-    if importlib.util.find_spec("resvg_py") is None:
-        missing("resvg", "pip install resvg-py")
+    try:
+        import resvg_py  # noqa: F401
+    except ImportError as error:
+        missing("resvg", f"pip install resvg-py ({error})")
+    if not has_font():
+        missing("a monospaced font", "install fonts-dejavu-core")
 
 
 def pixels(png: bytes) -> tuple[int, int, list[bytes]]:
@@ -237,7 +242,7 @@ def test_a_png_has_the_letters_and_the_colours(tmp_path: Path) -> None:
 
 def test_without_what_draws_a_png_it_is_said_what_to_install(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"))
-    (tmp_path / "resvg_py.py").write_text("raise ImportError('not here')\n")
+    (tmp_path / "resvg_py.py").write_text("raise ModuleNotFoundError('not here')\n")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))}
     done = anyshell("screenshot", str(file), "-o", str(tmp_path / "f.png"), env=env)
     assert (done.returncode, done.stdout) == (125, b"")

@@ -133,7 +133,7 @@ class Picture:
             raise Failure(
                 f"a PNG of {self.columns:,} columns and {len(self.rows):,} rows would be too large: write an .svg"
             )
-        if not _has_font():
+        if not has_font():
             raise Failure(_NO_FONT)
         png: bytes = render(svg_string=self.svg(), zoom=zoom)
         return png
@@ -152,12 +152,14 @@ def rasteriser() -> _Render:
     """
     try:
         render: _Render = import_module("resvg_py").svg_to_bytes
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise Failure(_NO_RASTERISER) from error
+    except ImportError as error:
+        raise Failure(f"a PNG is drawn by resvg, which cannot be loaded: {error}") from error
     return render
 
 
-def _has_font() -> bool:
+def has_font() -> bool:
     """Whether a letter shows at all: where no font is found, text is left out without a word."""
     frame = f'<svg width="20" height="20" xmlns="http://www.w3.org/2000/svg"><text y="16" font-family=\'{_FONTS}\'>%s</text></svg>'
     render = rasteriser()
