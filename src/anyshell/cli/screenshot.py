@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ..output import StyledEmulator
     from ..recordings import Event, Header
 
+PIECE = 16 * 1024
+"""Characters that are drawn at once: rows that scroll away meanwhile are held so long."""
+
 _FORMATS = ("svg", "png", "txt")
 
 
@@ -148,12 +151,12 @@ def _draw(
         if event.code == "r":
             screen.resize(_size(*event.size))
         elif event.code == "o":
-            # Of whole sequences only: a piece ends with nothing that has begun.
-            screen.feed(passing.feed(event.data).encode(), 0, 0)
+            for start in range(0, len(event.data), PIECE):
+                # What passes ends with nothing that has begun.
+                screen.feed(passing.feed(event.data[start : start + PIECE]).encode(), 0, 0)
+                screen.scrolled.clear()
         else:
             continue
-        screen.scrolled.clear()
-        screen.replies.clear()
         drawn.is_used = _is_used(screen)
         if drawn.is_used:
             drawn.used = count
