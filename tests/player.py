@@ -1,7 +1,7 @@
 """asciinema's own player in a headless Chromium: does a file play, and what does its last frame show?
 
 The player is asciinema's package for npm, pinned and fetched once into the cache of `wine.parts`, which has an npm for
-machines that have none. Chromium is the system's.
+machines that have none; ``python -m tests.player`` fetches it and does nothing else. Chromium is the system's.
 """
 
 from __future__ import annotations
@@ -170,3 +170,7 @@ def _browsing(address: str, profile: Path) -> Iterator[None]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+if __name__ == "__main__":
+    fetch_npm(PLAYER)
