@@ -88,6 +88,14 @@ def test_it_is_shown_as_it_was(pane: tmux.Pane, tmp_path: Path) -> None:
     assert "anyshell: " not in pane.screen()  # its size is that of the terminal
 
 
+@pytest.mark.parametrize("content", ["the end", "the end\r\n\x1b[m\x1b[?25h"])
+def test_the_prompt_comes_on_a_line_of_its_own_and_no_line_is_left_blank(
+    pane: tmux.Pane, tmp_path: Path, content: str
+) -> None:
+    shown = Playing(pane, v2(tmp_path / "f.cast", (0.1, content))).assert_over(0)
+    assert "\nthe end\ncode=0\n" in shown
+
+
 def test_what_comes_later_is_not_shown_before(pane: tmux.Pane, tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.0, "first\r\n"), (HOUR, "second\r\n"))
     playing = Playing(pane, file)
@@ -296,6 +304,15 @@ def test_what_asciinema_has_recorded_is_played(recorded: Path, pane: tmux.Pane, 
     Playing(pane, file).assert_over(0)
     assert "\x1b[32mgreen\x1b[39m ünï 日本" in pane.screen(colours=True)
     assert pane.screen().split("\n")[4].endswith("there")
+
+
+def test_asciinema_plays_what_is_recorded_here(recorded: Path, pane: tmux.Pane, tmp_path: Path) -> None:
+    assert ASCIINEMA is not None
+    done = anyshell("run", "--record", str(tmp_path / "f.cast"), "--record-format", "v2", "--", "echo here")
+    assert done.returncode == 0
+    pane.type(f"{ASCIINEMA} play f.cast; echo code=$?")
+    pane.press("Enter")
+    assert "\nhere\ncode=0\n" in pane.wait("code=0\n")
 
 
 def test_what_asciinema_has_recorded_is_drawn(recorded: Path) -> None:

@@ -141,7 +141,9 @@ def test_an_svg_has_the_colours(tmp_path: Path) -> None:
         rule.strip() for rule in of["all"].split(";")
     }
     assert of["reverse"] == "fill: #292929"
-    assert "hidden" not in drawn.replace("clip-path", "")
+    assert "hidden" not in drawn
+    file = v2(tmp_path / "g.cast", (0.1, "a\x1b[8mhidden\x1b[mb"))
+    assert text(file) == "a      b\n"
 
 
 def test_the_colours_of_the_recordings_own_terminal_are_taken(tmp_path: Path) -> None:

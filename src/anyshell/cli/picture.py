@@ -93,8 +93,8 @@ class Picture:
     theme: Theme | None = None
 
     def text(self) -> str:
-        """Its rows as text, without blanks at the end of a row and blank rows at the end."""
-        rows = ["".join([span.text for span in row]).rstrip(" ") for row in self.rows]
+        """Its rows as text, without blanks at the end of a row and blank rows at the end. Hidden text is blank."""
+        rows = ["".join(map(_seen, row)).rstrip(" ") for row in self.rows]
         return "\n".join(rows).rstrip("\n") + "\n"
 
     def svg(self) -> str:
@@ -135,8 +135,10 @@ class Picture:
             )
         if not has_font():
             raise Failure(_NO_FONT)
-        png: bytes = render(svg_string=self.svg(), zoom=zoom)
-        return png
+        try:
+            return render(svg_string=self.svg(), zoom=zoom)
+        except ValueError as error:
+            raise Failure(f"resvg cannot draw it: {error}; write an .svg") from error
 
     def _title(self) -> str:
         most = max(0, int((self.columns * _COLUMN - _BUTTONS) / _TITLE_CHARACTER))
@@ -166,6 +168,11 @@ def has_font() -> bool:
     return bool(render(svg_string=frame % "M") != render(svg_string=frame % ""))
 
 
+def _seen(span: Span) -> str:
+    """What is seen of a text."""
+    return " " * span.columns if span.style.hidden else span.text
+
+
 def _segments(span: Span, styles: dict[Style, RichStyle]) -> Iterator[Segment]:
     """A span in pieces of which rich knows the width: it stretches what it takes for narrow."""
     from rich.segment import Segment
@@ -173,14 +180,12 @@ def _segments(span: Span, styles: dict[Style, RichStyle]) -> Iterator[Segment]:
     style = styles.get(span.style)
     if style is None:
         style = styles[span.style] = _style(span.style)
-    if span.style.hidden:
-        yield Segment(" " * span.columns, style)
-        return
-    if span.text.isascii():
-        yield Segment(span.text, style)
+    seen = _seen(span)
+    if seen.isascii():
+        yield Segment(seen, style)
         return
     run = ""
-    for text, columns in _clusters(span.text):
+    for text, columns in _clusters(seen):
         shown = _shown(text, columns)
         if len(shown) == columns == 1:
             run += shown

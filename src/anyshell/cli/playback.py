@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import os
+import re
 import signal
 import sys
 import time
@@ -39,6 +40,8 @@ _STDIN, _STDOUT = 0, 1
 _HANG_UP = 129
 _SHOWN = frozenset("orx")
 """Events that take their time: output, another size, the end. What was typed is seen by what the terminal printed of it."""
+
+_SEQUENCES_AT_END = re.compile(r"(?:\x1b(?:\[[0-?]*+[ -/]*+[@-~]|[ -/]*+[0-Z\\-~]))++\Z")
 
 
 class _Terminal(Protocol):
@@ -146,11 +149,13 @@ class Playback:
             await clock.reach(moment / self._speed)
             if event.code != "o":
                 continue
-            data = passing.feed(event.data).encode(encoding, "replace")
+            text = passing.feed(event.data)
+            if seen := _SEQUENCES_AT_END.sub("", text):
+                self._at_start = seen.endswith("\n")
+            data = text.encode(encoding, "replace")
             for start in range(0, len(data), PIECE):
                 piece = data[start : start + PIECE]
                 modes.feed(piece)  # first: what is being written is on, for whoever puts it back meanwhile
-                self._at_start = piece.endswith(b"\n")
                 await out.write(piece)
             if out.error is not None:
                 raise out.error
