@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .cli_program import anyshell, start
+from .cli_program import anyshell, start, within
 from .recordings import v2
 
 if TYPE_CHECKING:
@@ -45,18 +45,18 @@ def test_of_every_version_the_output_is_played(tmp_path: Path) -> None:
     for name, content in files.items():
         lines = content if isinstance(content, list) else [content]
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
-        done = anyshell("replay", str(tmp_path / name))
+        done = within("replay", str(tmp_path / name))
         assert (done.returncode, done.stdout) == (0, b"one two"), name
 
 
 def test_nothing_that_acts_is_printed(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "a\x1b]52;c;AAAA"), (0.2, "\x07b\x1b[6n\x1b[?1000hc"))
-    assert anyshell("replay", str(file)).stdout == b"abc"
+    assert within("replay", str(file)).stdout == b"abc"
 
 
 def test_what_is_on_at_the_end_is_switched_off(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "\x1b[?1049h\x1b[?25l\x1b[31mred"))
-    printed = anyshell("replay", str(file)).stdout
+    printed = within("replay", str(file)).stdout
     assert printed.startswith(b"\x1b[?1049h\x1b[?25l\x1b[31mred\x18")
     assert {printed.index(back) for back in (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[m")}
 
@@ -65,7 +65,7 @@ def test_a_broken_line_is_named_after_what_comes_before(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "before\r\n"))
     with file.open("a") as opened:
         opened.write('[0.2, "o"]\n[0.3, "o", "after"]\n')
-    done = anyshell("replay", str(file))
+    done = within("replay", str(file))
     assert (done.returncode, done.stdout) == (125, b"before\r\n")
     assert done.stderr.decode().startswith(f"anyshell: {file}: line 3: ")
 
@@ -74,7 +74,7 @@ def test_a_line_that_is_cut_off_is_said_to_be(tmp_path: Path) -> None:
     """Whoever wrote it was killed."""
     file = v2(tmp_path / "f.cast", (0.1, "before\r\n"), (0.2, "after"))
     file.write_bytes(file.read_bytes()[:-6])
-    done = anyshell("replay", str(file))
+    done = within("replay", str(file))
     assert (done.returncode, done.stdout) == (125, b"before\r\n")
     assert b"line 3 is cut off" in done.stderr
 
@@ -91,17 +91,17 @@ def test_a_line_that_is_cut_off_is_said_to_be(tmp_path: Path) -> None:
 def test_what_is_no_recording_is_refused(tmp_path: Path, content: bytes, said: bytes) -> None:
     file = tmp_path / "f.cast"
     file.write_bytes(content)
-    done = anyshell("replay", str(file))
+    done = within("replay", str(file))
     assert (done.returncode, done.stdout) == (125, b"")
     assert said in done.stderr
     assert b"Traceback" not in done.stderr
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    done = anyshell("replay", str(tmp_path / "none.cast"))
+    done = within("replay", str(tmp_path / "none.cast"))
     assert done.returncode == 125
     assert b"none.cast" in done.stderr
-    assert anyshell("replay", str(tmp_path)).returncode == 125
+    assert within("replay", str(tmp_path)).returncode == 125
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 )
 def test_numbers_that_are_none_are_wrong_usage(tmp_path: Path, words: tuple[str, str]) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "one"))
-    done = anyshell("replay", *words, str(file))
+    done = within("replay", *words, str(file))
     assert (done.returncode, done.stdout) == (2, b"")
     assert f"'{words[1]}'".encode() in done.stderr
 

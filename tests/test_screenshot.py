@@ -17,7 +17,7 @@ import pytest
 
 from anyshell.cli.picture import has_font
 
-from .cli_program import anyshell
+from .cli_program import anyshell, within
 from .conftest import missing
 from .recordings import v2
 
@@ -29,7 +29,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def text(file: Path, *options: str) -> str:
     """The screen as text."""
-    done = anyshell("screenshot", str(file), *options)
+    done = within("screenshot", str(file), *options)
     assert done.returncode == 0, done.stderr
     return done.stdout.decode()
 
@@ -85,7 +85,7 @@ def test_what_stands_on_the_main_screen_is_shown_rather(tmp_path: Path) -> None:
 
 
 def test_a_screen_on_which_nothing_ever_stood_is_said_to_be_blank(tmp_path: Path) -> None:
-    done = anyshell("screenshot", str(v2(tmp_path / "f.cast", (0.1, "\x1b[2J"))))
+    done = within("screenshot", str(v2(tmp_path / "f.cast", (0.1, "\x1b[2J"))))
     assert (done.returncode, done.stdout) == (0, b"\n")
     assert done.stderr == b"anyshell: nothing stands on the screen\n"
 
@@ -231,7 +231,7 @@ def pixels(png: bytes) -> tuple[int, int, list[bytes]]:
 @pytest.mark.usefixtures("rasteriser")
 def test_a_png_has_the_letters_and_the_colours(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "MM\r\n\x1b[48;2;1;200;3m   \x1b[m"), width=12, height=3)
-    done = anyshell("screenshot", str(file), "-o", str(tmp_path / "f.png"))
+    done = within("screenshot", str(file), "-o", str(tmp_path / "f.png"))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     width, height, rows = pixels((tmp_path / "f.png").read_bytes())
     assert (width, height) == (2 * 165, 2 * 123)  # two for each of the SVG
@@ -255,7 +255,7 @@ def test_without_what_draws_a_png_it_is_said_what_to_install(tmp_path: Path) -> 
 @pytest.mark.usefixtures("rasteriser")
 def test_a_png_that_would_take_all_memory_is_refused(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"), width=1000, height=1000)
-    done = anyshell("screenshot", str(file), "-o", str(tmp_path / "f.png"))
+    done = within("screenshot", str(file), "-o", str(tmp_path / "f.png"))
     assert done.returncode == 125
     assert b"too large: write an .svg" in done.stderr
     assert text(file, "--format", "txt") == "text\n"
@@ -267,15 +267,15 @@ def test_a_png_that_would_take_all_memory_is_refused(tmp_path: Path) -> None:
 def test_the_name_says_what_it_is(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"))
     for name, begin in (("a.svg", b"<svg "), ("b.TXT", b"text\n"), ("c.d.svg", b"<svg ")):
-        assert anyshell("screenshot", str(file), "-o", str(tmp_path / name)).returncode == 0
+        assert within("screenshot", str(file), "-o", str(tmp_path / name)).returncode == 0
         assert (tmp_path / name).read_bytes().startswith(begin)
-    assert anyshell("screenshot", str(file), "-o", str(tmp_path / "x"), "--format", "txt").returncode == 0
+    assert within("screenshot", str(file), "-o", str(tmp_path / "x"), "--format", "txt").returncode == 0
     assert (tmp_path / "x").read_bytes() == b"text\n"
     assert text(file, "-o", "-") == "text\n"
 
 
 def test_a_name_that_says_nothing_is_wrong_usage(tmp_path: Path) -> None:
-    done = anyshell("screenshot", "f.cast", "-o", "picture.jpg")
+    done = within("screenshot", "f.cast", "-o", "picture.jpg")
     assert done.returncode == 2
     assert b"'picture.jpg' does not end with .svg, .png or .txt" in done.stderr
 
@@ -284,13 +284,13 @@ def test_a_file_that_is_there_is_replaced_whole_and_is_private(tmp_path: Path) -
     file, target, other = v2(tmp_path / "f.cast", (0.1, "new")), tmp_path / "a.txt", tmp_path / "other"
     other.write_text("other")
     target.write_text("old and longer")
-    assert anyshell("screenshot", str(file), "-o", str(target)).returncode == 0
+    assert within("screenshot", str(file), "-o", str(target)).returncode == 0
     assert target.read_bytes() == b"new\n"
     if sys.platform != "win32":
         assert stat.S_IMODE(target.stat().st_mode) == 0o600
         target.unlink()
         target.symlink_to(other)
-        assert anyshell("screenshot", str(file), "-o", str(target)).returncode == 0
+        assert within("screenshot", str(file), "-o", str(target)).returncode == 0
         assert (target.is_symlink(), target.read_bytes()) == (False, b"new\n")
     assert other.read_text() == "other"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "f.cast", "other"]
@@ -301,14 +301,14 @@ def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"))
     done = anyshell("screenshot", str(file), "-o", "/dev/stdout", "--format", "txt")
     assert (done.returncode, done.stdout) == (0, b"text\n")
-    assert anyshell("screenshot", str(file), "-o", os.devnull, "--format", "txt").returncode == 0
+    assert within("screenshot", str(file), "-o", os.devnull, "--format", "txt").returncode == 0
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"))
     for target in (tmp_path / "none" / "a.txt", tmp_path):
-        done = anyshell("screenshot", str(file), "-o", str(target), "--format", "txt")
+        done = within("screenshot", str(file), "-o", str(target), "--format", "txt")
         assert done.returncode == 125
         assert done.stderr.startswith(b"anyshell: ")
         assert tmp_path.name.encode() in done.stderr
@@ -321,7 +321,7 @@ def test_what_is_broken_is_named_and_what_comes_before_can_be_drawn(tmp_path: Pa
     file = v2(tmp_path / "f.cast", (1.0, "before"), (2.0, "more"))
     with file.open("a") as opened:
         opened.write("broken\n")
-    done = anyshell("screenshot", str(file), "-o", str(tmp_path / "f.txt"))
+    done = within("screenshot", str(file), "-o", str(tmp_path / "f.txt"))
     assert done.returncode == 125
     assert done.stderr.decode().startswith(f"anyshell: {file}: line 4: ")
     assert b"--at SECONDS" in done.stderr
@@ -330,7 +330,7 @@ def test_what_is_broken_is_named_and_what_comes_before_can_be_drawn(tmp_path: Pa
 
 
 def test_a_terminal_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    done = anyshell("screenshot", str(v2(tmp_path / "f.cast", (0.1, "text"), width=5000)))
+    done = within("screenshot", str(v2(tmp_path / "f.cast", (0.1, "text"), width=5000)))
     assert done.returncode == 125
     assert b"a terminal of 5,000 columns and 24 rows cannot be drawn" in done.stderr
 
