@@ -1,4 +1,4 @@
-"""What may be drawn on this program's own terminal for the person there, and how much of it fits."""
+"""One line that is drawn on this program's own terminal for the person there, where that may be, and taken away again."""
 
 from __future__ import annotations
 
@@ -6,16 +6,29 @@ import os
 import stat
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..output.cells import width
 from ..policy import visible
 
+if TYPE_CHECKING:
+    from typing import Self
+
 USUAL_COLUMNS = 80
 """Columns of a terminal that does not say how many it has."""
 
-_STDIN, _STDOUT, _STDERR = range(3)
+_STDIN, _STDOUT, STDERR = range(3)
 
 _CUT = "…"
+
+_ERASE = b"\r\x1b[K"
+_ERASE_ABOVE = b"\x1b[A\r\x1b[K\x1b[B"
+"""After Enter, which the terminal shows by itself: the cursor stays where that has taken it."""
+
+_ERASE_BELOW = b"\x1b[B\x1b[K"
+"""Once for each further row, on a terminal that has become narrower and may have folded the line. Not ``CSI J``: of a whole
+screen, tmux keeps what that erases."""
 
 
 def is_wanted(*, quiet: bool = False) -> bool:
@@ -24,12 +37,12 @@ def is_wanted(*, quiet: bool = False) -> bool:
     Args:
         quiet: Whether the person has asked for silence.
     """
-    return not quiet and os.isatty(_STDERR) and not _is_dumb()
+    return not quiet and os.isatty(STDERR) and not _is_dumb()
 
 
 def is_in_pipe() -> bool:
     """Whether stdin, stdout or stderr is a pipe or a socket: its other end may write on the same terminal."""
-    modes = [os.fstat(fd).st_mode for fd in (_STDIN, _STDOUT, _STDERR)]
+    modes = [os.fstat(fd).st_mode for fd in (_STDIN, _STDOUT, STDERR)]
     return any(stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) for mode in modes)
 
 
@@ -44,11 +57,70 @@ def _is_dumb() -> bool:
     return term == "dumb" or (not term and sys.platform != "win32")
 
 
+def is_in_foreground(fd: int) -> bool:
+    """Whether a terminal belongs to this program's job, as far as its shell has any."""
+    if sys.platform == "win32":
+        return True
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:
+        return True  # not the terminal that controls us
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A line as it was drawn, after which the cursor was taken back to its beginning: so it can be found again.
+
+    Attributes:
+        fd: The terminal's descriptor.
+        text: What stands there.
+        columns: How wide the terminal was.
+        typed: Bytes of lines that were typed there by then, and that nobody has read.
+    """
+
+    fd: int
+    text: str
+    columns: int
+    typed: int
+
+    @classmethod
+    def of(cls, fd: int, text: str) -> Self:
+        """Take note of what is about to be drawn, which fits."""
+        return cls(fd, text, columns(fd), _typed(fd))
+
+    def erasing(self) -> bytes:
+        """What takes it away, and leaves the cursor at the beginning of an empty line."""
+        if sys.platform == "win32":  # a console may know no sequences
+            return b"\r" + b" " * min(widest(self.text), self.columns - 1) + b"\r"
+        if _typed(self.fd) == self.typed + 1:  # an empty line: of others it cannot be known how many they are
+            return _ERASE_ABOVE
+        folds = (widest(self.text) - 1) // columns(self.fd)
+        return _ERASE + (b"\x1b7" + _ERASE_BELOW * folds + b"\x1b8" if folds > 0 else b"")
+
+
+def _typed(fd: int) -> int:
+    """Bytes of the lines that were typed on a terminal and not read yet; 0 where nobody can say."""
+    if sys.platform == "win32":
+        return 0
+    import fcntl
+    import termios
+
+    try:
+        return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
+
+
 def columns(fd: int) -> int:
     """How wide a terminal is now."""
     with suppress(OSError, ValueError):
         return os.get_terminal_size(fd).columns or USUAL_COLUMNS
     return USUAL_COLUMNS
+
+
+def on_one_line(text: str) -> str:
+    """Make a text safe to draw, as it is before it is cut."""
+    return visible(text.replace("\t", " "))
 
 
 def fit(text: str, room: int) -> str:
@@ -58,7 +130,7 @@ def fit(text: str, room: int) -> str:
         text: Of whatever origin; tabs become spaces, what cannot be seen becomes an escape.
         room: Columns that there are; 1 or more.
     """
-    text = visible(text.replace("\t", " "))
+    text = on_one_line(text)
     if len(text) <= room and text.isascii():
         return text
     used = 0

@@ -15,12 +15,11 @@ import signal
 import sys
 import time
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..output import clean, unfinished
 from .descriptors import PATIENCE, Writer
-from .drawing import columns, fit, has_colour, widest
+from .drawing import Drawn, columns, fit, has_colour, is_in_foreground
 from .modes import Modes
 from .printing import elapsed, size
 
@@ -39,14 +38,6 @@ REDRAWS_PER_SECOND = 20
 
 LAST_LINE_BYTES = 4096
 """Bytes of the end of the output in which its last line is looked for."""
-
-_ERASE = b"\r\x1b[K"
-_ERASE_ABOVE = b"\x1b[A\r\x1b[K\x1b[B"
-"""After Enter, which the terminal shows by itself: the cursor stays where that has taken it."""
-
-_ERASE_BELOW = b"\x1b[B\x1b[K"
-"""Once for each further row, on a terminal that has become narrower and may have folded the line. The cursor is still where
-it began. Not ``CSI J``: of a whole screen, tmux keeps what that erases."""
 
 # What moves no cursor: colours, erasing on the line, a visible cursor, pastes, frames, titles, links, character sets. What
 # of it is on, `Modes` tells.
@@ -143,7 +134,7 @@ class StatusLine:
         self._turn = asyncio.Lock()
         self._cursor = Cursor()
         self._printed = Printed()
-        self._drawn: _Drawn | None = None
+        self._drawn: Drawn | None = None
         self._drawn_at = -1.0
         self._hidden = 0
         self._over = False
@@ -226,15 +217,15 @@ class StatusLine:
         return not self._over and not self._hidden and self._cursor.is_free and self._is_ours()
 
     async def _draw(self) -> None:
-        room = columns(self._fd)
-        text = fit(self._printed.text(self._clock() - self._began), max(1, room - 1))
-        drawn = _Drawn(text, room, _typed(self._fd))
+        text = self._printed.text(self._clock() - self._began)
+        # In the last column many terminals begin a new line.
+        drawn = Drawn.of(self._fd, fit(text, max(1, columns(self._fd) - 1)))
         if drawn == self._drawn:
             return
         erase = self._erasing()
         self._drawn = drawn
         self._drawn_at = self._clock()
-        shown = f"\x1b[2m{text}\x1b[m" if has_colour() else text
+        shown = f"\x1b[2m{drawn.text}\x1b[m" if has_colour() else drawn.text
         # The cursor stays at the beginning of the line, so that it can be found again on a terminal of another width.
         await self._writer.write(erase + f"{shown}\r".encode("utf-8", "replace"))
 
@@ -245,31 +236,14 @@ class StatusLine:
     def _erasing(self) -> bytes:
         """What takes the line away, if it is there."""
         drawn, self._drawn = self._drawn, None
-        if drawn is None or not self._is_in_foreground():
-            return b""
-        if sys.platform == "win32":  # a console may know no sequences
-            return b"\r" + b" " * min(widest(drawn.text), drawn.columns - 1) + b"\r"
-        if (
-            _typed(self._fd) == drawn.typed + 1
-        ):  # an empty line: of others it cannot be known how many they are
-            return _ERASE_ABOVE
-        folds = (widest(drawn.text) - 1) // columns(self._fd)
-        return _ERASE + (b"\x1b7" + _ERASE_BELOW * folds + b"\x1b8" if folds > 0 else b"")
+        return b"" if drawn is None or not is_in_foreground(self._fd) else drawn.erasing()
 
     # --- the terminal -----------------------------------------------------------------------------------------
 
     def _is_ours(self) -> bool:
         """Whether nobody else has the terminal: another job of its shell, or who has set it to read a password."""
         settings = _settings(self._fd)
-        return self._is_in_foreground() and settings == self._settings and _ends_lines(settings)
-
-    def _is_in_foreground(self) -> bool:
-        if sys.platform == "win32":
-            return True
-        try:
-            return os.tcgetpgrp(self._fd) == os.getpgrp()
-        except OSError:
-            return True  # not the terminal that controls us
+        return is_in_foreground(self._fd) and settings == self._settings and _ends_lines(settings)
 
     def _listen(self) -> list[int]:
         if sys.platform == "win32":
@@ -299,34 +273,6 @@ class StatusLine:
         """Go on, perhaps after SIGSTOP, of which nobody hears: what was drawn then stands among what others have printed."""
         self._drawn = None
         self._wait(0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """The line as it was drawn.
-
-    Attributes:
-        text: What stands there.
-        columns: How wide the terminal was.
-        typed: Bytes of lines that were typed there by then, and that nobody has read.
-    """
-
-    text: str
-    columns: int
-    typed: int
-
-
-def _typed(fd: int) -> int:
-    """Bytes of the lines that were typed on a terminal and not read yet; 0 where nobody can say."""
-    if sys.platform == "win32":
-        return 0
-    import fcntl
-    import termios
-
-    try:
-        return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
-    except OSError:
-        return 0
 
 
 def _settings(fd: int) -> tuple[int, int] | None:
