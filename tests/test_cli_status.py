@@ -49,8 +49,12 @@ def terminals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tmux.Server]
 def pane(terminals: tmux.Server, tmp_path: Path) -> tmux.Pane:
     """A person's terminal."""
     pane = terminals.open(tmp_path)
-    pane.wait_until(lambda: pane.screen()[0] in "$#", "a prompt")
+    pane.wait_until(partial(has_prompt, pane), "a prompt")
     return pane
+
+
+def has_prompt(pane: tmux.Pane) -> bool:
+    return pane.screen()[0] in "$#"
 
 
 class Script:
@@ -195,15 +199,23 @@ def is_drawn(pane: tmux.Pane, pattern: re.Pattern[str]) -> bool:
 # --- how it ends ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_takes_the_line_away(pane: tmux.Pane, tmp_path: Path, number: signal.Signals) -> None:
-    script = Script(pane, tmp_path, "echo one; exec sleep 300")
-    script.shows()
-    if number == signal.SIGINT:
-        pane.press("C-c")
-    else:
-        os.kill(script.pid, number)
-    assert re.match(rf"one\ncode={128 + number}\n", script.ends(128 + number))
+def test_a_signal_takes_the_line_away(terminals: tmux.Server, tmp_path: Path) -> None:
+    """On three terminals at the same time."""
+    scripts = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        directory = tmp_path / number.name
+        directory.mkdir()
+        pane = terminals.open(directory)
+        pane.wait_until(partial(has_prompt, pane), "a prompt")
+        scripts[number] = Script(pane, directory, "echo one; exec sleep 300")
+    for number, script in scripts.items():
+        script.shows()
+        if number == signal.SIGINT:
+            script.pane.press("C-c")
+        else:
+            os.kill(script.pid, number)
+    for number, script in scripts.items():
+        assert re.match(rf"one\ncode={128 + number}\n", script.ends(128 + number))
 
 
 def test_a_timeout_takes_the_line_away(pane: tmux.Pane, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import unicodedata
 
 import pyte
@@ -10,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyshell.cli import drawing
+from anyshell.cli.descriptors import Writer
 from anyshell.cli.printing import elapsed
-from anyshell.cli.status import LAST_LINE_BYTES, Cursor, Printed
+from anyshell.cli.status import LAST_LINE_BYTES, Cursor, Printed, StatusLine
 from anyshell.output.decode import LONGEST_SEQUENCE
 
 # --- where there is room --------------------------------------------------------------------------------------
@@ -231,3 +234,91 @@ def test_no_color_is_heeded(value: str | None, colour: bool, monkeypatch: pytest
     if value is not None:
         monkeypatch.setenv("NO_COLOR", value)
     assert drawing.has_colour() is colour
+
+
+# --- the line itself ------------------------------------------------------------------------------------------
+
+
+class Pipe:
+    """A place to draw that remembers all; whoever is slow looks at the clock there."""
+
+    def __init__(self) -> None:
+        self.end, self.fd = os.pipe()
+        self.seconds = 0.0
+
+    def clock(self) -> float:
+        return self.seconds
+
+    def read(self) -> bytes:
+        """What was drawn."""
+        os.close(self.fd)
+        with open(self.end, "rb") as file:
+            return file.read()
+
+
+def screen_of(data: bytes) -> list[str]:
+    screen = pyte.Screen(80, 5)
+    pyte.ByteStream(screen).feed(data.replace(b"\n", b"\r\n"))
+    return [line.rstrip() for line in screen.display]
+
+
+@pytest.mark.anyio
+async def test_a_line_is_drawn_when_there_is_something_to_wait_for_and_taken_away() -> None:
+    pipe = Pipe()
+    status = StatusLine(pipe.fd, clock=pipe.clock)
+    writer = Writer(pipe.fd)
+    for at, data in (
+        (1.9, b"one\n"),
+        (2.0, b"two\n"),
+        (2.01, b"three\n"),
+        (2.06, b"four"),
+        (3, b"\n"),
+        (4, b""),
+    ):
+        pipe.seconds = at
+        status.count(data, "stdout")
+        await status.write(writer, data)
+    await status.close()
+    writer.close()
+    data = pipe.read()
+    assert [line.strip() for line in re.findall(r"\d s  \d lines[^\r\x1b]*", data.decode())] == [
+        "2 s  2 lines  8 B  two",  # not before its time, nor twice at once, nor on a line that was begun
+        "3 s  4 lines  19 B  four",
+        "4 s  4 lines  19 B  four",
+    ]
+    assert screen_of(data) == ["one", "two", "three", "four", ""]
+
+
+@pytest.mark.anyio
+async def test_whoever_needs_the_terminal_has_it_meanwhile() -> None:
+    pipe = Pipe()
+    status = StatusLine(pipe.fd, clock=pipe.clock)
+    writer = Writer(pipe.fd)
+    pipe.seconds = 3
+    await status.write(writer, b"one\n")
+    async with status.hidden():
+        await writer.write(b"sure? ")
+        pipe.seconds = 4
+        await status.write(writer, b"two\n")
+    await status.close()
+    writer.close()
+    data = pipe.read()
+    assert data.count(b" lines") == 1
+    assert screen_of(data)[:2] == ["one", "sure? two"]
+
+
+@pytest.mark.anyio
+async def test_output_that_may_be_elsewhere_takes_nothing_of_the_line_there() -> None:
+    here, there = Pipe(), Pipe()
+    status = StatusLine(here.fd, clock=here.clock)
+    ours, other = Writer(here.fd), Writer(there.fd)
+    here.seconds = 3
+    await status.write(ours, b"")
+    await status.write(other, b"one\n", here=False)
+    await status.close()
+    ours.close()
+    other.close()
+    assert there.read() == b"one\n"
+    data = here.read()
+    assert b"3 s  0 lines" in data
+    assert screen_of(data) == [""] * 5

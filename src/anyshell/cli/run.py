@@ -489,7 +489,7 @@ class Run:
     async def _write(self, writer: Writer, data: bytes) -> None:
         """Write a piece of the output; where that fails, the command is stopped."""
         if self._status is not None and (writer is self._stderr or os.isatty(_STDOUT)):
-            await self._status.write(writer, data)
+            await self._status.write(writer, data, here=writer is self._stderr)
         else:
             await writer.write(data)
         if data:

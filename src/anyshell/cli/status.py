@@ -148,11 +148,20 @@ class StatusLine:
         """Take note of what was printed, and is shown elsewhere or not at all."""
         self._printed.feed(data, channel)
 
-    async def write(self, writer: Writer, data: bytes) -> None:
-        """Write a piece of the output to this terminal, where the line makes room for it."""
+    async def write(self, writer: Writer, data: bytes, *, here: bool = True) -> None:
+        """Write a piece of the output to this terminal, where the line makes room for it.
+
+        Args:
+            writer: Writes there.
+            data: The piece.
+            here: Whether the writer's descriptor leads to the same file; otherwise the terminal may be another one.
+        """
         async with self._turn:
             erase = self._erasing()
             self._cursor.feed(data)
+            if not here:
+                await self._writer.write(erase)
+                erase = b""
             await writer.write(erase + data)
             if self._due():
                 await self._draw()
@@ -174,8 +183,9 @@ class StatusLine:
             self._hidden -= 1
 
     async def close(self) -> None:
-        """Take the line away for good."""
+        """Take the line away for good, if the terminal takes that within a moment: a line holds up no end."""
         self._over = True
+        self._writer.hurry()
         if self._timer is not None:
             self._timer.cancel()
         for number in self._handled:
