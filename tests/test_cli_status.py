@@ -441,3 +441,33 @@ def test_a_terminal_that_takes_nothing_holds_up_no_end() -> None:
 
 def test_the_help_says_how_to_silence_it() -> None:
     assert b"--quiet" in anyshell("run", "--help").stdout
+
+
+def test_a_question_has_the_terminal_for_itself(pane: tmux.Pane, tmp_path: Path) -> None:
+    (tmp_path / "ask.py").write_text(
+        "import asyncio, contextlib, sys\n"
+        "from anyshell.cli.person import Person\n"
+        "@contextlib.asynccontextmanager\n"
+        "async def room():\n"
+        "    print('away', file=sys.stderr)\n"
+        "    yield\n"
+        "    print('back', file=sys.stderr)\n"
+        "person = Person()\n"
+        "person.room = room\n"
+        "async def ask():\n"
+        "    await person.password('secret? ')\n"
+        "    await person.answer('', [('code? ', True)])\n"
+        "    await person.trust('new key')\n"
+        "asyncio.run(ask())\n"
+    )
+    pane.type('clear; "$PYTHON" ask.py')
+    pane.press("Enter")
+    for question, answer in (("secret?", "x"), ("code?", "42"), ("(yes/no/[fingerprint])", "no")):
+        pane.wait(question)
+        pane.type(answer)
+        pane.press("Enter")
+    shown = pane.wait("no\nback\n")
+    asked = (
+        r"away\nsecret\?\nback\naway\ncode\? 42\nback\naway\nnew key \(yes/no/\[fingerprint\]\) no\nback\n"
+    )
+    assert re.match(asked, shown)

@@ -219,6 +219,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
             snapshot=request.snapshot,
             prefix=request.prefix,
             as_json=request.as_json,
+            quiet=request.quiet,
         )
         return
 
