@@ -260,7 +260,8 @@ class StatusLine:
             return []
         handlers: dict[signal.Signals, Callable[[], object]] = {
             signal.SIGWINCH: lambda: self._wait(0),
-            signal.SIGCONT: self._return,
+            # After SIGSTOP, of which nobody hears, the line is still there; or a shell has begun an empty one below it.
+            signal.SIGCONT: lambda: self._wait(0),
         }
         if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
             handlers[signal.SIGTSTP] = lambda: self._start(self._pause())
@@ -278,11 +279,6 @@ class StatusLine:
         os.kill(os.getpid(), signal.SIGTSTP)  # returns when the program goes on
         if listening and not self._over:
             self._loop.add_signal_handler(signal.SIGTSTP, lambda: self._start(self._pause()))
-
-    def _return(self) -> None:
-        """Go on, perhaps after SIGSTOP, of which nobody hears: what was drawn then stands among what others have printed."""
-        self._drawn = None
-        self._wait(0)
 
 
 def _settings(fd: int) -> tuple[int, int] | None:
