@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -208,6 +209,18 @@ def test_nothing_that_was_printed_is_obeyed_or_passes_for_ours(
         ours = [row for row in text.splitlines() if not row.startswith(("$ ", "│ ", "… "))]
         assert len(ours) == 1
         assert ours[0].startswith("exit code 0 · ")
+
+
+@pytest.mark.parametrize("kind", ["command", "output", "notice"])
+def test_blocks_of_whatever_origin_are_harmless(kind: str) -> None:
+    """As JSON has them that somebody else has stored."""
+    evil = "\x1b[2Ja\rb\x9b1A\u202e\nc"
+    stored = json.loads(result_of("c").model_dump_json())
+    stored["display"] = [{"type": kind, "text": evil, "title": evil}]
+    stored["details"]["artifact"] = {**ARTIFACT, "path": evil, "id": evil}
+    text = drawn(RenderedResult(ShellResult.model_validate_json(json.dumps(stored)), hint=evil), 100)
+    assert not {"\x1b", "\r", "\x9b", "\u202e"} & set(text)
+    assert r"\x1b[2Ja\x0db\x9b1A\u202e" in text
 
 
 def test_how_much_is_shown_is_the_caller_s() -> None:
