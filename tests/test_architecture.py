@@ -42,6 +42,7 @@ FLOORS = {
     "_sync": 2,
     "testing": 2,
     "tool": 3,
+    "rendering": 4,
     "cli": 4,
     "__main__": 4,
 }

@@ -84,6 +84,15 @@ def seconds(value: float) -> str:
     return f"{value:g} s"
 
 
+def elapsed(value: float) -> str:
+    """How long something has taken so far, in whole seconds, as a person reads it at a glance."""
+    minutes, rest = divmod(int(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02} min {rest:02} s"
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
 def stopping(pids: Iterable[int], system: str) -> str:
     """What a person types to stop processes on a host of some system."""
     if system == "windows":
