@@ -356,7 +356,7 @@ class Environment:
             AnyshellError: ``adopt`` where the environment was not entered with ``async with``.
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
-        request = _request(command, cwd, env, stdin)
+        request = request_of(command, cwd, env, stdin)
         _check_terminal(terminal, split_stderr=split_stderr)
         if background_after == "default":
             background_after = self._background_after if self._entered else None
@@ -463,7 +463,7 @@ class Environment:
                 )
             return await DetachedJobs(self).start(command, cwd=cwd, env=env)
         self._require_entered("start()")
-        request = _request(command, cwd, env, stdin)
+        request = request_of(command, cwd, env, stdin)
         _check_terminal(terminal, split_stderr=False)
         self._check(timeout, grace)
         spawn = self._spawn(request, split_stderr=False, terminal=terminal)
@@ -520,7 +520,7 @@ class Environment:
         """
         self._require_entered("stream()")
         check_choice("by", by, ("lines", "chunks"))
-        request = _request(command, cwd, env, stdin)
+        request = request_of(command, cwd, env, stdin)
         _check_terminal(terminal, split_stderr=split_stderr)
 
         def start(listener: Listener, control: _engine.Control) -> Awaitable[Outcome]:
@@ -578,7 +578,7 @@ class Environment:
         """
         self._require_entered("terminal()")
         size = Terminal(columns=columns, rows=rows, term=term)
-        request = _request(command, cwd, env, None)
+        request = request_of(command, cwd, env, None)
         self._check(timeout, grace)
         self._choose(left_behind)
         if listener is not None and not callable(listener):
@@ -640,7 +640,7 @@ class Environment:
                 raise InvalidCommand(
                     f"there are {MAX_NAMED_SESSIONS} sessions with names already; close one of them"
                 )
-        request = _request("", cwd, env, None)
+        request = request_of("", cwd, env, None)
         _check_reserved(request.env)
         session = Session(
             self._backend,
@@ -683,7 +683,7 @@ class Environment:
         listener: Listener | None,
         control: _engine.Control,
     ) -> Outcome:
-        request = _request(command, cwd, env, stdin)
+        request = request_of(command, cwd, env, stdin)
         _check_reserved(request.env)
         spawn = Spawn(
             argv=(),
@@ -1011,12 +1011,17 @@ class Environment:
             )
 
 
-def _request(
+def request_of(
     command: str,
     cwd: str | PathLike[str] | None,
     env: Mapping[str, str] | None,
     stdin: bytes | str | AsyncIterable[bytes] | None,
 ) -> Command:
+    """What a caller of `Environment.run` asks for, as a value.
+
+    Raises:
+        InvalidCommand: As for `Command`.
+    """
     if isinstance(stdin, str):
         check_text("stdin", stdin)
         stdin = stdin.encode(errors="surrogateescape")
