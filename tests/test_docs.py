@@ -286,27 +286,31 @@ def test_the_reference_has_every_command_with_its_options_and_no_others() -> Non
 LIMITS = DOCS / "reference" / "limits.md"
 
 NO_BOUND = {
-    "backends.local.linux.RLIMIT_LOCKS",  # the number of a system call's argument
-    "backends.local.linux.TAG_BITS",  # the shape of a number
-    "backends.local.posix_spawn._FLAGS",  # of a call
-    "backends.local.posix_spawn._SIZE",  # room for what a call fills in
-    "backends.local.tty._IUTF8",  # a flag
-    "backends.local.windows_files._FILE_RENAME_INFO_EX",  # a number that a call is given
+    "backends.local.posix.linux.RLIMIT_LOCKS",  # the number of a system call's argument
+    "backends.local.posix.linux.TAG_BITS",  # the shape of a number
+    "backends.local.posix.posix_spawn._FLAGS",  # of a call
+    "backends.local.posix.posix_spawn._SIZE",  # room for what a call fills in
+    "backends.local.posix.tty._IUTF8",  # a flag
+    "backends.local.windows.files._FILE_RENAME_INFO_EX",  # a number that a call is given
     "cli.OWN_FAILURE",  # exit codes, on the command line's page
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
-    "backends.local.conpty._CONPTY",  # arguments of calls
-    "backends.local.job_object.ENDED_BY_JOB",  # an exit code
-    "backends.local.process_handle._BETWEEN_EPOCHS",  # how calendars are
-    "backends.local.winpty._AUTO_SHUTDOWN",  # arguments of calls
-    "backends.local.winpty._COLOR_ESCAPES",
-    "backends.local.winpty._EXIT_AFTER_SHUTDOWN",
+    "backends.local.windows.conpty._CONPTY",  # arguments of calls
+    "backends.local.windows.job_object.ENDED_BY_JOB",  # an exit code
+    "backends.local.windows.process_handle._BETWEEN_EPOCHS",  # how calendars are
+    "backends.local.windows.winpty._AUTO_SHUTDOWN",  # arguments of calls
+    "backends.local.windows.winpty._COLOR_ESCAPES",
+    "backends.local.windows.winpty._EXIT_AFTER_SHUTDOWN",
     "output.cells._FIRST",  # a code point
     "output.queries._STEPS",  # colours
     "output.lines.TAB_WIDTH",  # how a terminal is
     "output.lines._STATES_WORTH_SKIPPING",  # when the short way is the shorter one
     "output.lines._WORTH_SKIPPING",
+    "recordings.asciicast.USUAL_SIZE",  # what 0 stands for
+    "recordings.asciicast._SHOWN",  # how a message is cut
+    "recordings.asciicast._VERSIONS",  # of a format
+    "recordings.recorder._LARGEST_CODE",  # where a sign begins
     "shells.session._LIFE_FD",  # a descriptor
     "shells.snapshot._FD",  # a descriptor
     "tool.limits.MIB",  # a unit
@@ -315,7 +319,7 @@ NO_BOUND = {
 }
 """Numbers that bound nothing."""
 
-NUMBERS_OF_SYSTEMS = {"backends.local.win32"}
+NUMBERS_OF_SYSTEMS = {"backends.local.windows.win32"}
 """Modules whose numbers are those of a system's headers."""
 
 UNITS = {"s": 1, "h": 3600, "days": 24 * 3600, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}

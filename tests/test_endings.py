@@ -284,7 +284,7 @@ async def test_a_tag_that_comes_late_is_passed_on(env: Environment, monkeypatch:
         )
     import resource
 
-    from anyshell.backends.local import linux
+    from anyshell.backends.local.posix import linux
 
     seconds = unique_seconds()
     make = linux.Tag.make

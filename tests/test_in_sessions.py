@@ -14,14 +14,14 @@ from .conftest import open_to_all
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 from .test_endings import *  # noqa: F403 - the tests themselves
-from .test_environment import *  # noqa: F403
+from .test_environment import *  # noqa: F403 - as above
 
 # A tag is set by the shell itself here; and a session's shell is interrupted, and not asked to end, when its command is
 # stopped: a trap that the command has set for that is not run.
 del test_a_tag_that_comes_late_is_passed_on  # noqa: F821 - from there
-del test_a_program_that_heeds_the_request_ends_within_its_grace_with_its_last_words  # noqa: F821
+del test_a_program_that_heeds_the_request_ends_within_its_grace_with_its_last_words  # noqa: F821 - from there
 # These take half a minute with a session for each command; tests/test_session.py has its own.
-del test_nothing_piles_up_over_timeouts_and_cancels, test_nothing_piles_up_over_normal_runs  # noqa: F821
+del test_nothing_piles_up_over_timeouts_and_cancels, test_nothing_piles_up_over_normal_runs  # noqa: F821 - from there
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -226,7 +226,7 @@ async def test_what_cannot_be_started_is_raised_and_no_job(here: Environment) ->
     with pytest.raises(InvalidCommand, match="port"):
         await here.start("true", ready=70_000)
     with pytest.raises(InvalidCommand, match="tuple"):
-        await here.start("true", ready=("a", "b"))  # type: ignore[arg-type]
+        await here.start("true", ready=("a", "b"))  # type: ignore[arg-type]  # bad input is the point
     async with Environment.detect(FakeBackend({"true": Script(error="no room")})) as env:
         with pytest.raises(SpawnError, match="no room"):
             await env.start("true")
@@ -419,7 +419,7 @@ async def test_input_that_was_given_is_all_there_is(here: Environment) -> None:
         await job.send("more")
     for nonsense in (5, "a\0b", "\ud800"):
         with pytest.raises(InvalidCommand, match="what is sent"):
-            await job.send(nonsense)  # type: ignore[arg-type]
+            await job.send(nonsense)  # type: ignore[arg-type]  # bad input is the point
 
 
 async def test_who_does_not_read_is_sent_no_more(here: Environment, monkeypatch: pytest.MonkeyPatch) -> None:

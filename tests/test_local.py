@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
-from anyshell.backends.local.variables import restore_library_paths
+from anyshell.backends.local.posix.variables import restore_library_paths
 
 pytestmark = pytest.mark.anyio
 
@@ -252,7 +252,7 @@ async def test_spawning_without_the_shell_layer(tmp_path: Path) -> None:
 
 
 def test_no_file_of_ours_is_readable_by_others(tmp_path: Path) -> None:
-    from anyshell.backends.local.scripts import open_script
+    from anyshell.backends.local.posix.scripts import open_script
 
     fd = open_script("echo secret")
     try:
@@ -288,7 +288,7 @@ async def test_a_stop_without_any_descriptor_still_ends_the_group_and_says_what_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when another thread takes every descriptor, the reserved ones too."""
-    from anyshell.backends.local import linux
+    from anyshell.backends.local.posix import linux
 
     seconds = unique_seconds()
 
@@ -350,7 +350,7 @@ def test_a_user_without_a_home_can_run_commands() -> None:
 
 async def test_descendants_are_members_where_nothing_else_tells(tmp_path: Path) -> None:
     """How macOS is served, tried here: no marks, no limits, no life pipe in what is looked at."""
-    from anyshell.backends.local.descendants import DescendantTree
+    from anyshell.backends.local.posix.descendants import DescendantTree
 
     seconds = unique_seconds()
     child = subprocess.Popen(

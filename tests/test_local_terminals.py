@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
-from anyshell.backends.local import forking
 from anyshell.backends.local.backend import LocalBackend
-from anyshell.backends.local.foreground import look
-from anyshell.backends.local.posix import Spawner, default_starter
-from anyshell.backends.local.tty import Settings
+from anyshell.backends.local.posix import forking
+from anyshell.backends.local.posix.foreground import look
+from anyshell.backends.local.posix.process import Spawner, default_starter
+from anyshell.backends.local.posix.tty import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -303,7 +303,7 @@ async def test_a_hundred_terminals_at_once_beside_busy_threads_leave_nothing(bus
 async def test_where_system_calls_are_hidden_the_kernels_functions_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("anyshell.backends.local.linux_foreground._MACHINE", "of another kind")
+    monkeypatch.setattr("anyshell.backends.local.posix.linux_foreground._MACHINE", "of another kind")
     seconds = unique_seconds()
     polls = "import select, sys; select.select([sys.stdin], [], [])"
     backend = LocalBackend()
@@ -332,7 +332,7 @@ def test_descriptors_are_inherited_at_their_own_numbers(name: str, numbers: tupl
         f"""
         import os
         from anyshell._types import Terminal
-        from anyshell.backends.local import {name} as starter
+        from anyshell.backends.local.posix import {name} as starter
 
         null = os.open(os.devnull, os.O_RDWR)
         for number in (3, 4, 5, 6, 100, 101):

@@ -147,6 +147,9 @@ async def test_a_directory_and_variables_that_are_given_stay(env: Environment, t
         given = await run(session, '$PWD.Path; "$env:GIVEN"', cwd="..", env={"GIVEN": "it's\n$x"})
         assert given.output.text == f"{tmp_path}\nit's\n$x\n"
         assert await printed(session, '"$env:FIRST $env:GIVEN"') == "1 it's\n$x\n"
+        empty = f"Test-Path env:EMPTY; {PYTHON} 'import os; print(len(os.environ[\"EMPTY\"]))'"
+        assert (await run(session, empty, env={"EMPTY": ""})).output.text == "True\n0\n"
+        assert await printed(session, empty) == "True\n0\n"
         with pytest.raises(InvalidCommand, match="none"):
             await session.run("'no'", cwd=tmp_path / "none")
         with pytest.raises(InvalidCommand):

@@ -559,6 +559,21 @@ async def test_what_is_let_go_keeps_its_session_and_gives_it_back(plain: Server)
         assert (await env.run("echo room", timeout=20)).output.text == "room\n"
 
 
+async def test_what_was_let_go_and_has_ended_is_forgotten(env: Environment) -> None:
+    channels = []
+    for _ in range(3):
+        seconds = unique_seconds()
+        await env.run(f"sleep {seconds} & true", left_behind="keep")
+        kept = env._backend._released  # type: ignore[attr-defined]  # nothing else tells what adds up
+        (channel,) = kept
+        assert channel not in channels
+        channels.append(channel)
+        for line in living(seconds):
+            psutil.Process(int(line.split()[0])).kill()
+        with anyio.fail_after(10):
+            await channel.closed.wait()
+
+
 async def test_environments_that_begin_at_once_do_not_fail_for_a_busy_server(plain: Server) -> None:
     async def one() -> str:
         async with Environment.detect(plain.options()) as env:

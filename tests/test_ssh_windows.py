@@ -41,7 +41,8 @@ from anyshell.shells.windows_login import QUESTION, WindowsLogin, windows_logins
 
 from .processes import living, unique_seconds, wait_living
 from .ssh_server import HOST, Server, _keys, embedded, free_port
-from .windows_server import home
+from .windows_server import ROOM, home
+from .wine.windows import windows_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -330,23 +331,70 @@ async def test_both_channels_are_in_true_order_unless_asked_for_apart(env: Envir
     assert apart.stderr.text == "".join(f"e{i}\n" for i in range(1, 201))
 
 
+def _scripts(powershell: Windows, text: str) -> list[Path]:
+    """The files that begin as a text does: other tests may have some there at the same time."""
+    beginning = text[:30].encode()
+    found = []
+    for place in ("Temp/anyshell-*", "AppData/Local/Temp/anyshell-*"):
+        for file in home(powershell).glob(place):
+            with suppress(FileNotFoundError), file.open("rb") as opened:
+                if beginning in opened.read(10_000):
+                    found.append(file)
+    return found
+
+
+def _long(characters: int, end: str) -> str:
+    return f"# {secrets.token_hex(8)} {'x' * characters}\n{end}"
+
+
 async def test_a_long_text_travels_in_a_file_that_is_gone_afterwards(
     env: Environment, powershell: Windows
 ) -> None:
-    def files() -> list[Path]:
-        return [
-            *home(powershell).glob("Temp/anyshell-*"),
-            *home(powershell).glob("AppData/Local/Temp/anyshell-*"),
-        ]
-
-    text = f"# {'x' * 100_000}\n'the end'; Start-Sleep $env:SECONDS"
+    text = _long(100_000, "'the end'; Start-Sleep $env:SECONDS")
     assert (await env.run(text, env={"SECONDS": "0"})).output.text == "the end\n"
     async with env.stream(text, env={"SECONDS": "300"}) as events:
         assert (await anext(aiter(events))).text == "the end"
-        (file,) = files()
+        (file,) = _scripts(powershell, text)
         assert file.stat().st_size > 100_000
     assert events.outcome.status == "cancelled"
-    assert not files()
+    assert not _scripts(powershell, text)
+
+
+async def test_a_long_text_for_which_there_is_no_room_leaves_nothing_of_it(
+    start: Callable[..., Server], powershell: Windows
+) -> None:
+    text = _long(2 * ROOM, "'never'")
+    async with Environment.detect(start("cmd", "full").options()) as env:
+        assert (await env.run(_long(ROOM - 10_000, "'it fits'"))).output.text == "it fits\n"
+        with pytest.raises(SpawnError, match="no room for a temporary file"):
+            await env.run(text)
+    assert not _scripts(powershell, text)
+
+
+async def test_a_long_text_that_is_not_run_after_all_leaves_no_file(
+    start: Callable[..., Server], powershell: Windows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {name: ssh_windows._program(name) for name in ("facts.ps1", "leader.ps1")}
+    asked = b"SetInformationJobObject($job, 9,"
+    assert asked in given["leader.ps1"]
+    given["leader.ps1"] = given["leader.ps1"].replace(asked, asked.replace(b"$job", b"[IntPtr]::Zero"))
+    monkeypatch.setattr(ssh_windows, "_program", given.__getitem__)
+    text = _long(100_000, "'never'")
+    async with Environment.detect(start("cmd").options()) as env:
+        with pytest.raises(SpawnError, match="refuses a job object"):
+            await env.run(text)
+    assert not _scripts(powershell, text)
+
+
+async def test_a_prefix_stands_before_the_shell(start: Callable[..., Server], powershell: Windows) -> None:
+    prefix = f'"{windows_path(powershell.programs / "console.exe")}"'
+    tell = '"$((Get-Process -Id $PID).Parent.ProcessName) $input"; exit 44'
+    async with Environment.detect(start("cmd").options(), prefix=prefix) as env:
+        for text in (tell, _long(100_000, tell)):
+            outcome = await env.run(text, stdin="read")
+            assert (outcome.output.text, outcome.exit_code) == ("console read\n", 44)
+    with pytest.raises(InvalidCommand, match="batch file"):
+        await Environment.detect(start("cmd").options(), prefix=r"C:\a.cmd b")
 
 
 # What is stopped.

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
-from anyshell.backends.local import forking
 from anyshell.backends.local.backend import LocalBackend
-from anyshell.backends.local.posix import Spawner
+from anyshell.backends.local.posix import forking
+from anyshell.backends.local.posix.process import Spawner
 
 pytestmark = pytest.mark.anyio
 

@@ -1052,7 +1052,7 @@ async def test_where_a_host_refuses_one_it_is_asked_again_whether_to_run_without
 
 
 async def test_a_machine_that_has_no_terminal_left_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    open_pair = import_module("anyshell.backends.local.tty").open_pair  # mypy reads it on POSIX alone
+    open_pair = import_module("anyshell.backends.local.posix.tty").open_pair  # mypy reads it on POSIX alone
 
     def openpty(code: int) -> NoReturn:
         raise OSError(code, os.strerror(code))

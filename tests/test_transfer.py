@@ -356,7 +356,7 @@ class Hostile(FakeFiles):
 @pytest.mark.parametrize("name", ["../escaped", "..", ".", "/etc/x", "a/b", "", "a\0b"])
 @pytest.mark.parametrize("kind", ["file", "directory", "link", "other"])
 async def test_no_name_leads_out_of_the_target(tmp_path: Path, name: str, kind: str) -> None:
-    entry = FileEntry(name, kind)  # type: ignore[arg-type]
+    entry = FileEntry(name, kind)  # type: ignore[arg-type]  # one of the four above
     source = Place(Hostile([entry]), posixpath, "/evil")
     with pytest.raises(OSError, match="cannot be written") as caught:
         await copy(source, Place(LocalFiles(), os.path, str(tmp_path / "target")))

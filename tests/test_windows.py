@@ -19,10 +19,11 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import Environment, InvalidCommand, Outcome, SpawnError, _engine
+from anyshell import Environment, InvalidCommand, Outcome, Recording, RecordingError, SpawnError, _engine
 from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
 from anyshell.output import OutputBuilder
+from anyshell.recordings import read
 
 from .conftest import local
 from .processes import living, open_descriptors, unique_seconds, wait_living
@@ -38,10 +39,10 @@ if sys.platform != "win32":
     pytest.skip("of Windows alone", allow_module_level=True)
 assert sys.platform == "win32"  # mypy follows the imports below otherwise
 
-from anyshell.backends.local.job_object import JobObject
-from anyshell.backends.local.process_handle import TO_OWN, ProcessHandle
-from anyshell.backends.local.windows_pipes import PipeReceiveStream, pipe_to_read
-from anyshell.backends.local.windows_programs import find_program
+from anyshell.backends.local.windows.job_object import JobObject
+from anyshell.backends.local.windows.pipes import PipeReceiveStream, pipe_to_read
+from anyshell.backends.local.windows.process_handle import TO_OWN, ProcessHandle
+from anyshell.backends.local.windows.programs import find_program
 
 pytestmark = pytest.mark.anyio
 
@@ -264,7 +265,7 @@ def test_a_job_ends_its_members_with_its_last_handle() -> None:
 
 
 def test_a_list_of_members_that_is_too_short_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anyshell.backends.local.job_object._FEW_MEMBERS", 1)
+    monkeypatch.setattr("anyshell.backends.local.windows.job_object._FEW_MEMBERS", 1)
     job = JobObject()
     children = [subprocess.Popen([sys.executable, "-c", SLEEP, "300"]) for _ in range(3)]
     for child in children:
@@ -343,6 +344,40 @@ async def test_what_a_command_leaves_behind_is_named(
         assert living(seconds) == []
     elif not stopped:
         psutil.Process(named(outcome)[0].pid).kill()
+
+
+async def test_a_command_is_recorded_into_a_new_file(env: Environment, tmp_path: Path) -> None:
+    file = tmp_path / "demo.cast"
+    outcome = await env.run("'hällo'; [Console]::Error.WriteLine('err'); exit 3", record=file)
+    with file.open("rb") as opened:
+        header, events = read(opened)
+        happened = list(events)
+    assert (header.columns, header.rows) == (80, 24)
+    assert "".join(event.data for event in happened if event.code == "o") == "hällo\r\nerr\r\n"
+    assert (happened[-1].code, happened[-1].data) == ("x", "3")
+    assert outcome.recording is not None
+    assert (outcome.recording.complete, outcome.recording.size) == (True, file.stat().st_size)
+    with pytest.raises(RecordingError, match="such a file already"):
+        await env.run("'again'", record=file)
+
+
+async def test_a_terminal_is_recorded_and_what_is_typed_is_not_told_from_secrets(
+    env: Environment, tmp_path: Path
+) -> None:
+    file = tmp_path / "demo.cast"
+    recording = Recording(file, input=True)
+    async with env.terminal('$x = Read-Host; "got $x"; Read-Host', record=recording) as terminal:
+        await terminal.send("word\r")
+        assert await terminal.expect("got word", timeout=60)
+        await terminal.resize(columns=100)
+        outcome = await terminal.stop()
+    with file.open("rb") as opened:
+        happened = list(read(opened)[1])
+    assert "got word" in "".join(event.data for event in happened if event.code == "o")
+    assert [event.data for event in happened if event.code == "r"] == ["100x24"]
+    assert "".join(event.data for event in happened if event.code == "i") == "[secret]\r"
+    assert outcome.recording is not None
+    assert "the host does not say whether it was a secret" in (outcome.recording.notice or "")
 
 
 @pytest.mark.parametrize("cancels", [1, 2])
@@ -660,6 +695,77 @@ async def test_a_script_that_cannot_be_started_leaves_no_file(backend: Backend) 
     assert set(glob.glob(os.path.join(tempfile.gettempdir(), "anyshell-*"))) == before
 
 
+# --- a prefix -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> str:
+    """Words that run what stands behind them, and say so in a variable."""
+    runner = tmp_path / "a place" / "runner.py"
+    runner.parent.mkdir()
+    runner.write_text(
+        "import os, subprocess, sys\n"
+        "os.environ['BEHIND'] = sys.argv[1]\n"
+        "sys.exit(subprocess.call(sys.argv[2:]))\n"
+    )
+    return f'{sys.executable} "{runner}"  "it is"'
+
+
+async def test_a_prefix_is_given_the_shell_whatever_it_is_told(tmp_path: Path, prefix: str) -> None:
+    tell = "\"$env:BEHIND|$input|é☃\"; [Console]::Error.Write('apart'); exit 259"
+    async with Environment.detect(cwd=tmp_path, prefix=prefix) as env:
+        assert env.prefix == prefix
+        for text in (tell, "# é☃😀\n" * 20_000 + tell):
+            outcome = await env.run(text, stdin="read", split_stderr=True)
+            assert outcome.stderr is not None
+            told = (outcome.output.text, outcome.stderr.text, outcome.exit_code, outcome.left_behind)
+            assert told == ("it is|read|é☃\n", "apart", 259, ())
+
+
+async def test_behind_a_prefix_the_whole_tree_is_stopped_in_time(tmp_path: Path, prefix: str) -> None:
+    seconds = unique_seconds()
+    text = f"& '{sys.executable}' -c \"print('begun', flush=True); {SLEEP}\" {seconds}"
+    async with Environment.detect(cwd=tmp_path, prefix=prefix) as env:
+        for timeout in (5, 15, 45):  # the first, unless others keep the machine busy
+            outcome = await env.run(text, timeout=timeout)
+            assert (outcome.status, outcome.exit_code, outcome.left_behind) == ("timed_out", None, ())
+            assert living(seconds) == []
+            if outcome.output.text:
+                break
+        assert outcome.output.text == "begun\n"
+
+
+async def test_a_session_lasts_behind_a_prefix(tmp_path: Path, prefix: str) -> None:
+    seconds = unique_seconds()
+    async with Environment.detect(cwd=tmp_path, prefix=prefix) as env, env.session() as session:
+        assert (await session.run('$x = "kept"; $env:BEHIND')).output.text == "it is\n"
+        endless = f"& '{sys.executable}' -c '{SLEEP}' {seconds}"
+        task = asyncio.ensure_future(session.run(endless))
+        await asyncio.to_thread(wait_living, seconds)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert living(seconds) == []
+        outcome = await session.run("$x")
+        assert (outcome.output.text, outcome.session and outcome.session.fresh) == ("kept\n", "")
+
+
+async def test_a_prefix_that_windows_cannot_start_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = tmp_path / "planted.cmd"
+    batch.write_text("@%*\n")
+    monkeypatch.setenv("PATH", f"{tmp_path};{os.environ['PATH']}")
+    for words in (f'"{batch}" a', f"{batch}", "planted.cmd", "planted a"):
+        with pytest.raises(InvalidCommand, match=r"prefix: .*planted.*is a batch file.*give a program"):
+            await Environment.detect(prefix=words)
+    with pytest.raises(InvalidCommand, match=r"prefix: 'nowhere' was not found"):
+        await Environment.detect(prefix="nowhere a")
+    for words in ("cmd /c $HOME", "cmd 'a b'", "cmd /c%PATH%", 'cmd a"b"'):
+        with pytest.raises(InvalidCommand, match="nobody reads its words"):
+            await Environment.detect(prefix=words)
+
+
 # --- the host -------------------------------------------------------------------------------------------------
 
 
@@ -679,8 +785,6 @@ async def test_facts_are_those_of_windows(backend: Backend) -> None:
 async def test_what_windows_has_not_is_refused_with_what_to_do(env: Environment) -> None:
     with pytest.raises(InvalidCommand, match=r"no detached jobs on Windows.*without detach"):
         await env.start("'never'", detach=True)
-    with pytest.raises(InvalidCommand, match=r"prefix.*leave it out"):
-        await Environment.detect(prefix="cmd /c")
     assert list(await env.orphans()) == []
 
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from anyshell import InvalidCommand, _acl
 from anyshell._files import HostFiles, local_place
-from anyshell.backends.local import windows_files
 from anyshell.backends.local.files import LocalFiles
+from anyshell.backends.local.windows import files as windows_files
 
 from .file_hosts import needs_links
 from .systems import SYSTEM

@@ -26,8 +26,8 @@ assert sys.platform == "win32"
 
 import winreg
 
-from anyshell.backends.local import windows_shells
-from anyshell.backends.local.windows_shells import find_shell, starts_wsl
+from anyshell.backends.local.windows import shells as windows_shells
+from anyshell.backends.local.windows.shells import find_shell, starts_wsl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

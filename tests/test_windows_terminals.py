@@ -48,8 +48,8 @@ if sys.platform != "win32":
     pytest.skip("terminals of Windows", allow_module_level=True)
 assert sys.platform == "win32"  # mypy follows the imports below otherwise
 
-from anyshell.backends.local import windows_terminals
-from anyshell.backends.local.windows_terminals import TerminalReceiveStream
+from anyshell.backends.local.windows import terminals as windows_terminals
+from anyshell.backends.local.windows.terminals import TerminalReceiveStream
 
 pytestmark = pytest.mark.anyio
 

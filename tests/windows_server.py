@@ -6,7 +6,8 @@ begins in the user's home; there are no signals; a channel that is closed, and a
 but close the command's stdin; paths of SFTP are like ``/C:/users/somebody``.
 
 SHELL is ``cmd`` or ``pwsh``. Options behind it: ``no-sftp``; ``kills`` to end all of a session with its channel, which
-other servers do; ``no-powershell`` to keep it off the PATH.
+other servers do; ``no-powershell`` to keep it off the PATH; ``full``, so that of a file that is written there is room for
+`ROOM` bytes, and no more.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from .wine import windows
 DRAIN_SECONDS = 5.0
 """How long output is waited for after the end of a command."""
 
+ROOM = 60_000
+"""Bytes that a file may have where there is no more room: enough for whatever PowerShell itself writes."""
+
 SHELLS = {"cmd": (r"C:\windows\system32\cmd.exe", "/c"), "pwsh": (windows.POWERSHELL, "-c")}
 
 
@@ -39,6 +43,7 @@ async def serve(process: asyncssh.SSHServerProcess[bytes], *, shell: str, option
         stderr=asyncio.subprocess.PIPE,
         cwd=home(found),
         env=found.environment(path),
+        restore_signals=False,  # SIGXFSZ stays ignored, as Python has it: who writes too much is told so
     )
     assert child.stdin is not None
     assert child.stdout is not None
@@ -83,6 +88,14 @@ def home(found: windows.Windows) -> Path:
     return next(path for path in sorted(users.iterdir()) if path.name != "Public")
 
 
+def _fill_up() -> None:
+    """Let neither us nor what we start write more than `ROOM` bytes of a file."""
+    if sys.platform != "win32":  # Wine, and so this server, is on POSIX
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM))
+
+
 class Files(asyncssh.SFTPServer):
     """The files of that Windows, by the names that OpenSSH for Windows gives them."""
 
@@ -109,6 +122,8 @@ class Files(asyncssh.SFTPServer):
 
 async def main(directory: Path, port: int, shell: str, options: list[str]) -> None:
     """Serve until killed."""
+    if "full" in options:
+        _fill_up()
     server = await asyncssh.listen(
         "127.0.0.1",
         port,

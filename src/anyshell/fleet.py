@@ -19,7 +19,7 @@ import anyio
 
 from . import shells
 from ._engine import Control, outlast
-from ._environment import GRACE, Environment, request_of
+from ._environment import GRACE, Environment, _request
 from ._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from ._types import Outcome, check_choice, check_count, check_seconds, check_text
 from .backends import SSHOptions, describe_address, read_address
@@ -296,7 +296,7 @@ class Fleet:
             )
         if not callable(command):
             check_text("the command", command)
-        request = request_of("" if callable(command) else command, cwd, env, stdin)
+        request = _request("" if callable(command) else command, cwd, env, stdin)
         check_seconds("timeout", timeout)
         check_seconds("grace", grace, zero=True, none=False)
         check_choice("left_behind", left_behind, ("stop", "keep"))

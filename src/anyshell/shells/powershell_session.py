@@ -7,8 +7,9 @@ ends it between two statements, or in a cmdlet that heeds it, and whatever it ha
 
 Programs that a text starts have the standard handles of the process. So these are another pipe for each command
 (SetStdHandle), and what PowerShell itself prints goes there by a stream whose target changes: its own host takes the
-console's writers once and for all. The two functions and that stream are made by Reflection.Emit, since a compiler
-(``Add-Type``) takes a second.
+console's writers once and for all. The functions of Windows and that stream are made by Reflection.Emit, since a compiler
+(``Add-Type``) takes a second. Variables that are given are set by such a function, too: .NET removes what it is to set to
+nothing, unless it is of the newest.
 
 How a command ended is said on the process's standard error of before, which nothing that it starts has.
 """
@@ -55,7 +56,8 @@ foreach ($each in @(
     @('GetStdHandle', [IntPtr], @([int])),
     @('SetStdHandle', [bool], @([int], [IntPtr])),
     @('SetHandleInformation', [bool], @([IntPtr], [int], [int])),
-    @('CreateFileW', [IntPtr], @([string], [int], [int], [IntPtr], [int], [int], [IntPtr]))
+    @('CreateFileW', [IntPtr], @([string], [int], [int], [IntPtr], [int], [int], [IntPtr])),
+    @('SetEnvironmentVariableW', [bool], @([string], [string]))
 )) {
     $kernel.DefinePInvokeMethod(
         $each[0], 'kernel32.dll', 'Public, Static, PinvokeImpl', 'Standard', $each[1], $each[2], 'Winapi', 'Unicode'
@@ -190,7 +192,7 @@ while ($true) {
             if ($dumps) { Say-Variables $number };
             foreach ($each in (Read $given) -split [char]0 -ne '') {
                 $name, $value = $each.Split([char[]]'=', 2);
-                [Environment]::SetEnvironmentVariable($name, $value)
+                if (-not $kernel::SetEnvironmentVariableW($name, $value)) { throw $name }
             };
             if ($directory -ne '-') {
                 $problem = 'cwd';

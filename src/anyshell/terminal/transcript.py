@@ -32,13 +32,11 @@ class Transcript:
     It is decoded when it is looked at: what a terminal is flooded with costs nothing.
 
     Attributes:
-        forgotten: Bytes of it that nobody has looked at and that are not kept any more.
         alternate: Whether the alternate screen is shown. The screen itself knows that too, but has to be drawn for it.
         drawn: Whether the cursor was moved to a place since somebody has found something.
     """
 
     def __init__(self) -> None:
-        self.forgotten = 0
         self.alternate = False
         self.drawn = False
         self._end = b""
@@ -58,9 +56,7 @@ class Transcript:
         self._pieces.append(data)
         self._size += len(data)
         while self._size > KEPT and len(self._pieces) > 1:
-            gone = self._pieces.popleft()
-            self._size -= len(gone)
-            self.forgotten += len(gone)
+            self._size -= len(self._pieces.popleft())
 
     def _notice_switch(self, data: bytes) -> None:
         data = self._end + data
@@ -94,9 +90,7 @@ class Transcript:
             self._size = len(data) - end
             self._text += _lines(strip(data[:end]), begins=not self._text or self._text.endswith("\n"))
             if len(self._text) > KEPT:
-                gone = len(self._text) - KEPT
-                self.forgotten += len(self._text[:gone].encode(errors="replace"))
-                self._text = self._text[gone:]
+                self._text = self._text[-KEPT:]
                 self._searched = (None, 0)
         return self._text
 

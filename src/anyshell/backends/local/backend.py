@@ -16,19 +16,19 @@ from . import host
 from .files import LocalFiles
 
 if sys.platform == "win32":
-    from .windows import Spawner
-    from .windows_exchange import LocalExchange
-    from .windows_shells import find_shell, starts_wsl
+    from .windows.exchange import LocalExchange
+    from .windows.process import Spawner
+    from .windows.shells import find_shell, starts_wsl
 else:
-    from .exchange import LocalExchange
-    from .posix import Spawner
+    from .posix.exchange import LocalExchange
+    from .posix.process import Spawner
 
 if sys.platform == "win32":
-    from .windows import orphans
+    from .windows.process import orphans
 elif sys.platform == "linux":
-    from .linux import orphans
+    from .posix.linux import orphans
 else:
-    from .descendants import orphans
+    from .posix.descendants import orphans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,9 +19,9 @@ from anyshell._types import FileEntry, FileStat
 from anyshell._waits import to_the_end
 
 if sys.platform == "win32":
-    from . import windows_files as system
+    from .windows import files as system
 else:
-    from . import posix_files as system
+    from .posix import files as system
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Sequence

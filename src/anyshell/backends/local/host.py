@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 if sys.platform == "win32":
-    from . import win32
-    from .windows_programs import find_program
+    from .windows import win32
+    from .windows.programs import find_program
 else:
     from shutil import which as find_program
 

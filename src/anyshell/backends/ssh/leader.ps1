@@ -77,7 +77,12 @@ Set-StrictMode -Off
         $to.Write($bytes, 0, $bytes.Length)
         $to.Flush()
     }
-    function Stop-Here([string]$words) { Write-Line $stderr $words; Leave }
+    $file = $null
+    function Remove-Script {
+        if ($file) { try { [IO.File]::Delete($file) } catch { $Error.Clear() } }
+    }
+    # What was written goes on every way out, half of it too; and before it is told that it is over.
+    function Stop-Here([string]$words) { Remove-Script; Write-Line $stderr $words; Leave }
 
     for ($left = $order.ReadInt32(); $left -gt 0; $left--) {
         [void]$windows::SetEnvironmentVariableW((Read-Text), [NullString]::Value)
@@ -91,7 +96,6 @@ Set-StrictMode -Off
     }
     if ($program.Contains('\') -and -not [IO.File]::Exists($program)) { Stop-Here 'program' }
 
-    $file = $null
     if ($script) {
         try {
             # A folder of the user's own, which nobody else but the host's administrators may read.
@@ -99,9 +103,6 @@ Set-StrictMode -Off
             [IO.File]::WriteAllText($file, $script, (New-Object Text.UTF8Encoding $false))
         } catch { Stop-Here 'script' }
         [void]$windows::SetEnvironmentVariableW('ANYSHELL_SCRIPT', $file)
-    }
-    function Remove-Script {
-        if ($file) { try { [IO.File]::Delete($file) } catch { $Error.Clear() } }
     }
 
     $job = $windows::CreateJobObjectW([IntPtr]::Zero, [IntPtr]::Zero)
@@ -132,7 +133,6 @@ Set-StrictMode -Off
     # Suspended, until it is in the job: nothing that it starts can escape.
     if (-not $windows::CreateProcessW([IntPtr]::Zero, $marshal::StringToHGlobalUni($line), [IntPtr]::Zero, [IntPtr]::Zero,
             $true, 4, [IntPtr]::Zero, $directory, $startup, $made)) {
-        Remove-Script
         Stop-Here 'program'
     }
     $process = $marshal::ReadIntPtr($made, 0)
@@ -141,7 +141,6 @@ Set-StrictMode -Off
     $feed.DisposeLocalCopyOfClientHandle()
     if (-not $windows::AssignProcessToJobObject($job, $process)) {
         [void]$windows::TerminateProcess($process, 1)
-        Remove-Script
         Stop-Here 'job'
     }
     if (-not $feeds) { $feed.Dispose() }

@@ -1,6 +1,6 @@
 """The processes of the host: what of them belongs to a command, and how to signal it without hitting a stranger.
 
-The means are those of `anyshell.backends.local.tree`: group and session, tag, mark, life pipe, descent. What differs
+The means are those of `anyshell.backends.local.posix.tree`: group and session, tag, mark, life pipe, descent. What differs
 is that the leader is not ours to reap: the server does, and from then on its pid and its group's number may come to
 mean somebody else. So a group counts only for who started while its leader was there, and every signal is sent by
 the host's own shell right after it has compared the start of the process.

@@ -482,7 +482,9 @@ class _Operation:
     async def stat(self, path: str, *, follow: bool = True) -> asyncssh.SFTPAttrs:
         return await self.ask(self.client.stat(_encode(path), follow_symlinks=follow))
 
-    async def kind(self, path: str, *, follow: bool = True) -> str | None:
+    async def kind(
+        self, path: str, *, follow: bool = True
+    ) -> Literal["file", "directory", "link", "other"] | None:
         """What there is; ``None`` when nothing can be seen."""
         try:
             return _described(await self.stat(path, follow=follow)).kind
@@ -511,10 +513,7 @@ class _Operation:
             some = unknown[start : start + _AT_ONCE]
             asked = (self.kind(posixpath.join(path, name), follow=False) for name in some)
             kinds = await asyncio.gather(*asked)
-            found += [
-                FileEntry(name, kind if kind in ("file", "directory", "link") else "other")  # type: ignore[arg-type]
-                for name, kind in zip(some, kinds, strict=True)
-            ]
+            found += [FileEntry(name, kind or "other") for name, kind in zip(some, kinds, strict=True)]
         return found
 
     async def regular(self, path: str) -> asyncssh.SFTPAttrs:

@@ -1,0 +1,1 @@
+"""Programs, terminals and files of this machine, where it is POSIX."""

@@ -1,0 +1,189 @@
+"""The tree of a command where neither limits nor environments of processes can be read: macOS."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+import psutil
+
+from ...._types import ProcessInfo
+from .tree import PROCESSES_PER_TURN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RECORD_SECONDS = 1.0
+"""How often the descendants of a running command are written down."""
+
+
+class DescendantTree:
+    """The processes of one command where they can only be known by group, session and descent.
+
+    A child whose parent has ended descends from nobody any more. So the descendants are written down now and
+    then while the command runs, and count from then on.
+
+    Args:
+        leader: The pid of the process that was started; also its process group and its session.
+        shell: Of a part: the pid of the shell whose command it is, the leader or a child of it.
+        since: Of a part: when it began, in seconds since the epoch. The whole is written down, and no part of it.
+    """
+
+    def __init__(self, leader: int, *, shell: int = 0, since: float = 0.0) -> None:
+        self._leader = leader
+        self._shell = shell
+        self._since = since
+        self._seen: dict[int, float] = {}
+        self._recording: asyncio.Task[None] | None = None
+        if not since:
+            self._recording = asyncio.get_running_loop().create_task(self._record())
+
+    def part(self, shell: int, *, mark: bytes, number: int, life: int, pipe: str) -> DescendantTree:
+        """The processes of a part: of what the shell, the leader or a child of it, starts from now on.
+
+        Neither mark nor tag nor pipe can be read here. Who was started since belongs to it, unless by somebody who was
+        there before.
+        """
+        return DescendantTree(self._leader, shell=shell, since=time.time())
+
+    @property
+    def limit(self) -> int | None:
+        """Nothing: there is no such limit here."""
+        return None
+
+    async def members(self) -> Sequence[ProcessInfo]:
+        """Every member that is alive, by group, session or descent."""
+        parents: dict[int, int] = {}
+        processes: list[psutil.Process] = []
+        before: set[int] = set()
+        for count, process in enumerate(psutil.process_iter(), 1):
+            if count % PROCESSES_PER_TURN == 0:
+                await asyncio.sleep(0)
+            try:
+                parents[process.pid] = process.ppid()
+            except psutil.Error:
+                continue
+            processes.append(process)
+            if self._since and _started(process) < self._since:
+                before.add(process.pid)
+        found = []
+        for process in processes:
+            if process.pid in before or not self._is_member(process.pid, parents, before):
+                continue
+            try:
+                if process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                self._seen[process.pid] = process.create_time()
+                found.append(ProcessInfo(process.pid, process.name(), process.create_time()))
+            except psutil.Error:
+                continue
+        return found
+
+    def may_live(self) -> bool:
+        """Nobody can tell without looking."""
+        return True
+
+    def signal(self, member: ProcessInfo, number: int) -> None:
+        """Signal one member after its start time was compared."""
+        try:
+            process = psutil.Process(member.pid)
+            if process.create_time() == member.started:
+                process.send_signal(number)
+        except (psutil.Error, OSError):
+            pass  # gone meanwhile, or of another user: survivors() goes on naming it
+
+    def chase(self) -> None:
+        """Nothing tells the newest processes here."""
+
+    def close(self) -> None:
+        """Stop writing down."""
+        if self._recording is not None:
+            self._recording.cancel()
+
+    async def _record(self) -> None:
+        while True:
+            await self.members()
+            await asyncio.sleep(RECORD_SECONDS)
+
+    def _is_member(self, pid: int, parents: dict[int, int], before: set[int]) -> bool:
+        """Whether it belongs to the leader; of a part, the leader is in `before` as is whoever else was there."""
+        if pid == os.getpid():
+            return False
+        if before:
+            above = parents.get(pid, 0)
+            if above in before and above not in (self._leader, self._shell) and above > 1:
+                return False
+        try:
+            if os.getpgid(pid) == self._leader or os.getsid(pid) == self._leader:
+                return True
+        except OSError:
+            return False
+        for _ in range(len(parents)):  # a bound, should two snapshots disagree
+            if pid == self._leader or self._was_seen(pid):
+                return True
+            pid = parents.get(pid, 0)
+        return False
+
+    def _was_seen(self, pid: int) -> bool:
+        try:
+            return pid in self._seen and psutil.Process(pid).create_time() == self._seen[pid]
+        except psutil.Error:
+            return False
+
+
+def _started(process: psutil.Process) -> float:
+    try:
+        return process.create_time()
+    except psutil.Error:
+        return 0.0
+
+
+class Census:
+    """What trees share: nothing here."""
+
+
+def make_tree(
+    leader: int,
+    *,
+    since: int,
+    began: float,
+    mark: bytes,
+    number: int,
+    life: int,
+    child_life: int,
+    census: Census,
+) -> DescendantTree:
+    """Know a child that was just started, and what it starts from now on."""
+    return DescendantTree(leader)
+
+
+def now() -> int:
+    """The time in the unit of start times; nothing is compared with it here."""
+    return 0
+
+
+def start_time(pid: int) -> int:
+    """When a process started; marks, which would say it, cannot be read here."""
+    return 0
+
+
+def shares_session(leader: int) -> bool:
+    """Whether somebody besides its leader is in a session."""
+    return any(_session(pid) == leader for pid in psutil.pids() if pid != leader)
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def orphans() -> list[ProcessInfo]:
+    """Nobody can tell without reading marks."""
+    return []

@@ -1,0 +1,170 @@
+"""Learn that a child has ended, and how, without reaping it and without a signal handler.
+
+asyncio's own ``Process.wait()`` is woken only when every pipe has disconnected, which a left-behind child
+delays for as long as it likes; and a SIGCHLD handler belongs to the program that we are a guest in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import select
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+from ...._types import ExitStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Watch:
+    """Waits for one child of this process, which is left unreaped.
+
+    Args:
+        pid: The child.
+        on_ended: Called as soon as it is known to have ended, and before anybody who waits is woken.
+    """
+
+    def __init__(self, pid: int, on_ended: Callable[[], object]) -> None:
+        self.status: ExitStatus | None = None
+        self._on_ended = on_ended
+        self._pid = pid
+        self._fd = -1
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+
+    async def wait(self) -> ExitStatus:
+        """Wait for the end. May be awaited by several tasks."""
+        if self.status is None:
+            await self._ended.wait()
+        assert self.status is not None
+        return self.status
+
+    def poll(self) -> ExitStatus | None:
+        """How it ended, without waiting for the loop to say so; ``None`` while it runs."""
+        if self.status is None and (status := _peek(self._pid)) is not None:
+            self._set(status)
+        return self.status
+
+    def close(self) -> None:
+        """Stop watching; whoever still waits is told that nothing is known."""
+        if self.poll() is None:
+            self._set(ExitStatus())
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _set(self, status: ExitStatus) -> None:
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+        self.status = status
+        self._on_ended()
+        self._ended.set()
+
+
+if sys.platform == "linux":
+
+    class ExitWatch(_Watch):
+        """Waits for one child by a pidfd (pidfd_open(2)), which becomes readable when it ends.
+
+        Where there is none to be had (gVisor, a seccomp profile of before 2020), a thread waits for it.
+
+        Raises:
+            OSError: Out of descriptors.
+        """
+
+        def __init__(self, pid: int, on_ended: Callable[[], object]) -> None:
+            super().__init__(pid, on_ended)
+            try:
+                self._fd = os.pidfd_open(pid)
+            except ProcessLookupError:  # it has ended, and the kernel reaped it: SIGCHLD is ignored here
+                self._set(ExitStatus())
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise
+                threading.Thread(target=self._wait_in_thread, name="anyshell-wait", daemon=True).start()
+            else:
+                self._loop.add_reader(self._fd, self.poll)
+
+        def _wait_in_thread(self) -> None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+                self._loop.call_soon_threadsafe(self.poll)
+
+else:
+
+    class ExitWatch(_Watch):
+        """Waits for one child by kqueue(2).
+
+        On macOS, NOTE_EXITSTATUS puts the wait status into the event; Python names NOTE_EXIT alone.
+        """
+
+        def __init__(self, pid: int, on_ended: Callable[[], object]) -> None:
+            super().__init__(pid, on_ended)
+            self._kqueue = select.kqueue()
+            self._fd = os.dup(self._kqueue.fileno())
+            event = select.kevent(
+                pid,
+                filter=select.KQ_FILTER_PROC,
+                flags=select.KQ_EV_ADD | select.KQ_EV_ONESHOT,
+                fflags=select.KQ_NOTE_EXIT | 0x04000000,
+            )
+            try:
+                self._kqueue.control([event], 0)
+            except ProcessLookupError:  # it is a zombie already, which macOS does not watch
+                self._set(_peek(pid) or ExitStatus())
+                return
+            self._loop.add_reader(self._fd, self._on_exit)
+
+        def _on_exit(self) -> None:
+            for event in self._kqueue.control([], 1, 0):
+                self._set(_decode(event.data))
+
+        def close(self) -> None:
+            """Stop watching; whoever still waits is told that nothing is known."""
+            super().close()
+            self._kqueue.close()
+
+
+def _peek(pid: int) -> ExitStatus | None:
+    """How a child ended, leaving it a zombie; ``None`` while it runs."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return _reap(pid)
+    try:
+        result = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return ExitStatus()  # somebody else reaped it: a wait for any child, or SIGCHLD set to be ignored
+    if result is None:
+        return None
+    if result.si_code == os.CLD_EXITED:
+        return ExitStatus(code=result.si_status)
+    return ExitStatus(signal=_signal_name(result.si_status))
+
+
+def _reap(pid: int) -> ExitStatus | None:
+    try:
+        reaped, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return ExitStatus()
+    return _decode(status) if reaped else None
+
+
+def _decode(status: int) -> ExitStatus:
+    if os.WIFSIGNALED(status):
+        return ExitStatus(signal=_signal_name(os.WTERMSIG(status)))
+    return ExitStatus(code=os.WEXITSTATUS(status))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal: Python names the first and the last alone
+        return f"SIG{number}"

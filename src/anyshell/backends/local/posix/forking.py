@@ -1,0 +1,128 @@
+"""Start a program on a terminal by ptyprocess, which forks: where the C library cannot do it at once, as on macOS."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import sys
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+from ptyprocess import PtyProcess
+
+from .starter import Started, find_program
+from .tty import open_pair, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...._types import Terminal
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[bytes, bytes],
+    terminal: Terminal,
+    inherited: Sequence[int],
+) -> Started:
+    """Start a program on a terminal of its own. See `starter.Starter`."""
+    parent = os.getpid()
+    told, tell = os.pipe()
+
+    def become() -> None:
+        for number in signal.valid_signals():
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        prepare(0, terminal)
+        os.write(tell, os.fsencode(os.ttyname(0)))
+        os.close(tell)
+        for fd in inherited:
+            os.set_inheritable(fd, True)
+
+    try:
+        try:
+            child = _fork(argv, cwd, env, become, terminal, (*inherited, tell))
+        finally:
+            if os.getpid() != parent:  # what goes wrong in the child before `become`, ptyprocess raises there
+                os._exit(127)
+            os.close(tell)
+        return _take(child, os.read(told, select.PIPE_BUF))
+    finally:
+        os.close(told)
+
+
+def _fork(
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[bytes, bytes],
+    become: Callable[[], None],
+    terminal: Terminal,
+    inherited: Sequence[int],
+) -> PtyProcess:
+    made: list[PtyProcess] = []
+
+    class Child(PtyProcess):  # type: ignore[misc]  # it has no types
+        def __init__(self, pid: int, fd: int) -> None:
+            super().__init__(pid, fd)
+            made.append(self)
+
+    _check_room(terminal)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.12 on, for a fork beside threads
+            return Child.spawn(
+                [find_program(argv[0], cwd, env), *argv[1:]],
+                cwd=cwd,
+                env=env,
+                preexec_fn=become,
+                dimensions=(terminal.rows, terminal.columns),
+                pass_fds=inherited,
+            )
+    except Exception as error:
+        for child in made:  # it has ended, and ptyprocess would see to that when it forgets it
+            _let_go(child)
+            os.waitpid(child.pid, 0)
+        if isinstance(error, FileNotFoundError) and not error.errno:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0]) from error
+        raise
+
+
+def _check_room(terminal: Terminal) -> None:
+    """Try whether there are a terminal and the descriptors for it: ptyprocess loses some where there are not."""
+    fds = [*open_pair(terminal)]
+    try:
+        fds += os.pipe()
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _take(child: PtyProcess, tty: bytes) -> Started:
+    try:
+        slave = os.open(tty, os.O_RDWR | os.O_NOCTTY)
+        try:
+            return Started(child.pid, os.dup(child.fd), slave)
+        except OSError:
+            os.close(slave)
+            raise
+    except OSError:
+        with suppress(OSError):  # it has ended already
+            os.killpg(child.pid, signal.SIGKILL)
+        os.waitpid(child.pid, 0)
+        raise
+    finally:
+        _let_go(child)
+
+
+def _let_go(child: PtyProcess) -> None:
+    """Take it out of ptyprocess's hands, which would close it when it is forgotten, and sleep."""
+    child.fileobj.close()
+    child.closed = True

@@ -1,0 +1,139 @@
+"""Who has a terminal on Linux, and whether they wait for what is typed there: what /proc tells (proc(5))."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+assert sys.platform == "linux"
+
+from ...._terminals import sleep_of
+from ...._types import Foreground
+from .linux import read_fields, read_stat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from ...._terminals import Sleep
+    from .tty import Settings
+
+MOST_PROCESSES = 64
+"""Processes of a foreground that are looked at closely."""
+
+MOST_THREADS = 64
+"""Threads of a process that are looked at, the first ones."""
+
+MOST_DESCRIPTORS = 256
+"""Descriptors of a process among which the terminal is looked for, the lowest ones."""
+
+_MACHINE = os.uname().machine
+
+_STOPPED = (b"T", b"t")
+"""States of a process that reads nothing, wherever in the kernel it was stopped."""
+
+
+def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) -> Foreground | None:
+    """Describe the foreground of a terminal; ``None`` when it is gone. Takes a millisecond or two, waits for nothing.
+
+    Args:
+        group: The foreground process group; 0 is none.
+        tty: The terminal's path.
+        device: Its number.
+        ask: Tells what is set in it.
+    """
+    pids = [pid for pid in _pids() if _group(pid) == group] if group > 0 else []
+    found = [stat for pid in pids if (stat := read_stat(pid)) is not None and stat.alive]
+    readers = [*pids, *_of_other_sessions(pids)][:MOST_PROCESSES]
+    sleeps = {pid: _sleep(pid, tty, device) for pid in readers}
+    settings = ask()  # after that: a program that asks for a password sets them, and then reads
+    if settings is None:
+        return None
+    asleep: Sleep | None = None
+    if "read" in sleeps.values():
+        asleep = "read"
+    elif "poll" in sleeps.values():
+        asleep = "poll"
+    return Foreground(
+        processes=tuple(stat.info for stat in found),
+        asleep_in=asleep,
+        waiting=tuple(stat.info for stat in found if asleep is not None and sleeps.get(stat.pid) == asleep),
+        cpu=sum(map(_cpu, readers)),
+        echo=settings.echo,
+        line_mode=settings.line_mode,
+    )
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return -1
+
+
+def _of_other_sessions(pids: Iterable[int]) -> list[int]:
+    """Children that have left the terminal's session, as that of su(1): the kernel lets them read there."""
+    found = []
+    for pid in pids:
+        with suppress(OSError, ValueError):
+            own = os.getsid(pid)
+            with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+                found += [child for word in file.read().split() if os.getsid(child := int(word)) != own]
+    return found
+
+
+def _cpu(pid: int) -> float:
+    fields = read_fields(pid)
+    return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _sleep(pid: int, tty: str, device: int) -> Sleep | None:
+    """What a process sleeps in, if it may wait for input from the terminal."""
+    if (fields := read_fields(pid)) is None or fields[0] in _STOPPED:
+        return None
+    try:
+        at = _descriptors(pid, tty)
+        if not at:
+            return None
+        threads = sorted(os.listdir(f"/proc/{pid}/task"), key=int)[:MOST_THREADS]
+    except PermissionError:
+        # Another user's, such as sudo: that it sleeps can be seen, and not in what. It has the terminal, and may wait.
+        return "poll" if _is_asleep_on(pid, device) else None
+    except OSError:  # gone
+        return None
+    sleeps = {_sleep_of_thread(pid, thread, at) for thread in threads}
+    return "read" if "read" in sleeps else "poll" if "poll" in sleeps else None
+
+
+def _descriptors(pid: int, tty: str) -> set[int]:
+    """At which descriptors a process has the terminal open, be it by the name of whoever's terminal it is."""
+    directory = f"/proc/{pid}/fd"
+    found = set()
+    for number in sorted(map(int, os.listdir(directory)))[:MOST_DESCRIPTORS]:
+        with suppress(FileNotFoundError):
+            if os.readlink(f"{directory}/{number}") in (tty, "/dev/tty"):
+                found.add(number)
+    return found
+
+
+def _sleep_of_thread(pid: int, thread: str, at: Collection[int]) -> Sleep | None:
+    directory = f"/proc/{pid}/task/{thread}"
+    return sleep_of(_MACHINE, _read(f"{directory}/syscall").split(), _read(f"{directory}/wchan"), at)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _is_asleep_on(pid: int, device: int) -> bool:
+    fields = read_fields(pid)
+    return fields is not None and fields[0] == b"S" and int(fields[4]) == device

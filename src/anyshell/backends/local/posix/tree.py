@@ -1,0 +1,107 @@
+"""What belongs to a command, however it hides, and how to signal it without ever hitting a stranger.
+
+A command is a tree, not a pid. On Linux (`linux.LinuxTree`) a process belongs to it, if it started after it, when
+one of these says so:
+
+* its process group or session is the leader's,
+* it carries the command's *tag*: the soft limit on RLIMIT_LOCKS, which has had no effect since Linux 2.4 and
+  passes through fork, exec, setsid and ``env -i`` (setrlimit(2)). It is set right after the start, so what the
+  command starts in its very first moments may lack it,
+* it carries the command's *mark*, a variable in its initial environment (proc(5), ``/proc/PID/environ``),
+* it holds the life pipe (``/proc/PID/fd``),
+* it descends from a member, or was one when it was last looked for.
+
+A child escapes that leaves the group, clears its environment, its limits and its descriptors, and whose parent has
+ended. On macOS there is no such limit, and neither the environment nor the descriptors of other programs can be
+read: there (`descendants.DescendantTree`) the tree is the group and the descendants that were seen while the
+command ran.
+
+A pid is never trusted alone: it is signalled through a pidfd after its start time was compared (Linux), or
+right after the comparison (macOS).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...._types import ProcessInfo
+
+T = TypeVar("T")
+
+MARK_PREFIX = b"ANYSHELL_MARK_"
+"""What the name of a mark begins with; its owner's pid and start time, and a number, follow."""
+
+PROCESSES_PER_TURN = 64
+"""Processes looked at before other tasks get a turn; about half a millisecond."""
+
+RESERVED_FDS = 2
+"""Descriptors that are kept for finding and signalling a process when there are no others."""
+
+
+class Tree(Protocol):
+    """The processes of one command."""
+
+    @property
+    def limit(self) -> int | None:
+        """The soft limit on file locks that its processes have, where there is such a tag."""
+
+    async def members(self) -> Sequence[ProcessInfo]:
+        """Every member that is alive; a zombie is not."""
+
+    def may_live(self) -> bool:
+        """Whether a member may live among those who were given a pid since a part began."""
+
+    def signal(self, member: ProcessInfo, number: int) -> None:
+        """Signal one member, if it is still the same process. Silent when it is gone or not ours to signal."""
+
+    def chase(self) -> None:
+        """Kill who forks and exits faster than `members` can look, where that can be done."""
+
+    def part(self, shell: int, *, mark: bytes, number: int, life: int, pipe: str) -> Tree:
+        """The processes of a part: of what a shell among them starts from now on. The shell itself is none of them."""
+
+    def close(self) -> None:
+        """Give back what is held."""
+
+
+class Reserve:
+    """A few descriptors put aside, so that a tree can be stopped by a process that has no others left."""
+
+    def __init__(self) -> None:
+        self._fds: list[int] = []
+        self._fill()
+        weakref.finalize(self, _close, self._fds)
+
+    def spending(self, look: Callable[[], T]) -> T:
+        """Call a function; if it runs out of descriptors, once more with the reserve given up meanwhile.
+
+        Raises:
+            OSError: That was not enough, or something else was wrong.
+        """
+        try:
+            return look()
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._fds:
+                raise
+        _close(self._fds)
+        try:
+            return look()
+        finally:
+            self._fill()
+
+    def _fill(self) -> None:
+        with suppress(OSError):
+            while len(self._fds) < RESERVED_FDS:
+                self._fds.append(os.open(os.devnull, os.O_RDONLY))
+
+
+def _close(fds: list[int]) -> None:
+    while fds:
+        os.close(fds.pop())

@@ -1,0 +1,123 @@
+"""A pseudo-terminal: how one is had, what is set in it, and its size."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import sys
+import termios
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+from ...._exceptions import TerminalUnavailable
+from ...._terminals import LineKeys
+
+if TYPE_CHECKING:
+    from ...._types import Terminal
+
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What keeps a program from being started without a terminal as well."""
+
+_IUTF8 = 0x4000
+"""``asm-generic/termbits.h``, and macOS's ``sys/termios.h``. Python does not name it."""
+
+_NO_KEY = b"\0" if sys.platform == "linux" else b"\xff"
+"""``_POSIX_VDISABLE``: what stands for no key."""
+
+_KEYS = {
+    "intr": termios.VINTR,
+    "quit": termios.VQUIT,
+    "susp": termios.VSUSP,
+    "eof": termios.VEOF,
+    "eol": termios.VEOL,
+    "eol2": termios.VEOL2,
+    "kill": termios.VKILL,
+    "erase": termios.VERASE,
+    "werase": termios.VWERASE,
+    "lnext": termios.VLNEXT,
+}
+_INPUT_FLAGS = {"inlcr": termios.INLCR, "icrnl": termios.ICRNL, "igncr": termios.IGNCR}
+_LOCAL_FLAGS = {"isig": termios.ISIG, "noflsh": termios.NOFLSH, "iexten": termios.IEXTEN}
+"""What of a terminal's settings says what keys mean, by the names of stty(1)."""
+
+
+def open_pair(terminal: Terminal) -> tuple[int, int]:
+    """Open a new terminal: the side of a person, and that of a program.
+
+    Raises:
+        TerminalUnavailable: There is none, or none is left.
+        OSError: This process is out of descriptors, or of memory.
+    """
+    try:
+        master, slave = os.openpty()
+    except OSError as error:
+        if error.errno in _SHORTAGES:
+            raise
+        raise TerminalUnavailable(
+            f"this machine has no terminal to give ({error.strerror or error}); run it without one"
+        ) from error
+    try:
+        prepare(slave, terminal)
+    except BaseException:
+        os.close(master)
+        os.close(slave)
+        raise
+    return master, slave
+
+
+def resize(fd: int, terminal: Terminal) -> None:
+    """Give a terminal a size, of which the kernel tells its foreground by SIGWINCH if it is another.
+
+    Raises:
+        OSError: It is no terminal any more.
+    """
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", terminal.rows, terminal.columns, 0, 0))
+
+
+def prepare(fd: int, terminal: Terminal) -> None:
+    """Set in a new terminal what a person's own would set: its size, and that a character may be several bytes."""
+    resize(fd, terminal)
+    iflag, *others = termios.tcgetattr(fd)
+    termios.tcsetattr(fd, termios.TCSANOW, [iflag | _IUTF8, *others])
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is set in a terminal.
+
+    Attributes:
+        echo: Whether it shows what is typed.
+        line_mode: Whether it passes on whole lines.
+        end_of_file: The key that makes a program read end-of-file at the start of a line, in line mode; ``None`` is
+            none.
+        keys: What other keys mean in line mode.
+    """
+
+    echo: bool
+    line_mode: bool
+    end_of_file: bytes | None
+    keys: LineKeys = field(default_factory=LineKeys, compare=False)
+
+    @classmethod
+    def read(cls, fd: int) -> Settings | None:
+        """Ask a terminal; ``None`` when it is gone."""
+        try:
+            iflag, _, _, flags, _, _, characters = termios.tcgetattr(fd)
+        except termios.error:
+            return None
+        key = characters[termios.VEOF]
+        keys = {name: characters[number] for name, number in _KEYS.items()} if flags & termios.ICANON else {}
+        return cls(
+            keys=LineKeys.of(
+                {name for name, flag in _INPUT_FLAGS.items() if iflag & flag}
+                | {name for name, flag in _LOCAL_FLAGS.items() if flags & flag},
+                {name: value for name, value in keys.items() if value != _NO_KEY},
+            ),
+            echo=bool(flags & termios.ECHO),
+            line_mode=bool(flags & termios.ICANON),
+            end_of_file=key if flags & termios.ICANON and key != _NO_KEY else None,
+        )

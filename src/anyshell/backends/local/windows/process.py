@@ -1,0 +1,515 @@
+"""Start programs on this machine, where it is Windows, and hold on to their whole tree."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import os
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+
+assert sys.platform == "win32"
+
+from ...._exceptions import InvalidCommand, SpawnError
+from ...._types import ExitStatus, Foreground, ProcessInfo
+from . import win32
+from .job_object import ENDED_BY_JOB, JobObject
+from .pipes import PipeReceiveStream, PipeSendStream, pipe_to_read, pipe_to_write
+from .process_handle import TO_OWN, ProcessHandle, running
+from .programs import find_program
+from .scripts import ScriptFile
+from .section import Commands, WindowsSection
+from .terminals import TerminalReceiveStream, TerminalSendStream
+from .variables import Variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...._types import Signal, Spawn, Terminal, TerminalKind
+
+_LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
+"""Seconds between two looks whether a job has ended; the last one repeats."""
+
+_CLOSE_BOUND = 0.5
+"""Seconds that closing a process waits for the end of its job."""
+
+_EXTENSIONS = ".COM;.EXE"
+"""What programs are that Windows starts itself; what else is in PATHEXT, a shell does."""
+
+_BATCH_FILES = (".bat", ".cmd")
+"""What Windows starts through cmd.exe, which takes arguments apart in a way of its own (CVE-2024-24576). Blanks and dots
+may follow, which it drops (CVE-2024-43402)."""
+
+_WHAT_TO_DO: Mapping[int, str] = {
+    4: "too many open files; run fewer commands at once",
+    8: "not enough memory",
+    193: "it is no program for this Windows",
+    win32.ERROR_FILENAME_EXCED_RANGE: "the command line is too long for Windows, which takes 32,767 characters; pass long values by stdin or a file",
+    740: "it must be run as administrator, and asks a person for that",
+    1455: "not enough memory: the page file is too small; run fewer commands at once",
+    1816: "a job or a user of this machine may not have more processes or memory",
+}
+"""What some of Windows' errors mean here, by their winerror."""
+
+
+class Spawner:
+    """Starts programs and knows those that still run."""
+
+    def __init__(self) -> None:
+        self._running: set[WindowsProcess] = set()
+        self._released: set[PipeReceiveStream | TerminalReceiveStream] = set()
+        self._left: set[JobObject] = set()
+        self._closed = False
+
+    async def spawn(self, spawn: Spawn) -> WindowsProcess:
+        """Start a program in a job of its own.
+
+        Blocks while Windows starts it.
+
+        Raises:
+            InvalidCommand: The directory does not exist or is none.
+            SpawnError: The program could not be started.
+        """
+        if self._closed:
+            raise SpawnError("this backend is closed: it starts nothing more")
+        _check_directory(spawn.cwd)
+        self._forget_left()
+        try:
+            process = await self._start(spawn)
+        except OSError as error:
+            _check_length(spawn.cwd, error)
+            raise SpawnError(f"cannot start {spawn.argv[0]}: {_explain(error)}") from error
+        except psutil.Error as error:
+            raise SpawnError(f"cannot start {spawn.argv[0]}: it has ended before it began") from error
+        except NotImplementedError as error:
+            raise SpawnError(
+                "this event loop starts no programs on Windows; use asyncio's ProactorEventLoop, which asyncio.run() "
+                "does unless a SelectorEventLoop or its policy was chosen"
+            ) from error
+        self._running.add(process)
+        return process
+
+    async def _start(self, spawn: Spawn) -> WindowsProcess:
+        variables = Variables()
+        variables.remove(spawn.unset)
+        if spawn.terminal is not None:
+            # These speak of another terminal, and are believed before this one is asked.
+            variables.remove(("COLUMNS", "LINES"))
+            variables.update({"TERM": spawn.terminal.term})
+        variables.update(spawn.settings)
+        variables.update(spawn.env)
+        program = find_program(spawn.argv[0], variables.get("PATH"), _EXTENSIONS)
+        if program is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), spawn.argv[0])
+        if program.rstrip(" .").lower().endswith(_BATCH_FILES):
+            raise SpawnError(
+                f"cannot start {program}: it is a batch file, whose arguments cmd.exe would read as commands; "
+                "have a shell run it"
+            )
+        argv = (program, *spawn.argv[1:])
+        if not _fits(argv):
+            raise SpawnError(f"cannot start {program}: {_WHAT_TO_DO[win32.ERROR_FILENAME_EXCED_RANGE]}")
+        with ExitStack() as undo:
+            job = JobObject()
+            undo.callback(job.close)
+            script = None
+            if spawn.script is not None:
+                script = ScriptFile(spawn.script)
+                undo.callback(script.close)
+                variables.update({"ANYSHELL_SCRIPT": script.path})
+            ending = _Ending(script.close if script is not None else lambda: None)
+            start = _start_on_pipes if spawn.terminal is None else _start_on_terminal
+            started = await start(argv, spawn, variables, job, ending, undo)
+            undo.pop_all()
+        return WindowsProcess(
+            job,
+            ending,
+            started,
+            on_closed=self._running.discard,
+            on_released=self.discard,
+            on_left=self._left.add,
+        )
+
+    def _forget_left(self) -> None:
+        """Give back the jobs of persistent shells in which nobody is left of what their commands have started."""
+        for job in tuple(self._left):
+            with suppress(OSError):
+                if not job.members():
+                    self._left.discard(job)
+                    job.close()
+
+    def discard(self, stream: PipeReceiveStream | TerminalReceiveStream) -> None:
+        """Read on and throw away, until this is closed."""
+        self._released.add(stream)
+        stream.discard(lambda: self._released.discard(stream))
+
+    async def aclose(self) -> None:
+        """End everything that still runs, and start nothing more; stop reading for what was released."""
+        self._closed = True
+        await asyncio.gather(*(process.aclose() for process in self._running))
+        for stream in tuple(self._released):
+            stream.close()
+        self._released.clear()
+        for job in self._left:
+            job.let_go()
+            job.close()
+        self._left.clear()
+        await asyncio.sleep(0)
+
+
+class WindowsProcess:
+    """A program on this machine, with everything that it starts: a job.
+
+    With pipes there is no way to ask a program to end: whatever signal is sent, the job is ended at once. On a terminal ^C
+    is pressed, unless it is to be killed.
+    """
+
+    def __init__(
+        self,
+        job: JobObject,
+        ending: _Ending,
+        started: _Started,
+        *,
+        on_closed: Callable[[WindowsProcess], object],
+        on_released: Callable[[PipeReceiveStream | TerminalReceiveStream], object],
+        on_left: Callable[[JobObject], object],
+    ) -> None:
+        self._pid = started.pid
+        self._handle = started.handle
+        self._job = job
+        self._ending = ending
+        self._stdout = started.stdout
+        self._stderr = started.stderr
+        self._stdin = started.stdin
+        self._on_closed = on_closed
+        self._on_released = on_released
+        self._on_left = on_left
+        self._commands: Commands | None = None
+        self._signalled = False
+        self._drained = False
+        self._ended = False
+        self._status: ExitStatus | None = None
+        self._closed = False
+
+    @property
+    def pid(self) -> int:
+        """The program's pid."""
+        return self._pid
+
+    @property
+    def stdin(self) -> PipeSendStream | TerminalSendStream | None:
+        """What the program reads, if a pipe was asked for; what is typed on its terminal."""
+        return self._stdin
+
+    @property
+    def stdout(self) -> PipeReceiveStream | TerminalReceiveStream:
+        """What the tree prints."""
+        return self._stdout
+
+    @property
+    def stderr(self) -> PipeReceiveStream | None:
+        """What the tree prints there, if the channels were split."""
+        return self._stderr
+
+    @property
+    def terminal_kind(self) -> TerminalKind | None:
+        """What pywinpty has given."""
+        return self._stdout.kind if isinstance(self._stdout, TerminalReceiveStream) else None
+
+    @property
+    def lost(self) -> bool:
+        """Never: it is here."""
+        return False
+
+    @property
+    def asks(self) -> bool:
+        """On a terminal, by ^C. Otherwise there is no way: it shares no console with us, and has no window."""
+        return isinstance(self._stdin, TerminalSendStream)
+
+    async def wait(self) -> ExitStatus:
+        """Wait until the program has ended. Nothing is known of how one would have ended that was ended by us."""
+        # The event loop may hear of it later than somebody who looks.
+        if self._closed or self._handle.running:
+            await self._ending.wait()
+        if isinstance(self._stdin, TerminalSendStream):
+            self._stdin.let_go()
+        if isinstance(self._stdout, TerminalReceiveStream) and not (self._signalled or self._drained):
+            self._drained = True  # once: who asks again after that was cancelled wants to know how it ended
+            await self._stdout.drained()
+        if self._status is None:
+            self._status = self._learn()
+        return self._status
+
+    def _learn(self) -> ExitStatus:
+        if self._closed or self._handle.running:
+            return ExitStatus()
+        code = self._handle.exit_code
+        return ExitStatus() if self._ended and code == ENDED_BY_JOB else ExitStatus(code=code)
+
+    async def send_signal(self, signal: Signal) -> None:
+        """End the job, whichever signal it is. On a terminal press ^C, unless it is to be killed."""
+        self._signalled = True
+        if signal != "kill" and isinstance(self._stdin, TerminalSendStream):
+            await self._stdin.interrupt()
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._job.terminate()
+
+    async def survivors(self) -> Sequence[ProcessInfo]:
+        """Who of the job runs, but for its console, which Windows ends with the last of those that have it.
+
+        One system call while nobody runs.
+        """
+        try:
+            pids = self._job.members()
+        except OSError:  # who cannot look must not say that nobody is there
+            return [ProcessInfo(self._pid, "unknown", 0.0)]
+        return running(pids)
+
+    async def wait_gone(self) -> None:
+        """Look again and again, since nothing tells for sure that a job has ended (JOBOBJECT_ASSOCIATE_COMPLETION_PORT)."""
+        for pause in itertools.chain(_LOOK_AGAIN, itertools.repeat(_LOOK_AGAIN[-1])):
+            if not await self.survivors():
+                return
+            await asyncio.sleep(pause)
+
+    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> WindowsSection:
+        """What a persistent shell starts from now on. By its job alone: the pipe says nothing here."""
+        if self._commands is None:
+            self._commands = Commands(self._job, self._pid)
+        return self._commands.begin(shell or self._pid)
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Give its terminal another size."""
+        if isinstance(self._stdout, TerminalReceiveStream):
+            await self._stdout.resize(terminal)
+
+    async def foreground(self) -> Foreground | None:
+        """Everybody of the job that runs, of whom any may read: a console has no foreground, and tells nobody who reads."""
+        if not isinstance(self._stdout, TerminalReceiveStream):
+            return None
+        members = await self.survivors()
+        return Foreground(processes=tuple(members), cpu=_cpu(members)) if members else None
+
+    async def release(self) -> None:
+        """Let what lives go on, also when we end, and keep its writes from failing."""
+        if self._closed:
+            return
+        if self._commands is None:
+            self._job.let_go()
+        for stream in (self._stdout, self._stderr):
+            if stream is not None:
+                self._on_released(stream)
+        self._give_back()
+
+    async def aclose(self) -> None:
+        """End what is left of the job, and give every handle back."""
+        if self._closed:
+            return
+        self._end()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_BOUND):
+                await self.wait_gone()
+                await self._ending.wait()
+        await self._stdout.aclose()
+        if self._stderr is not None:
+            self._stderr.close()
+        self._give_back()
+        await asyncio.sleep(0)  # the event loop closes what it carried in its next turn
+
+    def _give_back(self) -> None:
+        if self._closed:
+            return
+        self._status = self._status or self._learn()
+        self._closed = True
+        if self._commands is None:
+            self._job.close()
+        else:  # its sections look on, and this ends with us as before
+            self._on_left(self._job)
+        self._handle.close()
+        if self._stdin is not None:
+            self._stdin.close()
+        self._ending.close()
+        self._on_closed(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Started:
+    """A program that was started, in its job, with our ends of what it was started on."""
+
+    pid: int
+    handle: ProcessHandle
+    stdout: PipeReceiveStream | TerminalReceiveStream
+    stderr: PipeReceiveStream | None = None
+    stdin: PipeSendStream | TerminalSendStream | None = None
+
+
+async def _start_on_pipes(
+    argv: Sequence[str], spawn: Spawn, variables: Variables, job: JobObject, ending: _Ending, undo: ExitStack
+) -> _Started:
+    with ExitStack() as theirs:
+        out, child_out = pipe_to_read()
+        undo.callback(out.close)
+        theirs.callback(os.close, child_out)
+        child_err, child_in = subprocess.STDOUT, subprocess.DEVNULL
+        if spawn.split_stderr:
+            err, child_err = pipe_to_read()
+            undo.callback(err.close)
+            theirs.callback(os.close, child_err)
+        if spawn.stdin:
+            feed, child_in = pipe_to_write()
+            undo.callback(feed.close)
+            theirs.callback(os.close, child_in)
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: ending,
+            *argv,
+            stdin=child_in,
+            stdout=child_out,
+            stderr=child_err,
+            cwd=spawn.cwd,
+            env=variables.block(),
+            # Suspended, so that it starts nobody before it is in its job; and with a console that nobody sees.
+            creationflags=win32.CREATE_SUSPENDED | subprocess.CREATE_NO_WINDOW,
+        )
+        undo.callback(transport.close)
+    handle = ProcessHandle(transport.get_pid(), TO_OWN)
+    undo.callback(handle.close)
+    job.assign(handle.value)
+    stdout = await PipeReceiveStream.connect(out)
+    undo.callback(stdout.close)
+    stderr = stdin = None
+    if spawn.split_stderr:
+        stderr = await PipeReceiveStream.connect(err)
+        undo.callback(stderr.close)
+    if spawn.stdin:
+        stdin = await PipeSendStream.connect(feed)
+        undo.callback(stdin.close)
+    psutil.Process(transport.get_pid()).resume()
+    return _Started(pid=transport.get_pid(), handle=handle, stdout=stdout, stderr=stderr, stdin=stdin)
+
+
+async def _start_on_terminal(
+    argv: Sequence[str], spawn: Spawn, variables: Variables, job: JobObject, ending: _Ending, undo: ExitStack
+) -> _Started:
+    assert spawn.terminal is not None
+
+    def adopt(pid: int) -> None:
+        """Put it into its job at once. It runs already: pywinpty starts nothing suspended."""
+        with ProcessHandle(pid, TO_OWN) as process:
+            try:
+                job.assign(process.value)
+            except OSError:
+                if process.running:
+                    raise
+
+    stdout = await TerminalReceiveStream.start(
+        argv, cwd=spawn.cwd, env=variables.block(), terminal=spawn.terminal, adopt=adopt
+    )
+    undo.callback(stdout.close)
+    handle = ProcessHandle(stdout.pid, TO_OWN)
+    undo.callback(handle.close)
+    ending.watch(ProcessHandle(stdout.pid))
+    return _Started(pid=stdout.pid, handle=handle, stdout=stdout, stdin=stdout.keyboard)
+
+
+class _Ending(asyncio.SubprocessProtocol):
+    """Hears of the end of one program, as soon as the event loop does.
+
+    Args:
+        on_ended: Called then, before anybody who waits is woken.
+    """
+
+    def __init__(self, on_ended: Callable[[], object]) -> None:
+        self._on_ended = on_ended
+        self._over = asyncio.Event()
+        self._transport: asyncio.BaseTransport | None = None
+
+    async def wait(self) -> None:
+        """Wait until it has ended, or nobody listens any more."""
+        await self._over.wait()
+
+    def watch(self, process: ProcessHandle) -> None:
+        """Have a thread wait for the end of a program that the event loop did not start.
+
+        Args:
+            process: The program, which is the thread's from now on.
+        """
+        loop = asyncio.get_running_loop()
+
+        def wait() -> None:
+            with process, suppress(RuntimeError):  # nobody is there to be told when the event loop is closed
+                process.wait()
+                loop.call_soon_threadsafe(self.process_exited)
+
+        threading.Thread(target=wait, name="anyshell terminal: wait", daemon=True).start()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """For the event loop alone, and so is the next."""
+        self._transport = transport
+
+    def process_exited(self) -> None:
+        """Take note of the end."""
+        self._on_ended()
+        self._over.set()
+        if (
+            self._transport is not None
+        ):  # not before, which would end the program; and never would be complained of
+            self._transport.close()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._over.set()
+
+
+def orphans() -> Sequence[ProcessInfo]:
+    """Nobody: Windows ends a job with the process that has it, however that ends."""
+    return ()
+
+
+def _cpu(members: Sequence[ProcessInfo]) -> float:
+    """Seconds of processor time that they have used."""
+    used = 0.0
+    for member in members:
+        with suppress(OSError), ProcessHandle(member.pid) as process:
+            used += process.cpu
+    return used
+
+
+def _check_directory(path: str) -> None:
+    try:
+        is_directory = stat.S_ISDIR(os.stat(path).st_mode)
+    except (OSError, ValueError) as error:
+        _check_length(path, error)
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidCommand(f"cwd {path!r} cannot be used: {reason}") from error
+    if not is_directory:
+        raise InvalidCommand(f"cwd {path!r} is not a directory")
+
+
+def _check_length(path: str, error: Exception) -> None:
+    """Say so where a directory is too long for Windows to start anything in it. Its own errors speak of something else."""
+    if win32.units(path) > win32.LONGEST_DIRECTORY:
+        raise InvalidCommand(
+            f"cwd {path!r} is too long: Windows starts programs in directories of at most {win32.LONGEST_DIRECTORY} "
+            "characters; give one above it, and have the command name the rest"
+        ) from error
+
+
+def _fits(argv: Sequence[str]) -> bool:
+    """Whether Windows takes these words as a command line. Not every error of its own says so."""
+    return win32.units(subprocess.list2cmdline(argv)) < win32.LONGEST_COMMAND_LINE
+
+
+def _explain(error: OSError) -> str:
+    return _WHAT_TO_DO.get(error.winerror or 0) or error.strerror or str(error)

@@ -1,0 +1,147 @@
+"""A process of this Windows, held so that its number cannot come to mean another."""
+
+from __future__ import annotations
+
+import ctypes
+import ntpath
+import sys
+from ctypes import wintypes
+from typing import TYPE_CHECKING
+
+assert sys.platform == "win32"
+
+from ...._types import ProcessInfo
+from . import win32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+
+_BETWEEN_EPOCHS = 11_644_473_600
+"""Seconds from 1601, when Windows' time begins, to 1970."""
+
+_CONSOLE = "conhost.exe"
+
+TO_LOOK = win32.PROCESS_QUERY_LIMITED_INFORMATION | win32.SYNCHRONIZE
+"""What it takes to ask a process who it is and whether it runs."""
+
+TO_OWN = TO_LOOK | win32.PROCESS_SET_QUOTA | win32.PROCESS_TERMINATE
+"""What it takes to put a process into a job as well."""
+
+
+class ProcessHandle:
+    """A handle to a process.
+
+    Args:
+        pid: The process.
+        access: What is to be done with it.
+
+    Raises:
+        OSError: There is none of that number (winerror 87), or we may not (5).
+    """
+
+    def __init__(self, pid: int, access: int = TO_LOOK) -> None:
+        handle = win32.OpenProcess(access, False, pid)
+        if not handle:
+            raise win32.last_error()
+        self.value: int = handle
+
+    def __enter__(self) -> ProcessHandle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return bool(win32.WaitForSingleObject(self.value, 0))
+
+    def wait(self) -> None:
+        """Block this thread until it has ended."""
+        win32.WaitForSingleObject(self.value, win32.INFINITE)
+
+    @property
+    def exit_code(self) -> int:
+        """How it ended, once it has: 32 bits without a sign.
+
+        Raises:
+            OSError: It cannot be asked.
+        """
+        code = wintypes.DWORD()
+        if not win32.GetExitCodeProcess(self.value, ctypes.byref(code)):
+            raise win32.last_error()
+        return code.value
+
+    @property
+    def name(self) -> str:
+        """Its program, as the task manager shows it: ``pwsh.exe``.
+
+        Raises:
+            OSError: It cannot be asked.
+        """
+        path = ctypes.create_unicode_buffer(win32.LONGEST_PATH)
+        size = wintypes.DWORD(win32.LONGEST_PATH)
+        if not win32.QueryFullProcessImageNameW(self.value, 0, path, ctypes.byref(size)):
+            raise win32.last_error()
+        return ntpath.basename(path.value)
+
+    @property
+    def started(self) -> float:
+        """When it started, in seconds since the epoch.
+
+        Raises:
+            OSError: It cannot be asked.
+        """
+        return _seconds(self._times()[0]) - _BETWEEN_EPOCHS
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time that it has used.
+
+        Raises:
+            OSError: It cannot be asked.
+        """
+        _, _, kernel, user = self._times()
+        return _seconds(kernel) + _seconds(user)
+
+    def close(self) -> None:
+        """Give the handle back. Only once."""
+        win32.CloseHandle(self.value)
+
+    def _times(self) -> list[wintypes.FILETIME]:
+        times = [wintypes.FILETIME() for _ in range(4)]
+        if not win32.GetProcessTimes(self.value, *map(ctypes.byref, times)):
+            raise win32.last_error()
+        return times
+
+
+def running(pids: Iterable[int]) -> Sequence[ProcessInfo]:
+    """Say who of these runs, but for consoles, which Windows ends with the last of those that have them."""
+    found = (_describe(pid) for pid in pids)
+    return [info for info in found if info is not None and info.name.lower() != _CONSOLE]
+
+
+def _describe(pid: int) -> ProcessInfo | None:
+    """Say who a member of a job is; ``None`` when it has ended."""
+    try:
+        process = ProcessHandle(pid)
+    except OSError as error:
+        if error.winerror == win32.ERROR_INVALID_PARAMETER:  # there is no such process any more
+            return None
+        return ProcessInfo(pid, "unknown", 0.0)  # it has more rights than we have
+    with process:
+        return ProcessInfo(pid, _name(process), process.started) if process.running else None
+
+
+def _name(process: ProcessHandle) -> str:
+    try:
+        return process.name
+    except OSError:  # it has just begun, or is about to end
+        return "unknown"
+
+
+def _seconds(time: wintypes.FILETIME) -> float:
+    return (time.dwHighDateTime << 32 | time.dwLowDateTime) / 1e7

@@ -1,0 +1,216 @@
+"""WinPTY: a console that nobody sees, and a process, its agent, that reads what stands on it and passes that on.
+
+The library is the one that pywinpty brings along, by its own interface (``winpty.h``). pywinpty's reads from it in a way
+of their own, which takes the program's end for the end of output: what the agent has not passed on by then is lost, of
+one command in thirty as measured. It also decodes each piece by itself, and breaks characters that two pieces share.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ntpath
+import sys
+from contextlib import ExitStack
+from ctypes import wintypes
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+assert sys.platform == "win32"
+
+from . import win32
+
+if TYPE_CHECKING:
+    from ...._types import Terminal
+
+AGENT_SECONDS = 10.0
+"""Seconds that the agent has to start, and to do what it is asked."""
+
+READ_SIZE = 64 * 1024
+"""Bytes that are read at once."""
+
+_COLOR_ESCAPES = 0x4  # winpty_constants.h: WINPTY_FLAG_COLOR_ESCAPES
+
+# Once the program has ended, the agent passes on what is left and ends; WINPTY_SPAWN_FLAG_…
+_AUTO_SHUTDOWN = 0x1
+_EXIT_AFTER_SHUTDOWN = 0x2
+
+_ENDS = (win32.ERROR_BROKEN_PIPE, win32.ERROR_PIPE_NOT_CONNECTED, win32.ERROR_OPERATION_ABORTED)
+"""What a read says when the agent has ended, or when the read was cancelled."""
+
+
+class WinPTY:
+    """A terminal by WinPTY. Its calls may block, and may be made in any thread.
+
+    Raises:
+        OSError: There is no library, or no agent.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._library = _load()
+        self.pid = 0
+        """The program's."""
+        with ExitStack() as undo:
+            failure = _Failure(self._library)
+            config = self._library.winpty_config_new(_COLOR_ESCAPES, failure.place)
+            failure.check(config)
+            undo.callback(self._library.winpty_config_free, config)
+            self._library.winpty_config_set_initial_size(config, terminal.columns, terminal.rows)
+            self._library.winpty_config_set_agent_timeout(config, int(AGENT_SECONDS * 1000))
+            self._winpty = self._library.winpty_open(config, failure.place)
+            failure.check(self._winpty)
+        self._undo = ExitStack()
+        self._undo.callback(self._library.winpty_free, self._winpty)
+        try:
+            self._input = self._open(self._library.winpty_conin_name(self._winpty), win32.GENERIC_WRITE)
+            self._output = self._open(self._library.winpty_conout_name(self._winpty), win32.GENERIC_READ)
+        except BaseException:
+            self._undo.close()
+            raise
+
+    def _open(self, name: str, access: int) -> int:
+        handle = win32.CreateFileW(name, access, 0, None, win32.OPEN_EXISTING, 0, None)
+        if handle is None or handle == win32.INVALID_HANDLE_VALUE:
+            raise win32.last_error()
+        self._undo.callback(win32.CloseHandle, handle)
+        return int(handle)
+
+    def spawn(self, program: str, command_line: str, cwd: str, env: str) -> None:
+        r"""Start a program.
+
+        Args:
+            program: Its path.
+            command_line: All of it, the program included.
+            cwd: Its directory.
+            env: Its variables, each ended by a NUL.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        flags = _AUTO_SHUTDOWN | _EXIT_AFTER_SHUTDOWN
+        failure = _Failure(self._library)
+        block = ctypes.create_unicode_buffer(env, len(env) + 2)  # which ends with one more NUL
+        config = self._library.winpty_spawn_config_new(
+            flags, program, command_line, cwd, ctypes.cast(block, ctypes.c_void_p), failure.place
+        )
+        failure.check(config)
+        process, error = wintypes.HANDLE(), wintypes.DWORD()
+        try:
+            done = self._library.winpty_spawn(
+                self._winpty, config, ctypes.byref(process), None, ctypes.byref(error), failure.place
+            )
+        finally:
+            self._library.winpty_spawn_config_free(config)
+        if not done and error.value:
+            raise ctypes.WinError(error.value)
+        failure.check(done)
+        self._undo.callback(win32.CloseHandle, process.value)  # until then its number is its own
+        self.pid = win32.GetProcessId(process)
+
+    def read(self) -> bytes:
+        """Wait for what is shown next; nothing at the end, and when that was cancelled.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        buffer = ctypes.create_string_buffer(READ_SIZE)
+        count = wintypes.DWORD()
+        while not count.value:
+            if not win32.ReadFile(self._output, buffer, READ_SIZE, ctypes.byref(count), None):
+                error = win32.last_error()
+                if error.winerror in _ENDS:
+                    return b""
+                raise error
+        return buffer.raw[: count.value]
+
+    def write(self, text: str) -> None:
+        """Type text.
+
+        Raises:
+            OSError: The agent has ended.
+        """
+        data = text.encode(errors="replace")
+        count = wintypes.DWORD()
+        while data:
+            if not win32.WriteFile(self._input, data, len(data), ctypes.byref(count), None):
+                raise win32.last_error()
+            data = data[count.value :]
+
+    def resize(self, terminal: Terminal) -> None:
+        """Give it another size.
+
+        Raises:
+            OSError: The agent has ended, or does not answer.
+        """
+        failure = _Failure(self._library)
+        failure.check(
+            self._library.winpty_set_size(self._winpty, terminal.columns, terminal.rows, failure.place)
+        )
+
+    def cancel(self) -> None:
+        """Wake whoever reads. A read that has not begun yet is not cancelled."""
+        win32.CancelIoEx(self._output, None)
+
+    def close(self) -> None:
+        """Close it; the agent ends then, and with it whoever still has the console. Nobody may be reading."""
+        self._undo.close()
+
+
+class _Failure:
+    """Where the library puts what went wrong."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        self._error = ctypes.c_void_p()
+        self.place = ctypes.byref(self._error)
+
+    def check(self, result: object) -> None:
+        """Raise what went wrong, if the result says that something has.
+
+        Raises:
+            OSError: It has.
+        """
+        if not result:
+            message = self._library.winpty_error_msg(self._error)
+            self._library.winpty_error_free(self._error)
+            raise OSError(message)
+
+
+@cache
+def _load() -> ctypes.CDLL:
+    """Load the library, and say how it is called.
+
+    Raises:
+        OSError: It is not there.
+    """
+    package = find_spec("winpty")
+    if package is None or not package.submodule_search_locations:
+        raise FileNotFoundError("pywinpty is not installed")
+    # By its whole path, so that it is no other one of that name.
+    library = ctypes.CDLL(ntpath.join(package.submodule_search_locations[0], "winpty.dll"))
+    pointer, text, error = ctypes.c_void_p, wintypes.LPCWSTR, ctypes.POINTER(ctypes.c_void_p)
+    number = ctypes.c_int
+    for name, result, arguments in (
+        ("error_msg", text, (pointer,)),
+        ("error_free", None, (pointer,)),
+        ("config_new", pointer, (ctypes.c_uint64, error)),
+        ("config_free", None, (pointer,)),
+        ("config_set_initial_size", None, (pointer, number, number)),
+        ("config_set_agent_timeout", None, (pointer, wintypes.DWORD)),
+        ("open", pointer, (pointer, error)),
+        ("conin_name", text, (pointer,)),
+        ("conout_name", text, (pointer,)),
+        ("spawn_config_new", pointer, (ctypes.c_uint64, text, text, text, pointer, error)),
+        ("spawn_config_free", None, (pointer,)),
+        (
+            "spawn",
+            wintypes.BOOL,
+            (pointer, pointer, wintypes.LPHANDLE, wintypes.LPHANDLE, wintypes.LPDWORD, error),
+        ),
+        ("set_size", wintypes.BOOL, (pointer, number, number, error)),
+        ("free", None, (pointer,)),
+    ):
+        function = getattr(library, f"winpty_{name}")
+        function.restype = result
+        function.argtypes = arguments
+    return library
