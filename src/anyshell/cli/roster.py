@@ -40,6 +40,9 @@ NAME_SHARE = 0.3
 _LINE = 1000
 """Characters of a last line that are looked at: no terminal is wider."""
 
+_CONTINUED = getattr(signal, "SIGCONT", None)
+"""That this program goes on after Ctrl-Z; Windows knows no such thing."""
+
 _BUSY = ("running", "connecting", "closing")
 _URGENCY = ("running", "closing", "connecting", "failed", "done", "waiting", "not_started")
 _STYLES = {
@@ -75,14 +78,16 @@ class Roster:
     def start(self) -> None:
         """Begin to draw."""
         self._drawing = asyncio.get_running_loop().create_task(self._draw())
-        with suppress(NotImplementedError, AttributeError, RuntimeError, ValueError):
-            # What a shell has written meanwhile is not ours to write over.
-            asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, self._forget)
+        if _CONTINUED is not None:
+            with suppress(RuntimeError, ValueError):  # not outside the main thread
+                # What a shell has written meanwhile is not ours to write over.
+                asyncio.get_running_loop().add_signal_handler(_CONTINUED, self._forget)
 
     async def stop(self) -> None:
         """Draw no more, and take away what stands there."""
-        with suppress(NotImplementedError, AttributeError, RuntimeError, ValueError):
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGCONT)
+        if _CONTINUED is not None:
+            with suppress(RuntimeError, ValueError):  # as above
+                asyncio.get_running_loop().remove_signal_handler(_CONTINUED)
         if self._drawing is not None:
             self._drawing.cancel()
             await asyncio.wait([self._drawing])
