@@ -181,7 +181,8 @@ async def test_a_daemon_with_nothing_of_ours_is_not_ours_after_a_normal_exit(env
     seconds = unique_seconds()
     daemon = (
         "import os, sys, time\n"
-        "if os.fork(): os._exit(0)\n"
+        "ours, its = os.pipe()\n"
+        "if os.fork(): os.close(its); os.read(ours, 1); os._exit(0)\n"  # when it has let go of everything
         "os.setsid(); os.closerange(0, 4096); open(os.devnull); time.sleep(float(sys.argv[1]))"
     )
     outcome = await env.run(f"{PYTHON} -c '{daemon}' {seconds}; echo ok")
