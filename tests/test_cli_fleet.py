@@ -295,8 +295,7 @@ def test_a_timeout_is_told(names: list[str]) -> None:
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_every_tree_on_fifty_hosts(names: list[str], number: signal.Signals) -> None:
+def test_ctrl_c_stops_every_tree_on_fifty_hosts(names: list[str]) -> None:
     """With those that wait for their turn, who are never begun."""
     seconds = unique_seconds()
     command = f"echo ready; setsid sleep {seconds} & sleep {seconds}"
@@ -305,13 +304,28 @@ def test_a_signal_stops_every_tree_on_fifty_hosts(names: list[str], number: sign
         ready = {read_line(program.stdout) for _ in range(40)}
         assert ready == {f"{name}: ready" for name in names[:40]}
         wait_living(f"sleep {seconds}", 80, seconds=40)
-        program.send_signal(number)
+        program.send_signal(signal.SIGINT)
         _, said = program.communicate(timeout=50)
-    assert program.returncode == 128 + number
+    assert program.returncode == 130
     assert living(seconds) == []
     assert re.search(r"\(40 hosts\): stopped\n", said.decode())
     assert re.search(r"\(10 hosts\): not started\n", said.decode())
     assert b"50 hosts: 0 done, 40 failed, 10 not started" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_do_so_too(names: list[str], number: signal.Signals) -> None:
+    seconds = unique_seconds()
+    with start(
+        "fleet", "--json", "--grace", "0.3", "--hosts", ",".join(names[:2]), "--", f"sleep {seconds}; true"
+    ) as program:
+        wait_living(f"sleep {seconds}", 4)
+        program.send_signal(number)
+        told, _ = program.communicate(timeout=30)
+    assert program.returncode == 128 + number
+    assert [event["outcome"]["status"] for event in events(told, "result")] == ["cancelled"] * 2
+    assert events(told, "end")[0]["exit_code"] == 128 + number
+    assert living(seconds) == []
 
 
 def test_a_second_ctrl_c_skips_the_grace(names: list[str]) -> None:
@@ -409,6 +423,30 @@ def test_what_was_printed_is_folded_in_the_end(pane: tmux.Pane, names: list[str]
     assert re.search(r"6 hosts: 5 done, 1 failed; [\d.]+ s\nend-", shown)
     assert shown.count("uno") == 1
     assert "━" not in shown
+
+
+def test_ctrl_z_stops_it_and_it_goes_on_below(pane: tmux.Pane, names: list[str], tmp_path: Path) -> None:
+    """What the shell has written meanwhile stays."""
+    pane.type("exec bash --norc -i")
+    pane.press("Enter")
+    pane.wait("bash-")
+    gate = tmp_path / "gate"
+    command = f"\"$PYTHON\" -m anyshell fleet --hosts {names[0]},{names[1]} -- 'until [ -e {gate} ]; do sleep 0.1; done'"
+    (tmp_path / "fleet").write_text(command + "\n")
+    pane.type("clear; . ./fleet; echo left=$?")
+    pane.press("Enter")
+    pane.wait_until(lambda: pane.screen().count("running") == 2, "both run")
+    pane.press("C-z")
+    pane.wait("Stopped")
+    pane.type("echo the shell; fg")
+    pane.press("Enter")
+    pane.wait_until(lambda: pane.screen().count("running") == 4, "a frame below")
+    shown = pane.screen()
+    assert shown.index("Stopped") < shown.index("\nthe shell\n") < shown.rindex("running")
+    gate.touch()
+    shown = pane.wait("2 hosts: 2 done")
+    assert shown.count("running") == 2  # the frame that Ctrl-Z has left
+    assert "\nthe shell\n" in shown
 
 
 def test_colour_and_a_moving_cursor_are_left_out_where_nobody_wants_them(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import socket
+import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import asyncssh
@@ -505,6 +507,31 @@ async def test_a_run_that_nobody_iterates_runs_nothing() -> None:
         assert [(host.state, host.elapsed, host.last_line) for host in run.hosts] == [("waiting", 0.0, "")]
     assert backend.processes == []
     gc.collect()
+
+
+async def test_names_that_take_long_to_look_up_hold_nobody_up(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than asyncio has threads: it would have none left for who comes last."""
+    released = threading.Event()
+    look_up = socket.getaddrinfo
+
+    def slow(host: str, *arguments: Any, **more: Any) -> object:
+        if host.startswith("slow-"):
+            released.wait(30)
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return look_up(host, *arguments, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    names = [SSHOptions(host=f"slow-{number}", config="") for number in range(40)]
+    async with Fleet([*names, hosts.options(hosts.ports[0])], parallelism=41) as fleet:
+        run = fleet.run("echo in time")
+        first = await run.__anext__()
+        assert first.check().output.text == "in time\n"
+        released.set()
+        rest = [result async for result in run]
+    assert len(rest) == 40
+    assert all(isinstance(result.error, ConnectionFailed) for result in rest)
 
 
 # --- bad input ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
+from click.shell_completion import CompletionItem
 
 from .._exceptions import AnyshellError
 from .options import (
@@ -57,6 +58,15 @@ class _Entry:
     place: str
 
 
+def _complete_hosts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from .aliases import find_aliases
+
+    before, comma, last = incomplete.rpartition(",")
+    user, at, begun = last.rpartition("@")
+    known = ["local", *find_aliases()]
+    return [CompletionItem(before + comma + user + at + name) for name in known if name.startswith(begun)]
+
+
 @click.command(
     short_help="Run a command on many hosts.",
     context_settings={"allow_interspersed_args": False},
@@ -66,6 +76,7 @@ class _Entry:
     "lists",
     multiple=True,
     metavar="HOST,HOST…",
+    shell_complete=_complete_hosts,
     help="The hosts: user@host, aliases of ~/.ssh/config, ssh://user@host:port/directory, or local. May be given several "
     "times.",
 )
@@ -351,7 +362,10 @@ async def _perform(request: _Request, hosts: list[str], interruption: Interrupti
         if interruption.number is not None:
             code = interruption.exit_code
         await view.end(time.monotonic() - began, code)
-        out.check()
+        if (
+            interruption.number is None
+        ):  # a terminal that is closed cannot be written to, and has said so by a signal
+            out.check()
         return code
     finally:
         out.close()

@@ -40,8 +40,8 @@ NAME_SHARE = 0.3
 _LINE = 1000
 """Characters of a last line that are looked at: no terminal is wider."""
 
-_CONTINUED = getattr(signal, "SIGCONT", None)
-"""That this program goes on after Ctrl-Z; Windows knows no such thing."""
+_STOP = getattr(signal, "SIGTSTP", signal.SIGINT)
+"""What Ctrl-Z sends. Windows knows no such thing, and there it is never listened for."""
 
 _BUSY = ("running", "connecting", "closing")
 _URGENCY = ("running", "closing", "connecting", "failed", "done", "waiting", "not_started")
@@ -72,22 +72,20 @@ class Roster:
         self._console = Console(force_terminal=True, highlight=False, markup=False, emoji=False)
         self._drawn = (0, 0)
         """The rows of the frame that stands there, and their columns."""
+        self._listens = False
         self._writing: asyncio.Future[None] | None = None
         self._drawing: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to draw."""
         self._drawing = asyncio.get_running_loop().create_task(self._draw())
-        if _CONTINUED is not None:
-            with suppress(RuntimeError, ValueError):  # not outside the main thread
-                # What a shell has written meanwhile is not ours to write over.
-                asyncio.get_running_loop().add_signal_handler(_CONTINUED, self._forget)
+        self._listen()
 
     async def stop(self) -> None:
         """Draw no more, and take away what stands there."""
-        if _CONTINUED is not None:
-            with suppress(RuntimeError, ValueError):  # as above
-                asyncio.get_running_loop().remove_signal_handler(_CONTINUED)
+        if self._listens:
+            self._listens = False
+            asyncio.get_running_loop().remove_signal_handler(_STOP)
         if self._drawing is not None:
             self._drawing.cancel()
             await asyncio.wait([self._drawing])
@@ -119,10 +117,21 @@ class Roster:
     def _to_the_top(self, columns: int) -> str:
         """From the end of the last frame to its beginning. A terminal that became narrower has wrapped its rows."""
         count, width = self._drawn
-        if not count:
-            return ""
-        up = count * max(1, math.ceil(width / max(columns, 1))) - 1
+        up = max(0, count * max(1, math.ceil(width / max(columns, 1))) - 1)
         return "\r" + (f"\x1b[{up}A" if up else "")
+
+    def _listen(self) -> None:
+        if hasattr(signal, "SIGTSTP") and signal.getsignal(_STOP) is not signal.SIG_IGN:
+            with suppress(RuntimeError, ValueError):  # not outside the main thread
+                asyncio.get_running_loop().add_signal_handler(_STOP, self._pause)
+                self._listens = True
+
+    def _pause(self) -> None:
+        """Stop, as this program would by itself. What the shell then writes is not ours to write over."""
+        self._forget()
+        asyncio.get_running_loop().remove_signal_handler(_STOP)
+        os.kill(os.getpid(), _STOP)  # returns when this program goes on
+        self._listen()
 
     def _forget(self) -> None:
         self._drawn = (0, 0)
