@@ -35,6 +35,7 @@ and Wine has neither ConPTY nor what Microsoft ships with Windows alone."""
 
 LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_cli_endings": "signals, process groups and controlling terminals of POSIX",
+    "test_cli_fleet": "OpenSSH's server; signals and terminals of POSIX",
     "test_cli_jobs": "detached jobs are of POSIX hosts",
     "test_cli_posix": "signals, descriptors and terminals of POSIX",
     "test_cli_pty": "a person's terminal as POSIX has it; tmux looks at it",

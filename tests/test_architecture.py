@@ -37,6 +37,7 @@ FLOORS = {
     "session": 2,
     "_environment": 2,
     "detached": 2,
+    "fleet": 2,
     "jobs": 2,
     "terminal": 2,
     "_sync": 2,
@@ -73,6 +74,7 @@ WITHIN = {
     },
     "_sync": {"_environment"},
     "detached": {"_engine", "_environment"},  # of the environment the types alone
+    "fleet": {"_engine", "_environment"},
     "__main__": {"cli"},
 }
 """What may be imported on one's own floor."""

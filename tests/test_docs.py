@@ -172,6 +172,8 @@ LIBRARY = DOCS / "reference" / "library.md"
 MADE_FOR_CALLERS = {
     "DetachedJob",
     "DrivenTerminal",
+    "FleetRun",
+    "HostProgress",
     "Environment",
     "Session",
     "Stream",
@@ -294,6 +296,7 @@ NO_BOUND = {
     "backends.local.posix.tty._IUTF8",  # a flag
     "backends.local.windows.files._FILE_RENAME_INFO_EX",  # a number that a call is given
     "cli.OWN_FAILURE",  # exit codes, on the command line's page
+    "cli.fleet.SOME_FAILED",
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
