@@ -44,6 +44,7 @@ FLOORS = {
     "testing": 2,
     "tool": 3,
     "rendering": 4,
+    "console": 4,
     "cli": 4,
     "__main__": 4,
 }
@@ -76,6 +77,7 @@ WITHIN = {
     "detached": {"_engine", "_environment"},  # of the environment the types alone
     "fleet": {"_engine", "_environment"},
     "__main__": {"cli"},
+    "cli": {"console"},  # when it is asked for
 }
 """What may be imported on one's own floor."""
 

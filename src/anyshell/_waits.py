@@ -60,13 +60,19 @@ async def in_a_thread(call: Callable[[], T]) -> T:
 
 
 class Changes:
-    """Wakes all who wait for something to happen, whatever it is."""
+    """Wakes all who wait for something to happen, whatever it is.
+
+    Attributes:
+        count: How often it has.
+    """
 
     def __init__(self) -> None:
+        self.count = 0
         self._waiting: set[asyncio.Future[None]] = set()
 
     def notify(self) -> None:
         """Something has happened."""
+        self.count += 1
         for change in self._waiting:
             if not change.done():
                 change.set_result(None)

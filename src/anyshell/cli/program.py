@@ -29,6 +29,7 @@ _COMPLETION = "_ANYSHELL_COMPLETE"
 _COMMANDS = {
     "run": "run",
     "fleet": "fleet",
+    "console": "console",
     "detect": "host",
     "describe": "host",
     "doctor": "doctor",

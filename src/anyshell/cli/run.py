@@ -175,7 +175,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from . import signals
 
-    request = _Request(**options)
+    request = Request(**options)
     if request.background:
         _check_background(ctx)
     _check_pty(request)
@@ -213,7 +213,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     ctx.exit(signals.run(perform))
 
 
-def _check_pty(request: _Request) -> None:
+def _check_pty(request: Request) -> None:
     """Refuse what does not go with a terminal, and what goes with one alone."""
     if not request.pty:
         for name, value in (("--columns", request.columns), ("--rows", request.rows)):
@@ -264,7 +264,7 @@ def _text(command: tuple[str, ...], env: Environment) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class Request:
     """The options of the command line, by their names."""
 
     host: str | None
@@ -299,7 +299,7 @@ class _Request:
         return Recording(self.record, version=2 if self.record_format == "v2" else 3, input=self.record_input)
 
 
-async def _perform(request: _Request, interruption: Interruption) -> int:
+async def _perform(request: Request, interruption: Interruption) -> int:
     from .. import Environment, OutputLimits
     from .descriptors import Writer, same_file
 
@@ -319,7 +319,7 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
         stderr = stdout if same_file(_STDOUT, _STDERR) else Writer(_STDERR)
         try:
             if not request.quiet:
-                await _tell(notices((*env.info.notices, *env.snapshot_notices)))
+                await tell(notices((*env.info.notices, *env.snapshot_notices)))
             if sys.platform != "win32" and request.pty and not request.as_json and _has_person():
                 from .pty import PersonRun
 
@@ -336,7 +336,7 @@ def _has_person() -> bool:
     return os.isatty(_STDIN) and os.isatty(_STDOUT)
 
 
-async def _tell(text: str) -> None:
+async def tell(text: str) -> None:
     """Tell people something on stderr. That nobody can be told changes nothing, so the writer is one of its own."""
     from .descriptors import Writer
 
@@ -352,7 +352,7 @@ class Run:
 
     def __init__(
         self,
-        request: _Request,
+        request: Request,
         env: Environment,
         interruption: Interruption,
         stdout: Writer,
@@ -424,13 +424,13 @@ class Run:
         if not self._request.pty:
             return await self._forward(stdin)
         if not self._env.terminals:
-            await _tell("anyshell: ANYSHELL_NO_PTY is set: the command runs without a terminal\n")
+            await tell("anyshell: ANYSHELL_NO_PTY is set: the command runs without a terminal\n")
             return await self._forward(stdin)
         try:
             return await self._obtain(stdin)
         except TerminalUnavailable as error:
             why = printable(str(error)).rpartition(";")[0]
-            await _tell(f"anyshell: {why}; the command runs without\n")
+            await tell(f"anyshell: {why}; the command runs without\n")
             return await self._forward(stdin)
 
     async def _obtain(self, stdin: Reader | None) -> Outcome:
