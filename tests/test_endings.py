@@ -181,8 +181,10 @@ async def test_a_daemon_with_nothing_of_ours_is_not_ours_after_a_normal_exit(env
     seconds = unique_seconds()
     daemon = (
         "import os, sys, time\n"
-        "if os.fork(): os._exit(0)\n"
-        "os.setsid(); os.closerange(0, 4096); open(os.devnull); time.sleep(float(sys.argv[1]))"
+        "there, own = os.pipe()\n"
+        "if os.fork(): os.close(own); os.read(there, 1); os._exit(0)\n"  # when it has made itself one
+        "os.setsid(); os.closerange(0, own); os.closerange(own + 1, 4096); os.open(os.devnull, os.O_RDWR)\n"
+        "os.close(own); time.sleep(float(sys.argv[1]))"
     )
     outcome = await env.run(f"{PYTHON} -c '{daemon}' {seconds}; echo ok")
     assert outcome.output.text == "ok\n"
