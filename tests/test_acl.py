@@ -44,6 +44,23 @@ def test_a_private_directory_is_its_users_alone(tmp_path: Path) -> None:
         _acl.make_directory(str(above / "missing" / "below"))
 
 
+def test_a_private_file_is_its_users_alone(tmp_path: Path) -> None:
+    file = make(tmp_path / "above", f"(A;OICI;FA;;;{EVERYBODY})") / "file"
+    with open(_acl.create_file(str(file)), "wb") as opened:
+        opened.write(b"a\nb")
+        assert file.read_bytes() in (b"", b"a\nb")  # others may read it meanwhile
+    assert file.read_bytes() == b"a\nb"
+    assert _acl.fault_of(str(file)) is None
+    with _acl._security(str(file), _acl._Win32.DACL_SECURITY_INFORMATION) as found:
+        masks = [entry.mask for entry in found.entries()]
+    assert len(masks) in (2, 3)  # as for a directory
+    with pytest.raises(FileExistsError):
+        _acl.create_file(str(file))
+    assert file.read_bytes() == b"a\nb"
+    with pytest.raises(FileNotFoundError):
+        _acl.create_file(str(tmp_path / "missing" / "file"))
+
+
 @pytest.mark.parametrize(
     ("entries", "is_ours"),
     [("", True), (f"(A;OICI;FR;;;{EVERYBODY})", True), (f"(A;OICI;FA;;;{EVERYBODY})", False)],

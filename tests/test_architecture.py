@@ -29,6 +29,7 @@ FLOORS = {
     "_descriptions": 1,
     "_files": 1,
     "_wrapped": 1,
+    "recordings": 2,
     "_transfer": 1,
     "_engine": 2,
     "_snapshot": 2,
@@ -58,7 +59,17 @@ WITHIN = {
     "jobs": {"_engine"},
     "_snapshot": {"_engine"},
     "terminal": {"_engine"},
-    "_environment": {"_engine", "_snapshot", "_stream", "detached", "jobs", "session", "terminal"},
+    "recordings": {"terminal"},  # what is a secret
+    "_environment": {
+        "_engine",
+        "_snapshot",
+        "_stream",
+        "detached",
+        "jobs",
+        "recordings",
+        "session",
+        "terminal",
+    },
     "_sync": {"_environment"},
     "detached": {"_engine", "_environment"},  # of the environment the types alone
     "__main__": {"cli"},

@@ -307,6 +307,10 @@ NO_BOUND = {
     "output.lines.TAB_WIDTH",  # how a terminal is
     "output.lines._STATES_WORTH_SKIPPING",  # when the short way is the shorter one
     "output.lines._WORTH_SKIPPING",
+    "recordings.asciicast.USUAL_SIZE",  # what 0 stands for
+    "recordings.asciicast._SHOWN",  # how a message is cut
+    "recordings.asciicast._VERSIONS",  # of a format
+    "recordings.recorder._LARGEST_CODE",  # where a sign begins
     "shells.session._LIFE_FD",  # a descriptor
     "shells.snapshot._FD",  # a descriptor
     "tool.limits.MIB",  # a unit

@@ -19,10 +19,11 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import Environment, InvalidCommand, Outcome, SpawnError, _engine
+from anyshell import Environment, InvalidCommand, Outcome, Recording, RecordingError, SpawnError, _engine
 from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
 from anyshell.output import OutputBuilder
+from anyshell.recordings import read
 
 from .conftest import local
 from .processes import living, open_descriptors, unique_seconds, wait_living
@@ -343,6 +344,40 @@ async def test_what_a_command_leaves_behind_is_named(
         assert living(seconds) == []
     elif not stopped:
         psutil.Process(named(outcome)[0].pid).kill()
+
+
+async def test_a_command_is_recorded_into_a_new_file(env: Environment, tmp_path: Path) -> None:
+    file = tmp_path / "demo.cast"
+    outcome = await env.run("'hällo'; [Console]::Error.WriteLine('err'); exit 3", record=file)
+    with file.open("rb") as opened:
+        header, events = read(opened)
+        happened = list(events)
+    assert (header.columns, header.rows) == (80, 24)
+    assert "".join(event.data for event in happened if event.code == "o") == "hällo\r\nerr\r\n"
+    assert (happened[-1].code, happened[-1].data) == ("x", "3")
+    assert outcome.recording is not None
+    assert (outcome.recording.complete, outcome.recording.size) == (True, file.stat().st_size)
+    with pytest.raises(RecordingError, match="such a file already"):
+        await env.run("'again'", record=file)
+
+
+async def test_a_terminal_is_recorded_and_what_is_typed_is_not_told_from_secrets(
+    env: Environment, tmp_path: Path
+) -> None:
+    file = tmp_path / "demo.cast"
+    recording = Recording(file, input=True)
+    async with env.terminal('$x = Read-Host; "got $x"; Read-Host', record=recording) as terminal:
+        await terminal.send("word\r")
+        assert await terminal.expect("got word", timeout=60)
+        await terminal.resize(columns=100)
+        outcome = await terminal.stop()
+    with file.open("rb") as opened:
+        happened = list(read(opened)[1])
+    assert "got word" in "".join(event.data for event in happened if event.code == "o")
+    assert [event.data for event in happened if event.code == "r"] == ["100x24"]
+    assert "".join(event.data for event in happened if event.code == "i") == "[secret]\r"
+    assert outcome.recording is not None
+    assert "the host does not say whether it was a secret" in (outcome.recording.notice or "")
 
 
 @pytest.mark.parametrize("cancels", [1, 2])

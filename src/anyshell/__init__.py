@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
     from ._exceptions import InvalidCommand as InvalidCommand
     from ._exceptions import JobNotFound as JobNotFound
+    from ._exceptions import RecordingError as RecordingError
     from ._exceptions import ShellNotFound as ShellNotFound
     from ._exceptions import SpawnError as SpawnError
     from ._exceptions import TerminalUnavailable as TerminalUnavailable
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from ._types import OutputEvent as OutputEvent
     from ._types import OutputLimits as OutputLimits
     from ._types import ProcessInfo as ProcessInfo
+    from ._types import Recording as Recording
+    from ._types import RecordingReport as RecordingReport
     from ._types import Refused as Refused
     from ._types import Screen as Screen
     from ._types import SessionReport as SessionReport
@@ -79,6 +82,7 @@ _HOMES = {
     "HostKeyUntrusted": "._exceptions",
     "InvalidCommand": "._exceptions",
     "JobNotFound": "._exceptions",
+    "RecordingError": "._exceptions",
     "ShellNotFound": "._exceptions",
     "SpawnError": "._exceptions",
     "TerminalUnavailable": "._exceptions",
@@ -101,6 +105,8 @@ _HOMES = {
     "OutputEvent": "._types",
     "OutputLimits": "._types",
     "ProcessInfo": "._types",
+    "Recording": "._types",
+    "RecordingReport": "._types",
     "Refused": "._types",
     "Screen": "._types",
     "SessionReport": "._types",

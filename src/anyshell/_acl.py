@@ -10,6 +10,8 @@ import contextlib
 import ctypes
 import enum
 import functools
+import importlib
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ _ADMINISTRATORS = "S-1-5-32-544"
 _OWNER = "S-1-3-4"  # whoever owns the file, as an entry names him
 _CREATOR = "S-1-3-0"  # whoever makes what is inherited
 
+_INVALID = ctypes.c_void_p(-1).value  # the handle of nothing
+
 _ALLOWING = frozenset({0, 9})  # the kinds of entries that allow: by a SID, and by a SID under a condition
 
 
@@ -30,6 +34,10 @@ class _Win32:
     SE_FILE_OBJECT = 1
     ACL_REVISION = 2
     TOKEN_QUERY = 8
+    GENERIC_WRITE = 0x40000000
+    SHARE_ALL = 7  # others may read, write, rename and remove it meanwhile, as elsewhere
+    CREATE_NEW = 1
+    OPEN_REPARSE_POINT = 0x00200000  # the link itself, and not the file that it leads to
     TOKEN_USER = 1
     OWNER_SECURITY_INFORMATION = 0x1
     DACL_SECURITY_INFORMATION = 0x4
@@ -95,6 +103,27 @@ def make_directory(path: str) -> None:
 def _make_directory(path: str, made: SecurityAttributes) -> None:
     if not _kernel32().CreateDirectoryW(path, ctypes.byref(made)):
         raise _last_error(path)
+
+
+def create_file(path: str) -> int:
+    """Make a new file, open to be written, for this user alone, the system and the administrators.
+
+    Raises:
+        OSError: As ``os.open`` does, also when there is one of that name, or a link.
+    """
+    with private() as made:
+        handle = _kernel32().CreateFileW(
+            path,
+            _Win32.GENERIC_WRITE,
+            _Win32.SHARE_ALL,
+            ctypes.byref(made),
+            _Win32.CREATE_NEW,
+            _Win32.OPEN_REPARSE_POINT,
+            None,
+        )
+    if handle == _INVALID:
+        raise _last_error(path)
+    return int(importlib.import_module("msvcrt").open_osfhandle(handle, os.O_WRONLY))
 
 
 @contextlib.contextmanager
@@ -278,6 +307,16 @@ def _kernel32() -> Any:
     library = _library("kernel32")
     library.CreateDirectoryW.argtypes = (ctypes.c_wchar_p, ctypes.POINTER(SecurityAttributes))
     library.CreateDirectoryW.restype = ctypes.c_int
+    library.CreateFileW.argtypes = (
+        ctypes.c_wchar_p,
+        ctypes.c_uint32,
+        ctypes.c_uint32,
+        ctypes.POINTER(SecurityAttributes),
+        ctypes.c_uint32,
+        ctypes.c_uint32,
+        ctypes.c_void_p,
+    )
+    library.CreateFileW.restype = ctypes.c_void_p
     library.LocalFree.argtypes = (ctypes.c_void_p,)
     library.LocalFree.restype = ctypes.c_void_p
     library.GetCurrentProcess.argtypes = ()

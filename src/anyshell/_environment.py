@@ -23,6 +23,7 @@ from ._types import (
     LeftBehind,
     Outcome,
     OutputLimits,
+    Recording,
     ShellInfo,
     Spawn,
     Terminal,
@@ -31,6 +32,7 @@ from ._types import (
     check_seconds,
     check_text,
     cut_name,
+    to_recording,
 )
 from ._variables import (
     ASK_FOR_UTF8,
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from .jobs import Job, Ready
     from .output import OutputLog
     from .output.builder import Builder, Store
+    from .recordings.recorder import Recorder
 
 CLOSE_SECONDS = 5.0
 """How long leaving an environment waits for its commands to be stopped; the backend then ends what is left."""
@@ -323,6 +326,7 @@ class Environment:
         listener: Listener | None = None,
         background_after: float | Literal["default"] | None = "default",
         terminal: Terminal | None = None,
+        record: str | PathLike[str] | Recording | None = None,
     ) -> Outcome:
         """Run a command in a fresh shell and wait for its end.
 
@@ -346,6 +350,9 @@ class Environment:
                 it; without it nothing is typed, and what asks for input waits until the time is over, which
                 `Outcome.waiting` says. Pager, editor, colour and progress variables are the host's. Both channels
                 are one.
+            record: A new file on this machine, into which what it prints is recorded, as asciicast; or a `Recording`, which
+                says more. `Outcome.recording` says what became of it. Without a terminal it is recorded as one of
+                80 columns and 24 rows would show it.
 
         Returns:
             What became of it. A non-zero exit, a timeout and a truncation are values here. With `background_after`,
@@ -354,11 +361,13 @@ class Environment:
         Raises:
             InvalidCommand: Bad input, before anything was started; the message names the culprit.
             SpawnError: The shell could not be started.
+            RecordingError: The file of the recording cannot be made, or there is one already; nothing was started.
             AnyshellError: ``adopt`` where the environment was not entered with ``async with``.
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
         request = _request(command, cwd, env, stdin)
         _check_terminal(terminal, split_stderr=split_stderr)
+        recording = to_recording(record)
         if background_after == "default":
             background_after = self._background_after if self._entered else None
         if background_after is not None:
@@ -373,6 +382,7 @@ class Environment:
                 listener=listener,
                 background_after=background_after,
                 terminal=terminal,
+                recording=recording,
             )
         return await self._run(
             request,
@@ -382,6 +392,7 @@ class Environment:
             split_stderr=split_stderr,
             listener=listener,
             terminal=terminal,
+            recording=recording,
         )
 
     @overload
@@ -398,6 +409,7 @@ class Environment:
         ready_timeout: float | None = READY_SECONDS,
         detach: Literal[False] = False,
         terminal: Terminal | None = None,
+        record: str | PathLike[str] | Recording | None = None,
     ) -> Job: ...
 
     @overload
@@ -423,6 +435,7 @@ class Environment:
         ready_timeout: float | None = READY_SECONDS,
         detach: bool = False,
         terminal: Terminal | None = None,
+        record: str | PathLike[str] | Recording | None = None,
     ) -> Job | DetachedJob:
         """Start a command in a fresh shell as a job, which runs until it ends, is stopped, or this scope ends.
 
@@ -444,6 +457,7 @@ class Environment:
                 the host: of the other arguments it takes `cwd` and `env` alone.
             terminal: Runs it on a terminal of that size, as `run` does. `Job.send` then types; ^D, a character
                 of its own, is end-of-file there.
+            record: As for `run`.
 
         Returns:
             The job, as soon as its program was started, or is ready. One that is not ready in time goes on, and one
@@ -452,13 +466,14 @@ class Environment:
         Raises:
             InvalidCommand: Bad input, before anything was started; the message names the culprit.
             SpawnError: The shell could not be started.
+            RecordingError: As for `run`.
             AnyshellError: As many jobs as may run do so already; the environment is closed, or was not entered
                 with ``async with``.
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
         if detach:
-            given = (stdin, timeout, grace, ready, ready_timeout, terminal)
-            if given != (None, None, GRACE, None, READY_SECONDS, None):
+            given = (stdin, timeout, grace, ready, ready_timeout, terminal, record)
+            if given != (None, None, GRACE, None, READY_SECONDS, None, None):
                 raise InvalidCommand(
                     "a detached job takes cwd and env alone: nobody of ours is there to feed, watch or stop it"
                 )
@@ -466,6 +481,7 @@ class Environment:
         self._require_entered("start()")
         request = _request(command, cwd, env, stdin)
         _check_terminal(terminal, split_stderr=False)
+        recording = to_recording(record)
         self._check(timeout, grace)
         spawn = self._spawn(request, split_stderr=False, terminal=terminal)
         if stdin is None:
@@ -474,6 +490,7 @@ class Environment:
         def run(work: Work) -> Coroutine[object, object, Outcome]:
             store = self._whole(work.log)
             console = self._console(terminal, store)
+            recorder = self._recorder(recording, terminal, console)
             return self._perform(
                 request,
                 timeout=timeout,
@@ -482,10 +499,11 @@ class Environment:
                 split_stderr=False,
                 listener=work.hear,
                 control=work.control,
-                spawner=work.watch(self._before(console)),
+                spawner=work.watch(self._before(console, recorder)),
                 spawn=spawn,
                 store=store,
                 console=console,
+                recorder=recorder,
             )
 
         return await self._jobs.start(
@@ -505,6 +523,7 @@ class Environment:
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
         terminal: Terminal | None = None,
+        record: str | PathLike[str] | Recording | None = None,
     ) -> Stream:
         """Run a command and see its output as it comes.
 
@@ -523,6 +542,7 @@ class Environment:
         check_choice("by", by, ("lines", "chunks"))
         request = _request(command, cwd, env, stdin)
         _check_terminal(terminal, split_stderr=split_stderr)
+        recording = to_recording(record)
 
         def start(listener: Listener, control: _engine.Control) -> Awaitable[Outcome]:
             return self._run(
@@ -534,6 +554,7 @@ class Environment:
                 listener=listener,
                 control=control,
                 terminal=terminal,
+                recording=recording,
             )
 
         return Stream(start, by=by, code_page=self._code_page(terminal))
@@ -552,6 +573,7 @@ class Environment:
         left_behind: LeftBehind = "adopt",
         listener: Listener | None = None,
         answers: bool = True,
+        record: str | PathLike[str] | Recording | None = None,
     ) -> DrivenTerminal:
         r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows.
 
@@ -571,6 +593,7 @@ class Environment:
             listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
                 program down.
             answers: Whether programs that ask the terminal what it is, or where its cursor stands, are answered.
+            record: As for `run`. Secrets that are typed by `DrivenTerminal.send_secret`, or hidden, are masked there too.
 
         Raises:
             InvalidCommand: Bad input. What the host must say, such as a missing directory, is raised when it is entered.
@@ -580,6 +603,7 @@ class Environment:
         self._require_entered("terminal()")
         size = Terminal(columns=columns, rows=rows, term=term)
         request = _request(command, cwd, env, None)
+        recording = to_recording(record)
         self._check(timeout, grace)
         self._choose(left_behind)
         if listener is not None and not callable(listener):
@@ -605,6 +629,7 @@ class Environment:
                     control=control,
                     terminal=size,
                     console=console,
+                    recording=recording,
                 )
             finally:
                 self._terminals -= 1
@@ -683,9 +708,11 @@ class Environment:
         split_stderr: bool,
         listener: Listener | None,
         control: _engine.Control,
+        record: str | PathLike[str] | Recording | None,
     ) -> Outcome:
         request = _request(command, cwd, env, stdin)
         _check_reserved(request.env)
+        recording = to_recording(record)
         spawn = Spawn(
             argv=(),
             script=request.text,
@@ -704,6 +731,7 @@ class Environment:
             split_stderr=split_stderr,
             listener=listener,
             control=control,
+            recording=recording,
         )
 
     async def orphans(self) -> Sequence[ProcessInfo]:
@@ -724,6 +752,7 @@ class Environment:
         spawn: Spawn | None = None,
         terminal: Terminal | None = None,
         console: Console | None = None,
+        recording: Recording | None = None,
     ) -> Outcome:
         """Run a command that somebody waits for.
 
@@ -739,11 +768,13 @@ class Environment:
             spawn: What it starts instead of a fresh shell with the text of `request`.
             terminal: What it runs on.
             console: What stands before it there, if somebody drives it.
+            recording: Into what it is recorded.
         """
         left_behind = self._choose(left_behind)
         self._check(timeout, grace)
         control = control or _engine.Control()
         console = console or self._console(terminal, self._artifacts)
+        recorder = self._recorder(recording, terminal, console)
         with self._awaited(control):
             return await self._perform(
                 request,
@@ -753,10 +784,11 @@ class Environment:
                 split_stderr=split_stderr,
                 listener=listener,
                 control=control,
-                spawner=spawner or self._before(console),
+                spawner=self._before(console, recorder, spawner),
                 spawn=spawn or self._spawn(request, split_stderr=split_stderr, terminal=terminal),
                 store=self._artifacts,
                 console=console,
+                recorder=recorder,
             )
 
     async def _run_for_a_while(
@@ -770,6 +802,7 @@ class Environment:
         listener: Listener | None,
         background_after: float,
         terminal: Terminal | None,
+        recording: Recording | None,
     ) -> Outcome:
         """Run a command that somebody waits for, and make a job of it when that takes too long."""
         left_behind = self._choose(left_behind)
@@ -780,6 +813,7 @@ class Environment:
         so_far = {channel: self._builder(None, terminal) for channel in channels}
         store = self._artifacts if split_stderr else self._whole(work.log)
         console = self._console(terminal, store)
+        recorder = self._recorder(recording, terminal, console)
 
         async def hear(channel: Channel, data: bytes) -> None:
             await work.hear(channel, data)
@@ -797,10 +831,11 @@ class Environment:
                 split_stderr=split_stderr,
                 listener=hear,
                 control=work.control,
-                spawner=work.watch(self._before(console)),
+                spawner=work.watch(self._before(console, recorder)),
                 spawn=self._spawn(request, split_stderr=split_stderr, terminal=terminal),
                 store=store,
                 console=console,
+                recorder=recorder,
             )
         )
         with self._awaited(work.control):
@@ -843,24 +878,40 @@ class Environment:
         spawn: Spawn,
         store: Store | None,
         console: Console | None = None,
+        recorder: Recorder | None = None,
     ) -> Outcome:
         adopting = None
         if left_behind == "adopt":
             spawner = adopting = Adopting(spawner, partial(self._jobs.adopt, command=request.text))
+        output: Builder = self._builder(store) if console is None else console.output
+        stderr = self._builder(self._artifacts) if split_stderr else None
+        if recorder is not None:
+            output = recorder.builder(output, "stdout")
+            stderr = None if stderr is None else recorder.builder(stderr, "stderr")
+            listener = recorder.listener(listener)
         watching = contextlib.nullcontext() if console is None else console.watched(timeout)
-        with watching:
-            outcome = await _engine.run(
-                spawner,
-                spawn,
-                output=self._builder(store) if console is None else console.output,
-                stderr=self._builder(self._artifacts) if split_stderr else None,
-                stdin=request.stdin,
-                timeout=timeout,
-                grace=grace,
-                left_behind=left_behind,
-                listener=listener,
-                control=control,
-            )
+        try:
+            if recorder is not None:
+                await recorder.begin()
+            with watching:
+                outcome = await _engine.run(
+                    spawner,
+                    spawn,
+                    output=output,
+                    stderr=stderr,
+                    stdin=request.stdin,
+                    timeout=timeout,
+                    grace=grace,
+                    left_behind=left_behind,
+                    listener=listener,
+                    control=control,
+                )
+        except BaseException:
+            if recorder is not None:
+                await recorder.abandon()
+            raise
+        if recorder is not None:
+            outcome = replace(outcome, recording=await recorder.end(outcome))
         if console is not None and console.process is not None:
             waiting = console.waiting if outcome.status == "timed_out" else None
             outcome = replace(outcome, waiting=waiting, terminal=console.process.terminal_kind)
@@ -961,8 +1012,30 @@ class Environment:
             return None
         return Console(partial(self._terminal_output, terminal, store), tells=self._tells)
 
-    def _before(self, console: Console | None) -> Spawner:
-        return self._backend if console is None else console.before(self._backend)
+    def _recorder(
+        self, recording: Recording | None, terminal: Terminal | None, console: Console | None
+    ) -> Recorder | None:
+        """What records a run into a file; ``None`` when nothing does."""
+        if recording is None:
+            return None
+        from .recordings.recorder import Recorder  # here, since few runs are recorded
+
+        return Recorder(
+            recording,
+            terminal=terminal,
+            shell=self._shell.path,
+            masks=None if console is None else console.masks,
+            code_page=self._code_page(terminal),
+        )
+
+    def _before(
+        self, console: Console | None, recorder: Recorder | None = None, spawner: Spawner | None = None
+    ) -> Spawner:
+        """What starts a program, and who stands before it: first who records what it is given, then its terminal."""
+        spawner = spawner or self._backend
+        if recorder is not None:
+            spawner = recorder.before(spawner)
+        return spawner if console is None else console.before(spawner)
 
     @property
     def _tells(self) -> bool:

@@ -13,6 +13,7 @@
     ├─ ShellNotFound                   every path tried, and what to install
     ├─ ArtifactNotFound (LookupError)  no kept output has that id
     ├─ JobNotFound (LookupError)       no job has that id
+    ├─ RecordingError                  a recording could not be made, or read
     └─ CommandFailed                   only from Outcome.check(); carries the Outcome
 
 A non-zero exit, a timeout, a refusal and a truncation are values, not exceptions: whoever asked needs the
@@ -129,6 +130,10 @@ class ArtifactNotFound(AnyshellError, LookupError):  # noqa: N818 - a public nam
 
 class JobNotFound(AnyshellError, LookupError):  # noqa: N818 - a public name
     """No job has that id: there never was one, or it ended long ago. The message names those that there are."""
+
+
+class RecordingError(AnyshellError):
+    """A recording of a terminal could not be made, or read. The message says what to do, or names the line."""
 
 
 class CommandFailed(AnyshellError):  # noqa: N818 - a public name

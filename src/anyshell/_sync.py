@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ._environment import GRACE, Environment
 from ._exceptions import AnyshellError, InvalidCommand
+from ._types import to_recording
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Coroutine, Mapping
 
-    from ._types import LeftBehind, Outcome
+    from ._types import LeftBehind, Outcome, Recording
 
 T = TypeVar("T")
 
@@ -179,6 +180,7 @@ def run(
     left_behind: LeftBehind = "stop",
     split_stderr: bool = False,
     interactive: bool = False,
+    record: str | os.PathLike[str] | Recording | None = None,
 ) -> Outcome:
     """Run a command on this machine in a fresh shell and wait for its end, blocking like `subprocess.run`.
 
@@ -196,12 +198,15 @@ def run(
         InvalidCommand: Bad input, before anything was started; the message names the culprit.
         ShellNotFound: No usable shell.
         SpawnError: The shell could not be started.
+        RecordingError: The file of the recording cannot be made, or there is one already.
         KeyboardInterrupt: After the whole tree is gone.
     """
     here = _directory()  # now, in this thread: the loop's own notion may be of another moment
     path = os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd
     if here is None and (path is None or not (os.path.isabs(path) or path.startswith("~"))):
         raise InvalidCommand("this process's directory has been removed: give an absolute cwd")
+
+    recording = to_recording(record)
 
     async def runs() -> Outcome:
         environment = await _front.environment(shell, interactive=interactive)
@@ -214,6 +219,7 @@ def run(
             grace=grace,
             left_behind=left_behind,
             split_stderr=split_stderr,
+            record=recording,
         )
 
     return _front.call(runs)

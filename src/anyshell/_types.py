@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import ntpath
+import os
 import posixpath
 import re
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from ._exceptions import CommandFailed, InvalidCommand
@@ -14,6 +15,7 @@ from ._windows_paths import check_path, plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Mapping
+    from os import PathLike
     from pathlib import Path
     from types import ModuleType
 
@@ -36,6 +38,15 @@ _LONGEST_NUMBER = 24
 
 LARGEST_TERMINAL = 1_000
 """Columns, and rows, that a terminal may have: its screen is held in memory."""
+
+LARGEST_RECORDING = 64 * 1024**2
+"""Bytes of a recording, by default."""
+
+LEAST_RECORDING = 16 * 1024
+"""Bytes that a recording may have at least: a header, and room to say how it ended."""
+
+LONGEST_TITLE = 256
+"""Characters of a recording's title."""
 
 _TERMINAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")
 
@@ -200,6 +211,87 @@ def _check_size(name: str, value: object) -> None:
 def _check_terminal_name(name: object) -> None:
     if not isinstance(name, str) or not _TERMINAL_NAME.match(name):
         raise InvalidCommand(f"term must be a name such as xterm-256color, not {name!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """That what happens is recorded into a file, as asciinema does: what is printed, when, and at which size.
+
+    Attributes:
+        path: The file, on this machine. It is made, for this user alone: what is there already is refused, and a link is
+            not followed.
+        version: Of asciicast, the format: 3 or 2.
+        input: Whether what is typed is recorded as well.
+        max_bytes: Bytes that the file may have, 16 KiB or more. When it has them, the recording ends, and says so.
+        title: What the recording is called, at most 256 characters.
+        idle_time_limit: Seconds that a player should at most wait where nothing happens.
+
+    Raises:
+        InvalidCommand: One of them is none of these.
+    """
+
+    path: str | PathLike[str]
+    _: KW_ONLY
+    version: Literal[2, 3] = 3
+    input: bool = False
+    max_bytes: int = LARGEST_RECORDING
+    title: str | None = None
+    idle_time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_recording(self.path, self.version)
+        check_count("max_bytes", self.max_bytes, least=LEAST_RECORDING)
+        if self.title is not None:
+            check_text("the title of a recording", self.title)
+            if len(self.title) > LONGEST_TITLE:
+                raise InvalidCommand(f"the title of a recording must have at most {LONGEST_TITLE} characters")
+        check_seconds("idle_time_limit", self.idle_time_limit)
+
+
+def to_recording(record: object) -> Recording | None:
+    """What a caller asks for, with an absolute path: he gives a path, a recording, or nothing.
+
+    Raises:
+        InvalidCommand: Something else.
+    """
+    if record is None:
+        return None
+    if isinstance(record, str | os.PathLike):
+        record = Recording(record)
+    if not isinstance(record, Recording):
+        raise InvalidCommand(f"record must be a path or a Recording(path), not {type(record).__name__}")
+    try:
+        return replace(record, path=os.path.abspath(os.fspath(record.path)))
+    except OSError as error:
+        raise InvalidCommand(
+            "this process's directory has been removed: give an absolute path to record to"
+        ) from error
+
+
+def _check_recording(path: object, version: object) -> None:
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(name, str) or not name:
+        raise InvalidCommand(f"a recording needs the path of a file, not {path!r}")
+    check_text("the path of a recording", name)
+    if isinstance(version, bool) or version not in (2, 3):
+        raise InvalidCommand(f"a recording is of version 2 or 3 of asciicast, not {version!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingReport:
+    """What became of a recording.
+
+    Attributes:
+        path: The file; absolute.
+        size: Its bytes.
+        complete: Whether all of what was to be recorded is in it.
+        notice: What is missing, and why; ``None`` when nothing is.
+    """
+
+    path: Path
+    size: int
+    complete: bool = True
+    notice: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -519,6 +611,7 @@ class Outcome:
             could not finish what it was doing: there was no grace, or no way to ask, as on Windows without a terminal.
         terminal: What its terminal was: ``pty``, that of a POSIX system; on Windows ``conpty``, or ``winpty`` where there
             is no ConPTY. ``None`` when it had none.
+        recording: What became of the recording; ``None`` when none was asked for, or nothing was started.
     """
 
     status: Status
@@ -534,6 +627,7 @@ class Outcome:
     waiting: Waiting | None = None
     ended_at_once: bool = False
     terminal: TerminalKind | None = None
+    recording: RecordingReport | None = None
 
     def check(self) -> Outcome:
         """Return this outcome if the command exited with 0.

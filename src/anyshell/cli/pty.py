@@ -60,6 +60,7 @@ class PersonRun(Run):
             left_behind=request.left_behind,
             listener=show,
             answers=False,  # the person's terminal does
+            record=request.recording,
         )
         stops: set[asyncio.Task[Outcome]] = set()
 

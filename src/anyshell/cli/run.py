@@ -32,7 +32,7 @@ from .reach import LinkLost, Way, notices
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .. import Environment, Outcome, ProcessInfo, Stream, Terminal
+    from .. import Environment, Outcome, ProcessInfo, Recording, Stream, Terminal
     from .descriptors import Reader, Writer
     from .signals import Interruption
 
@@ -109,6 +109,24 @@ _SIGPIPE = 13
     help="Start the command as a job that outlives anyshell and the connection, print its id, and exit. It reads "
     "nothing; what it prints is kept. See 'anyshell jobs'.",
 )
+@click.option(
+    "--record",
+    type=click.Path(),
+    metavar="FILE",
+    help="Record what the command prints, and when, into a new file: asciicast, as asciinema's. With --pty it is what "
+    "the terminal shows; without, what one of 80 columns and 24 rows would.",
+)
+@click.option(
+    "--record-format",
+    type=click.Choice(["v3", "v2"]),
+    help="With --record: the version of asciicast. Default: v3.",
+)
+@click.option(
+    "--record-input",
+    is_flag=True,
+    help="With --record: record what is typed, or read from stdin, as well. What is typed where a terminal shows nothing, "
+    "as at a prompt for a password, is left out.",
+)
 @json_option
 @click.option(
     "--split-stderr",
@@ -146,6 +164,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       tar c src | anyshell run -- 'tar t | sort' | head -3
       anyshell run --background -- npm run dev
       anyshell run --pty --host web-1 -- vim /etc/hosts
+      anyshell run --pty --record demo.cast -- top
       anyshell run --json -- make | jq .exit_code   # nothing when anyshell itself fails
 
     \b
@@ -165,6 +184,9 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     if request.background:
         _check_background(ctx)
     _check_pty(request)
+    if request.record is None and (request.record_input or request.record_format is not None):
+        name = "--record-input" if request.record_input else "--record-format"
+        raise click.UsageError(f"{name} goes with --record FILE")
     if request.split_stderr and not request.as_json:
         raise click.UsageError(
             "--split-stderr goes with --json; live, stderr is apart when it is another file"
@@ -228,6 +250,11 @@ def _check_background(ctx: click.Context) -> None:
             raise click.UsageError(
                 f"--{option} does not go with --background: nobody is there for it; 'anyshell jobs stop' ends a job"
             )
+    if ctx.params["record"] is not None:
+        raise click.UsageError(
+            "--record does not go with --background: nobody is there who records; 'anyshell jobs output' shows what it "
+            "printed"
+        )
     if has_input(_STDIN):
         raise click.UsageError("with --background nothing is read from stdin: add '< /dev/null'")
 
@@ -258,9 +285,21 @@ class _Request:
     prefix: str | None
     left_behind: Literal["stop", "keep"]
     background: bool
+    record: str | None
+    record_format: Literal["v3", "v2"] | None
+    record_input: bool
     as_json: bool
     split_stderr: bool
     command: tuple[str, ...]
+
+    @property
+    def recording(self) -> Recording | None:
+        """Into what it is recorded."""
+        if self.record is None:
+            return None
+        from .. import Recording
+
+        return Recording(self.record, version=2 if self.record_format == "v2" else 3, input=self.record_input)
 
 
 async def _perform(request: _Request, interruption: Interruption) -> int:
@@ -400,6 +439,7 @@ class Run:
             left_behind=request.left_behind,
             split_stderr=apart and terminal is None,
             terminal=terminal,
+            record=request.recording,
         )
 
     async def _forward(self, stdin: Reader | None, terminal: Terminal | None = None) -> Outcome:
@@ -461,6 +501,9 @@ class Run:
             said.append(f"the exit code was {code} (0x{code:X}), for which this system has no room")
         if outcome.left_behind:
             said.append(_left_behind(outcome.left_behind, self._env, self._elsewhere))
+        if outcome.recording is not None and outcome.recording.notice is not None:
+            path = printable(str(outcome.recording.path))
+            said.append(f"the recording {path} is not whole: {outcome.recording.notice}")
         if stdin is not None and stdin.error is not None:
             said.append(f"cannot read stdin: {stdin.error.strerror}")
         if not said:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
-    from .._types import Channel, LeftBehind, Outcome, ShellInfo
+    from .._types import Channel, LeftBehind, Outcome, Recording, ShellInfo
     from ..abc import Backend, Process
     from .process import SessionProcess
 
@@ -127,6 +127,7 @@ class Session:
         variables: bool = False,
         may_be_fresh: bool = True,
         listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
+        record: str | PathLike[str] | Recording | None = None,
     ) -> Outcome:
         """Run a command in the session's shell and wait for its end.
 
@@ -143,6 +144,7 @@ class Session:
             may_be_fresh: Whether it may run in a fresh shell. Otherwise it counts on what earlier commands have set up,
                 and is not run when their shell is gone.
             listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
+            record: A new file into which what it prints is recorded, as for `Environment.run`.
 
         Returns:
             As `Environment.run` does, with a `SessionReport`. The shell's state is kept when a command is stopped, as
@@ -151,6 +153,7 @@ class Session:
         Raises:
             InvalidCommand: Bad input, before anything of the command ran.
             SpawnError: The shell could not be started.
+            RecordingError: The file of the recording cannot be made, or there is one already.
             AnyshellError: The session is closed; or its shell is gone, and the command may not run in a fresh one.
             asyncio.CancelledError: After everything that it has started is gone.
         """
@@ -171,6 +174,7 @@ class Session:
                 left_behind=left_behind,
                 split_stderr=split_stderr,
                 listener=listener,
+                record=record,
                 control=control,
             )
         finally:

@@ -110,11 +110,13 @@ class Masks:
     be shown, since nothing followed it for a while, what goes on with it is masked for as long as it does.
 
     Its time is proportional to the bytes and to the number of secrets: each is found without overlaps with itself.
+
+    Args:
+        like: Those whose secrets are masked here too, whenever they are added: in other bytes.
     """
 
-    def __init__(self) -> None:
-        self._secrets: list[bytes] = []
-        self._longest = 0
+    def __init__(self, like: Masks | None = None) -> None:
+        self._secrets: list[bytes] = [] if like is None else like._secrets
         self._raw = b""
         self._shown = 0  # of the raw bytes: they are still there because a secret may begin in them
         self._masked = -1  # where one begins that a mask stands for already
@@ -137,7 +139,6 @@ class Masks:
         if len(self._secrets) >= MAX_SECRETS:
             raise AnyshellError(f"{MAX_SECRETS} secrets were typed on this terminal, as many as it can hide")
         self._secrets.append(data)
-        self._longest = max(self._longest, len(data))
 
     @property
     def holds(self) -> bool:
@@ -150,7 +151,7 @@ class Masks:
             return data
         self._raw += data
         found, start = self._look()
-        if len(self._raw) - start > self._longest + _MOST_BETWEEN:
+        if len(self._raw) - start > max(map(len, self._secrets)) + _MOST_BETWEEN:
             start = len(self._raw)
         shown = self._show(found, start)
         self._raw = self._raw[start:]

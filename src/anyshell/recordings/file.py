@@ -1,0 +1,211 @@
+"""The file of a recording while it is written: private, bounded, and whole lines whenever anybody looks."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import os
+import threading
+from typing import TYPE_CHECKING, Literal
+
+from .. import _acl
+from ..output import TextDecoder
+from ..output.pages import Page
+from .asciicast import Event, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from .asciicast import Header
+
+RESERVED = 1024
+"""Bytes at the end of a recording that are kept for saying how it ended."""
+
+Source = Literal["stdout", "stderr", "input", "size"]
+Happened = tuple[float, Source, bytes]
+"""What is recorded: seconds from the beginning, where it comes from, and what it is."""
+
+# What a platform does not have, it does not need.
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC"))
+_get_user: Callable[[], int] | None = getattr(os, "geteuid", None)
+_CODES: dict[Source, str] = {"stdout": "o", "stderr": "o", "input": "i", "size": "r"}
+
+
+class _FullError(Exception):
+    """A line that there is no room for. Nothing of it was written."""
+
+
+class RecordingFile:
+    """Writes what happens into a new file. Blocks as files do, and may be called in any thread, one call after the other.
+
+    A line that the disk does not take whole is taken back, so that the file is a recording at any time.
+
+    Args:
+        path: The file.
+        header: What it begins with.
+        max_bytes: The most that it may have.
+        on_terminal: Whether what is printed comes from a terminal. Otherwise it is made what one would show: there, a
+            line feed returns as well, where nothing has returned before it.
+        code_page: What output may be in that is not UTF-8.
+
+    Attributes:
+        path: The file.
+        size: Its bytes.
+        notice: What is missing in it, and why; ``None`` when nothing is so far.
+        over: Whether nothing more is recorded.
+
+    Raises:
+        OSError: There is such a file, or it cannot be made or written. None is left then.
+    """
+
+    def __init__(
+        self, path: Path, header: Header, *, max_bytes: int, on_terminal: bool, code_page: int | None
+    ) -> None:
+        self.path = path
+        self.size = 0
+        self.notice: str | None = None
+        self.over = False
+        self._max_bytes = max_bytes
+        self._room = max_bytes - RESERVED
+        self._on_terminal = on_terminal
+        page = Page.of(code_page)
+        self._texts: dict[Source, TextDecoder] = {
+            "stdout": TextDecoder(page),
+            "stderr": TextDecoder(page),
+            "input": TextDecoder(),
+        }
+        self._returned: set[Source] = set()  # what came from there ended with a return
+        self._turn = threading.RLock()
+        self._fd = _create(path)
+        try:
+            self._writer = Writer(self, header)
+        except BaseException:
+            self.discard()
+            raise
+
+    def put(self, happened: Sequence[Happened]) -> None:
+        """Write events. What the disk does not take is no error of the command: `notice` says so."""
+        with self._turn:
+            for time, source, data in happened:
+                if self.over:
+                    return
+                self._put(
+                    time, source, data.decode() if source == "size" else self._texts[source].decode(data)
+                )
+
+    def finish(self, rest: Sequence[Happened], time: float, status: int | None, how: str | None) -> None:
+        """Write the last events, and the end, and close the file.
+
+        Args:
+            rest: The last events.
+            time: When it ended.
+            status: Its exit status, where there is one.
+            how: What else there is to say of the end.
+        """
+        with self._turn:
+            self.put(rest)
+            for source, text in self._texts.items():
+                if not self.over:
+                    self._put(time, source, text.flush())
+            if self._fd >= 0 and (not self.over or self._is_full):
+                self._room = self._max_bytes
+                with contextlib.suppress(_FullError):
+                    self._try(lambda: self._end(time, status, how))
+            self.close()
+
+    def write(self, line: bytes) -> None:
+        """Append a line, for the writer.
+
+        Raises:
+            OSError: The disk did not take it; then nothing of it is there.
+        """
+        if self.size + len(line) > self._room:
+            raise _FullError
+        try:
+            written = 0
+            while written < len(line):  # a disk that is nearly full takes a part first
+                written += os.write(self._fd, memoryview(line)[written:])
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self.size)
+            raise
+        self.size += len(line)
+
+    def close(self) -> None:
+        """Write nothing more. Never raises."""
+        with self._turn:
+            self.over = True
+            fd, self._fd = self._fd, -1
+            if fd >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+
+    def discard(self) -> None:
+        """Close the file and remove it. Never raises."""
+        with self._turn:
+            self.close()
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._room == self._max_bytes
+
+    def _put(self, time: float, source: Source, text: str) -> None:
+        if not text:
+            return
+        if source != "input" and source != "size" and not self._on_terminal:
+            text = self._with_returns(source, text)
+        event = Event(time, _CODES[source], text)
+        try:
+            self._try(lambda: self._writer.write(event))
+        except _FullError:
+            self._fill(event)
+
+    def _with_returns(self, source: Source, text: str) -> str:
+        returned = source in self._returned
+        (self._returned.add if text.endswith("\r") else self._returned.discard)(source)
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+        return text[1:] if returned and text.startswith("\r\n") else text
+
+    def _fill(self, event: Event) -> None:
+        """Write as much of an event as there is room for, and that this is the end."""
+        left = self._room - self.size
+        if event.code == "o":
+            fits = bisect.bisect_right(
+                range(1, len(event.data) + 1),
+                left,
+                key=lambda length: len(self._writer.encode(Event(event.time, "o", event.data[:length]))),
+            )
+            if fits:
+                self._try(lambda: self._writer.write(Event(event.time, "o", event.data[:fits])))
+        if self.over:
+            return
+        self._room = self._max_bytes
+        said = f"the recording ends here: its limit of {self._max_bytes:,} bytes is reached"
+        with contextlib.suppress(_FullError):  # a header that leaves no room for it
+            self._try(lambda: self._writer.write(Event(event.time, "m", said)))
+        if not self.over:
+            self.over = True
+            self.notice = f"it ends early: its limit of {self._max_bytes:,} bytes was reached"
+
+    def _end(self, time: float, status: int | None, how: str | None) -> None:
+        if how is not None:
+            self._writer.comment(how)
+        if status is not None and self._writer.version == 3:  # version 2 has no such event
+            self._writer.write(Event(time, "x", str(status)))
+
+    def _try(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self.over = True
+            self._room = 0
+            self.notice = f"it broke off, since the file could not be written: {error.strerror}"
+
+
+def _create(path: Path) -> int:
+    if _get_user is None:  # Windows, where the mode says nothing of others
+        return _acl.create_file(str(path))
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)

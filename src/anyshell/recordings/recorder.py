@@ -1,0 +1,398 @@
+"""What records one run: it stands where output goes by, and before the program for what is typed.
+
+Nothing here waits for the disk but who would fill our memory otherwise: what happens is handed to a thread, which
+makes events of it and writes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio.abc import ByteSendStream
+
+from .._exceptions import RecordingError
+from .._types import RecordingReport, Terminal
+from .._waits import Changes, to_the_end
+from .._wrapped import Wrapped
+from ..terminal.secrets import MASK, Masks
+from .asciicast import Header
+from .file import RecordingFile
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from .._types import Channel, Outcome, Output, Recording, Spawn
+    from ..abc import Process, Spawner
+    from ..output import Builder
+    from .file import Happened, Source
+
+HELD = 1024 * 1024
+"""Bytes that wait to be written; of more, the program has to wait."""
+
+MOST_HELD = 16 * 1024 * 1024
+"""Bytes at which the recording is given up, where nobody can be made to wait any more: at the end of a run."""
+
+HAPPENED_SIZE = 128
+"""Bytes that what happened counts beside its own."""
+
+FLUSH_PAUSE = 0.02
+"""Seconds between two writes, when little is to be written: for so long an event may be nowhere but in memory."""
+
+LITTLE = 64 * 1024
+"""Bytes that are little."""
+
+DISK_SECONDS = 5.0
+"""Seconds that the disk has for making the file, for what waits to be written, and for the end. Then the recording is
+given up."""
+
+_LINE_ENDS = re.compile(rb"([\r\n\x03\x04]+)")
+_LARGEST_CODE = 2**31
+
+_NOT_IN_TIME = f"it broke off, since the disk took nothing for {DISK_SECONDS:g} s"
+_UNKNOWN = (
+    f"all that was typed stands there as {MASK.decode()}, since the host does not say whether it was a secret"
+)
+
+
+class Recorder:
+    """Records one run.
+
+    Args:
+        recording: Where, and what.
+        terminal: What the command runs on; ``None`` are pipes.
+        shell: The path of its shell.
+        masks: The secrets that are masked in what its terminal shows.
+        code_page: What output may be in that is not UTF-8.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        terminal: Terminal | None,
+        shell: str,
+        masks: Masks | None,
+        code_page: int | None,
+    ) -> None:
+        self._recording = recording
+        self._terminal = terminal
+        self._shell = shell
+        self._code_page = code_page
+        self._masks = Masks(masks)
+        self._hiding = False
+        self._unknown = False
+        self._started = False
+        self._began = 0.0
+        self._file: RecordingFile | None = None
+        self._thread = ThreadPoolExecutor(1, "anyshell-recording")
+        self._given_up = False
+        self._why = ""
+        self._pending: list[Happened] = []
+        self._held = 0
+        self._flushing: asyncio.Task[None] | None = None
+        self._written = Changes()
+
+    @property
+    def _on(self) -> bool:
+        return self._file is not None and not self._given_up and not self._file.over
+
+    async def begin(self) -> None:
+        """Make the file.
+
+        Raises:
+            RecordingError: It cannot be made, or there is one of that name.
+        """
+        self._began = time.monotonic()
+        recording, terminal = self._recording, self._terminal
+        size = terminal or Terminal()
+        header = Header(
+            version=recording.version,
+            columns=size.columns,
+            rows=size.rows,
+            term=None if terminal is None else terminal.term,
+            timestamp=int(time.time()),
+            idle_time_limit=recording.idle_time_limit,
+            title=recording.title,
+            env={"SHELL": self._shell},
+        )
+        path = Path(recording.path)
+
+        def make() -> None:
+            file = RecordingFile(
+                path,
+                header,
+                max_bytes=recording.max_bytes,
+                on_terminal=terminal is not None,
+                code_page=self._code_page,
+            )
+            self._file = file
+            if self._given_up:
+                file.discard()  # nobody waits for it any more
+
+        making = self._work(make)
+        try:
+            await asyncio.wait([making], timeout=DISK_SECONDS)
+        finally:
+            self._given_up = not making.done()
+        try:
+            if self._given_up:
+                raise TimeoutError(None, f"the file could not be made in {DISK_SECONDS:g} s")
+            making.result()
+        except FileExistsError as error:
+            raise RecordingError(
+                f"cannot record to {str(path)!r}: there is such a file already, which is not written over; remove it, "
+                "or choose another name"
+            ) from error
+        except OSError as error:
+            raise RecordingError(
+                f"cannot record to {str(path)!r}: {error.strerror}; choose a directory that is there and can be "
+                "written to"
+            ) from error
+
+    def builder(self, builder: Builder, channel: Channel) -> Builder:
+        """What is fed with output instead of a builder."""
+        return _Heard(builder, lambda data: self._add(channel, data))
+
+    def listener(
+        self, listener: Callable[[Channel, bytes], Awaitable[None]] | None
+    ) -> Callable[[Channel, bytes], Awaitable[None]]:
+        """What hears of output instead of a listener: it makes a program wait that prints faster than can be recorded."""
+
+        async def hear(channel: Channel, data: bytes) -> None:
+            while self._held > HELD and self._on:
+                if not await self._written.wait(DISK_SECONDS):
+                    self._give_up(_NOT_IN_TIME)
+            if listener is not None:
+                await listener(channel, data)
+
+        return hear
+
+    def before(self, spawner: Spawner) -> Spawner:
+        """Start the program by another spawner, and see what it is given."""
+        return _Before(spawner, self)
+
+    def take(self, process: Process) -> Process:
+        """Take the program that was started."""
+        self._started = True
+        return _Recorded(process, self, input=self._recording.input)
+
+    async def typed(self, data: bytes, process: Process) -> None:
+        """Take note of what is typed, or written to a pipe, without secrets."""
+        if not self._on:
+            return
+        self._add("input", await self._shown(data, process))
+
+    def resized(self, terminal: Terminal) -> None:
+        """Take note of another size."""
+        self._add("size", f"{terminal.columns}x{terminal.rows}".encode())
+
+    async def end(self, outcome: Outcome) -> RecordingReport | None:
+        """Write the end, and close the file. However often who waits is cancelled, this is done first.
+
+        Returns:
+            What became of the recording; ``None`` when there is none, since nothing was started.
+        """
+        if not outcome.started:
+            await self.abandon()
+            return None
+        how = None
+        if outcome.status != "exited":
+            how = (
+                "the command timed out"
+                if outcome.status == "timed_out"
+                else f"the command was {outcome.status}"
+            )
+        await to_the_end(self._end(_exit_status(outcome), how), lambda: None)
+        file = self._file
+        assert file is not None
+        notices = [self._why if self._given_up else file.notice, _UNKNOWN if self._unknown else None]
+        notice = "; ".join(notice for notice in notices if notice is not None) or None
+        return RecordingReport(path=file.path, size=file.size, complete=notice is None, notice=notice)
+
+    async def abandon(self) -> None:
+        """Close the file where there will be no outcome: of a command that was not started, none is left."""
+        if self._file is None:
+            self._thread.shutdown(wait=False)
+        elif self._started:
+            await to_the_end(self._end(None, "the command was cancelled"), lambda: None)
+        else:
+            await to_the_end(self._finish(self._file.discard), lambda: None)
+
+    async def _end(self, status: int | None, how: str | None) -> None:
+        file = self._file
+        assert file is not None
+        if held := self._masks.release():
+            self._add("input", held)
+        if self._flushing is not None:
+            await asyncio.wait([self._flushing], timeout=DISK_SECONDS)
+            if not self._flushing.done():
+                self._give_up(_NOT_IN_TIME)
+        rest, self._pending = self._pending, []
+        await self._finish(partial(file.finish, rest, self._now, status, how))
+
+    async def _finish(self, work: Callable[[], object]) -> None:
+        """Do what is the last with the file; where it was given up, behind us."""
+        last = self._work(work)
+        if not self._given_up:
+            await asyncio.wait([last], timeout=DISK_SECONDS)
+            if not last.done():
+                self._give_up(_NOT_IN_TIME)
+        self._thread.shutdown(wait=False)
+
+    @property
+    def _now(self) -> float:
+        return time.monotonic() - self._began
+
+    def _add(self, source: Source, data: bytes) -> None:
+        if not data or not self._on:
+            return
+        if self._held > MOST_HELD:
+            self._give_up("it broke off, since the disk was slower than the command")
+            return
+        self._pending.append((self._now, source, data))
+        self._held += len(data) + HAPPENED_SIZE
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self._flush())
+
+    async def _flush(self) -> None:
+        file = self._file
+        assert file is not None
+        while self._pending and self._on:
+            batch, self._pending = self._pending, []
+            size = sum(len(data) + HAPPENED_SIZE for _, _, data in batch)
+            try:
+                # Whoever ends a loop cancels every task, this one too; what is on its way is written all the same.
+                await asyncio.shield(self._work(partial(self._put, file, batch)))
+            except Exception as error:
+                self._give_up(f"it broke off: {error!r}")
+                raise
+            finally:
+                self._held -= size
+                self._written.notify()
+            if size < LITTLE:
+                await asyncio.sleep(FLUSH_PAUSE)
+
+    def _work(self, work: Callable[[], object]) -> asyncio.Future[object]:
+        """Have the thread do something with the file, after all that it was given before."""
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        future.add_done_callback(lambda future: future.cancelled() or future.exception())  # looked at
+        return future
+
+    def _put(self, file: RecordingFile, batch: list[Happened]) -> None:
+        """In the thread."""
+        file.put(batch)
+        if self._given_up:
+            file.close()  # nobody waits for it any more
+
+    def _give_up(self, why: str) -> None:
+        self._given_up = True
+        self._why = why
+        self._pending = []
+        self._written.notify()
+
+    async def _shown(self, data: bytes, process: Process) -> bytes:
+        """What may be seen of what is typed.
+
+        A program that asks for a password has its terminal in line mode and without an echo: nothing is shown of what is
+        typed then. One that reads a secret key by key, as an editor reads its keys, cannot be told from an editor.
+        """
+        if self._terminal is not None:
+            seat = await process.foreground()
+            unknown = seat is None or seat.echo is None
+            self._unknown = self._unknown or unknown
+            if unknown or (seat is not None and not seat.echo and seat.line_mode is not False):
+                return self._masks.release() + self._hidden(data)
+        self._hiding = False
+        return self._masks.feed(data)
+
+    def _hidden(self, data: bytes) -> bytes:
+        """The ends of lines, and one mask for all that is typed on each: not even how long it is, is shown."""
+        shown = b""
+        for number, part in enumerate(_LINE_ENDS.split(data)):
+            if number % 2:
+                shown += part
+                self._hiding = False
+            elif part and not self._hiding:
+                shown += MASK
+                self._hiding = True
+        return shown
+
+
+class _Heard:
+    """A builder of which another is told what it is fed with."""
+
+    def __init__(self, builder: Builder, tell: Callable[[bytes], object]) -> None:
+        self._builder = builder
+        self._tell = tell
+
+    def feed(self, data: bytes) -> None:
+        self._builder.feed(data)
+        self._tell(data)
+
+    def finish(self) -> Output:
+        return self._builder.finish()
+
+    def close(self) -> None:
+        self._builder.close()
+
+
+class _Before:
+    """Starts a program by another spawner, and has a recorder stand before it."""
+
+    def __init__(self, spawner: Spawner, recorder: Recorder) -> None:
+        self._spawner = spawner
+        self._recorder = recorder
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        return self._recorder.take(await self._spawner.spawn(spawn))
+
+
+class _Recorded(Wrapped):
+    """A program before which a recorder stands."""
+
+    def __init__(self, process: Process, recorder: Recorder, *, input: bool) -> None:  # noqa: A002 - the field's word
+        super().__init__(process)
+        self._recorder = recorder
+        self._stdin = process.stdin
+        if input and process.stdin is not None:
+            self._stdin = _RecordedInput(process.stdin, process, recorder)
+
+    @property
+    def stdin(self) -> ByteSendStream | None:
+        return self._stdin
+
+    async def resize(self, terminal: Terminal) -> None:
+        await super().resize(terminal)
+        self._recorder.resized(terminal)
+
+
+class _RecordedInput(ByteSendStream):
+    """What a program is given to read. It is recorded first: what it prints of it comes after."""
+
+    def __init__(self, stream: ByteSendStream, process: Process, recorder: Recorder) -> None:
+        self._stream = stream
+        self._process = process
+        self._recorder = recorder
+
+    async def send(self, item: bytes) -> None:
+        await self._recorder.typed(item, self._process)
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _exit_status(outcome: Outcome) -> int | None:
+    """The exit status, as a shell tells it; ``None`` when nobody knows."""
+    if outcome.exit_code is not None:
+        code = outcome.exit_code  # on Windows it has 32 bits, of which players take the first for a sign
+        return code if code < _LARGEST_CODE else code - 2 * _LARGEST_CODE
+    number = signal.Signals.__members__.get(outcome.signal or "")
+    return None if number is None else 128 + number.value
