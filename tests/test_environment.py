@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from anyshell import AnyshellError, ArtifactStore, Environment, InvalidCommand, OutputLimits, _engine
+from anyshell import AnyshellError, ArtifactStore, Environment, InvalidCommand, OutputLimits
 from anyshell._variables import NON_INTERACTIVE
-from anyshell.testing import FakeBackend, FakeProcess, FakeStream, Script
+from anyshell.testing import FakeBackend, Script
 
 from .processes import living, unique_seconds, wait_living
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from anyshell._types import Spawn
     from anyshell.output.artifacts import ArtifactWriter
 
 pytestmark = pytest.mark.anyio
@@ -315,45 +314,6 @@ async def test_a_slow_reader_slows_the_command_and_misses_nothing(env: Environme
                 await asyncio.sleep(0.05)
     assert count == 40_000
     assert events.outcome.exit_code == 0
-
-
-class LateOutput(FakeStream):
-    """Comes piece by piece, each after a while, though the program has ended: as over a slow link."""
-
-    left = 12
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        if not self.left:
-            raise anyio.EndOfStream
-        await asyncio.sleep(0.06)
-        self.left -= 1
-        return b"late\n"
-
-
-class LateBackend(FakeBackend):
-    """Its programs have ended at once, and their output comes late."""
-
-    async def spawn(self, spawn: Spawn) -> FakeProcess:
-        process = await super().spawn(spawn)
-        assert isinstance(process, FakeProcess)
-        process.stdout = LateOutput()
-        return process
-
-
-@pytest.mark.parametrize("leaves", [0, 1])
-async def test_the_rest_of_the_output_is_waited_for_while_it_comes(leaves: int) -> None:
-    """Unless somebody is left who may print for ever."""
-    env = await Environment.detect(LateBackend(lambda _: Script(leaves=leaves)))
-    outcome = await env.run("seq 12")
-    assert (outcome.status, outcome.exit_code, len(outcome.left_behind)) == ("exited", 0, leaves)
-    count = outcome.output.text.count("late\n")
-    assert count == 12 if not leaves else 0 < count < 12
-
-
-async def test_the_rest_of_the_output_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_engine, "LONGEST_REST", 0.3)
-    env = await Environment.detect(LateBackend(lambda _: Script()))
-    assert 0 < (await env.run("seq 12")).output.text.count("late\n") < 12
 
 
 async def test_a_reader_that_stops_reading_cannot_outlive_the_timeout(env: Environment) -> None:

@@ -31,10 +31,6 @@ T = TypeVar("T")
 DRAIN = 0.1
 """Seconds that what outlives a command has to end by itself before it counts as left behind."""
 
-LONGEST_REST = 5.0
-"""Seconds for which the rest of the output is waited for as long as it keeps coming, when nobody is left who could print
-for ever: on a busy machine, and over a slow link, it comes later than the exit."""
-
 LEFT_BEHIND_GRACE = 0.2
 """Seconds between the request to end and the kill, for what was left behind."""
 
@@ -209,21 +205,15 @@ def _fates(survivors: Sequence[ProcessInfo], alive: Sequence[ProcessInfo]) -> tu
 async def _settle(process: Process, reading: _Reading) -> Sequence[ProcessInfo]:
     """After the exit: take the rest of the output, and see who is still there when that should be over."""
     began = time.monotonic()
-    carried = reading.carried
     await reading.wait(DRAIN)
     survivors = await process.survivors()
     if survivors:
         with anyio.move_on_at(began + DRAIN):
             await process.wait_gone()
         survivors = await process.survivors()
-    give_up = began + LONGEST_REST
-    while True:
-        if reading.held_up:  # not the program's delay but the listener's: bounded by the timeout alone
-            give_up = time.monotonic() + LONGEST_REST
-        elif survivors or reading.carried == carried or time.monotonic() > give_up:
-            return survivors
-        carried = reading.carried
+    while reading.held_up:  # not the program's delay but the listener's: bounded by the timeout alone
         await reading.wait(DRAIN)
+    return survivors
 
 
 class _Reading:
@@ -253,11 +243,6 @@ class _Reading:
         if feed is not None:
             self._feeding = loop.create_task(_feed(feed, stdin or b""))
             self._feeding.add_done_callback(self._check)
-
-    @property
-    def carried(self) -> int:
-        """Bytes of output that have come so far."""
-        return sum(pump.carried for pump in self._pumps)
 
     @property
     def held_up(self) -> bool:

@@ -27,9 +27,6 @@ class Pump:
         channel: What the listener is told that the output was written to.
         listener: Is given every piece of output after that and awaited, so a slow listener slows the
             program down instead of filling our memory.
-
-    Attributes:
-        carried: Bytes that have come so far.
     """
 
     def __init__(
@@ -39,7 +36,6 @@ class Pump:
         channel: Channel,
         listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
     ) -> None:
-        self.carried = 0
         self._stream = stream
         self._builder = builder
         self._channel = channel
@@ -52,7 +48,6 @@ class Pump:
         try:
             while True:
                 data = await receive(READ_SIZE)
-                self.carried += len(data)
                 feed(data)
                 if self._listener is not None:
                     await self._tell(data)
