@@ -21,6 +21,7 @@ def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
     found = sorted(root.glob("versions/3.*/bin/python"))
     state.conf.options.discover = [*(state.conf.options.discover or ()), *map(str, found)]
     asked = getattr(state.conf.options, "env", None)  # a command of tox that runs nothing has none
-    if asked is not None and asked.is_default_list and not state.conf.options.skip_env:
+    if asked is not None and asked.is_default_list:
         # `full` is on the list, and has the contract on the Python that runs tox.
-        state.conf.options.skip_env = f"contract-py{sys.version_info[0]}{sys.version_info[1]}$"
+        own = f"contract-py{sys.version_info[0]}{sys.version_info[1]}$"
+        state.conf.options.skip_env = "|".join(filter(None, (state.conf.options.skip_env, own)))
