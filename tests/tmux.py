@@ -118,9 +118,10 @@ class Pane:
         """Take it away from whoever has it."""
         self._server("kill-session", "-t", self._name)
 
-    def screen(self, *, colours: bool = False) -> str:
-        """What stands there."""
-        return self._server("capture-pane", "-p", *(["-e"] if colours else []), "-t", self._name)
+    def screen(self, *, colours: bool = False, history: bool = False) -> str:
+        """What stands there; with what has left it at its top, if that is asked for."""
+        options = [*(["-e"] if colours else []), *(["-S", "-"] if history else [])]
+        return self._server("capture-pane", "-p", *options, "-t", self._name)
 
     @property
     def rang(self) -> bool:

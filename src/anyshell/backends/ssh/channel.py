@@ -37,6 +37,13 @@ LONGEST_REST = 1.0
 """Seconds of reading after which that is not waited for any more: somebody else goes on printing. Also seconds in which
 our reader takes nothing of what has arrived: there is none, or it waits itself."""
 
+LAST_SILENCE = 5.0
+"""Seconds in which nothing comes, after which the end of an output that nobody writes any more is not waited for: a link
+may stand still for as long, and somebody may have the output who cannot be seen."""
+
+LONGEST_LAST = 300.0
+"""Seconds after which it is not waited for although something comes."""
+
 TAKEN_PAUSE = 0.005
 """Seconds between two looks whether our reader has taken what has arrived."""
 
@@ -320,17 +327,18 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             with contextlib.suppress(OSError):
                 self._channel.change_terminal_size(columns, rows)
 
-    async def wait_rest(self, quiet: float) -> None:
+    async def wait_rest(self, quiet: float, longest: float = LONGEST_REST) -> None:
         """Let the rest of the output arrive: the news of the end overtakes what waits in the server's pipe.
 
         Args:
             quiet: Seconds for which nothing must have come, if they are more than `QUIET_SECONDS`.
+            longest: Seconds of reading after which it is not waited for any more.
         """
         loop = asyncio.get_running_loop()
         quiet = max(QUIET_SECONDS, quiet)
         since = loop.time()
         spent = 0.0
-        while not self.at_end.is_set() and spent < LONGEST_REST:
+        while not self.at_end.is_set() and spent < longest:
             left = max(since, self.last_heard) + quiet - loop.time()
             if left <= 0 and not self.paused:
                 return
@@ -344,6 +352,10 @@ class Channel(asyncssh.SSHClientSession[bytes]):
                 since = loop.time()  # it is our own reader that is slow
             else:
                 spent += loop.time() - began
+
+    async def wait_last(self) -> None:
+        """Let all of an output arrive that nobody writes any more: its end must come, however slow the link is."""
+        await self.wait_rest(LAST_SILENCE, LONGEST_LAST)
 
     async def wait_taken(self) -> None:
         """Let our reader take what has arrived, as long as it takes any: drawing it is slower than sending it."""

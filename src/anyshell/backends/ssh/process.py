@@ -141,6 +141,8 @@ class SSHProcess:
             return ExitStatus()  # nobody heard that it began: what has ended may be the login shell
         if not (self._signalled and self._gone):
             await self._channel.wait_rest(2 * self._processes.round_trip)
+            if not (self._channel.at_end.is_set() or self._signalled or await self.survivors()):
+                await self._channel.wait_last()
             await self._channel.wait_taken()
         return ended.result()
 

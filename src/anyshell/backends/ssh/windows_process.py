@@ -91,6 +91,8 @@ class WindowsProcess:
         ended = await asyncio.shield(self._channel.exit)
         if not (self._signalled and self._channel.gone.is_set()):
             await self._channel.wait_rest(0.0)
+            if not (self._channel.at_end.is_set() or self._signalled or await self.survivors()):
+                await self._channel.wait_last()
             await self._channel.wait_taken()
         return ended
 
