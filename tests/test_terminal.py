@@ -390,9 +390,6 @@ async def test_what_is_no_text_is_not_typed(here: Environment) -> None:
 
 async def test_a_resize_waits_for_a_terminal_that_is_being_entered(here: Environment) -> None:
     t = here.terminal("read x; stty size")
-    with pytest.raises(AnyshellError, match="not entered"):
-        await t.resize(columns=100)
-    assert t.terminal.columns == 80
     entering = asyncio.ensure_future(t.__aenter__())
     await asyncio.sleep(0)
     await t.resize(columns=100, rows=50)
@@ -402,6 +399,33 @@ async def test_a_resize_waits_for_a_terminal_that_is_being_entered(here: Environ
         assert await t.expect("50 100")
     finally:
         await t.__aexit__(None, None, None)
+
+
+async def test_a_resize_before_it_is_entered_is_the_size_that_it_begins_with(here: Environment) -> None:
+    t = here.terminal("stty size")
+    await t.resize(columns=100, rows=50)
+    assert (t.terminal.columns, t.entered) == (100, False)
+    async with t:
+        assert await t.expect("50 100")
+        assert len(t.screen.rows) == 50
+
+
+async def test_a_view_has_colours_and_changes_are_waited_for(here: Environment) -> None:
+    async with here.terminal("read x; printf '\\033[31mred\\033[m'; read x", scrollback=5) as t:
+        seen = t.changes
+        assert not await t.changed(seen, timeout=0)
+        await t.send("\r")
+        while "red" not in "".join(t.screen.rows):
+            assert await t.changed(seen, timeout=20)
+            seen = t.changes
+        assert t.view().rows[1][0].style.foreground == 1
+        assert (t.host, t.entered, t.shows) == ("local", True, True)
+        for back in (-1, "x", None):
+            with pytest.raises(InvalidCommand, match="back"):
+                t.view(back)  # type: ignore[arg-type]  # that is what is tried
+    async with here.terminal("true") as t:
+        with pytest.raises(AnyshellError, match="scrollback=1000"):
+            t.view()
 
 
 @pytest.mark.parametrize("since", [-1, "x", None, True, 1.0])

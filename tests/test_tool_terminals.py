@@ -1188,7 +1188,12 @@ def _held(outcome: Outcome | None = None, *, left: float | None = None, command:
     """What the words read of a terminal."""
     request = SimpleNamespace(text=command)
     return SimpleNamespace(
-        id="t1", outcome=outcome, left=left, request=request, driven=SimpleNamespace(pid=4711)
+        id="t1",
+        outcome=outcome,
+        left=left,
+        request=request,
+        driven=SimpleNamespace(pid=4711),
+        stopped_by_person=False,
     )
 
 
