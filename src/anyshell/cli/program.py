@@ -36,6 +36,8 @@ _COMMANDS = {
     "cp": "cp",
     "jobs": "jobs",
     "artifacts": "artifacts",
+    "replay": "replay",
+    "screenshot": "screenshot",
     "completion": "completion",
 }
 """Each command, and the module that has it under that name. In the order of the help."""

@@ -22,6 +22,7 @@ from .options import (
     host_option,
     json_option,
     prefix_option,
+    record_options,
     shell_option,
     snapshot_option,
 )
@@ -109,24 +110,7 @@ _SIGPIPE = 13
     help="Start the command as a job that outlives anyshell and the connection, print its id, and exit. It reads "
     "nothing; what it prints is kept. See 'anyshell jobs'.",
 )
-@click.option(
-    "--record",
-    type=click.Path(),
-    metavar="FILE",
-    help="Record what the command prints, and when, into a new file: asciicast, as asciinema's. With --pty it is what "
-    "the terminal shows; without, what one of 80 columns and 24 rows would.",
-)
-@click.option(
-    "--record-format",
-    type=click.Choice(["v3", "v2"]),
-    help="With --record: the version of asciicast. Default: v3.",
-)
-@click.option(
-    "--record-input",
-    is_flag=True,
-    help="With --record: record what is typed, or read from stdin, as well. What is typed where a terminal shows nothing, "
-    "as at a prompt for a password, is left out.",
-)
+@record_options
 @json_option
 @click.option(
     "--split-stderr",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .._types import Terminal
+    from .style import Style
 
 LONGEST_TITLE = 256
 """Characters of a title that are kept."""
@@ -23,7 +24,7 @@ LONGEST_TITLE = 256
 LARGEST_NUMBER = 99_999
 """The largest number that a sequence can give; a larger one counts as this."""
 
-# Colours are no matter. CAN takes their place: it ends what ESC would have ended, and is nothing itself.
+# Colours are no matter here; `styled` keeps them. CAN takes their place: it ends what ESC would have ended, and is nothing itself.
 _COLOURS = re.compile(rb"\x1b\[[0-9;:]{0,256}+m")
 
 # A run of text; a CSI as its parameters and its final byte; or anything else. What is begun and not ended is shown
@@ -72,7 +73,7 @@ class Modes:
     focus: bool = False
 
 
-class _Offsets:
+class Offsets:
     """Where in a piece of output lines end: how many bytes, and how many line feeds, end there."""
 
     def __init__(self, data: bytes, at: int, lines: int) -> None:
@@ -110,6 +111,7 @@ class _Saved:
     shift: int = 0
     origin: bool = False
     wrap: bool = True
+    style: Style | None = None
 
 
 class Emulator:
@@ -139,7 +141,7 @@ class Emulator:
         self.frame: str | None = None
         self.reader = Cells()
         self._handlers = _handlers(self)
-        self._offsets = _Offsets(b"", 0, 0)
+        self._offsets = Offsets(b"", 0, 0)
         self._reset()
 
     def _reset(self) -> None:
@@ -198,10 +200,10 @@ class Emulator:
             at: Bytes that came before.
             lines: Line feeds that came before.
         """
-        counted = data
-        if b"\x1b[" in data:
-            data = _COLOURS.sub(b"\x18", data)
-        self._offsets = _Offsets(counted, at, lines)
+        self._offsets = Offsets(data, at, lines)
+        self._draw_all(_COLOURS.sub(b"\x18", data) if b"\x1b[" in data else data)
+
+    def _draw_all(self, data: bytes) -> None:
         done = 0
         for flood in _LINES.finditer(data):
             self._draw(data[done : flood.start()])
@@ -221,6 +223,7 @@ class Emulator:
                     self._write(text)
             elif final:
                 if final == b"m" and parameters[:1] != b"?":
+                    self._render(parameters)
                     continue
                 handler = handlers.get(final)
                 if handler is not None and (not parameters or parameters.isdigit()):
@@ -632,6 +635,9 @@ class Emulator:
         if answer:
             self.replies.append(answer)
 
+    def _render(self, parameters: bytes) -> None:
+        """Show what comes next in another way: no matter here."""
+
     def _tell_cursor(self, *, private: bool) -> None:
         y = self.y - self._top if self._origin else self.y
         self.replies.append(b"\x1b[%s%d;%dR" % (b"?" if private else b"", y + 1, self.column + 1))
@@ -824,8 +830,8 @@ _SIMPLE: dict[bytes, Callable[[Emulator], None]] = {
     b"\x0c": Emulator._index,
     b"\x0e": lambda screen: screen._shift_to(1),
     b"\x0f": lambda screen: screen._shift_to(0),
-    b"\x1b7": Emulator._save,
-    b"\x1b8": Emulator._restore,
+    b"\x1b7": lambda screen: screen._save(),
+    b"\x1b8": lambda screen: screen._restore(),
     b"\x1b=": lambda screen: screen._set_keypad(True),
     b"\x1b>": lambda screen: screen._set_keypad(False),
     b"\x1bD": Emulator._index,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from .._types import Artifact, Output, Screen, Terminal, TerminalLines
@@ -13,6 +15,8 @@ from .decode import unfinished
 from .emulator import Emulator
 from .final import FinalLines
 from .rows import left
+from .style import StyledScreen
+from .styled import StyledEmulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +58,8 @@ class TerminalOutput:
         name_path: Whether the marker says in which file the whole is.
         answer: Is given the answers to what the program asks the terminal, while the question is fed: they are to be
             typed. ``None`` answers nothing.
+        scrollback: Rows that have left the main screen which are kept as they were shown, for `view`; 0 or more. ``None``
+            keeps neither them nor any colours: there is no `view` then, and drawing is faster.
         clock: Seconds that have passed, from any moment on.
     """
 
@@ -67,9 +73,12 @@ class TerminalOutput:
         artifacts: Store | None = None,
         name_path: bool = True,
         answer: Callable[[bytes], object] | None = None,
+        scrollback: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._emulator = Emulator(terminal)
+        self._emulator = Emulator(terminal) if scrollback is None else StyledEmulator(terminal)
+        self._above: deque[Row] = deque(maxlen=scrollback or 0)
+        self._scrolled = 0
         self._final = FinalLines(head, tail, max_line)
         self._keeper = None if artifacts is None else Keeper(artifacts, head + tail)
         self._name_path = name_path
@@ -104,6 +113,29 @@ class TerminalOutput:
             title=emulator.title,
             alternate=emulator.alternate,
             cursor_visible=emulator.cursor_visible,
+        )
+
+    def view(self, back: int = 0) -> StyledScreen:
+        """What stands on the terminal now, or so many rows above it, with its colours.
+
+        Args:
+            back: Rows to go up into what was scrolled off the main screen, as far as that is kept.
+        """
+        emulator = self._drawn()
+        assert isinstance(emulator, StyledEmulator), "nobody has asked for colours"
+        above = 0 if emulator.alternate else len(self._above)
+        back = min(max(back, 0), above)
+        rows = [*islice(self._above, above - back, above - back + emulator.height)] if back else []
+        rows += emulator.rows[: emulator.height - len(rows)]
+        y = emulator.y + back
+        shown = emulator.cursor_visible and y < emulator.height
+        return StyledScreen(
+            rows=tuple([emulator.spans(row) for row in rows]),
+            cursor=(y, emulator.column) if shown else None,
+            alternate=emulator.alternate,
+            back=back,
+            above=above,
+            scrolled=self._scrolled,
         )
 
     @property
@@ -235,6 +267,8 @@ class TerminalOutput:
         rows = self._emulator.scrolled
         if rows:
             self._emulator.scrolled = []
+            self._above += rows
+            self._scrolled += len(rows)
             self._add(rows)
 
     def _add(self, rows: list[Row]) -> None:
