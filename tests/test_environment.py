@@ -414,6 +414,17 @@ async def test_commands_that_keep_coming_end_with_the_environment(tmp_path: Path
 # While it runs
 
 
+async def test_what_a_listener_raises_ends_the_command_and_is_raised(env: Environment) -> None:
+    """Also of a command that has ended by then: nothing waits for a listener that is gone."""
+
+    async def listener(channel: str, data: bytes) -> None:
+        raise LookupError("no more")
+
+    for command in ("echo one", "echo one; sleep 300"):
+        with anyio.fail_after(20), pytest.raises(LookupError, match="no more"):
+            await env.run(command, listener=listener)
+
+
 async def test_a_listener_hears_every_piece_and_is_awaited(env: Environment) -> None:
     heard: list[tuple[str, bytes]] = []
 
