@@ -242,7 +242,7 @@ class RawTerminal:
     def _write(self, data: bytes) -> None:
         """Write a little, behind what is being written, if the terminal takes it in time."""
         give_up = time.monotonic() + PATIENCE
-        with contextlib.suppress(OSError), _unblocked(self._stdout) as fd:
+        with contextlib.suppress(OSError), unblocked(self._stdout) as fd:
             while data and time.monotonic() < give_up:
                 try:
                     data = data[os.write(fd, data) :]
@@ -251,7 +251,7 @@ class RawTerminal:
 
 
 @contextlib.contextmanager
-def _unblocked(fd: int) -> Iterator[int]:
+def unblocked(fd: int) -> Iterator[int]:
     """A descriptor of our own for the same terminal: to make that of others non-blocking would change it for them."""
     try:
         own = os.open(os.ttyname(fd), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)

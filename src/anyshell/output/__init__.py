@@ -21,3 +21,4 @@ from .style import Style as Style
 from .style import StyledScreen as StyledScreen
 from .styled import StyledEmulator as StyledEmulator
 from .terminal import TerminalOutput as TerminalOutput
+from .terminal import check_scrollback as check_scrollback

@@ -63,6 +63,7 @@ class Modes:
         mouse: What of the mouse is reported, each with what stands before it; ``None`` is nothing.
         mouse_sgr: The mouse is reported in the form that has no largest column.
         focus: Gaining and losing the focus is reported.
+        keyboard: The flags of kitty's keyboard protocol, as far as they are heeded; 0 is the usual way to send keys.
     """
 
     application_cursor: bool = False
@@ -71,6 +72,7 @@ class Modes:
     mouse: Mouse | None = None
     mouse_sgr: bool = False
     focus: bool = False
+    keyboard: int = 0
 
 
 class Offsets:
@@ -577,7 +579,7 @@ class Emulator:
         private = parameters[:1] == b"?"
         rest = parameters[1:] if private else parameters
         intermediate = rest[-1:] if rest[-1:] and rest[-1] < 0x30 else b""
-        numbers = _numbers(rest[: -len(intermediate)] if intermediate else rest)
+        numbers = numbers_of(rest[: -len(intermediate)] if intermediate else rest)
         first = numbers[0]
         if intermediate:
             if final == b"p" and intermediate == b"$":
@@ -850,7 +852,7 @@ _SIMPLE: dict[bytes, Callable[[Emulator], None]] = {
 _ENDS = frozenset((b"\x0b", b"\x0c", b"\x1bD", b"\x1bE"))
 
 
-def _numbers(parameters: bytes) -> list[int]:
+def numbers_of(parameters: bytes) -> list[int]:
     """The numbers of a sequence, of which there is at least one; what is left out is 0."""
     return [
         min(int(number[:6]), LARGEST_NUMBER) if number.isdigit() else 0

@@ -50,7 +50,7 @@ class Style:
 
 
 PLAIN = Style()
-"""Text as it is without any SGR."""
+"""Text as it is without any SGR; `render` and `blank` give this one for it, so that it is known by its identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,14 @@ def render(style: Style, parameters: bytes) -> Style:
             changes["foreground"] = None
         elif number == 49:
             changes["background"] = None
-    return replace(style, **changes) if changes else style
+    changed = replace(style, **changes) if changes else style
+    return PLAIN if changed == PLAIN else changed
+
+
+@lru_cache(maxsize=CACHED_STYLES)
+def blank(style: Style) -> Style:
+    """How what is erased is shown: with the background alone."""
+    return PLAIN if style.background is None else Style(background=style.background)
 
 
 def _colour_of_fields(fields: list[bytes]) -> tuple[bool, Colour, int]:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .cells import REST, is_narrow, width
-from .emulator import Emulator, Offsets
+from .emulator import Emulator, Offsets, numbers_of
 from .rows import left
-from .style import PLAIN, Span, Style, render
+from .style import PLAIN, Span, Style, blank, render
 
 if TYPE_CHECKING:
     from .rows import Row
+
+
+DEEPEST_KEYBOARD = 8
+"""Sets of flags of kitty's keyboard protocol that a program can put one upon the other; the oldest is forgotten then."""
+
+KEYBOARD = 0b11001
+"""The flags that are heeded: keys that cannot be confused, all keys as sequences, and their text (1, 8, 16). Releases (2) and
+other layouts' keys (4) are not known here."""
 
 
 class StyledEmulator(Emulator):
@@ -54,10 +63,43 @@ class StyledEmulator(Emulator):
     def _reset(self) -> None:
         super()._reset()
         self.style = PLAIN
+        self._keyboards = ([0], [0])  # of the main screen, and of the alternate one: the last flags count
 
     def _reset_softly(self) -> None:
         super()._reset_softly()
         self.style = PLAIN
+
+    # --- kitty's keyboard protocol, for whoever has a person before it -----------------------------------------
+
+    def _control(self, parameters: bytes, final: bytes) -> None:
+        if final != b"u" or parameters[:1] not in (b"?", b"<", b"=", b">"):
+            super()._control(parameters, final)
+            return
+        stack, numbers = self._keyboards[self.alternate], numbers_of(parameters[1:])
+        kind, first = parameters[:1], numbers[0]
+        if kind == b"?":
+            self.replies.append(b"\x1b[?%du" % stack[-1])
+        elif kind == b">":
+            if len(stack) > DEEPEST_KEYBOARD:
+                del stack[1]  # the protocol has the oldest forgotten; the first one is the terminal's own
+            stack.append(first & KEYBOARD)
+        elif kind == b"<":
+            del stack[max(1, len(stack) - max(first, 1)) :]
+        else:
+            change = first & KEYBOARD
+            how = numbers[1] if len(numbers) > 1 else 1
+            stack[-1] = {2: stack[-1] | change, 3: stack[-1] & ~change}.get(how, change)
+        self._tell_keyboard()
+
+    def _show_alternate(self, on: bool, *, cursor: bool) -> None:
+        before = self.alternate
+        super()._show_alternate(on, cursor=cursor)
+        if on and not before:
+            self._keyboards[True][:] = [0]
+        self._tell_keyboard()
+
+    def _tell_keyboard(self) -> None:
+        self.modes = replace(self.modes, keyboard=self._keyboards[self.alternate][-1])
 
     def _render(self, parameters: bytes) -> None:
         if parameters.translate(None, b"0123456789:;"):
@@ -98,11 +140,11 @@ class StyledEmulator(Emulator):
         """Have columns shown so. With `insert` what stood there moves to the right."""
         styles = row.styles
         if styles is None:
-            if style == PLAIN:
+            if style is PLAIN:
                 return
             styles = row.styles = []
         if len(styles) < start:
-            if style == PLAIN:
+            if style is PLAIN:
                 return
             styles += [PLAIN] * (start - len(styles))
         styles[start : start if insert else end] = [style] * (end - start)
@@ -110,16 +152,12 @@ class StyledEmulator(Emulator):
 
     @property
     def _blanks(self) -> Style:
-        """How what is erased is shown: with the background alone."""
-        style = self.style
-        if style.background is None:
-            return PLAIN
-        return Style(background=style.background)
+        return PLAIN if self.style is PLAIN else blank(self.style)
 
     # --- erasing, inserting, deleting, scrolling -----------------------------------------------------------
 
     def _write_lines(self, data: bytes) -> bool:
-        if self.style != PLAIN or any(row.styles for row in self.rows[self.y :]):
+        if self.style is not PLAIN or any(row.styles for row in self.rows[self.y :]):
             return False
         return super()._write_lines(data)
 
@@ -131,9 +169,9 @@ class StyledEmulator(Emulator):
 
     def _blank(self, start: int, end: int) -> None:
         super()._blank(start, end)
+        blanks = self._blanks
         for row in self.rows[start:end]:
-            row.styles = None
-            self._fill(row, 0, self.columns, self._blanks)
+            row.styles = None if blanks is PLAIN else [blanks] * self.columns
 
     def _erase(self, count: int) -> None:
         super()._erase(count)
@@ -150,7 +188,7 @@ class StyledEmulator(Emulator):
         count = min(max(count, 1), self.columns - x)
         if row.styles is not None:
             del row.styles[x : x + count]
-        if self._blanks != PLAIN:
+        if self._blanks is not PLAIN:
             self._fill(row, self.columns - count, self.columns, self._blanks)
 
     def _remove_rows(self, top: int, count: int) -> None:
@@ -163,6 +201,6 @@ class StyledEmulator(Emulator):
 
     def _tint(self, start: int, end: int) -> None:
         """Give rows that have come in the background that is set."""
-        if (blanks := self._blanks) != PLAIN:
+        if (blanks := self._blanks) is not PLAIN:
             for row in self.rows[start:end]:
                 self._fill(row, 0, self.columns, blanks)

@@ -8,7 +8,8 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from .._types import Artifact, Output, Screen, Terminal, TerminalLines
+from .._exceptions import InvalidCommand
+from .._types import Artifact, Output, Screen, Terminal, TerminalLines, check_count
 from .backlog import PIECE, Backlog, Piece, long_form, pieces
 from .builder import COALESCE, Keeper, Store, marker
 from .decode import unfinished
@@ -30,6 +31,9 @@ Of sequences that are more work than bytes, their work counts."""
 
 LONGEST_ANSWER = 16 * 1024
 """Bytes of answers to what one piece of output asks; further questions get none."""
+
+LARGEST_SCROLLBACK = 10_000
+"""Rows that can be kept of what was scrolled off a terminal, for `TerminalOutput.view`."""
 
 # All but what moves nothing, and what erases on a line: that is drawn as fast as it comes.
 _MOVES = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[mK]|\[\?(?:1|12|25|2004|2026)[hl]|[()*+\]=>\\PX^_])")
@@ -318,6 +322,17 @@ class TerminalOutput:
             self._keeper.discard()
             return None, None
         return self._keeper.finish()
+
+
+def check_scrollback(rows: int) -> None:
+    """Refuse what is no number of rows that can be kept.
+
+    Raises:
+        InvalidCommand: Not a whole number from 0 to 10,000.
+    """
+    check_count("scrollback", rows, least=0)
+    if rows > LARGEST_SCROLLBACK:
+        raise InvalidCommand(f"scrollback must be at most {LARGEST_SCROLLBACK:,} rows, not {rows:,}")
 
 
 def _first(pieces: list[bytes], limit: int) -> bytes:
