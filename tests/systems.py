@@ -35,6 +35,7 @@ and Wine has neither ConPTY nor what Microsoft ships with Windows alone."""
 
 LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_cli_endings": "signals, process groups and controlling terminals of POSIX",
+    "test_cli_fleet": "OpenSSH's server; signals and terminals of POSIX",
     "test_cli_jobs": "detached jobs are of POSIX hosts",
     "test_cli_posix": "signals, descriptors and terminals of POSIX",
     "test_cli_pty": "a person's terminal as POSIX has it; tmux looks at it",
@@ -53,7 +54,9 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_local": "the local backend's POSIX half: groups, marks, descriptors, /proc",
     "test_local_terminals": "terminals as a POSIX kernel has them",
     "test_login": "login shells of POSIX",
+    "test_player": "Chromium and asciinema's player, driven from Linux; it is the files that matter, not who wrote them",
     "test_prefix": "sudo, env, nice and the like",
+    "test_replay": "a person's terminal as POSIX has it; tmux looks at it. test_replay_at_once has what is the same everywhere",
     "test_snapshot": "the set-up of bash and zsh",
     "test_ssh": "OpenSSH's server and login shells of POSIX",
     "test_ssh_connecting": "OpenSSH's server, client and agent",

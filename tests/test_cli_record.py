@@ -139,6 +139,7 @@ def test_a_recording_that_breaks_is_said_and_changes_nothing_else(file: Path) ->
         (("--record-input",), "--record-input goes with --record FILE"),
         (("--record-format", "v2"), "--record-format goes with --record FILE"),
         (("--record", "f", "--record-format", "v1"), "'v1' is not one of"),
+        (("--record", ""), "it is empty: give a file, or leave it out"),
         (("--record", "f", "--background"), "--record does not go with --background"),
     ],
 )

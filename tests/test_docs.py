@@ -172,6 +172,8 @@ LIBRARY = DOCS / "reference" / "library.md"
 MADE_FOR_CALLERS = {
     "DetachedJob",
     "DrivenTerminal",
+    "FleetRun",
+    "HostProgress",
     "Environment",
     "Session",
     "Stream",
@@ -294,9 +296,20 @@ NO_BOUND = {
     "backends.local.posix.tty._IUTF8",  # a flag
     "backends.local.windows.files._FILE_RENAME_INFO_EX",  # a number that a call is given
     "cli.OWN_FAILURE",  # exit codes, on the command line's page
+    "cli.fleet.SOME_FAILED",
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
+    "cli.playback._HANG_UP",
+    "cli.picture._BUTTONS",  # how a picture is laid out
+    "cli.picture._COLUMN",
+    "cli.picture._FONT_SIZE",
+    "cli.picture._ROW",
+    "cli.picture._TITLE_CHARACTER",
+    "cli.picture._ZOOM",
+    "cli.keyboard._UNDERSTANDS_SEQUENCES",  # a flag of a call
+    "cli.keyboard._STDOUT",  # descriptors
+    "cli.replay._STDOUT",
     "backends.local.windows.conpty._CONPTY",  # arguments of calls
     "backends.local.windows.job_object.ENDED_BY_JOB",  # an exit code
     "backends.local.windows.process_handle._BETWEEN_EPOCHS",  # how calendars are

@@ -26,7 +26,15 @@ from hypothesis import strategies as st
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 import anyshell
-from anyshell import Environment, InvalidCommand, Outcome, Recording, RecordingError, Terminal
+from anyshell import (
+    Environment,
+    InvalidCommand,
+    Outcome,
+    Recording,
+    RecordingError,
+    SpawnError,
+    Terminal,
+)
 from anyshell._types import LARGEST_RECORDING, LEAST_RECORDING, LONGEST_TITLE
 from anyshell._waits import Changes
 from anyshell.recordings import read, recorder
@@ -388,6 +396,30 @@ async def test_a_disk_that_takes_nothing_stops_no_command(
     assert "the disk took nothing for" in (outcome.recording.notice or "")
 
 
+HANGS = """
+import asyncio, sys, threading
+from anyshell import Environment
+from anyshell.recordings import recorder
+from anyshell.recordings.file import RecordingFile
+recorder.DISK_SECONDS = 0.3
+RecordingFile.put = lambda self, happened: threading.Event().wait()
+async def main():
+    async with Environment.detect() as env:
+        outcome = await env.run("echo one; exit 3", record=sys.argv[1])
+        print(outcome.exit_code, outcome.recording.complete)
+asyncio.run(main())
+"""
+"""Records onto a disk that never takes anything."""
+
+
+def test_a_disk_that_hangs_for_ever_keeps_no_program_from_ending(file: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS, str(file)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("3 False\n", "")
+    assert recorded(file)[1] == []
+
+
 FULL = """
 import asyncio, resource, sys
 from anyshell import Environment
@@ -482,6 +514,11 @@ async def test_of_what_was_not_started_no_file_is_left(here: Environment, file: 
     with pytest.raises(InvalidCommand, match="cwd"):
         await here.run("true", cwd="/no/such/directory", record=file)
     assert not file.exists()
+    async with Environment.detect(FakeBackend({"fake": Script(error="no room")})) as env:
+        for terminal in (None, Terminal()):
+            with pytest.raises(SpawnError):
+                await env.run("fake", record=file, terminal=terminal)
+            assert not file.exists()
     assert (await here.run("true", record=file)).recording is not None
 
 

@@ -80,7 +80,9 @@ class Pane:
         self._name = name
         self._directory = directory
 
-    def run(self, text: str, *options: str, line: str = 'sh start; echo "code=$?"') -> int:
+    def run(
+        self, text: str, *options: str, line: str = 'sh start; echo "code=$?"', door: str = "run --pty"
+    ) -> int:
         """Run the program with a script for bash, and then say how it has ended. Returns the program's pid.
 
         No word of the script is on the screen because it was typed.
@@ -89,7 +91,7 @@ class Pane:
         script.write_text(text + "\n")
         words = " ".join(options)
         start.write_text(
-            f'echo $$ >{pid}\nexec "$PYTHON" -m anyshell run --pty {words} -- bash --norc {script}\n'
+            f'echo $$ >{pid}\nexec "$PYTHON" -m anyshell {door} {words} -- bash --norc {script}\n'
         )
         self.type(line)
         self.press("Enter")

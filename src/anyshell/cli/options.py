@@ -198,3 +198,31 @@ def snapshot_option(command: F) -> F:
 def json_option(command: F) -> F:
     """Add ``--json``, for one object."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
+
+
+def record_options(command: F) -> F:
+    """Add ``--record``, ``--record-format`` and ``--record-input``."""
+    options = (
+        click.option(
+            "--record",
+            type=click.Path(),
+            metavar="FILE",
+            callback=_filled("a file"),
+            help="Record what the command prints, and when, into a new file: asciicast, as asciinema's. With --pty it is "
+            "what the terminal shows; without, what one of 80 columns and 24 rows would.",
+        ),
+        click.option(
+            "--record-format",
+            type=click.Choice(["v3", "v2"]),
+            help="With --record: the version of asciicast. Default: v3.",
+        ),
+        click.option(
+            "--record-input",
+            is_flag=True,
+            help="With --record: record what is typed, or read from stdin, as well. What is typed where a terminal shows "
+            "nothing, as at a prompt for a password, is left out.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -15,9 +15,9 @@ import click
 from .process import settle
 
 
-def to_json(value: object) -> bytes:
+def to_json(value: object, *, one_line: bool = False) -> bytes:
     """Write a value as JSON, in UTF-8, with a line feed at its end."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+    text = json.dumps(value, indent=None if one_line else 2, ensure_ascii=False, default=_plain)
     # A lone surrogate, which stands for a byte of a file name that is no UTF-8, has no encoding. This writes it
     # as \udcXX, which is how JSON writes it too.
     return text.encode("utf-8", "backslashreplace") + b"\n"

@@ -22,6 +22,7 @@ from .options import (
     host_option,
     json_option,
     prefix_option,
+    record_options,
     shell_option,
     snapshot_option,
 )
@@ -110,29 +111,12 @@ _SIGPIPE = 13
     help="Start the command as a job that outlives anyshell and the connection, print its id, and exit. It reads "
     "nothing; what it prints is kept. See 'anyshell jobs'.",
 )
+@record_options
 @click.option(
     "-q",
     "--quiet",
     is_flag=True,
     help="Show no status line, and no notices of the host. How the command ended is said all the same.",
-)
-@click.option(
-    "--record",
-    type=click.Path(),
-    metavar="FILE",
-    help="Record what the command prints, and when, into a new file: asciicast, as asciinema's. With --pty it is what "
-    "the terminal shows; without, what one of 80 columns and 24 rows would.",
-)
-@click.option(
-    "--record-format",
-    type=click.Choice(["v3", "v2"]),
-    help="With --record: the version of asciicast. Default: v3.",
-)
-@click.option(
-    "--record-input",
-    is_flag=True,
-    help="With --record: record what is typed, or read from stdin, as well. What is typed where a terminal shows nothing, "
-    "as at a prompt for a password, is left out.",
 )
 @json_option
 @click.option(
@@ -191,7 +175,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from . import signals
 
-    request = _Request(**options)
+    request = Request(**options)
     if request.background:
         _check_background(ctx)
     _check_pty(request)
@@ -229,7 +213,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     ctx.exit(signals.run(perform))
 
 
-def _check_pty(request: _Request) -> None:
+def _check_pty(request: Request) -> None:
     """Refuse what does not go with a terminal, and what goes with one alone."""
     if not request.pty:
         for name, value in (("--columns", request.columns), ("--rows", request.rows)):
@@ -280,7 +264,7 @@ def _text(command: tuple[str, ...], env: Environment) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class Request:
     """The options of the command line, by their names."""
 
     host: str | None
@@ -315,7 +299,7 @@ class _Request:
         return Recording(self.record, version=2 if self.record_format == "v2" else 3, input=self.record_input)
 
 
-async def _perform(request: _Request, interruption: Interruption) -> int:
+async def _perform(request: Request, interruption: Interruption) -> int:
     from .. import Environment, OutputLimits
     from .descriptors import Writer, same_file
 
@@ -335,7 +319,7 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
         stderr = stdout if same_file(_STDOUT, _STDERR) else Writer(_STDERR)
         try:
             if not request.quiet:
-                await _tell(notices((*env.info.notices, *env.snapshot_notices)))
+                await tell(notices((*env.info.notices, *env.snapshot_notices)))
             if sys.platform != "win32" and request.pty and not request.as_json and _has_person():
                 from .pty import PersonRun
 
@@ -352,7 +336,7 @@ def _has_person() -> bool:
     return os.isatty(_STDIN) and os.isatty(_STDOUT)
 
 
-async def _tell(text: str) -> None:
+async def tell(text: str) -> None:
     """Tell people something on stderr. That nobody can be told changes nothing, so the writer is one of its own."""
     from .descriptors import Writer
 
@@ -368,7 +352,7 @@ class Run:
 
     def __init__(
         self,
-        request: _Request,
+        request: Request,
         env: Environment,
         interruption: Interruption,
         stdout: Writer,
@@ -440,13 +424,13 @@ class Run:
         if not self._request.pty:
             return await self._forward(stdin)
         if not self._env.terminals:
-            await _tell("anyshell: ANYSHELL_NO_PTY is set: the command runs without a terminal\n")
+            await tell("anyshell: ANYSHELL_NO_PTY is set: the command runs without a terminal\n")
             return await self._forward(stdin)
         try:
             return await self._obtain(stdin)
         except TerminalUnavailable as error:
             why = printable(str(error)).rpartition(";")[0]
-            await _tell(f"anyshell: {why}; the command runs without\n")
+            await tell(f"anyshell: {why}; the command runs without\n")
             return await self._forward(stdin)
 
     async def _obtain(self, stdin: Reader | None) -> Outcome:

@@ -10,7 +10,6 @@ import asyncio
 import re
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from .._wrapped import Wrapped
 from ..terminal.secrets import MASK, Masks
 from .asciicast import Header
 from .file import RecordingFile
+from .worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -91,7 +91,7 @@ class Recorder:
         self._started = False
         self._began = 0.0
         self._file: RecordingFile | None = None
-        self._thread = ThreadPoolExecutor(1, "anyshell-recording")
+        self._worker = Worker("anyshell-recording")
         self._given_up = False
         self._why = ""
         self._pending: list[Happened] = []
@@ -136,7 +136,10 @@ class Recorder:
             if self._given_up:
                 file.discard()  # nobody waits for it any more
 
-        making = self._work(make)
+        try:
+            making = self._worker.do(make)
+        except RuntimeError as error:
+            raise RecordingError(f"cannot record to {str(path)!r}: that needs a thread: {error}") from error
         try:
             await asyncio.wait([making], timeout=DISK_SECONDS)
         finally:
@@ -166,9 +169,7 @@ class Recorder:
         """What hears of output instead of a listener: it makes a program wait that prints faster than can be recorded."""
 
         async def hear(channel: Channel, data: bytes) -> None:
-            while self._held > HELD and self._on:
-                if not await self._written.wait(DISK_SECONDS):
-                    self._give_up(_NOT_IN_TIME)
+            await self._room()
             if listener is not None:
                 await listener(channel, data)
 
@@ -185,9 +186,9 @@ class Recorder:
 
     async def typed(self, data: bytes, process: Process) -> None:
         """Take note of what is typed, or written to a pipe, without secrets."""
-        if not self._on:
-            return
-        self._add("input", await self._shown(data, process))
+        if self._on:
+            self._add("input", await self._shown(data, process))
+            await self._room()
 
     def resized(self, terminal: Terminal) -> None:
         """Take note of another size."""
@@ -219,7 +220,7 @@ class Recorder:
     async def abandon(self) -> None:
         """Close the file where there will be no outcome: of a command that was not started, none is left."""
         if self._file is None:
-            self._thread.shutdown(wait=False)
+            self._worker.end()
         elif self._started:
             await to_the_end(self._end(None, "the command was cancelled"), lambda: None)
         else:
@@ -239,12 +240,18 @@ class Recorder:
 
     async def _finish(self, work: Callable[[], object]) -> None:
         """Do what is the last with the file; where it was given up, behind us."""
-        last = self._work(work)
+        last = self._worker.do(work)
         if not self._given_up:
             await asyncio.wait([last], timeout=DISK_SECONDS)
             if not last.done():
                 self._give_up(_NOT_IN_TIME)
-        self._thread.shutdown(wait=False)
+        self._worker.end()
+
+    async def _room(self) -> None:
+        """Wait until the disk has taken enough of what waits."""
+        while self._held > HELD and self._on:
+            if not await self._written.wait(DISK_SECONDS):
+                self._give_up(_NOT_IN_TIME)
 
     @property
     def _now(self) -> float:
@@ -269,7 +276,7 @@ class Recorder:
             size = sum(len(data) + HAPPENED_SIZE for _, _, data in batch)
             try:
                 # Whoever ends a loop cancels every task, this one too; what is on its way is written all the same.
-                await asyncio.shield(self._work(partial(self._put, file, batch)))
+                await asyncio.shield(self._worker.do(partial(self._put, file, batch)))
             except Exception as error:
                 self._give_up(f"it broke off: {error!r}")
                 raise
@@ -278,12 +285,8 @@ class Recorder:
                 self._written.notify()
             if size < LITTLE:
                 await asyncio.sleep(FLUSH_PAUSE)
-
-    def _work(self, work: Callable[[], object]) -> asyncio.Future[object]:
-        """Have the thread do something with the file, after all that it was given before."""
-        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        future.add_done_callback(lambda future: future.cancelled() or future.exception())  # looked at
-        return future
+        if not self._on:
+            self._pending = []  # nothing more is recorded
 
     def _put(self, file: RecordingFile, batch: list[Happened]) -> None:
         """In the thread."""

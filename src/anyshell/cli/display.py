@@ -1,0 +1,126 @@
+"""The person's terminal as textual draws on it: that it takes nothing, or is gone, holds up nothing and breaks nothing."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+assert sys.platform != "win32"
+
+from textual.drivers.linux_driver import LinuxDriver
+
+from .raw import unblocked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STUCK_SECONDS = 1.0
+"""Seconds for which a terminal may take nothing; what is drawn until it does is left out, and then drawn anew."""
+
+LOOK_SECONDS = 0.5
+"""Seconds between two looks whether the terminal is still there."""
+
+_CANCEL = b"\x18"
+"""Ends a sequence of which the rest was left out."""
+
+
+class Paper:
+    """What textual's thread writes to. Never raises, and waits `STUCK_SECONDS` at most.
+
+    Args:
+        fd: The terminal's descriptor, which is shared with others and stays as it is.
+        again: Is called, in the thread that writes, when it takes something again after something was left out.
+    """
+
+    def __init__(self, fd: int, again: Callable[[], object]) -> None:
+        self._fd = fd
+        self._again = again
+        self._opened = unblocked(fd)
+        self._own = self._opened.__enter__()
+        self._stuck = False
+
+    def write(self, text: str) -> None:
+        """Write it, or as much of it as is taken in time."""
+        data = text.encode("utf-8", "replace")
+        if self._stuck:
+            if not self._takes(0):
+                return
+            self._stuck = False
+            data = _CANCEL + data
+            self._again()
+        give_up = time.monotonic() + STUCK_SECONDS
+        while data:
+            try:
+                data = data[os.write(self._own, data) :]
+                give_up = time.monotonic() + STUCK_SECONDS
+            except BlockingIOError:
+                if not self._takes(give_up - time.monotonic()):
+                    self._stuck = True
+                    return
+            except OSError:
+                return  # it is gone
+
+    def _takes(self, seconds: float) -> bool:
+        look = select.poll()
+        look.register(self._own, select.POLLOUT)
+        return seconds >= 0 and bool(look.poll(max(seconds, 0) * 1000))
+
+    def flush(self) -> None:
+        """There is nothing to do: all is written."""
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+    def fileno(self) -> int:
+        """The shared descriptor."""
+        return self._fd
+
+    def close(self) -> None:
+        """Write no more."""
+        self._opened.__exit__(None, None, None)
+
+
+def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
+    """Textual's own driver, with these changes.
+
+    Args:
+        gone: Is called when the terminal is gone, in the event loop.
+    """
+
+    class Display(LinuxDriver):
+        def __init__(self, app: Any, **options: Any) -> None:
+            super().__init__(app, **options)
+            # Textual has no public way to say where to write.
+            self._file: Any = Paper(sys.__stderr__.fileno() if sys.__stderr__ else 2, self._draw_anew)
+            self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
+
+        def close(self) -> None:
+            self._looking.cancel()
+            super().close()
+            self._file.close()
+
+        def _draw_anew(self) -> None:
+            self._loop.call_soon_threadsafe(lambda: self._app.refresh(layout=True))
+
+        def _look(self) -> None:
+            """Look whether it is still there: who ignores SIGHUP is not told, and textual reads on."""
+            look = select.poll()
+            look.register(self.fileno, select.POLLIN)
+            if any(
+                events & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, events in look.poll(0)
+            ):
+                gone()
+            else:
+                self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
+
+        def _run_input_thread(self) -> None:
+            try:
+                self.run_input_thread()
+            except OSError:
+                self._loop.call_soon_threadsafe(gone)
+
+    return Display
