@@ -27,6 +27,7 @@ from anyshell import (
     InvalidCommand,
     Outcome,
     OutputLimits,
+    ProcessInfo,
     SSHOptions,
 )
 from anyshell._exceptions import SpawnError
@@ -42,7 +43,8 @@ from .ssh_server import SSHD, free_port
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anyshell._types import Channel, HostInfo, HostQuery
+    from anyshell._types import Channel, HostInfo, HostQuery, Spawn
+    from anyshell.abc import Program
 
 pytestmark = pytest.mark.anyio
 
@@ -209,7 +211,9 @@ async def test_cancelling_gives_an_outcome_of_each_host(hosts: Hosts) -> None:
         by_port[ports[6]].check()
 
 
-async def test_what_could_not_be_stopped_is_said(hosts: Hosts) -> None:
+@pytest.mark.parametrize("heard_of", [True, False])
+async def test_what_could_not_be_stopped_is_said(hosts: Hosts, heard_of: bool) -> None:
+    """Also when it is not known that it had begun: then nobody has heard of it when the host freezes, or just so."""
     seconds = unique_seconds()
     with another(hosts) as (port, server):
         async with Fleet([hosts.options(port), hosts.options(hosts.ports[0])]) as fleet:
@@ -223,7 +227,7 @@ async def test_what_could_not_be_stopped_is_said(hosts: Hosts) -> None:
             async def freeze() -> None:
                 await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
                 with anyio.fail_after(20):
-                    while len(heard) < 2:
+                    while heard_of and len(heard) < 2:
                         await asyncio.sleep(0.01)
                 each_session(server, psutil.Process.suspend)
                 run.cancel()
@@ -234,7 +238,7 @@ async def test_what_could_not_be_stopped_is_said(hosts: Hosts) -> None:
             await freezing
         frozen, well = (results[host.host] for host in run.hosts)
         assert frozen.outcome is not None
-        assert frozen.outcome.status == "lost"
+        assert (frozen.outcome.status, frozen.outcome.started) == ("lost", True)
         assert [process.alive for process in frozen.survivors] == [True]
         assert run.hosts[0].survivors == frozen.survivors
         assert well.outcome is not None
@@ -454,6 +458,27 @@ async def test_a_host_that_fails_in_any_way_fails_alone() -> None:
         results["broken"].check()
     assert isinstance(results["hanging"].error, ConnectionFailed)
     assert results["well"].ok
+
+
+async def test_a_command_that_may_have_begun_is_not_said_to_be_not_started() -> None:
+    class Away(FakeBackend):
+        """Goes away while a program is being started, which may be there."""
+
+        unconfirmed: Sequence[ProcessInfo] = ()
+
+        async def spawn(self, spawn: Spawn) -> Program:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.unconfirmed = [ProcessInfo(0, "bash", 0.0)]
+            raise AssertionError
+
+    async with Fleet([Away({})]) as fleet:
+        run = fleet.run("work", timeout=0.1)
+        (result,) = [result async for result in run]
+    assert result.outcome is not None
+    assert (result.outcome.status, result.outcome.started) == ("lost", True)
+    assert result.survivors == run.hosts[0].survivors == (ProcessInfo(0, "bash", 0.0),)
 
 
 async def test_hosts_may_differ_in_their_text() -> None:

@@ -13,13 +13,14 @@ import math
 import os
 import signal
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from .drawing import is_in_foreground
 from .printing import printable
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Roster:
         while True:
             await asyncio.sleep(REDRAW_SECONDS)
             # A terminal that takes nothing now is given the latest state when it does.
-            if (self._writing is None or self._writing.done()) and _is_foreground(self._fd):
+            if (self._writing is None or self._writing.done()) and is_in_foreground(self._fd):
                 frame = self.frame(self._columns(), self._rows())
                 self._writing = asyncio.ensure_future(self._writer.write(frame))
 
@@ -203,17 +204,6 @@ def chosen(hosts: Sequence[HostProgress], room: int) -> tuple[Sequence[HostProgr
     for index in ranked[room - 1 :]:
         rest[hosts[index].state] = rest.get(hosts[index].state, 0) + 1
     return [host for index, host in enumerate(hosts) if index in shown], rest
-
-
-def _is_foreground(fd: int) -> bool:
-    """Whether the terminal is ours to draw on, and not that of another job of our shell."""
-    posix: Any = os  # job control is POSIX's
-    if not hasattr(posix, "tcgetpgrp"):
-        return True
-    try:
-        return bool(posix.tcgetpgrp(fd) == posix.getpgrp())
-    except OSError:
-        return False
 
 
 def paint(groups: Sequence[Group], total: str) -> bytes:
