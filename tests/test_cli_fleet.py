@@ -170,7 +170,7 @@ def test_when_nobody_reads_any_more_everything_is_stopped(names: list[str]) -> N
 
 def test_a_file_has_comments_and_blank_lines(names: list[str], tmp_path: Path) -> None:
     file = tmp_path / "hosts.txt"
-    file.write_text(f"# the web\n\n  {names[0]}  # first\r\n\t{names[1]}\n#{names[2]}\nlocal")
+    file.write_text(f"# the web\n\n  {names[0]}  # first\r\n\t{names[1]}\t#second\n#{names[2]}\nlocal")
     done = anyshell("fleet", "--hosts-file", str(file), "--json", "--", "true")
     assert {event["host"] for event in events(done.stdout, "result")} == {*names[:2], "local"}
     done = anyshell("fleet", "--hosts-file", "-", "--", "echo x", input=b"local\n")

@@ -37,7 +37,7 @@ from anyshell.testing import FakeBackend, Script
 
 from .conftest import missing
 from .fleet_hosts import Hosts, another, each_session, many, silent
-from .processes import living, unique_seconds, wait_living
+from .processes import living, open_descriptors, unique_seconds, wait_living
 from .ssh_server import SSHD, free_port
 
 if TYPE_CHECKING:
@@ -157,6 +157,27 @@ async def test_of_fifty_hosts_each_costs_only_itself(hosts: Hosts) -> None:
         ]
         for line in living(seconds):
             psutil.Process(int(line.split()[0])).kill()
+
+
+async def test_nothing_is_held_of_hosts_that_have_ended(hosts: Hosts) -> None:
+    """Neither descriptors nor tasks: of well ones, of those that cannot be reached, and of those that are left early."""
+
+    async def run(early: bool) -> None:
+        with silent() as quiet:
+            hosts.learn(quiet)
+            ports = [*hosts.ports[:6], quiet, free_port()]
+            targets = [hosts.options(port) for port in ports]
+            async with Fleet(targets, parallelism=8, connect_timeout=3) as fleet:
+                async for _ in fleet.run("echo out; sleep 0.1"):
+                    if early:
+                        break
+
+    await run(early=False)  # what is made once, such as threads that look names up, is there now
+    before, tasks = open_descriptors(), asyncio.all_tasks()
+    for early in (False, True):
+        await run(early)
+        assert asyncio.all_tasks() == tasks
+        assert open_descriptors() <= before
 
 
 async def test_leaving_early_stops_everything_on_every_host(hosts: Hosts) -> None:

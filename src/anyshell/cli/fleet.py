@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass
@@ -291,12 +292,7 @@ def _read_file(path: str, name: str) -> str:
 
 def _without_comment(line: str) -> str:
     """A line without what stands behind a ``#`` that begins a word."""
-    words = []
-    for word in line.split(" "):
-        if word.lstrip().startswith("#"):
-            break
-        words.append(word)
-    return " ".join(words).strip()
+    return re.sub(r"(?:^|\s)#.*", "", line).strip()
 
 
 # --- the run --------------------------------------------------------------------------------------------------
