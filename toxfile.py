@@ -1,8 +1,9 @@
-"""Let tox find the interpreters that pyenv installed; on PATH it finds them by itself."""
+"""Let tox find the interpreters that pyenv installed, and run nothing twice; on PATH it finds them by itself."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,3 +20,8 @@ def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
     root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     found = sorted(root.glob("versions/3.*/bin/python"))
     state.conf.options.discover = [*(state.conf.options.discover or ()), *map(str, found)]
+    asked = getattr(state.conf.options, "env", None)  # a command of tox that runs nothing has none
+    if asked is not None and asked.is_default_list:
+        # `full` is on the list, and has the contract on the Python that runs tox.
+        own = f"contract-py{sys.version_info[0]}{sys.version_info[1]}$"
+        state.conf.options.skip_env = "|".join(filter(None, (state.conf.options.skip_env, own)))

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from .sizes import Sizes
 
-Unit = Literal["ms", "s", "MB/s", "MiB", "processes"]
+Unit = Literal["ms", "s", "MB/s", "MiB", "KiB", "processes"]
 
-_DIGITS: Mapping[Unit, int] = {"ms": 2, "s": 3, "MB/s": 0, "MiB": 1, "processes": 0}
+_DIGITS: Mapping[Unit, int] = {"ms": 2, "s": 3, "MB/s": 0, "MiB": 1, "KiB": 0, "processes": 0}
 
 _HEADINGS = ("what", "ours", "floor", "ratio (min-max)", "reach", "holds")
 

@@ -20,6 +20,7 @@ class Sizes:
         in_slow_session: The same where each takes long: in a session of somebody else, or far away.
         sessions: Sessions, and jobs, one after the other.
         ssh_spawns, ssh_output, ssh_at_once: The same over SSH.
+        hosts: Hosts at once.
         ssh_delay: Seconds that everything needs in each direction where the host is far away.
         timeout: Seconds until a command is stopped.
         grace: Seconds between the request to end and the kill.
@@ -38,6 +39,7 @@ class Sizes:
     ssh_spawns: int
     ssh_output: int
     ssh_at_once: int
+    hosts: int
     ssh_delay: float
     timeout: float
     grace: float
@@ -57,6 +59,7 @@ FULL = Sizes(
     ssh_spawns=100,
     ssh_output=200_000_000,
     ssh_at_once=100,
+    hosts=50,
     ssh_delay=0.025,
     timeout=1.0,
     grace=0.3,
@@ -75,6 +78,7 @@ QUICK = Sizes(
     ssh_spawns=30,
     ssh_output=50_000_000,
     ssh_at_once=100,
+    hosts=50,
     ssh_delay=0.025,
     timeout=0.5,
     grace=0.3,
@@ -93,6 +97,7 @@ TINY = Sizes(
     ssh_spawns=2,
     ssh_output=300_000,
     ssh_at_once=3,
+    hosts=3,
     ssh_delay=0.005,
     timeout=0.3,
     grace=0.1,

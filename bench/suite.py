@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from . import (
     concurrency,
     endings,
+    fleet,
     jobs,
     output,
     powershell,
@@ -56,6 +57,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "ssh-output": Benchmark(ssh.measure_output, ssh.OUTPUT_ROUNDS),
     "ssh-concurrency": Benchmark(ssh.measure_concurrency, ssh.CONCURRENCY_ROUNDS),
     "ssh-timeout": Benchmark(ssh.measure_timeout, ssh.TIMEOUT_ROUNDS),
+    "fleet-ssh": Benchmark(fleet.measure, fleet.ROUNDS),
     "powershell": Benchmark(powershell.measure, powershell.ROUNDS),
     "terminal-start": Benchmark(terminals.measure_start, terminals.START_ROUNDS),
     "startup": Benchmark(startup.measure, startup.ROUNDS),

@@ -79,6 +79,17 @@ class Tmux:
 
     def show(self, data: bytes, columns: int = 80, rows: int = 24) -> tuple[list[str], str]:
         """The rows, and where the cursor is: its row, and whether the screen is the alternate one."""
+        name = self._draw(data, columns, rows)
+        shown = self._run("capture-pane", "-p", "-t", name).split("\n")[:rows]
+        state = self._run("display", "-p", "-t", name, "#{cursor_y} #{alternate_on}").strip()
+        return [row.rstrip() for row in shown], state
+
+    def coloured(self, data: bytes, columns: int = 80, rows: int = 24) -> bytes:
+        """The rows with their colours, as it would print them itself."""
+        name = self._draw(data, columns, rows)
+        return self._run("capture-pane", "-p", "-e", "-N", "-t", name).encode()
+
+    def _draw(self, data: bytes, columns: int, rows: int) -> str:
         self._count += 1
         name = f"s{self._count}"
         file = self._directory / name
@@ -91,9 +102,7 @@ class Tmux:
         while self._run("display", "-p", "-t", name, "#{pane_title}") != f"{DRAWN}\n":
             assert time.monotonic() < deadline, "tmux has not drawn it"
             time.sleep(0.01)
-        shown = self._run("capture-pane", "-p", "-t", name).split("\n")[:rows]
-        state = self._run("display", "-p", "-t", name, "#{cursor_y} #{alternate_on}").strip()
-        return [row.rstrip() for row in shown], state
+        return name
 
     def close(self) -> None:
         if self._count:

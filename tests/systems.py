@@ -35,11 +35,13 @@ and Wine has neither ConPTY nor what Microsoft ships with Windows alone."""
 
 LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_cli_endings": "signals, process groups and controlling terminals of POSIX",
+    "test_cli_fleet": "OpenSSH's server; signals and terminals of POSIX",
     "test_cli_jobs": "detached jobs are of POSIX hosts",
     "test_cli_posix": "signals, descriptors and terminals of POSIX",
     "test_cli_pty": "a person's terminal as POSIX has it; tmux looks at it",
     "test_cli_record": "its commands are texts of a POSIX shell, and tmux looks at a terminal",
     "test_cli_ssh": "OpenSSH's server, and terminals of POSIX to be asked on",
+    "test_cli_status": "terminals, signals and job control of POSIX; test_status has what is the same everywhere",
     "test_detached": "detached jobs are of POSIX hosts",
     "test_endings": "its commands are texts of a POSIX shell; test_windows has the endings there",
     "test_in_jobs": "its commands are texts of a POSIX shell; test_windows has jobs there",
@@ -52,7 +54,9 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_local": "the local backend's POSIX half: groups, marks, descriptors, /proc",
     "test_local_terminals": "terminals as a POSIX kernel has them",
     "test_login": "login shells of POSIX",
+    "test_player": "Chromium and asciinema's player, driven from Linux; it is the files that matter, not who wrote them",
     "test_prefix": "sudo, env, nice and the like",
+    "test_replay": "a person's terminal as POSIX has it; tmux looks at it. test_replay_at_once has what is the same everywhere",
     "test_snapshot": "the set-up of bash and zsh",
     "test_ssh": "OpenSSH's server and login shells of POSIX",
     "test_ssh_connecting": "OpenSSH's server, client and agent",

@@ -37,11 +37,14 @@ FLOORS = {
     "session": 2,
     "_environment": 2,
     "detached": 2,
+    "fleet": 2,
     "jobs": 2,
     "terminal": 2,
     "_sync": 2,
     "testing": 2,
     "tool": 3,
+    "rendering": 4,
+    "console": 4,
     "cli": 4,
     "__main__": 4,
 }
@@ -72,7 +75,9 @@ WITHIN = {
     },
     "_sync": {"_environment"},
     "detached": {"_engine", "_environment"},  # of the environment the types alone
+    "fleet": {"_engine", "_environment"},
     "__main__": {"cli"},
+    "cli": {"console"},  # when it is asked for
 }
 """What may be imported on one's own floor."""
 

@@ -169,6 +169,7 @@ async def test_reading_gets_end_of_file_at_once(environment: Environment) -> Non
     assert (await environment.run(CAT.to(environment))).output.text == ""
 
 
+# The name of a test goes into a variable of every program that it starts, and may be no longer than Linux lets that be.
 @pytest.mark.parametrize(
     "stdin", ["text\n", b"bytes\xff", b"", b"x" * 500_000], ids=["text", "bytes", "nothing", "much"]
 )

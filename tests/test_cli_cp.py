@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pyte
 import pytest
+from rich.cells import cell_len
 
 from anyshell import InvalidCommand, SSHOptions
 from anyshell._types import CopyProgress
 from anyshell.cli.cp import read_operand
-from anyshell.cli.progress import _cut
 
 from .cli_program import anyshell, start, wait_until
 from .ssh_server import HOST, Server, embedded
@@ -332,36 +334,124 @@ def test_a_lost_link_has_an_exit_code_of_its_own(home: Path, large: Path, tmp_pa
 # --- progress -------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def columns(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the width of the terminal that is drawn on, which is in the foreground."""
+
+    def of(count: int) -> None:
+        monkeypatch.setattr("anyshell.cli.drawing.columns", lambda fd: count)
+        monkeypatch.setattr("anyshell.cli.progress.columns", lambda fd: count)
+
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("anyshell.cli.progress.is_in_foreground", lambda fd: True)
+    return of
+
+
 def test_on_a_terminal_it_shows_how_far_it_has_come(web: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(2_000_000))
-    with Terminal("cp", str(tmp_path / "a"), f"{web}:{tmp_path}/b", all_of_it=True) as terminal:
-        terminal.asks(b"\r  0%  0 B of 1.9 MiB")
-        terminal.asks(b"\r100%  1.9 MiB of 1.9 MiB")
+    words = ("cp", str(tmp_path / "a"), f"{web}:{tmp_path}/b")
+    with Terminal(*words, all_of_it=True) as terminal:
+        terminal.asks(b"  0%  0 B of 1.9 MiB")
+        terminal.asks(b"100%  1.9 MiB of 1.9 MiB")
         assert terminal.ends()[0] == 0
-    with Terminal("cp", "-q", str(tmp_path / "a"), f"{web}:{tmp_path}/b", all_of_it=True) as terminal:
+        assert terminal.rest().endswith(b"\r\r\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [(("-q",), {}), ((), {"TERM": "dumb"}), ((), {"TERM": ""})],
+    ids=["-q", "dumb", "none"],
+)
+def test_where_it_is_not_wanted_it_shows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "a").write_bytes(bytes(2_000_000))
+    with Terminal("cp", *options, str(tmp_path / "a"), str(tmp_path / "b"), all_of_it=True) as terminal:
         assert terminal.ends()[0] == 0
         assert terminal.rest() == b""
 
 
-def test_the_line_fits_the_terminal() -> None:
-    assert _cut("abc", 5) == ("abc", 3)
-    assert _cut("abcdef", 5) == ("abcde", 5)
-    assert _cut("あいう", 5) == ("あい", 4)
-    assert _cut("e\N{COMBINING ACUTE ACCENT}f", 2) == ("e\N{COMBINING ACUTE ACCENT}f", 2)
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}], ids=["colours", "NO_COLOR"])
+def test_the_bar_has_colours_unless_nobody_wants_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "a").write_bytes(bytes(2_000_000))
+    with Terminal("cp", str(tmp_path / "a"), str(tmp_path / "b"), all_of_it=True) as terminal:
+        assert terminal.ends()[0] == 0
+        shown = terminal.rest()
+    assert "━".encode() in shown
+    assert (re.search(rb"\x1b\[[0-9;]*m", shown) is None) is bool(variables)
 
 
-def test_a_shorter_line_leaves_nothing_of_a_longer_one(capsys: pytest.CaptureFixture[str]) -> None:
+def reported(done: int, total: int = 100 * 2**20, files: int = 12) -> CopyProgress:
+    return CopyProgress(path="", bytes_done=done, bytes_total=total, files_done=3, files_total=files)
+
+
+@pytest.mark.parametrize("width", [1, 2, 10, 20, 30, 45, 60, 80, 100, 160])
+def test_the_line_fits_the_terminal(
+    columns: Callable[[int], None], capsys: pytest.CaptureFixture[str], width: int
+) -> None:
     from anyshell.cli.progress import Progress
 
+    columns(width)
+    progress = Progress("na\x1bme/日本")
+    for done in range(0, 100 * 2**20, 5 * 2**20):
+        progress(reported(done))
+        progress._drawn = None  # so that it is drawn, and nothing is erased
+    for line in capsys.readouterr().err.removesuffix("\r").split("\r"):
+        assert cell_len(line) < max(2, width)
+        assert width < 60 or re.match(
+            r"na\\x1bme…? *.*  [━╸╺ ]{8,40}  +\d+%  \d+\.?\d* \w+ of 100\.0 MiB", line
+        ), line
+        assert width < 100 or "3 of 12 files" in line
+
+
+def test_half_of_it_is_half_a_bar(columns: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
+    from anyshell.cli.progress import Progress
+
+    columns(100)
+    for done, total, drawn in ((0, 100, 0), (50, 100, 20), (100, 100, 40), (0, 0, 40)):
+        Progress("name")(reported(done, total, files=1))
+        assert capsys.readouterr().err.count("━") == drawn
+
+
+def test_a_shorter_line_leaves_nothing_of_a_longer_one(
+    columns: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from anyshell.cli.progress import Progress
+
+    columns(80)
     progress = Progress("na\x1bme")
-    progress(CopyProgress(path="", bytes_done=1023, bytes_total=1024, files_done=0, files_total=1))
-    progress(CopyProgress(path="", bytes_done=0, bytes_total=0, files_done=1, files_total=1))
+    progress(reported(1023, 1024, files=1))
+    progress(reported(0, 0, files=1))
     progress.close()
     progress.close()
-    first, second = capsys.readouterr().err.removeprefix("\r").removesuffix("\n").split("\r")
-    assert first == " 99%  1023 B of 1.0 KiB  na\\x1bme"
-    assert second.rstrip() == "100%  0 B of 0 B  na\\x1bme"
-    assert len(first) == len(second)
+    screen = pyte.Screen(80, 3)
+    pyte.Stream(screen).feed(capsys.readouterr().err.replace("\n", "\r\n"))
+    assert re.fullmatch(r"na\\x1bme  ━{40}  100%  0 B of 0 B +", screen.display[0])
+    assert screen.display[1:] == [" " * 80] * 2
+    assert (screen.cursor.x, screen.cursor.y) == (0, 1)
+
+
+def test_in_a_pipe_nothing_is_drawn_and_rich_is_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    program = (
+        "import sys, click\nfrom anyshell.cli import main\n"
+        "try:\n    main(['cp', *sys.argv[1:]], standalone_mode=False)\nexcept click.exceptions.Exit:\n    pass\n"
+        "print('rich' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "a"), str(tmp_path / "b")],
+        capture_output=True,
+        check=True,
+        timeout=30,
+    )
+    assert (done.stdout, done.stderr) == (b"False\n", b"")
 
 
 # --- completion -----------------------------------------------------------------------------------------------

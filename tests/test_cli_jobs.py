@@ -200,13 +200,19 @@ def test_what_is_given_on_stdin_is_refused() -> None:
     assert b"add '< /dev/null'" in done.stderr
 
 
-def test_a_person_is_told_what_can_be_done_next() -> None:
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_person_is_told_what_can_be_done_next_unless_it_is_to_be_quiet(quiet: bool) -> None:
     own, child = pty.openpty()
     try:
-        process = start("run", "--background", "--", "true", stderr=child)
+        options = ["--quiet"] if quiet else []
+        process = start("run", "--background", *options, "--", "true", stderr=child)
         id_ = read_line(process.stdout)
         assert process.wait(20) == 0
-        assert f"anyshell jobs tail -f {id_}" in os.read(own, 4096).decode()
+        os.write(child, b"the end\n")
+        said = ""
+        while not said.endswith("the end\r\n"):
+            said += os.read(own, 4096).decode()
+        assert (f"anyshell jobs tail -f {id_}" in said) is not quiet
         process.stdout.close() if process.stdout else None
     finally:
         os.close(own)

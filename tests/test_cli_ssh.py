@@ -436,6 +436,12 @@ def test_an_unknown_key_is_asked_about(server: Server, home: Path) -> None:
     assert anyshell("run", "--host", web, "true").stderr == b""
 
 
+def test_notices_of_the_host_are_not_said_to_who_wants_none(server: Server, home: Path) -> None:
+    web = named(server, home, "  SetEnv A=b")
+    assert b"anyshell: SetEnv" in anyshell("run", "--host", web, "true").stderr
+    assert anyshell("run", "--quiet", "--host", web, "true").stderr == b""
+
+
 def test_the_fingerprint_is_an_answer_too(server: Server, home: Path) -> None:
     shown = failed("run", "--host", unknown(server, home), "true")
     fingerprint = re.search(r"SHA256:[\w+/]+", shown)

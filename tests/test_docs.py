@@ -29,6 +29,7 @@ import pytest
 
 import anyshell
 import anyshell.abc
+import anyshell.rendering
 import anyshell.testing
 import anyshell.tool
 from anyshell._variables import ASK_FOR_UTF8, HANG_GUARDS, NON_INTERACTIVE, OF_ANOTHER_TERMINAL, REMOVED
@@ -171,6 +172,8 @@ LIBRARY = DOCS / "reference" / "library.md"
 MADE_FOR_CALLERS = {
     "DetachedJob",
     "DrivenTerminal",
+    "FleetRun",
+    "HostProgress",
     "Environment",
     "Session",
     "Stream",
@@ -193,7 +196,7 @@ def entries() -> dict[str, str]:
 def public_names() -> Iterator[str]:
     yield from (f"anyshell.{name}" for name in anyshell.__all__)
     yield from (f"anyshell.tool.{name}" for name in anyshell.tool.__all__ if name not in anyshell.__all__)
-    for module in (anyshell.abc, anyshell.testing):
+    for module in (anyshell.abc, anyshell.testing, anyshell.rendering):
         for name, value in vars(module).items():
             if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__:
                 yield f"{module.__name__}.{name}"
@@ -293,9 +296,20 @@ NO_BOUND = {
     "backends.local.posix.tty._IUTF8",  # a flag
     "backends.local.windows.files._FILE_RENAME_INFO_EX",  # a number that a call is given
     "cli.OWN_FAILURE",  # exit codes, on the command line's page
+    "cli.fleet.SOME_FAILED",
     "cli.run.TIMED_OUT",
     "cli.tool._IS_ERROR",
     "cli.run._SIGPIPE",
+    "cli.playback._HANG_UP",
+    "cli.picture._BUTTONS",  # how a picture is laid out
+    "cli.picture._COLUMN",
+    "cli.picture._FONT_SIZE",
+    "cli.picture._ROW",
+    "cli.picture._TITLE_CHARACTER",
+    "cli.picture._ZOOM",
+    "cli.keyboard._UNDERSTANDS_SEQUENCES",  # a flag of a call
+    "cli.keyboard._STDOUT",  # descriptors
+    "cli.replay._STDOUT",
     "backends.local.windows.conpty._CONPTY",  # arguments of calls
     "backends.local.windows.job_object.ENDED_BY_JOB",  # an exit code
     "backends.local.windows.process_handle._BETWEEN_EPOCHS",  # how calendars are
@@ -307,6 +321,8 @@ NO_BOUND = {
     "output.lines.TAB_WIDTH",  # how a terminal is
     "output.lines._STATES_WORTH_SKIPPING",  # when the short way is the shorter one
     "output.lines._WORTH_SKIPPING",
+    "rendering._LEAST_ROOM",  # how a terminal is
+    "rendering._TAB",
     "recordings.asciicast.USUAL_SIZE",  # what 0 stands for
     "recordings.asciicast._SHOWN",  # how a message is cut
     "recordings.asciicast._VERSIONS",  # of a format

@@ -305,13 +305,14 @@ async def _never() -> AsyncIterator[bytes]:
 
 async def test_a_slow_reader_slows_the_command_and_misses_nothing(env: Environment) -> None:
     count = 0
-    async with env.stream("seq 400000", by="lines") as events:
+    # More than pipes and SSH's window hold; long lines, since each is an event.
+    async with env.stream("seq -f %0100.0f 40000", by="lines") as events:
         async for event in events:
             count += 1
-            assert event.text == str(count)
-            if count % 50_000 == 0:
+            assert event.text == f"{count:0100}"
+            if count % 5_000 == 0:
                 await asyncio.sleep(0.05)
-    assert count == 400_000
+    assert count == 40_000
     assert events.outcome.exit_code == 0
 
 
@@ -411,6 +412,17 @@ async def test_commands_that_keep_coming_end_with_the_environment(tmp_path: Path
 
 
 # While it runs
+
+
+async def test_what_a_listener_raises_ends_the_command_and_is_raised(env: Environment) -> None:
+    """Also of a command that has ended by then: nothing waits for a listener that is gone."""
+
+    async def listener(channel: str, data: bytes) -> None:
+        raise LookupError("no more")
+
+    for command in ("echo one", "echo one; sleep 300"):
+        with anyio.fail_after(20), pytest.raises(LookupError, match="no more"):
+            await env.run(command, listener=listener)
 
 
 async def test_a_listener_hears_every_piece_and_is_awaited(env: Environment) -> None:

@@ -22,11 +22,11 @@ import pytest
 
 from anyshell._exceptions import ConnectionFailed, HostKeyUntrusted, InvalidCommand
 from anyshell.backends.ssh.config import read_settings
-from anyshell.backends.ssh.connecting import describe_address, find_route, open_connection
+from anyshell.backends.ssh.connecting import find_route, open_connection
 from anyshell.backends.ssh.credentials import Keys, Secrets
 from anyshell.backends.ssh.hostkeys import HostKey, KnownHost, look_up, read_key, record
 from anyshell.backends.ssh.login import Login, choose_algorithms
-from anyshell.backends.ssh.options import Hop, SSHOptions, parse_hops
+from anyshell.backends.ssh.options import Hop, SSHOptions, describe_address, parse_hops
 
 from .conftest import missing
 from .ssh_server import HOST, SSHD, WORKER, Server, account, embedded, free_port, openssh

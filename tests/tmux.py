@@ -80,7 +80,9 @@ class Pane:
         self._name = name
         self._directory = directory
 
-    def run(self, text: str, *options: str, line: str = 'sh start; echo "code=$?"') -> int:
+    def run(
+        self, text: str, *options: str, line: str = 'sh start; echo "code=$?"', door: str = "run --pty"
+    ) -> int:
         """Run the program with a script for bash, and then say how it has ended. Returns the program's pid.
 
         No word of the script is on the screen because it was typed.
@@ -89,7 +91,7 @@ class Pane:
         script.write_text(text + "\n")
         words = " ".join(options)
         start.write_text(
-            f'echo $$ >{pid}\nexec "$PYTHON" -m anyshell run --pty {words} -- bash --norc {script}\n'
+            f'echo $$ >{pid}\nexec "$PYTHON" -m anyshell {door} {words} -- bash --norc {script}\n'
         )
         self.type(line)
         self.press("Enter")
@@ -116,9 +118,10 @@ class Pane:
         """Take it away from whoever has it."""
         self._server("kill-session", "-t", self._name)
 
-    def screen(self, *, colours: bool = False) -> str:
-        """What stands there."""
-        return self._server("capture-pane", "-p", *(["-e"] if colours else []), "-t", self._name)
+    def screen(self, *, colours: bool = False, history: bool = False) -> str:
+        """What stands there; with what has left it at its top, if that is asked for."""
+        options = [*(["-e"] if colours else []), *(["-S", "-"] if history else [])]
+        return self._server("capture-pane", "-p", *options, "-t", self._name)
 
     @property
     def rang(self) -> bool:
@@ -129,11 +132,14 @@ class Pane:
         """The modes that are on."""
         return self._server("display-message", "-p", "-t", self._name, FLAGS).strip()
 
+    def tty(self) -> str:
+        """The name of its device."""
+        return self._server("display-message", "-p", "-t", self._name, "#{pane_tty}").strip()
+
     def settings(self) -> str:
         """What is set in the terminal: what ``stty -g`` of a shell there says."""
-        tty = self._server("display-message", "-p", "-t", self._name, "#{pane_tty}").strip()
         return subprocess.run(
-            ["stty", "-g", "-F", tty], check=True, capture_output=True, timeout=20
+            ["stty", "-g", "-F", self.tty()], check=True, capture_output=True, timeout=20
         ).stdout.decode()
 
     def wait(self, text: str) -> str:

@@ -57,6 +57,10 @@ if TYPE_CHECKING:
     from .detached import DetachedJob as DetachedJob
     from .detached import DetachedJobs as DetachedJobs
     from .detached import DetachedRecord as DetachedRecord
+    from .fleet import Fleet as Fleet
+    from .fleet import FleetRun as FleetRun
+    from .fleet import HostOutcome as HostOutcome
+    from .fleet import HostProgress as HostProgress
     from .jobs import Job as Job
     from .jobs import Jobs as Jobs
     from .output import ArtifactStore as ArtifactStore
@@ -120,6 +124,10 @@ _HOMES = {
     "DetachedJob": ".detached",
     "DetachedJobs": ".detached",
     "DetachedRecord": ".detached",
+    "Fleet": ".fleet",
+    "FleetRun": ".fleet",
+    "HostOutcome": ".fleet",
+    "HostProgress": ".fleet",
     "Job": ".jobs",
     "Jobs": ".jobs",
     "ArtifactStore": ".output",

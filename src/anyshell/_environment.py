@@ -45,9 +45,9 @@ from ._variables import (
 from .backends import SSHOptions, connect, here
 from .detached import DetachedJobs
 from .jobs import MAX_JOBS, READY_SECONDS, Adopting, Jobs, Work
-from .output import ArtifactStore, OutputBuilder, TerminalOutput
+from .output import ArtifactStore, OutputBuilder, TerminalOutput, check_scrollback
 from .session import Session
-from .terminal import Console, DrivenTerminal
+from .terminal import Controller, DrivenTerminal
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -489,8 +489,8 @@ class Environment:
 
         def run(work: Work) -> Coroutine[object, object, Outcome]:
             store = self._whole(work.log)
-            console = self._console(terminal, store)
-            recorder = self._recorder(recording, terminal, console)
+            controller = self._controller(terminal, store)
+            recorder = self._recorder(recording, terminal, controller)
             return self._perform(
                 request,
                 timeout=timeout,
@@ -499,10 +499,10 @@ class Environment:
                 split_stderr=False,
                 listener=work.hear,
                 control=work.control,
-                spawner=work.watch(self._before(console, recorder)),
+                spawner=work.watch(self._before(controller, recorder)),
                 spawn=spawn,
                 store=store,
-                console=console,
+                controller=controller,
                 recorder=recorder,
             )
 
@@ -573,6 +573,7 @@ class Environment:
         left_behind: LeftBehind = "adopt",
         listener: Listener | None = None,
         answers: bool = True,
+        scrollback: int | None = None,
         record: str | PathLike[str] | Recording | None = None,
     ) -> DrivenTerminal:
         r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows.
@@ -593,6 +594,9 @@ class Environment:
             listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
                 program down.
             answers: Whether programs that ask the terminal what it is, or where its cursor stands, are answered.
+            scrollback: For whoever shows it to a person, as `anyshell.console.Console` does: colours are kept, and so many
+                rows that have left the screen at its top, 0 to 10,000; and a program that asks for kitty's keyboard
+                protocol gets it. ``None`` keeps neither, which takes less time for each byte.
             record: As for `run`. Secrets that are typed by `DrivenTerminal.send_secret`, or hidden, are masked there too.
 
         Raises:
@@ -608,11 +612,14 @@ class Environment:
         self._choose(left_behind)
         if listener is not None and not callable(listener):
             raise InvalidCommand(f"listener must be an async function, not {type(listener).__name__}")
-        console = Console(
-            partial(self._terminal_output, size, self._artifacts, answers=answers), tells=self._tells
+        if scrollback is not None:
+            check_scrollback(scrollback)
+        controller = Controller(
+            partial(self._terminal_output, size, self._artifacts, answers=answers, scrollback=scrollback),
+            tells=self._tells,
         )
 
-        async def run(hear: Listener, control: _engine.Control) -> Outcome:
+        async def run(hear: Listener, control: _engine.Control, size: Terminal) -> Outcome:
             if self._terminals >= MAX_TERMINALS:
                 raise AnyshellError(
                     f"{MAX_TERMINALS} terminals run already, as many as may: leave one of them"
@@ -628,13 +635,21 @@ class Environment:
                     listener=hear,
                     control=control,
                     terminal=size,
-                    console=console,
+                    controller=controller,
                     recording=recording,
                 )
             finally:
                 self._terminals -= 1
 
-        return DrivenTerminal(run, console, command=command, host=self.host, terminal=size, listener=listener)
+        return DrivenTerminal(
+            run,
+            controller,
+            command=command,
+            host=self.host,
+            terminal=size,
+            listener=listener,
+            shows=scrollback is not None,
+        )
 
     def session(
         self,
@@ -751,7 +766,7 @@ class Environment:
         spawner: Spawner | None = None,
         spawn: Spawn | None = None,
         terminal: Terminal | None = None,
-        console: Console | None = None,
+        controller: Controller | None = None,
         recording: Recording | None = None,
     ) -> Outcome:
         """Run a command that somebody waits for.
@@ -767,14 +782,14 @@ class Environment:
             spawner: What starts the program instead of the backend.
             spawn: What it starts instead of a fresh shell with the text of `request`.
             terminal: What it runs on.
-            console: What stands before it there, if somebody drives it.
+            controller: What stands before it there, if somebody drives it.
             recording: Into what it is recorded.
         """
         left_behind = self._choose(left_behind)
         self._check(timeout, grace)
         control = control or _engine.Control()
-        console = console or self._console(terminal, self._artifacts)
-        recorder = self._recorder(recording, terminal, console)
+        controller = controller or self._controller(terminal, self._artifacts)
+        recorder = self._recorder(recording, terminal, controller)
         with self._awaited(control):
             return await self._perform(
                 request,
@@ -784,10 +799,10 @@ class Environment:
                 split_stderr=split_stderr,
                 listener=listener,
                 control=control,
-                spawner=self._before(console, recorder, spawner),
+                spawner=self._before(controller, recorder, spawner),
                 spawn=spawn or self._spawn(request, split_stderr=split_stderr, terminal=terminal),
                 store=self._artifacts,
-                console=console,
+                controller=controller,
                 recorder=recorder,
             )
 
@@ -812,8 +827,8 @@ class Environment:
         channels: tuple[Channel, ...] = ("stdout", "stderr") if split_stderr else ("stdout",)
         so_far = {channel: self._builder(None, terminal) for channel in channels}
         store = self._artifacts if split_stderr else self._whole(work.log)
-        console = self._console(terminal, store)
-        recorder = self._recorder(recording, terminal, console)
+        controller = self._controller(terminal, store)
+        recorder = self._recorder(recording, terminal, controller)
 
         async def hear(channel: Channel, data: bytes) -> None:
             await work.hear(channel, data)
@@ -831,10 +846,10 @@ class Environment:
                 split_stderr=split_stderr,
                 listener=hear,
                 control=work.control,
-                spawner=work.watch(self._before(console, recorder)),
+                spawner=work.watch(self._before(controller, recorder)),
                 spawn=self._spawn(request, split_stderr=split_stderr, terminal=terminal),
                 store=store,
-                console=console,
+                controller=controller,
                 recorder=recorder,
             )
         )
@@ -877,19 +892,19 @@ class Environment:
         spawner: Spawner,
         spawn: Spawn,
         store: Store | None,
-        console: Console | None = None,
+        controller: Controller | None = None,
         recorder: Recorder | None = None,
     ) -> Outcome:
         adopting = None
         if left_behind == "adopt":
             spawner = adopting = Adopting(spawner, partial(self._jobs.adopt, command=request.text))
-        output: Builder = self._builder(store) if console is None else console.output
+        output: Builder = self._builder(store) if controller is None else controller.output
         stderr = self._builder(self._artifacts) if split_stderr else None
         if recorder is not None:
             output = recorder.builder(output, "stdout")
             stderr = None if stderr is None else recorder.builder(stderr, "stderr")
             listener = recorder.listener(listener)
-        watching = contextlib.nullcontext() if console is None else console.watched(timeout)
+        watching = contextlib.nullcontext() if controller is None else controller.watched(timeout)
         try:
             if recorder is not None:
                 await recorder.begin()
@@ -912,9 +927,9 @@ class Environment:
             raise
         if recorder is not None:
             outcome = replace(outcome, recording=await recorder.end(outcome))
-        if console is not None and console.process is not None:
-            waiting = console.waiting if outcome.status == "timed_out" else None
-            outcome = replace(outcome, waiting=waiting, terminal=console.process.terminal_kind)
+        if controller is not None and controller.process is not None:
+            waiting = controller.waiting if outcome.status == "timed_out" else None
+            outcome = replace(outcome, waiting=waiting, terminal=controller.process.terminal_kind)
         if adopting is not None and adopting.job is not None:
             outcome = replace(outcome, job=adopting.job.id)
         return outcome
@@ -1006,14 +1021,14 @@ class Environment:
         """What has the whole of a job's output: its log has it anyway. Where nothing is to be kept, nothing has."""
         return None if self._artifacts is None else log
 
-    def _console(self, terminal: Terminal | None, store: Store | None) -> Console | None:
+    def _controller(self, terminal: Terminal | None, store: Store | None) -> Controller | None:
         """What stands before a program on a terminal; ``None`` without one."""
         if terminal is None:
             return None
-        return Console(partial(self._terminal_output, terminal, store), tells=self._tells)
+        return Controller(partial(self._terminal_output, terminal, store), tells=self._tells)
 
     def _recorder(
-        self, recording: Recording | None, terminal: Terminal | None, console: Console | None
+        self, recording: Recording | None, terminal: Terminal | None, controller: Controller | None
     ) -> Recorder | None:
         """What records a run into a file; ``None`` when nothing does."""
         if recording is None:
@@ -1024,18 +1039,18 @@ class Environment:
             recording,
             terminal=terminal,
             shell=self._shell.path,
-            masks=None if console is None else console.masks,
+            masks=None if controller is None else controller.masks,
             code_page=self._code_page(terminal),
         )
 
     def _before(
-        self, console: Console | None, recorder: Recorder | None = None, spawner: Spawner | None = None
+        self, controller: Controller | None, recorder: Recorder | None = None, spawner: Spawner | None = None
     ) -> Spawner:
         """What starts a program, and who stands before it: first who records what it is given, then its terminal."""
         spawner = spawner or self._backend
         if recorder is not None:
             spawner = recorder.before(spawner)
-        return spawner if console is None else console.before(spawner)
+        return spawner if controller is None else controller.before(spawner)
 
     @property
     def _tells(self) -> bool:
@@ -1049,6 +1064,7 @@ class Environment:
         answer: Callable[[bytes], object] | None = None,
         *,
         answers: bool = True,
+        scrollback: int | None = None,
     ) -> TerminalOutput:
         limits = self._limits
         return TerminalOutput(
@@ -1059,6 +1075,7 @@ class Environment:
             artifacts=store,
             name_path=self._info.is_this_machine,
             answer=answer if answers else None,
+            scrollback=scrollback,
         )
 
     def _builder(self, store: Store | None, terminal: Terminal | None = None) -> Builder:

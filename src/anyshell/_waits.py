@@ -1,9 +1,11 @@
-"""Waiting: for work that has to be over when control returns, and for whatever happens next."""
+"""Waiting: for work that has to be over when control returns, for calls that may hang, and for whatever happens next."""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
+import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CancelScope
@@ -39,14 +41,38 @@ async def to_the_end(work: Coroutine[object, object, T], stop: Callable[[], obje
     return task.result()
 
 
+async def in_a_thread(call: Callable[[], T]) -> T:
+    """Make a blocking call that may hang in a thread of its own, for which nobody waits when he is cancelled.
+
+    asyncio's own threads are a handful, so that a few such calls would hold up everybody who wants one.
+    """
+    made: concurrent.futures.Future[T] = concurrent.futures.Future()
+    made.set_running_or_notify_cancel()  # from now on it cannot be cancelled, and takes what the call gives
+
+    def work() -> None:
+        try:
+            made.set_result(call())
+        except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
+            made.set_exception(error)
+
+    threading.Thread(target=work, name="anyshell call", daemon=True).start()
+    return await asyncio.wrap_future(made)
+
+
 class Changes:
-    """Wakes all who wait for something to happen, whatever it is."""
+    """Wakes all who wait for something to happen, whatever it is.
+
+    Attributes:
+        count: How often it has.
+    """
 
     def __init__(self) -> None:
+        self.count = 0
         self._waiting: set[asyncio.Future[None]] = set()
 
     def notify(self) -> None:
         """Something has happened."""
+        self.count += 1
         for change in self._waiting:
             if not change.done():
                 change.set_result(None)

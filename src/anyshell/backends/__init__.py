@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from .._exceptions import BackendUnavailable
 from .._types import LONGEST_NAME
-from .ssh.options import SSHOptions
+from .ssh.options import SSHOptions, describe_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..abc import Backend, Files, Launcher
 
-__all__ = ["SSHOptions", "connect", "here"]
+__all__ = ["SSHOptions", "connect", "describe_address", "here", "read_address"]
 
 
 def connect(
@@ -30,22 +30,34 @@ def connect(
         BackendUnavailable: There is none for that kind of address; the message names those that there are.
         InvalidCommand: The address is malformed.
     """
-    if host is None or host == "local":
+    host = None if host is None else host if isinstance(host, SSHOptions) else read_address(host)
+    if host is None:
         from . import local
 
         return local.connect()
-    if isinstance(host, str):
-        scheme, colon, _ = host.partition("://")
-        if colon and scheme != "ssh":
-            raise BackendUnavailable(
-                f"no backend knows {scheme[:LONGEST_NAME]!r} addresses; give 'local', a host's name, or "
-                "'ssh://user@host'"
-            )
     from . import ssh
 
     if launcher is None:
         raise BackendUnavailable("a host that is reached by SSH needs a launcher for its login shell")
     return ssh.connect(host, launcher)
+
+
+def read_address(address: str) -> SSHOptions | None:
+    """Read the address of a host; ``None`` is this machine.
+
+    Raises:
+        BackendUnavailable: No backend knows that kind of address; the message names those that there are.
+        InvalidCommand: It is malformed. A password in it is not repeated.
+    """
+    if address == "local":
+        return None
+    scheme, colon, _ = address.partition("://")
+    if colon and scheme.lower() != "ssh":
+        raise BackendUnavailable(
+            f"no backend knows {scheme[:LONGEST_NAME]!r} addresses; give 'local', a host's name, or "
+            "'ssh://user@host'"
+        )
+    return SSHOptions.parse(address)
 
 
 def here() -> Files:

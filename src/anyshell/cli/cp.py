@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from .._exceptions import InvalidCommand
+from .drawing import is_wanted
 from .printing import mention, printable
 from .program import Failure
 from .reach import LinkLost, Way, mention_notices, parse
@@ -211,7 +212,7 @@ class _Copies:
         self._sources = sources
         self._target = target
         self._recursive = recursive
-        self._show = not quiet and sys.stderr.isatty()
+        self._show = is_wanted(quiet=quiet)
         self._code = 0
 
     async def make(self, sources: list[Place], target: Place) -> int:

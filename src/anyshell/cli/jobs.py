@@ -308,6 +308,7 @@ def start(
     snapshot: bool,
     prefix: str | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """Start a job, and print its id: what ``anyshell run --background`` does."""
     from .printing import mention, print_json
@@ -326,12 +327,21 @@ def start(
                 mention(f"anyshell: {said}")
                 raise
             raise Failure(said) from error
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not quiet:
             mention(
                 f"anyshell: to see it: anyshell jobs tail{at} -f {job.id}; to end it: anyshell jobs stop{at} {job.id}"
             )
 
-    _reach(host, work, shell=shell, cwd=cwd, interactive=interactive, snapshot=snapshot, prefix=prefix)
+    _reach(
+        host,
+        work,
+        shell=shell,
+        cwd=cwd,
+        interactive=interactive,
+        snapshot=snapshot,
+        prefix=prefix,
+        quiet=quiet,
+    )
 
 
 async def _end(job: DetachedJob, at: str) -> str:
@@ -363,6 +373,7 @@ def _reach(
     interactive: bool = False,
     snapshot: bool = False,
     prefix: str | None = None,
+    quiet: bool = False,
 ) -> None:
     from . import signals
     from .printing import mention
@@ -381,7 +392,7 @@ def _reach(
             prefix=prefix,
             artifacts=None,
         ) as env:
-            if said := notices((*env.info.notices, *env.snapshot_notices)):
+            if not quiet and (said := notices((*env.info.notices, *env.snapshot_notices))):
                 mention(said.rstrip("\n"))
             try:
                 await work(DetachedJobs(env), env)

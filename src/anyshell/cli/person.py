@@ -21,6 +21,7 @@ from .printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from ..policy._terminal import Terminal
 
@@ -50,11 +51,13 @@ class Person:
     Attributes:
         was_asked_by_server: Whether a server had questions of its own. The answers are good for one login.
         is_away: Whether nobody can be asked now, since a program has the terminal.
+        room: Entered for the time of a question: makes room for it on the terminal.
     """
 
     def __init__(self) -> None:
         self.was_asked_by_server = False
         self.is_away = False
+        self.room: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
         self._given: dict[str, str] = {}
         self._settled: dict[str, str] = {}
 
@@ -70,7 +73,7 @@ class Person:
         fingerprints = _FINGERPRINT.findall(text)
         prompt = f"{_harmless(text)} (yes/no/[fingerprint]) "
         with contextlib.suppress(NoTerminal):
-            async with one_terminal() as terminal:
+            async with one_terminal() as terminal, self.room():
                 while True:
                     await terminal.write(prompt)
                     line = await terminal.read_line()
@@ -97,7 +100,7 @@ class Person:
         answers: list[str] = []
         self.was_asked_by_server = True
         try:
-            async with one_terminal() as terminal:
+            async with one_terminal() as terminal, self.room():
                 if instructions.strip():
                     await terminal.write(_harmless(instructions.rstrip()) + "\n")
                 for text, shown in prompts:
@@ -115,7 +118,7 @@ class Person:
         if self.is_away:
             return None
         try:
-            async with one_terminal() as terminal:
+            async with one_terminal() as terminal, self.room():
                 line = await _ask(terminal, _harmless(text), shown=False)
         except NoTerminal:
             return None

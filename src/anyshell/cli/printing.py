@@ -15,9 +15,9 @@ import click
 from .process import settle
 
 
-def to_json(value: object) -> bytes:
+def to_json(value: object, *, one_line: bool = False) -> bytes:
     """Write a value as JSON, in UTF-8, with a line feed at its end."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+    text = json.dumps(value, indent=None if one_line else 2, ensure_ascii=False, default=_plain)
     # A lone surrogate, which stands for a byte of a file name that is no UTF-8, has no encoding. This writes it
     # as \udcXX, which is how JSON writes it too.
     return text.encode("utf-8", "backslashreplace") + b"\n"
@@ -82,6 +82,15 @@ def readable(text: str) -> str:
 def seconds(value: float) -> str:
     """A duration as a person writes it."""
     return f"{value:g} s"
+
+
+def elapsed(value: float) -> str:
+    """How long something has taken so far, in whole seconds, as a person reads it at a glance."""
+    minutes, rest = divmod(int(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02} min {rest:02} s"
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
 
 def stopping(pids: Iterable[int], system: str) -> str:

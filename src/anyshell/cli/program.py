@@ -28,6 +28,8 @@ _COMPLETION = "_ANYSHELL_COMPLETE"
 
 _COMMANDS = {
     "run": "run",
+    "fleet": "fleet",
+    "console": "console",
     "detect": "host",
     "describe": "host",
     "doctor": "doctor",
@@ -36,6 +38,8 @@ _COMMANDS = {
     "cp": "cp",
     "jobs": "jobs",
     "artifacts": "artifacts",
+    "replay": "replay",
+    "screenshot": "screenshot",
     "completion": "completion",
 }
 """Each command, and the module that has it under that name. In the order of the help."""
@@ -171,6 +175,7 @@ def main() -> None:
       anyshell run -- 'grep -r TODO src | wc -l'
       anyshell run --host deploy@web-1 -- uptime
       anyshell run --background -- npm run dev
+      anyshell fleet --hosts web-1,web-2,db-1 -- uptime
       anyshell cp -r site web-1:/srv/www
       anyshell detect
       anyshell call '{"command": "git status --short"}'
@@ -185,6 +190,7 @@ def main() -> None:
     Exit codes ('run' gives the command's own; the help of each command says more):
       0      all went well
       1      call: the result is an error; doctor: no usable shell;
+             fleet: it failed on a host, or was not started there;
              cp: something was not copied;
              artifacts show: nothing is kept under that id;
              jobs: there is no such job, or it could not be stopped

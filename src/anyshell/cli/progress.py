@@ -1,51 +1,93 @@
-"""How far a copy has come, on one line of a terminal that is drawn anew."""
+"""How far a copy has come, as a bar on one line of a terminal that is drawn anew.
+
+The bar, and the estimate of the speed and of the time that is left, are rich's. Its live display is not used: that hides the
+cursor, which would stay hidden after Ctrl-Z and SIGKILL, and draws from a thread of its own, also in the background.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-import unicodedata
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from .printing import printable, size
+from .drawing import STDERR, Drawn, columns, fit, has_colour, is_in_foreground, on_one_line, widest
+from .printing import elapsed, size
 
 if TYPE_CHECKING:
     from .._types import CopyProgress
+
+LONGEST_BAR = 40
+"""Columns of the bar at most."""
+
+SHORTEST_BAR = 8
+"""Columns of the bar at least; where there is less room, there is none."""
+
+SHORTEST_NAME = 12
+"""Columns that the name of what is copied has at least, before there is a bar."""
+
+_GAP = "  "
 
 
 class Progress:
     """Draws on stderr. It is called ten times a second at most; that nobody can be told changes nothing."""
 
     def __init__(self, name: str) -> None:
-        self._name = printable(name)
-        self._began = time.monotonic()
-        self._width = 0
+        from rich.progress import Progress as Estimate
+
+        self._name = name
+        self._name_columns = widest(on_one_line(name))
+        self._estimate = Estimate(auto_refresh=False)  # never started: it only reckons
+        self._task = self._estimate.add_task("", total=None)
+        self._drawn: Drawn | None = None
 
     def __call__(self, progress: CopyProgress, /) -> None:
         """Draw how far it has come."""
         done, total = progress.bytes_done, progress.bytes_total
-        percent = 100 if total == 0 else min(100, done * 100 // total)
-        taken = time.monotonic() - self._began
-        parts = [f"{percent:>3}%", f"{size(done)} of {size(total)}"]
-        if progress.files_total > 1:
-            parts.append(f"{progress.files_done} of {progress.files_total} files")
-        if taken >= 1:
-            parts.append(f"{size(done / taken)}/s")
-        self._draw("  ".join([*parts, self._name]))
+        self._estimate.update(self._task, completed=done, total=total)
+        if not is_in_foreground(STDERR):
+            self._drawn = None
+            return
+        room = columns(STDERR) - 1
+        told, bar = self._arranged(self._facts(progress), room)
+        told = fit(told, max(1, room))
+        left = room - widest(told) - len(_GAP) - (bar + len(_GAP) if bar else 0)
+        name = fit(self._name, left) if left > 0 else ""
+        line = Drawn.of(STDERR, _GAP.join(filter(None, (name, "-" * bar, told))))
+        shown = _GAP.join((name, _bar(done, total, bar), told)) if bar else line.text
+        erase = b"" if self._drawn is None else self._drawn.erasing()
+        self._drawn = line
+        self._write(f"{erase.decode()}{shown}\r")
 
     def close(self) -> None:
         """Leave the line as it is, and go to the next."""
-        if self._width:
+        if self._drawn is not None:
             self._write("\n")
-            self._width = 0
+            self._drawn = None
 
-    def _draw(self, line: str) -> None:
-        most = max(1, _columns() - 1)  # in the last column many terminals begin a new line
-        shown, width = _cut(line, most)
-        self._write(f"\r{shown}{' ' * (min(self._width, most) - width)}")
-        self._width = width
+    def _facts(self, progress: CopyProgress) -> dict[str, str]:
+        """What there is to say, in its order."""
+        done, total = progress.bytes_done, progress.bytes_total
+        percent = 100 if total == 0 else min(100, done * 100 // total)
+        facts = {"percent": f"{percent:>3}%", "bytes": f"{size(done)} of {size(total)}"}
+        if progress.files_total > 1:
+            facts["files"] = f"{progress.files_done} of {progress.files_total} files"
+        task = self._estimate.tasks[0]
+        if task.speed is not None:
+            facts["speed"] = f"{size(task.speed)}/s"
+            if task.time_remaining:
+                facts["left"] = f"{elapsed(task.time_remaining)} left"
+        return facts
+
+    def _arranged(self, facts: dict[str, str], room: int) -> tuple[str, int]:
+        """Leave out what is least worth its room, until there is some for a bar; its columns, or 0 for none."""
+        for least in ("files", "speed", "left", ""):
+            told = _GAP.join(facts.values())
+            left = room - widest(told) - 2 * len(_GAP)
+            bar = min(LONGEST_BAR, left - max(SHORTEST_NAME, min(self._name_columns, left // 2)))
+            if bar >= SHORTEST_BAR:
+                return told, bar
+            facts.pop(least, None)
+        return told, 0
 
     def _write(self, text: str) -> None:
         with suppress(OSError):
@@ -53,22 +95,22 @@ class Progress:
             sys.stderr.flush()
 
 
-def _columns() -> int:
-    with suppress(OSError, ValueError):
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-    return 80
+def _bar(done: int, total: int, width: int) -> str:
+    from rich.color import ColorSystem
+    from rich.console import Console
+    from rich.progress_bar import ProgressBar
 
-
-def _cut(text: str, columns: int) -> tuple[str, int]:
-    """As much of a text as fits, and the columns that it takes."""
-    shown, width = "", 0
-    for character in text:
-        if unicodedata.combining(character):
-            shown += character
-            continue
-        more = 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        if width + more > columns:
-            break
-        shown += character
-        width += more
-    return shown, width
+    colour = has_colour()
+    # A console of Windows may lack its signs, and so may other encodings: those are ASCII then.
+    simple = sys.platform == "win32" or not (sys.stderr.encoding or "").lower().startswith("utf")
+    console = Console(
+        width=width, color_system="standard" if colour else None, legacy_windows=simple, no_color=not colour
+    )
+    bar = ProgressBar(total=max(1, total), completed=done if total else 1, width=width, complete_style="cyan")
+    drawn, used = "", 0
+    for text, style, _ in console.render(bar):
+        used += len(text)
+        drawn += (
+            style.render(text, color_system=ColorSystem.STANDARD) if colour and style is not None else text
+        )
+    return drawn + " " * (width - used)

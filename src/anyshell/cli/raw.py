@@ -63,6 +63,7 @@ class RawTerminal:
         modes: What is on there; whoever writes to it tells what is written.
         changed: Is set when its size has changed, and when the program should draw anew.
         redraw: Whether it should.
+        away: Seconds that this program has been suspended (SIGTSTP) while it had lent the terminal.
 
     Raises:
         OSError: It is no terminal any more.
@@ -72,6 +73,7 @@ class RawTerminal:
         self.modes = Modes()
         self.changed = asyncio.Event()
         self.redraw = False
+        self.away = 0.0
         self._stdin = stdin
         self._stdout = stdout
         self._ending = ending
@@ -206,7 +208,9 @@ class RawTerminal:
         loop = asyncio.get_running_loop()
         self._give_back()
         loop.remove_signal_handler(signal.SIGTSTP)
+        left = time.monotonic()
         os.kill(os.getpid(), signal.SIGTSTP)  # returns when the program goes on; SIGCONT does the rest
+        self.away += time.monotonic() - left
         loop.add_signal_handler(signal.SIGTSTP, self._pause)
 
     def _return(self) -> None:
@@ -238,7 +242,7 @@ class RawTerminal:
     def _write(self, data: bytes) -> None:
         """Write a little, behind what is being written, if the terminal takes it in time."""
         give_up = time.monotonic() + PATIENCE
-        with contextlib.suppress(OSError), _unblocked(self._stdout) as fd:
+        with contextlib.suppress(OSError), unblocked(self._stdout) as fd:
             while data and time.monotonic() < give_up:
                 try:
                     data = data[os.write(fd, data) :]
@@ -247,7 +251,7 @@ class RawTerminal:
 
 
 @contextlib.contextmanager
-def _unblocked(fd: int) -> Iterator[int]:
+def unblocked(fd: int) -> Iterator[int]:
     """A descriptor of our own for the same terminal: to make that of others non-blocking would change it for them."""
     try:
         own = os.open(os.ttyname(fd), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)

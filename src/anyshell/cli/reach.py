@@ -11,7 +11,8 @@ from .printing import mention, printable
 from .program import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractAsyncContextManager
 
     from .. import HostInfo, SSHOptions
     from .person import Person
@@ -83,6 +84,11 @@ class Way:
         finally:
             if person is not None:
                 person.is_away = False
+
+    def share_terminal(self, room: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+        """Have the terminal shared with what is drawn there: `room` is entered for the time of each question."""
+        if self._person is not None:
+            self._person.room = room
 
     @property
     def asks_each_time(self) -> bool:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .. import Environment, Outcome, ProcessInfo, Recording, Stream, Terminal
     from .descriptors import Reader, Writer
     from .signals import Interruption
+    from .status import StatusLine
 
 TIMED_OUT = 124
 """The exit code when there was no more time, as for GNU's timeout."""
@@ -111,6 +112,12 @@ _SIGPIPE = 13
     "nothing; what it prints is kept. See 'anyshell jobs'.",
 )
 @record_options
+@click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="Show no status line, and no notices of the host. How the command ended is said all the same.",
+)
 @json_option
 @click.option(
     "--split-stderr",
@@ -135,6 +142,10 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     However it ends, nothing of the command is left running unsaid. A timeout, a reader of stdout or stderr that
     goes away, or a signal (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 and others) stops everything that it started. A
     second signal skips the grace. Only SIGKILL to anyshell leaves the command running: 'anyshell doctor' finds it.
+
+    On a terminal, a command that takes longer than 2 seconds has a status line below its output: for how long it has
+    run, how much it has printed, and the last line of that. It is gone when the command ends, and is not shown in a
+    pipe, nor with --pty.
 
     With --json nothing is shown live, and what became of the command is printed as one object. When anyshell
     itself fails, nothing is printed on stdout, and one message on stderr.
@@ -164,7 +175,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from . import signals
 
-    request = _Request(**options)
+    request = Request(**options)
     if request.background:
         _check_background(ctx)
     _check_pty(request)
@@ -192,6 +203,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
             snapshot=request.snapshot,
             prefix=request.prefix,
             as_json=request.as_json,
+            quiet=request.quiet,
         )
         return
 
@@ -201,7 +213,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     ctx.exit(signals.run(perform))
 
 
-def _check_pty(request: _Request) -> None:
+def _check_pty(request: Request) -> None:
     """Refuse what does not go with a terminal, and what goes with one alone."""
     if not request.pty:
         for name, value in (("--columns", request.columns), ("--rows", request.rows)):
@@ -252,7 +264,7 @@ def _text(command: tuple[str, ...], env: Environment) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class Request:
     """The options of the command line, by their names."""
 
     host: str | None
@@ -269,6 +281,7 @@ class _Request:
     prefix: str | None
     left_behind: Literal["stop", "keep"]
     background: bool
+    quiet: bool
     record: str | None
     record_format: Literal["v3", "v2"] | None
     record_input: bool
@@ -286,7 +299,7 @@ class _Request:
         return Recording(self.record, version=2 if self.record_format == "v2" else 3, input=self.record_input)
 
 
-async def _perform(request: _Request, interruption: Interruption) -> int:
+async def _perform(request: Request, interruption: Interruption) -> int:
     from .. import Environment, OutputLimits
     from .descriptors import Writer, same_file
 
@@ -305,13 +318,14 @@ async def _perform(request: _Request, interruption: Interruption) -> int:
         stdout = Writer(_STDOUT)
         stderr = stdout if same_file(_STDOUT, _STDERR) else Writer(_STDERR)
         try:
-            await _tell(notices((*env.info.notices, *env.snapshot_notices)))
+            if not request.quiet:
+                await tell(notices((*env.info.notices, *env.snapshot_notices)))
             if sys.platform != "win32" and request.pty and not request.as_json and _has_person():
                 from .pty import PersonRun
 
                 with way.undisturbed():
                     return await PersonRun(request, env, interruption, stdout, stderr).perform()
-            return await Run(request, env, interruption, stdout, stderr).perform()
+            return await Run(request, env, interruption, stdout, stderr, way).perform()
         finally:
             stdout.close()
             stderr.close()
@@ -322,7 +336,7 @@ def _has_person() -> bool:
     return os.isatty(_STDIN) and os.isatty(_STDOUT)
 
 
-async def _tell(text: str) -> None:
+async def tell(text: str) -> None:
     """Tell people something on stderr. That nobody can be told changes nothing, so the writer is one of its own."""
     from .descriptors import Writer
 
@@ -338,17 +352,20 @@ class Run:
 
     def __init__(
         self,
-        request: _Request,
+        request: Request,
         env: Environment,
         interruption: Interruption,
         stdout: Writer,
         stderr: Writer,
+        way: Way | None = None,
     ) -> None:
         self._request = request
         self._env = env
         self._interruption = interruption
         self._stdout = stdout
         self._stderr = stderr
+        self._way = way
+        self._status: StatusLine | None = None
         self._text = _text(request.command, env)
         self._cancel: Callable[[], object] = lambda: None  # ask the command to end; again, to skip the grace
         self._signals = 0
@@ -371,9 +388,12 @@ class Run:
         if request.timeout is not None and not request.as_json:
             # The engine stops the command. What it printed must not then wait for a reader who takes nothing.
             deadline = asyncio.get_running_loop().call_later(request.timeout, self._hurry)
+        self._status = self._status_line()
         try:
             outcome = await self._try(stdin)
         finally:
+            if self._status is not None:
+                await self._status.close()
             if stdin is not None:
                 stdin.close()
         if request.as_json:
@@ -386,18 +406,31 @@ class Run:
             if deadline is not None:
                 deadline.cancel()
 
+    def _status_line(self) -> StatusLine | None:
+        """What shows a person how far the command has come, if there is one who wants it and nobody draws there."""
+        from .drawing import is_in_pipe, is_wanted
+
+        if self._request.pty or not is_wanted(quiet=self._request.quiet) or is_in_pipe():
+            return None
+        from .status import StatusLine
+
+        status = StatusLine(_STDERR)
+        if self._way is not None:
+            self._way.share_terminal(status.hidden)
+        return status
+
     async def _try(self, stdin: Reader | None) -> Outcome:
         """Run the command, on a terminal if it is to have one and there is one."""
         if not self._request.pty:
             return await self._forward(stdin)
         if not self._env.terminals:
-            await _tell("anyshell: ANYSHELL_NO_PTY is set: the command runs without a terminal\n")
+            await tell("anyshell: ANYSHELL_NO_PTY is set: the command runs without a terminal\n")
             return await self._forward(stdin)
         try:
             return await self._obtain(stdin)
         except TerminalUnavailable as error:
             why = printable(str(error)).rpartition(";")[0]
-            await _tell(f"anyshell: {why}; the command runs without\n")
+            await tell(f"anyshell: {why}; the command runs without\n")
             return await self._forward(stdin)
 
     async def _obtain(self, stdin: Reader | None) -> Outcome:
@@ -431,6 +464,8 @@ class Run:
         self._cancel = events.cancel
         async with events:
             async for event in events:
+                if self._status is not None:
+                    self._status.count(event.data, event.channel)
                 if self._request.as_json:
                     continue
                 await self._write(self._stdout if event.channel == "stdout" else self._stderr, event.data)
@@ -438,7 +473,10 @@ class Run:
 
     async def _write(self, writer: Writer, data: bytes) -> None:
         """Write a piece of the output; where that fails, the command is stopped."""
-        await writer.write(data)
+        if self._status is not None and (writer is self._stderr or os.isatty(_STDOUT)):
+            await self._status.write(writer, data, here=writer is self._stderr)
+        else:
+            await writer.write(data)
         if data:
             self._open_line = not data.endswith(b"\n")
         if writer.error is not None:
@@ -465,6 +503,8 @@ class Run:
     def _hurry(self) -> None:
         self._stdout.hurry()
         self._stderr.hurry()
+        if self._status is not None:
+            self._status.hurry()
 
     async def _write_json(self, outcome: Outcome) -> None:
         from .printing import to_json

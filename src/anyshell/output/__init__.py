@@ -16,4 +16,9 @@ from .pages import Recoder as Recoder
 from .pump import Pump as Pump
 from .search import Search as Search
 from .search import expression as expression
+from .style import Span as Span
+from .style import Style as Style
+from .style import StyledScreen as StyledScreen
+from .styled import StyledEmulator as StyledEmulator
 from .terminal import TerminalOutput as TerminalOutput
+from .terminal import check_scrollback as check_scrollback

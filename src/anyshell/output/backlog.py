@@ -212,7 +212,8 @@ def long_form(data: bytes) -> bytes:
 
 def _apply(sequences: list[bytes], screen: Emulator, piece: Piece) -> None:
     before = len(screen.scrolled)
-    screen.feed(b"".join(sequences), piece.at, piece.lines)
+    # Colours are not followed: what comes is shown plain until the program says otherwise.
+    screen.feed(b"\x1b[m" + b"".join(sequences), piece.at, piece.lines)
     # Rows that scrolled away blank would have had the text that was skipped.
     gone: list[Row] = [row for row in screen.scrolled[before:] if row.cells]
     screen.scrolled[before:] = gone

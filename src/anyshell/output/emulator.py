@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .._types import Terminal
+    from .style import Style
 
 LONGEST_TITLE = 256
 """Characters of a title that are kept."""
@@ -23,7 +24,7 @@ LONGEST_TITLE = 256
 LARGEST_NUMBER = 99_999
 """The largest number that a sequence can give; a larger one counts as this."""
 
-# Colours are no matter. CAN takes their place: it ends what ESC would have ended, and is nothing itself.
+# Colours are no matter here; `styled` keeps them. CAN takes their place: it ends what ESC would have ended, and is nothing itself.
 _COLOURS = re.compile(rb"\x1b\[[0-9;:]{0,256}+m")
 
 # A run of text; a CSI as its parameters and its final byte; or anything else. What is begun and not ended is shown
@@ -62,6 +63,7 @@ class Modes:
         mouse: What of the mouse is reported, each with what stands before it; ``None`` is nothing.
         mouse_sgr: The mouse is reported in the form that has no largest column.
         focus: Gaining and losing the focus is reported.
+        keyboard: The flags of kitty's keyboard protocol, as far as they are heeded; 0 is the usual way to send keys.
     """
 
     application_cursor: bool = False
@@ -70,9 +72,10 @@ class Modes:
     mouse: Mouse | None = None
     mouse_sgr: bool = False
     focus: bool = False
+    keyboard: int = 0
 
 
-class _Offsets:
+class Offsets:
     """Where in a piece of output lines end: how many bytes, and how many line feeds, end there."""
 
     def __init__(self, data: bytes, at: int, lines: int) -> None:
@@ -110,6 +113,7 @@ class _Saved:
     shift: int = 0
     origin: bool = False
     wrap: bool = True
+    style: Style | None = None
 
 
 class Emulator:
@@ -139,7 +143,7 @@ class Emulator:
         self.frame: str | None = None
         self.reader = Cells()
         self._handlers = _handlers(self)
-        self._offsets = _Offsets(b"", 0, 0)
+        self._offsets = Offsets(b"", 0, 0)
         self._reset()
 
     def _reset(self) -> None:
@@ -198,10 +202,10 @@ class Emulator:
             at: Bytes that came before.
             lines: Line feeds that came before.
         """
-        counted = data
-        if b"\x1b[" in data:
-            data = _COLOURS.sub(b"\x18", data)
-        self._offsets = _Offsets(counted, at, lines)
+        self._offsets = Offsets(data, at, lines)
+        self._draw_all(_COLOURS.sub(b"\x18", data) if b"\x1b[" in data else data)
+
+    def _draw_all(self, data: bytes) -> None:
         done = 0
         for flood in _LINES.finditer(data):
             self._draw(data[done : flood.start()])
@@ -221,6 +225,7 @@ class Emulator:
                     self._write(text)
             elif final:
                 if final == b"m" and parameters[:1] != b"?":
+                    self._render(parameters)
                     continue
                 handler = handlers.get(final)
                 if handler is not None and (not parameters or parameters.isdigit()):
@@ -574,7 +579,7 @@ class Emulator:
         private = parameters[:1] == b"?"
         rest = parameters[1:] if private else parameters
         intermediate = rest[-1:] if rest[-1:] and rest[-1] < 0x30 else b""
-        numbers = _numbers(rest[: -len(intermediate)] if intermediate else rest)
+        numbers = numbers_of(rest[: -len(intermediate)] if intermediate else rest)
         first = numbers[0]
         if intermediate:
             if final == b"p" and intermediate == b"$":
@@ -631,6 +636,9 @@ class Emulator:
             return
         if answer:
             self.replies.append(answer)
+
+    def _render(self, parameters: bytes) -> None:
+        """Show what comes next in another way: no matter here."""
 
     def _tell_cursor(self, *, private: bool) -> None:
         y = self.y - self._top if self._origin else self.y
@@ -824,8 +832,8 @@ _SIMPLE: dict[bytes, Callable[[Emulator], None]] = {
     b"\x0c": Emulator._index,
     b"\x0e": lambda screen: screen._shift_to(1),
     b"\x0f": lambda screen: screen._shift_to(0),
-    b"\x1b7": Emulator._save,
-    b"\x1b8": Emulator._restore,
+    b"\x1b7": lambda screen: screen._save(),
+    b"\x1b8": lambda screen: screen._restore(),
     b"\x1b=": lambda screen: screen._set_keypad(True),
     b"\x1b>": lambda screen: screen._set_keypad(False),
     b"\x1bD": Emulator._index,
@@ -844,7 +852,7 @@ _SIMPLE: dict[bytes, Callable[[Emulator], None]] = {
 _ENDS = frozenset((b"\x0b", b"\x0c", b"\x1bD", b"\x1bE"))
 
 
-def _numbers(parameters: bytes) -> list[int]:
+def numbers_of(parameters: bytes) -> list[int]:
     """The numbers of a sequence, of which there is at least one; what is left out is 0."""
     return [
         min(int(number[:6]), LARGEST_NUMBER) if number.isdigit() else 0

@@ -67,9 +67,10 @@ class Pump:
 
     async def _tell(self, data: bytes) -> None:
         assert self._listener is not None
-        with anyio.CancelScope() as self._hearing:
-            try:
+        try:
+            with anyio.CancelScope() as self._hearing:
                 await self._listener(self._channel, data)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self._listener = None  # nobody listens any more; the command goes on
-        self._hearing = None
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._listener = None  # nobody listens any more; the command goes on
+        finally:
+            self._hearing = None  # also when it fails: or the engine would wait for it for ever

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .cells import REST
+
+if TYPE_CHECKING:
+    from .style import Style
 
 
 class Row:
@@ -14,15 +19,17 @@ class Row:
         continues: Whether it is the same line as the row before it, which was full.
         end: Raw bytes of the output up to the line feed that ended it last.
         ends: The same in line feeds.
+        styles: How its columns are shown, as far as any was shown otherwise than plain; ``None`` where nobody keeps that.
     """
 
-    __slots__ = ("cells", "continues", "end", "ends")
+    __slots__ = ("cells", "continues", "end", "ends", "styles")
 
     def __init__(self) -> None:
         self.cells = ""
         self.continues = False
         self.end = 0
         self.ends = 0
+        self.styles: list[Style] | None = None
 
 
 def over(cells: str, x: int, text: str) -> str:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from .._types import Artifact, Output, Screen, Terminal, TerminalLines
+from .._exceptions import InvalidCommand
+from .._types import Artifact, Output, Screen, Terminal, TerminalLines, check_count
 from .backlog import PIECE, Backlog, Piece, long_form, pieces
 from .builder import COALESCE, Keeper, Store, marker
 from .decode import unfinished
 from .emulator import Emulator
 from .final import FinalLines
 from .rows import left
+from .style import StyledScreen
+from .styled import StyledEmulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +31,9 @@ Of sequences that are more work than bytes, their work counts."""
 
 LONGEST_ANSWER = 16 * 1024
 """Bytes of answers to what one piece of output asks; further questions get none."""
+
+LARGEST_SCROLLBACK = 10_000
+"""Rows that can be kept of what was scrolled off a terminal, for `TerminalOutput.view`."""
 
 # All but what moves nothing, and what erases on a line: that is drawn as fast as it comes.
 _MOVES = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[mK]|\[\?(?:1|12|25|2004|2026)[hl]|[()*+\]=>\\PX^_])")
@@ -54,6 +62,8 @@ class TerminalOutput:
         name_path: Whether the marker says in which file the whole is.
         answer: Is given the answers to what the program asks the terminal, while the question is fed: they are to be
             typed. ``None`` answers nothing.
+        scrollback: Rows that have left the main screen which are kept as they were shown, for `view`; 0 or more. ``None``
+            keeps neither them nor any colours: there is no `view` then, and drawing is faster.
         clock: Seconds that have passed, from any moment on.
     """
 
@@ -67,9 +77,12 @@ class TerminalOutput:
         artifacts: Store | None = None,
         name_path: bool = True,
         answer: Callable[[bytes], object] | None = None,
+        scrollback: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._emulator = Emulator(terminal)
+        self._emulator = Emulator(terminal) if scrollback is None else StyledEmulator(terminal)
+        self._above: deque[Row] = deque(maxlen=scrollback or 0)
+        self._scrolled = 0
         self._final = FinalLines(head, tail, max_line)
         self._keeper = None if artifacts is None else Keeper(artifacts, head + tail)
         self._name_path = name_path
@@ -104,6 +117,29 @@ class TerminalOutput:
             title=emulator.title,
             alternate=emulator.alternate,
             cursor_visible=emulator.cursor_visible,
+        )
+
+    def view(self, back: int = 0) -> StyledScreen:
+        """What stands on the terminal now, or so many rows above it, with its colours.
+
+        Args:
+            back: Rows to go up into what was scrolled off the main screen, as far as that is kept.
+        """
+        emulator = self._drawn()
+        assert isinstance(emulator, StyledEmulator), "nobody has asked for colours"
+        above = 0 if emulator.alternate else len(self._above)
+        back = min(max(back, 0), above)
+        rows = [*islice(self._above, above - back, above - back + emulator.height)] if back else []
+        rows += emulator.rows[: emulator.height - len(rows)]
+        y = emulator.y + back
+        shown = emulator.cursor_visible and y < emulator.height
+        return StyledScreen(
+            rows=tuple([emulator.spans(row) for row in rows]),
+            cursor=(y, emulator.column) if shown else None,
+            alternate=emulator.alternate,
+            back=back,
+            above=above,
+            scrolled=self._scrolled,
         )
 
     @property
@@ -235,6 +271,8 @@ class TerminalOutput:
         rows = self._emulator.scrolled
         if rows:
             self._emulator.scrolled = []
+            self._above += rows
+            self._scrolled += len(rows)
             self._add(rows)
 
     def _add(self, rows: list[Row]) -> None:
@@ -284,6 +322,17 @@ class TerminalOutput:
             self._keeper.discard()
             return None, None
         return self._keeper.finish()
+
+
+def check_scrollback(rows: int) -> None:
+    """Refuse what is no number of rows that can be kept.
+
+    Raises:
+        InvalidCommand: Not a whole number from 0 to 10,000.
+    """
+    check_count("scrollback", rows, least=0)
+    if rows > LARGEST_SCROLLBACK:
+        raise InvalidCommand(f"scrollback must be at most {LARGEST_SCROLLBACK:,} rows, not {rows:,}")
 
 
 def _first(pieces: list[bytes], limit: int) -> bytes:

@@ -175,7 +175,8 @@ def _first(line: bytes) -> dict[str, Any] | None:
 
 def _parse(line: bytes, number: int) -> Any:
     try:
-        return json.loads(line.decode(), parse_constant=_no_constant)
+        # Without its end, at which a broken line would count as the next one.
+        return json.loads(line.rstrip().decode(), parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise RecordingError(f"line {number + error.lineno - 1}: this is no JSON: {error.msg}") from error
     except (

@@ -1,6 +1,7 @@
 """Terminals: programs that want one, and whoever types on it."""
 
-from .console import Console as Console
+from .controller import Controller as Controller
+from .driven import ConsoleOpener as ConsoleOpener
 from .driven import DrivenTerminal as DrivenTerminal
 from .driven import Listener as Listener
 from .secrets import SecretRequest as SecretRequest

@@ -25,9 +25,15 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .._types import Foreground, Screen, Waiting
-    from .console import Console
+    from ..output import Modes, StyledScreen
+    from .controller import Controller
 
 Listener = Callable[[Channel, bytes], Awaitable[None]]
+
+ConsoleOpener = Callable[["DrivenTerminal"], Awaitable[bool]]
+"""Shows a program on its terminal to a person, and returns when it is not shown any more: ``True`` when the person has
+dismissed it, which stops the program if it still runs, ``False`` when there was nobody to show it to.
+``anyshell.console.opener(app)`` is one."""
 
 EXPECT_SECONDS = 30.0
 """Seconds for which something is expected, by default."""
@@ -68,20 +74,23 @@ class DrivenTerminal:
 
     def __init__(
         self,
-        run: Callable[[Listener, Control], Awaitable[Outcome]],
-        console: Console,
+        run: Callable[[Listener, Control, Terminal], Awaitable[Outcome]],
+        controller: Controller,
         *,
         command: str,
         host: str,
         terminal: Terminal,
         listener: Listener | None,
+        shows: bool = False,
     ) -> None:
         self._run = run
-        self._console = console
+        self._controller = controller
         self._command = command
         self._host = host
         self._terminal = terminal
         self._listener = listener
+        self._shows = shows
+        self._stopped_by_person = False
         self._control = Control()
         self._transcript = Transcript()
         self._task: asyncio.Task[Outcome] | None = None
@@ -90,8 +99,8 @@ class DrivenTerminal:
     async def __aenter__(self) -> Self:
         if self._task is not None:
             raise AnyshellError("a terminal is entered once: ask the environment for another one")
-        console = self._console
-        task = self._task = asyncio.ensure_future(self._run(self._hear, self._control))
+        controller = self._controller
+        task = self._task = asyncio.ensure_future(self._run(self._hear, self._control, self._terminal))
         began = time.monotonic()
         task.add_done_callback(lambda _: self._end(began))
         try:
@@ -100,7 +109,7 @@ class DrivenTerminal:
             task.cancel()
             await outlast(task, task.cancel)
             raise
-        if not console.begun.done():
+        if not controller.begun.done():
             self._result(task)  # raises why it could not be started
         return self
 
@@ -124,20 +133,40 @@ class DrivenTerminal:
         return self._command
 
     @property
+    def host(self) -> str:
+        """Where it runs: ``local``, or the host's address."""
+        return self._host
+
+    @property
+    def entered(self) -> bool:
+        """Whether the program was started, or is being."""
+        return self._task is not None
+
+    @property
     def terminal(self) -> Terminal:
         """Its size and kind."""
         return self._terminal
 
     @property
+    def modes(self) -> Modes:
+        """What the program has told the terminal about the keys, the mouse and the pastes that it wants."""
+        return self._controller.output.modes
+
+    @property
     def pid(self) -> int | None:
         """The number of its program on the host, where the host tells."""
-        process = self._console.process
+        process = self._controller.process
         return None if process is None else process.pid
 
     @property
     def running(self) -> bool:
         """Whether the program runs, or is being stopped."""
         return self._task is not None and not self._task.done()
+
+    @property
+    def stopped_by_person(self) -> bool:
+        """Whether somebody who sat before it has stopped it while it ran, rather than a program."""
+        return self._stopped_by_person
 
     @property
     def outcome(self) -> Outcome | None:
@@ -151,7 +180,51 @@ class DrivenTerminal:
     @property
     def screen(self) -> Screen:
         """What stands on the terminal now."""
-        return self._console.output.screen
+        return self._controller.output.screen
+
+    @property
+    def shows(self) -> bool:
+        """Whether there is a `view`: whether it was made with a scrollback."""
+        return self._shows
+
+    def view(self, back: int = 0) -> StyledScreen:
+        """What stands on the terminal now, with its colours, or so many rows above it, as far as these are kept.
+
+        Args:
+            back: Rows to go up; more than there are goes up to the first.
+
+        Raises:
+            InvalidCommand: No such number.
+            AnyshellError: The terminal was made without a scrollback, and keeps no colours.
+        """
+        check_count("back", back, least=0)
+        if not self._shows:
+            raise AnyshellError(
+                "this terminal keeps no colours: make it with env.terminal(..., scrollback=1000)"
+            )
+        return self._controller.output.view(back)
+
+    @property
+    def changes(self) -> int:
+        """How often the program has printed something, or ended: so it is known whether what was seen is still so."""
+        return self._controller.changes
+
+    async def changed(self, since: int, *, timeout: float | None = None) -> bool:
+        """Wait until the program has printed something, or has ended.
+
+        Args:
+            since: What `changes` was when it was looked at; if it is another now, there is no wait.
+            timeout: Seconds; ``None`` is no bound.
+
+        Returns:
+            Whether it has; ``False`` when the time is over, or it had ended before.
+
+        Raises:
+            InvalidCommand: A bad timeout, or no such number.
+        """
+        check_count("since", since, least=0)
+        check_seconds("timeout", timeout, zero=True)
+        return since != self.changes or await self._controller.changed(timeout)
 
     def lines(self, since: int = 0) -> TerminalLines:
         """What stands on the main screen and what has scrolled off it, by lines.
@@ -165,11 +238,11 @@ class DrivenTerminal:
             InvalidCommand: No such number.
         """
         check_count("since", since, least=0)
-        return self._console.output.lines(since)
+        return self._controller.output.lines(since)
 
     async def foreground(self) -> Foreground | None:
         """Who has the terminal now; ``None`` when the host cannot tell, or nobody has it any more."""
-        return await self._console.foreground()
+        return await self._controller.foreground()
 
     async def send(self, data: str | bytes, *, timeout: float | None = SEND_SECONDS) -> None:
         r"""Type text or bytes, exactly these. The Enter key is ``\r``.
@@ -205,16 +278,25 @@ class DrivenTerminal:
         """
         if not names:
             raise InvalidCommand("send_key needs the name of a key, such as 'Enter'")
-        cursor = self._console.output.modes.application_cursor
-        await self._type(b"".join(encode(name, application_cursor=cursor) for name in names))
+        modes = self.modes
+        await self._type(
+            b"".join(
+                encode(name, application_cursor=modes.application_cursor, keyboard=modes.keyboard)
+                for name in names
+            )
+        )
 
-    async def paste(self, text: str) -> None:
+    async def paste(self, text: str, *, timeout: float | None = SEND_SECONDS) -> None:
         """Paste text, as a terminal does: as one piece, if the program has asked to be told of that.
 
         Ends of lines become Enter. What would end the paste early is taken out of it.
 
+        Args:
+            text: What is pasted.
+            timeout: As for `send`.
+
         Raises:
-            InvalidCommand: It is no text.
+            InvalidCommand: It is no text, or a bad timeout.
             AnyshellError: As for `send`.
         """
         _check_typed(text)
@@ -224,9 +306,10 @@ class DrivenTerminal:
         ) != text:  # taking one out may make one of what stood around it
             text = cut
         data = text.encode(errors="surrogateescape")
-        if self._console.output.modes.bracketed_paste:
+        if self._controller.output.modes.bracketed_paste:
             data = _PASTE_BEGINS + data + _PASTE_ENDS
-        await self._type(data)
+        check_seconds("timeout", timeout)
+        await self._type(data, timeout)
 
     async def send_secret(self, source: SecretSource) -> bool:
         """Ask somebody for a secret, and type it, with Enter.
@@ -257,7 +340,9 @@ class DrivenTerminal:
                 "send_secret needs a function that gives the secret, such as lambda request: getpass.getpass()"
             )
         self._check_running()
-        request = SecretRequest(prompt=self._console.prompt(), program=await self._program(), host=self._host)
+        request = SecretRequest(
+            prompt=self._controller.prompt(), program=await self._program(), host=self._host
+        )
         asking = asyncio.ensure_future(secrets.ask(source, request))
         over = self._started()
         try:
@@ -272,7 +357,7 @@ class DrivenTerminal:
         secret = None if asking.cancelled() else asking.result()
         if secret is None:
             return False
-        self._console.masks.add(secret)
+        self._controller.masks.add(secret)
         await self._type(secret.encode(errors="surrogateescape") + b"\r")
         return True
 
@@ -284,7 +369,7 @@ class DrivenTerminal:
             AnyshellError: 64 of them are masked here already.
         """
         secrets.check_secret(secret)
-        self._console.masks.add(secret)
+        self._controller.masks.add(secret)
 
     async def expect(
         self, pattern: str | re.Pattern[str], *, timeout: float | None = EXPECT_SECONDS
@@ -325,7 +410,7 @@ class DrivenTerminal:
         Asks the host, and takes half a second where it is not certain; at most one while the program prints.
         """
         self._started()
-        return await self._console.watch.look()
+        return await self._controller.watch.look()
 
     async def wait_for_input(self, *, timeout: float | None = EXPECT_SECONDS) -> Waiting | None:
         """Wait until the program waits for somebody to type something, which is noticed within a second.
@@ -341,10 +426,10 @@ class DrivenTerminal:
         """
         check_seconds("timeout", timeout, zero=True)
         self._started()
-        return await self._console.watch.wait(timeout)
+        return await self._controller.watch.wait(timeout)
 
     async def resize(self, *, columns: int | None = None, rows: int | None = None) -> None:
-        """Give the terminal another size, of which the program hears by SIGWINCH.
+        """Give the terminal another size, of which the program hears by SIGWINCH; or the one that it starts with.
 
         Args:
             columns: 2 to 1,000; ``None`` leaves them.
@@ -352,9 +437,9 @@ class DrivenTerminal:
 
         Raises:
             InvalidCommand: A size that is out of range.
-            AnyshellError: The terminal was not entered.
         """
-        await self._begun_or_over(self._started())
+        if self._task is not None:
+            await self._begun_or_over(self._task)
         old = self._terminal
         terminal = Terminal(
             columns=old.columns if columns is None else columns,
@@ -362,7 +447,7 @@ class DrivenTerminal:
             term=old.term,
         )
         self._terminal = terminal
-        await self._console.resize(terminal)
+        await self._controller.resize(terminal)
 
     async def wait(self) -> Outcome:
         """Wait for the program's end. To be cancelled here does not stop it.
@@ -374,23 +459,27 @@ class DrivenTerminal:
         await asyncio.wait([task])
         return self._result(task)
 
-    async def stop(self) -> Outcome:
+    async def stop(self, *, by_person: bool = False) -> Outcome:
         """Stop the program's whole tree, as a timeout does, and wait for that. A second call skips the grace.
+
+        Args:
+            by_person: Whether somebody who sits before it wants that: `stopped_by_person` then says so.
 
         Raises:
             Exception: As for `wait`.
         """
-        self._started()
+        if not self._started().done():
+            self._stopped_by_person |= by_person
         self._control.cancel()
         return await self.wait()
 
     def _end(self, began: float) -> None:
         self._duration = time.monotonic() - began
-        self._console.end()
+        self._controller.end()
 
     async def _begun_or_over(self, task: asyncio.Task[Outcome]) -> None:
         """Wait until the program was started, or will not be."""
-        either: list[asyncio.Future[Any]] = [self._console.begun, task]
+        either: list[asyncio.Future[Any]] = [self._controller.begun, task]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
 
     def _started(self) -> asyncio.Task[Outcome]:
@@ -410,7 +499,7 @@ class DrivenTerminal:
 
     async def _type(self, data: bytes, timeout: float | None = SEND_SECONDS) -> None:
         self._check_running()
-        keyboard = self._console.keyboard
+        keyboard = self._controller.keyboard
         assert keyboard is not None
         try:
             taken = await keyboard.type(data, seconds=timeout)
@@ -429,20 +518,20 @@ class DrivenTerminal:
             )
 
     async def _program(self) -> str:
-        seat = await self._console.foreground()
+        seat = await self._controller.foreground()
         return seat.processes[0].name if seat is not None and seat.processes else ""
 
     async def _hear(self, channel: Channel, data: bytes) -> None:
         self._transcript.feed(data)
-        self._console.wake()
+        self._controller.wake()
         if self._listener is not None:
             await self._listener(channel, data)
 
     async def _expect(self, pattern: re.Pattern[str], timeout: float | None) -> re.Match[str] | None:
-        console = self._console
+        controller = self._controller
         give_up = None if timeout is None else time.monotonic() + timeout
         while True:
-            ended = console.ended
+            ended = controller.ended
             began = time.monotonic()
             match, settled = self._look_for(pattern)
             took = time.monotonic() - began
@@ -453,8 +542,8 @@ class DrivenTerminal:
             if ended or late:
                 return None
             if match is None:
-                await console.changed(left)
-            elif not await console.changed(SETTLE_SECONDS if left is None else min(left, SETTLE_SECONDS)):
+                await controller.changed(left)
+            elif not await controller.changed(SETTLE_SECONDS if left is None else min(left, SETTLE_SECONDS)):
                 return self._take(match)
             await asyncio.sleep(max(LOOK_PAUSE if self._transcript.looks else SEARCH_PAUSE, took))
 
@@ -473,13 +562,13 @@ class DrivenTerminal:
         return match
 
     async def _expect_idle(self, timeout: float | None) -> re.Match[str] | None:
-        console = self._console
+        controller = self._controller
         give_up = None if timeout is None else time.monotonic() + timeout
-        watching = asyncio.ensure_future(console.watch.wait(timeout))
+        watching = asyncio.ensure_future(controller.watch.wait(timeout))
         try:
-            while not console.ended:
+            while not controller.ended:
                 now = time.monotonic()
-                quiet = max(console.last_heard, console.last_typed) + IDLE_SECONDS - now
+                quiet = max(controller.last_heard, controller.last_typed) + IDLE_SECONDS - now
                 waits = watching.done() and watching.result() is not None
                 if waits or quiet <= 0:
                     return self._take(_ALL.match(self._transcript.text()))
@@ -487,7 +576,7 @@ class DrivenTerminal:
                     return None
                 seconds = quiet if give_up is None else min(quiet, give_up - now)
                 if watching.done():
-                    await console.changed(seconds)
+                    await controller.changed(seconds)
                 else:
                     await asyncio.wait([watching], timeout=seconds)
         finally:

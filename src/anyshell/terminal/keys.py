@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand
+from . import kitty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,22 +126,45 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 CONTROLS = "@[\\]^_?"
 """What Ctrl goes with besides letters: it makes a control character of each."""
 
-_NAMES = {name.lower(): key for name, key in KEYS.items()}
-_NAMES[" "] = KEYS["Space"]
-_NAMES |= {alias.lower(): KEYS[name] for alias, name in ALIASES.items()}
+_NAMES = {name.lower(): name for name in KEYS}
+_NAMES[" "] = "Space"
+_NAMES |= {alias.lower(): name for alias, name in ALIASES.items()}
 
 
-def encode(name: object, *, application_cursor: bool = False) -> bytes:
+def encode(name: object, *, application_cursor: bool = False, keyboard: int = 0) -> bytes:
     """What a terminal sends for a key.
 
     Args:
         name: One character, or a name of `KEYS` or `ALIASES` in any case; with modifiers before it, such as ``Ctrl-C``,
             ``Alt-x``, ``Shift-Tab``, ``Ctrl-Shift-Left``.
         application_cursor: Whether the program has asked for application cursor keys.
+        keyboard: The flags of kitty's keyboard protocol that it has set; 0 is the usual way.
 
     Raises:
         InvalidCommand: There is no such key; the message has the names that are nearest. Or a terminal has no way to
             send it with those modifiers, or one of these stands there twice.
+    """
+    modifiers, rest = parse(name)
+    if keyboard and (sent := kitty.encode(rest, modifiers, keyboard)) is not None:
+        return sent
+    shown = str(name)
+    if len(rest) == 1:
+        return _character(shown, rest, modifiers)
+    key = KEYS[rest]
+    if not modifiers:
+        return key.application if application_cursor and key.application is not None else key.sends
+    if key.modified:
+        return key.modified % (1 + modifiers)
+    if modifiers not in key.others:
+        raise InvalidCommand(f"a terminal has no way to send {shown!r}: leave out a modifier")
+    return key.others[modifiers]
+
+
+def parse(name: object) -> tuple[int, str]:
+    """The modifiers of a key, the sum of Shift 1, Alt 2 and Ctrl 4, and its own name: that of `KEYS`, or one character.
+
+    Raises:
+        InvalidCommand: There is no such key, or a modifier stands there twice.
     """
     if not isinstance(name, str):
         raise InvalidCommand(f"a key must be a name such as 'Ctrl-C' or 'Up', not {type(name).__name__}")
@@ -156,17 +180,11 @@ def encode(name: object, *, application_cursor: bool = False) -> bytes:
         modifiers |= modifier
         rest = rest[match.end() :]
     if len(rest) == 1 and rest != " " and rest.isprintable():
-        return _character(name, rest, modifiers)
+        return modifiers, rest
     key = _NAMES.get(rest.lower())
     if key is None:
         raise _unknown(name, rest)
-    if not modifiers:
-        return key.application if application_cursor and key.application is not None else key.sends
-    if key.modified:
-        return key.modified % (1 + modifiers)
-    if modifiers not in key.others:
-        raise InvalidCommand(f"a terminal has no way to send {name!r}: leave out a modifier")
-    return key.others[modifiers]
+    return modifiers, key
 
 
 def _character(name: str, character: str, modifiers: int) -> bytes:

@@ -49,7 +49,7 @@ LOOK_SECONDS = 1.0
 
 
 class Watched(Protocol):
-    """A terminal that is watched. A `Console` is one."""
+    """A terminal that is watched. A `Controller` is one."""
 
     last_heard: float
     last_typed: float

@@ -12,7 +12,7 @@ import anyio
 
 from .. import _descriptions, policy, shells
 from .._exceptions import AnyshellError, TerminalUnavailable
-from .._types import ApprovalRequest, Output, Refused, Terminal
+from .._types import ApprovalRequest, Outcome, Output, Refused, Terminal
 from .._variables import NOT_FOR_MODELS
 from ..shells.from_windows import for_bash
 from ..shells.syntax import leading_cd
@@ -44,13 +44,24 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._stream import Listener
-    from .._types import Command, LeftBehind, Outcome
+    from .._types import Command, LeftBehind
     from ..abc import Approver
     from ..session import Session
-    from ..terminal import SecretSource
+    from ..terminal import ConsoleOpener, SecretSource
 
 _Waits = tuple[Held, View]
 """A command that waits for input on its terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopped:
+    """What became of a command that a person has stopped who saw it in a console."""
+
+    outcome: Outcome
+
+
+_Became = Outcome | _Waits | _Stopped
+"""What became of a command."""
 
 HOST_BOUND = 5.0
 """Seconds that a question to the host's files may take. Every such question has an answer that is always safe."""
@@ -74,10 +85,13 @@ class ShellTool:
         secrets: Gives what a program on a terminal may be told and the model may not: an async callable that is given a
             `SecretRequest` and returns the secret, or ``None``. Without it the model cannot have one typed. What it
             gave is ``[secret]`` in every later result and update of the tool, where it stands as it is.
+        console: Shows every command on a terminal to a person, who sees it, may type, and stops it by dismissing it, which
+            the model is told: ``anyshell.console.opener(app)`` for an app of textual, or an async function that is given
+            the `DrivenTerminal`. A call does not wait for it: what has ended stays shown until it is dismissed.
 
     Raises:
         AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
-            `secrets` without `terminals`.
+            `secrets` or `console` without `terminals`; `console` that is no function.
     """
 
     def __init__(
@@ -90,6 +104,7 @@ class ShellTool:
         jobs: bool = False,
         terminals: bool = False,
         secrets: SecretSource | None = None,
+        console: ConsoleOpener | None = None,
     ) -> None:
         if (session or jobs or terminals) and not env.entered:
             raise AnyshellError(
@@ -98,6 +113,13 @@ class ShellTool:
             )
         if secrets is not None and not terminals:
             raise AnyshellError("secrets are typed on terminals: make the tool with terminals=True")
+        if console is not None and not terminals:
+            raise AnyshellError("a console shows terminals: make the tool with terminals=True")
+        if console is not None and not callable(console):
+            raise AnyshellError(
+                f"console must be an async function, not {type(console).__name__}: for an app of textual, "
+                "anyshell.console.opener(app)"
+            )
         self._env = env
         self._limits = limits or ToolLimits()
         self._offer = Offer(session=session, jobs=jobs, terminals=terminals)
@@ -111,7 +133,9 @@ class ShellTool:
         self._secrets = secrets
         self._hidden = Hidden()
         self._terminals = (
-            Terminals(env, self._limits, ledger=self._ledger, hidden=self._hidden) if terminals else None
+            Terminals(env, self._limits, ledger=self._ledger, hidden=self._hidden, console=console)
+            if terminals
+            else None
         )
 
     @property
@@ -369,16 +393,17 @@ class ShellTool:
             outcome = await self._outcome(run, updates.hear)
         return self._tell_of(run, outcome, updates.error)
 
-    async def _on_terminal(self, run: _Run, listener: Listener | None) -> Outcome | _Waits:
+    async def _on_terminal(self, run: _Run, listener: Listener | None) -> _Became:
         """Run what was approved on a terminal, until it ends or waits for input."""
         assert self._terminals is not None
         async with self._terminals.begin(run.request, listener) as held:
             waiting = await held.driven.wait_for_input(timeout=None)
             if waiting is None:
-                return await held.driven.wait()
+                outcome = await held.driven.wait()
+                return _Stopped(outcome) if held.stopped_by_person else outcome
             view = await held.look(self._env.limits, waiting=waiting)
             if view.outcome is not None:
-                return view.outcome
+                return _Stopped(view.outcome) if held.stopped_by_person else view.outcome
             self._terminals.keep(held)
             return held, view
 
@@ -399,7 +424,7 @@ class ShellTool:
         details = run.details("running", started=True, job=job.id, directory=self._directory)
         return self._result(details, said, output=None, is_error=False, run=run)
 
-    async def _outcome(self, run: _Run, listener: Listener | None) -> Outcome | _Waits:
+    async def _outcome(self, run: _Run, listener: Listener | None) -> _Became:
         """Run what was approved, and nothing else."""
         request = run.request
         if request.size is not None:
@@ -433,13 +458,13 @@ class ShellTool:
             listener=listener,
         )
 
-    def _tell_of(
-        self, run: _Run, became: Outcome | _Waits, update_error: BaseException | None = None
-    ) -> ShellResult:
+    def _tell_of(self, run: _Run, became: _Became, update_error: BaseException | None = None) -> ShellResult:
         """Say what became of a command."""
         error = None if update_error is None else type(update_error).__name__
         if isinstance(became, tuple):
             return self._waiting(run, *became, error)
+        if isinstance(became, _Stopped):
+            return self._finished(run, became.outcome, error, by_person=True)
         return self._finished(run, became, error)
 
     def _waiting(self, run: _Run, held: Held, view: View, update_error: str | None) -> ShellResult:
@@ -472,7 +497,9 @@ class ShellTool:
         )
         return self._result(details, said, output=output, is_error=False, run=run)
 
-    def _finished(self, run: _Run, outcome: Outcome, update_error: str | None) -> ShellResult:
+    def _finished(
+        self, run: _Run, outcome: Outcome, update_error: str | None, *, by_person: bool = False
+    ) -> ShellResult:
         env, output, call = self._env, self._hidden.output(outcome.output), run.call
         assert call.timeout is not None  # only a job may have none
         if self._ledger is not None and outcome.job is not None:
@@ -486,6 +513,7 @@ class ShellTool:
             os=env.os,
             command=run.request.text,
             terminal=on_terminal,
+            by_person=by_person,
         )
         said = [ending, *run.notices, *terminal_words.skipped(output)]
         if call.pty and self._session is not None:
@@ -545,6 +573,11 @@ class ShellTool:
         display = [*([] if run is None else [run.shown()]), *blocks(output, said)]
         if details.frame:
             display.append(DisplayBlock(type="output", text=policy.printable(details.frame)))
+        if self._terminals is not None and (failed := self._terminals.console_error) is not None:
+            self._terminals.console_error = None
+            display.append(
+                DisplayBlock(type="notice", text=f"A console could not be shown: it raised {failed}.")
+            )
         if details.update_error is not None:
             ended = f"Updates ended early: on_update raised {details.update_error}."
             display.append(DisplayBlock(type="notice", text=ended))

@@ -59,12 +59,17 @@ def command(held: Held) -> str:
     return visible(words if len(words) <= SHOWN_COMMAND else f"{words[:SHOWN_COMMAND]}…")
 
 
-def ended(outcome: Outcome | None) -> str:
-    """How a terminal's program has ended: the rest of a sentence that begins with the terminal."""
+def ended(outcome: Outcome | None, *, by_person: bool = False) -> str:
+    """How a terminal's program has ended: the rest of a sentence that begins with the terminal.
+
+    Args:
+        outcome: That.
+        by_person: Whether a person stopped it who saw it in a console.
+    """
     if outcome is None or outcome.status == "lost":
         return "is lost: how its program ended, or whether, is not known"
     if outcome.status == "cancelled":
-        return "was closed"
+        return "was stopped by the user, who saw it in a console" if by_person else "was closed"
     if outcome.status == "timed_out":
         return "was closed because its timeout was over"
     if outcome.signal is not None:
@@ -76,7 +81,7 @@ def ended(outcome: Outcome | None) -> str:
 
 def news(held: Held) -> str:
     """Say that a terminal's program has ended, with the result of something else."""
-    said = f"Meanwhile terminal {held.id} {ended(held.outcome)}: {command(held)}."
+    said = f"Meanwhile terminal {held.id} {ended(held.outcome, by_person=held.stopped_by_person)}: {command(held)}."
     return f'{said} To see what it printed at last, use the tool terminal: action "wait", id "{held.id}".'
 
 
@@ -128,7 +133,7 @@ def _answer(held: Held) -> str:
 def state(held: Held, view: View, *, secrets: bool) -> Iterator[str]:
     """Say how a terminal is, and what of it is shown."""
     if view.outcome is not None:
-        yield f"Terminal {held.id} {ended(view.outcome)}."
+        yield f"Terminal {held.id} {ended(view.outcome, by_person=held.stopped_by_person)}."
     elif view.waiting is not None:
         yield from waits(held, view, secrets=secrets)
     else:
@@ -300,7 +305,7 @@ def not_found(waited: float) -> str:
 
 def over(held: Held) -> str:
     """Say that nobody reads what would be typed."""
-    return f"Nothing was typed: terminal {held.id} {ended(held.outcome)}. It reads nothing more."
+    return f"Nothing was typed: terminal {held.id} {ended(held.outcome, by_person=held.stopped_by_person)}. It reads nothing more."
 
 
 def failed_typing(problem: str) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from .._stream import Listener
     from .._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen, TerminalLines
-    from ..terminal import DrivenTerminal
+    from ..terminal import ConsoleOpener, DrivenTerminal
     from .hiding import Hidden
     from .ledger import Ledger
     from .limits import ToolLimits
@@ -32,6 +32,9 @@ KEPT = 16
 
 NEWS = 10
 """Terminals whose end one result tells; others wait for the next."""
+
+SCROLLBACK = 1_000
+"""Rows above the screen that are kept for a person who sees a terminal in a console."""
 
 NAMED_PROGRAMS = 5
 """Programs in the foreground of a terminal that are named."""
@@ -106,6 +109,7 @@ class Held:
         jobs: Whether what it leaves behind becomes a job, rather than being stopped.
         listener: Hears what is printed, for as long as the call takes that started it.
         hidden: What is not shown of it.
+        scrollback: Rows that are kept for a console; ``None`` when it is not shown in one.
 
     Attributes:
         id: What the model calls it; empty until it is kept.
@@ -125,6 +129,7 @@ class Held:
         jobs: bool,
         listener: Listener | None,
         hidden: Hidden,
+        scrollback: int | None = None,
     ) -> None:
         assert request.size is not None
         self.id = ""
@@ -144,6 +149,7 @@ class Held:
             grace=grace,
             left_behind="adopt" if jobs else "stop",
             listener=self._hear,
+            scrollback=scrollback,
         )
         for secret in hidden.secrets:
             self.driven.hide(secret)
@@ -169,6 +175,11 @@ class Held:
             return self.driven.outcome
         except Exception:  # noqa: BLE001 - whatever kept it from being learnt
             return Outcome(status="lost")
+
+    @property
+    def stopped_by_person(self) -> bool:
+        """Whether somebody has stopped it who saw it in a console."""
+        return self.driven.stopped_by_person
 
     @property
     def left(self) -> float | None:
@@ -413,11 +424,25 @@ class Terminals:
         limits: How many there may be.
         ledger: Where jobs go that they leave behind; ``None`` when that is stopped.
         hidden: What is not shown of them.
+        console: Shows them to a person; ``None`` when nobody does.
+
+    Attributes:
+        closed: Whether none is started any more.
+        console_error: The name of what kept one from being shown since that was told last, if anything did.
     """
 
     def __init__(
-        self, env: Environment, limits: ToolLimits, *, ledger: Ledger | None, hidden: Hidden
+        self,
+        env: Environment,
+        limits: ToolLimits,
+        *,
+        ledger: Ledger | None,
+        hidden: Hidden,
+        console: ConsoleOpener | None = None,
     ) -> None:
+        self._console = console
+        self._consoles: set[asyncio.Task[None]] = set()
+        self.console_error: str | None = None
         self.closed = False
         self._env = env
         self._limits = limits
@@ -455,15 +480,31 @@ class Terminals:
             jobs=self._ledger is not None,
             listener=listener,
             hidden=self._hidden,
+            scrollback=None if self._console is None else SCROLLBACK,
         )
         async with contextlib.AsyncExitStack() as stack:
             self._live.add(held)
             stack.callback(self._live.discard, held)
             await stack.enter_async_context(held.driven)
+            if self._console is not None:
+                task = asyncio.create_task(self._show(held, self._console))
+                self._consoles.add(task)
+                task.add_done_callback(self._consoles.discard)
             yield held
             held.listener = None
             if held.id:
                 stack.pop_all()
+
+    async def _show(self, held: Held, console: ConsoleOpener) -> None:
+        """Show one to a person. It goes on unseen where that fails; when it is dismissed, it is stopped."""
+        try:
+            dismissed = await console(held.driven)
+        except Exception as error:  # noqa: BLE001 - whatever a UI raises, the command is not to suffer from it
+            self.console_error = type(error).__name__
+            return
+        if dismissed and held.driven.running:
+            with contextlib.suppress(Exception):  # its outcome tells
+                await held.driven.stop(by_person=True)
 
     def keep(self, held: Held) -> None:
         """Give one an id, and let it live on."""

@@ -92,6 +92,7 @@ def ending(
     os: OperatingSystem,
     command: str = "",
     terminal: bool = False,
+    by_person: bool = False,
 ) -> str:
     """Say how a command ended.
 
@@ -102,6 +103,7 @@ def ending(
         os: The host's system, which numbers its signals.
         command: What ran: the same code means another thing when the command asked for it.
         terminal: Whether it had one.
+        by_person: Whether a person stopped it who saw it in a console.
     """
     match outcome.status:
         case "exited":
@@ -109,8 +111,9 @@ def ending(
         case "timed_out":
             return _timed_out(outcome, timeout, limits, terminal=terminal)
         case "cancelled":
+            asked = "the user, who saw it in a console," if by_person else "somebody"
             return (
-                "Stopped before its end, because somebody asked for that; its output so far is kept."
+                f"Stopped before its end, because {asked} asked for that; its output so far is kept."
                 f"{_UNASKED if outcome.ended_at_once else ''} Do not run it again unless asked to."
             )
         case "running":

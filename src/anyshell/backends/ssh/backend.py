@@ -26,11 +26,12 @@ from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD
 from ..._types import HostInfo, HostQuery, Spawn
 from ..._waits import to_the_end
 from .channel import HIGH_WATER, TERMINAL_HIGH_WATER, TERMINAL_OUTPUT, TERMINAL_WINDOW, Channel, told
-from .connecting import describe_address, open_connection
+from .connecting import open_connection
 from .credentials import Secrets
 from .exchange import SSHExchange
 from .facts import Facts
 from .files import SSHFiles
+from .options import describe_address
 from .pool import Pool, Slot
 from .process import SSHProcess
 from .processes import CLOCK_SLACK, Processes, Tree

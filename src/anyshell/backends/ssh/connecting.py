@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import asyncssh
@@ -20,6 +21,7 @@ from asyncssh.mac import get_default_mac_algs, get_mac_algs
 from asyncssh.public_key import get_default_public_key_algs, get_public_key_algs
 
 from ..._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
+from ..._waits import in_a_thread
 from .config import read_settings
 from .credentials import Keys, Secrets, closing
 from .hostkeys import HostKey, KnownHost, KnownKey, Verdict, look_up, record, refusal
@@ -38,13 +40,6 @@ MAX_HOPS = 10
 
 NEXT_ADDRESS_SECONDS = 0.25
 """How long the next address of a host waits for the one before it (RFC 8305)."""
-
-
-def describe_address(options: SSHOptions) -> str:
-    """Name a host for people: ``user@host``, with its port if one is given. It holds no secret."""
-    host = f"[{options.host}]" if ":" in options.host and options.port is not None else options.host
-    user = "" if options.user is None else f"{options.user}@"
-    return user + host + ("" if options.port is None else f":{options.port}")
 
 
 async def open_connection(
@@ -122,8 +117,15 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
         ConnectionFailed: It has none; the stage is ``address``.
     """
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            settings.host, settings.port, family=settings.family, type=socket.SOCK_STREAM
+        # Nobody can stop it, and it can take half a minute: many of them must not hold each other up.
+        found = await in_a_thread(
+            partial(
+                socket.getaddrinfo,
+                settings.host,
+                settings.port,
+                family=settings.family,
+                type=socket.SOCK_STREAM,
+            )
         )
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no name of a host"

@@ -165,6 +165,13 @@ class SSHOptions:
         )
 
 
+def describe_address(options: SSHOptions) -> str:
+    """Name a host for people: ``user@host``, with its port if one is given. It holds no secret."""
+    host = f"[{options.host}]" if ":" in options.host and options.port is not None else options.host
+    user = "" if options.user is None else f"{options.user}@"
+    return user + host + ("" if options.port is None else f":{options.port}")
+
+
 @dataclass(frozen=True, slots=True)
 class Hop:
     """A host to go through, as ``ssh -J`` and ProxyJump name it."""

@@ -354,7 +354,13 @@ chase() {
 # facts DIRECTORY PROGRAM... -- [KIND PATH ARGUMENT... ,]...: what the host is, and the first shell that answers.
 # A word "," ends each shell; no argument is one.
 facts() {
-    fact() { printf 'fact %s %s\n' "$1" "$(printf '%s' "$2" | tr '\n' ' ')"; }
+    # Nearly nothing has a line feed in it, and each program that is started makes reaching a host take longer.
+    fact() {
+        value=$2
+        case $value in *"
+"*) value=$(printf '%s' "$value" | tr '\n' ' ') ;; esac
+        printf 'fact %s %s\n' "$1" "$value"
+    }
     fact system "$(uname -s)"
     fact release "$(uname -r)"
     fact arch "$(uname -m)"

@@ -40,7 +40,7 @@ LONGEST_LOOK = 0.6
 """Seconds after which an answer does not count any more: another one should have been there."""
 
 
-class Console:
+class Controller:
     """A terminal as its program's run sees it: who types on it, what is masked, when something was printed last.
 
     Args:
@@ -98,6 +98,11 @@ class Console:
         if self.keyboard is not None:
             self.keyboard.stop()
         self.wake()
+
+    @property
+    def changes(self) -> int:
+        """How often it has printed something, or ended."""
+        return self._changes.count
 
     async def changed(self, seconds: float | None = None) -> bool:
         """Wait for output or for the end, at most so long; whether anything came."""
@@ -162,23 +167,23 @@ class Console:
 
 
 class _Before:
-    """Starts a program by another spawner, and has a console stand before it."""
+    """Starts a program by another spawner, and has a controller stand before it."""
 
-    def __init__(self, spawner: Spawner, console: Console) -> None:
+    def __init__(self, spawner: Spawner, controller: Controller) -> None:
         self._spawner = spawner
-        self._console = console
+        self._controller = controller
 
     async def spawn(self, spawn: Spawn) -> Process:
-        return self._console.take(await self._spawner.spawn(spawn))
+        return self._controller.take(await self._spawner.spawn(spawn))
 
 
 class _Seated(Wrapped):
-    """A program before which a console stands."""
+    """A program before which a controller stands."""
 
-    def __init__(self, process: Process, keyboard: Keyboard, console: Console) -> None:
+    def __init__(self, process: Process, keyboard: Keyboard, controller: Controller) -> None:
         super().__init__(process)
         self._keyboard = keyboard
-        self._stdout = _Masked(process.stdout, console)
+        self._stdout = _Masked(process.stdout, controller)
 
     @property
     def stdin(self) -> ByteSendStream:
@@ -197,13 +202,13 @@ class _Seated(Wrapped):
 class _Masked(ByteReceiveStream):
     """What a program prints, without secrets."""
 
-    def __init__(self, stream: ByteReceiveStream, console: Console) -> None:
+    def __init__(self, stream: ByteReceiveStream, controller: Controller) -> None:
         self._stream = stream
-        self._console = console
+        self._controller = controller
         self._coming: asyncio.Task[bytes] | None = None
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        masks = self._console.masks
+        masks = self._controller.masks
         if masks:
             max_bytes = min(max_bytes, MASKED_AT_ONCE)
             await asyncio.sleep(0)
@@ -219,7 +224,7 @@ class _Masked(ByteReceiveStream):
                 if masks.holds:
                     return masks.release()  # what broke it is told again
                 raise
-            self._console.heard()
+            self._controller.heard()
             if shown := masks.feed(data):
                 return shown
 
@@ -237,7 +242,7 @@ class _Masked(ByteReceiveStream):
         if self._coming is None:
             self._coming = asyncio.ensure_future(self._stream.receive(max_bytes))
             self._coming.add_done_callback(_look_at)
-        seconds = HOLD_SECONDS if self._console.masks.holds else None
+        seconds = HOLD_SECONDS if self._controller.masks.holds else None
         done, _ = await asyncio.wait([self._coming], timeout=seconds)
         if not done:
             return None

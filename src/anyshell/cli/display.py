@@ -1,0 +1,144 @@
+"""The person's terminal as textual draws on it: that it takes nothing, or is gone, holds up nothing and breaks nothing."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+assert sys.platform != "win32"
+
+from textual.drivers.linux_driver import LinuxDriver
+
+from .raw import unblocked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STUCK_SECONDS = 1.0
+"""Seconds for which a terminal may take nothing; what is drawn until it does is left out, and then drawn anew."""
+
+LOOK_SECONDS = 0.5
+"""Seconds between two looks whether the terminal is still there."""
+
+_CANCEL = b"\x18"
+"""Ends a sequence of which the rest was left out."""
+
+
+class Paper:
+    """What textual's thread writes to. Never raises, and waits `STUCK_SECONDS` at most.
+
+    Args:
+        fd: The terminal's descriptor, which is shared with others and stays as it is.
+        again: Is called, in the thread that writes, when it takes something again after something was left out.
+    """
+
+    def __init__(self, fd: int, again: Callable[[], object]) -> None:
+        self._fd = fd
+        self._again = again
+        self._opened = unblocked(fd)
+        self._own = self._opened.__enter__()
+        self._stuck = False
+
+    def write(self, text: str) -> None:
+        """Write it, or as much of it as is taken in time."""
+        data = text.encode("utf-8", "replace")
+        if self._stuck:
+            if not self._takes(0):
+                return
+            self._stuck = False
+            data = _CANCEL + data
+            self._again()
+        give_up = time.monotonic() + STUCK_SECONDS
+        while data:
+            try:
+                data = data[os.write(self._own, data) :]
+                give_up = time.monotonic() + STUCK_SECONDS
+            except BlockingIOError:
+                if not self._takes(give_up - time.monotonic()):
+                    self._stuck = True
+                    return
+            except OSError:
+                return  # it is gone
+
+    def _takes(self, seconds: float) -> bool:
+        look = select.poll()
+        look.register(self._own, select.POLLOUT)
+        return seconds >= 0 and bool(look.poll(max(seconds, 0) * 1000))
+
+    def flush(self) -> None:
+        """There is nothing to do: all is written."""
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+    def fileno(self) -> int:
+        """The shared descriptor."""
+        return self._fd
+
+    def close(self) -> None:
+        """Write no more."""
+        self._opened.__exit__(None, None, None)
+
+
+def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
+    """Textual's own driver, with these changes.
+
+    Args:
+        gone: Is called when the terminal is gone, in the event loop.
+    """
+
+    class Display(LinuxDriver):
+        _started = False
+
+        def start_application_mode(self) -> None:
+            # Textual has no public way to say where to write. It starts again after it was stopped from outside.
+            self._file: Any = Paper(sys.__stderr__.fileno() if sys.__stderr__ else 2, self._draw_anew)
+            self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
+            super().start_application_mode()  # type: ignore[no-untyped-call]  # textual's
+            if self._started:
+                self._draw_anew()
+            self._started = True
+
+        def close(self) -> None:
+            self._looking.cancel()
+            super().close()
+            self._file.close()
+
+        def _get_terminal_size(self) -> tuple[int, int]:
+            """Ask the terminal itself: COLUMNS and LINES, which textual believes, say how large it was."""
+            try:
+                columns, rows = os.get_terminal_size(self.fileno)
+            except OSError:
+                columns = rows = 0
+            return (columns, rows) if columns and rows else super()._get_terminal_size()
+
+        def _draw_anew(self) -> None:
+            self._loop.call_soon_threadsafe(self._draw_all)
+
+        def _draw_all(self) -> None:
+            if self._app.is_running:
+                self._app.screen.refresh(layout=True)
+                self._app.screen.query("*").refresh()
+
+        def _look(self) -> None:
+            """Look whether it is still there: who ignores SIGHUP is not told, and textual reads on."""
+            look = select.poll()
+            look.register(self.fileno, select.POLLIN)
+            if any(
+                events & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, events in look.poll(0)
+            ):
+                gone()
+            else:
+                self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
+
+        def _run_input_thread(self) -> None:
+            try:
+                self.run_input_thread()
+            except OSError:
+                self._loop.call_soon_threadsafe(gone)
+
+    return Display

@@ -1,0 +1,75 @@
+"""The console of Windows while something is played on it: its keys, and sequences that it is to understand.
+
+Seen through neither Wine nor a real console yet: Wine has no console here that a person could type at.
+"""
+
+from __future__ import annotations
+
+import sys
+
+assert sys.platform == "win32"
+
+import asyncio
+import contextlib
+import ctypes
+import msvcrt
+import os
+from ctypes import wintypes
+from typing import TYPE_CHECKING
+
+from .modes import Modes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+KEY_SECONDS = 0.05
+"""Seconds between two looks whether a key was pressed."""
+
+_STDOUT = 1
+_UNDERSTANDS_SEQUENCES = 0x0004  # ENABLE_VIRTUAL_TERMINAL_PROCESSING, of Windows 10
+
+_kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
+
+_GetConsoleMode = _kernel32.GetConsoleMode
+_GetConsoleMode.argtypes = (wintypes.HANDLE, wintypes.LPDWORD)
+_GetConsoleMode.restype = wintypes.BOOL
+
+_SetConsoleMode = _kernel32.SetConsoleMode
+_SetConsoleMode.argtypes = (wintypes.HANDLE, wintypes.DWORD)
+_SetConsoleMode.restype = wintypes.BOOL
+
+
+class ConsoleKeyboard:
+    """The console that stdout is. Ctrl-C is a signal there, and no key.
+
+    Attributes:
+        modes: What is on there; whoever writes to it tells what is written.
+        away: Seconds that this program has been suspended: none, which Windows does not do.
+    """
+
+    def __init__(self) -> None:
+        self.modes = Modes()
+        self.away = 0.0
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Have it understand sequences; it is put back as it was when this is left, however that happens."""
+        handle = msvcrt.get_osfhandle(_STDOUT)
+        before = wintypes.DWORD()
+        known = bool(_GetConsoleMode(handle, ctypes.byref(before)))
+        if known:
+            _SetConsoleMode(handle, before.value | _UNDERSTANDS_SEQUENCES)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.write(_STDOUT, self.modes.back)
+            if known:
+                _SetConsoleMode(handle, before)
+
+    async def keys(self) -> AsyncIterator[bytes]:
+        """What is typed, as it comes."""
+        while True:
+            while msvcrt.kbhit():
+                yield msvcrt.getwch().encode("utf-8", "replace")
+            await asyncio.sleep(KEY_SECONDS)

@@ -1,0 +1,126 @@
+"""``anyshell replay``: a recording, played on the terminal as it happened."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .._exceptions import RecordingError
+from .options import Seconds, complete_file
+from .printing import mention
+from .program import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..recordings import Event, Header
+
+PIECE = 64 * 1024
+"""Bytes that are gathered before they are written, where nobody watches."""
+
+_STDOUT = 1
+
+
+class Speed(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
+    """How many times as fast."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the number."""
+        try:
+            speed = float(value)
+        except ValueError:
+            speed = math.nan
+        if not 0 < speed < math.inf:
+            self.fail(f"{value!r} is no speed: give a number above 0, such as 2 or 0.5", param, ctx)
+        return speed
+
+
+@click.command(short_help="Play a recording on the terminal.")
+@click.option(
+    "--speed", type=Speed(), default=1.0, metavar="N", help="Play N times as fast. Default: 1, as it was."
+)
+@click.option(
+    "--idle-limit",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="Wait no longer than so many recorded seconds between two events. Default: what the recording asks for, if "
+    "it does.",
+)
+@click.argument("file", shell_complete=complete_file)
+@click.pass_context
+def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float | None) -> None:
+    """Play the recording FILE (asciicast v1, v2 or v3, as anyshell and asciinema write them) as it happened.
+
+    Keys: space pauses and goes on, q or Ctrl-C stops, Ctrl-Z suspends. However it ends, the terminal is put back as it
+    was. Nothing of the recording acts on the terminal: only what draws is passed on.
+
+    If stdout is no terminal, the same is printed at once, without its timing.
+
+    \b
+    Examples:
+      anyshell replay build.cast
+      anyshell replay --speed 4 --idle-limit 1 build.cast
+      anyshell replay build.cast | less -R
+    \b
+    Exit code:
+      0      it was played, or q was pressed
+      2      wrong usage
+      125    the file is no recording, or is broken: the message names the line
+      128+n  signal n ended it (130: Ctrl-C)
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ..recordings import read
+
+    with open(file, "rb") as opened:
+        try:
+            header, events = read(opened)
+            if not sys.stdout.isatty():
+                _print_at_once(events)
+                return
+            _mention_size(header)
+            from . import signals
+            from .playback import Playback
+
+            limit = header.idle_time_limit if idle_limit is None else idle_limit
+            ctx.exit(signals.run(Playback(events, speed=speed, idle_limit=limit).play))
+        except RecordingError as error:
+            raise Failure(f"{file}: {error}") from error
+
+
+def _print_at_once(events: Iterator[Event]) -> None:
+    from .filter import Filter
+    from .modes import Modes
+
+    passing, modes = Filter(), Modes()
+    gathered: list[bytes] = []
+    size = 0
+    try:
+        for event in events:
+            if event.code != "o":
+                continue
+            data = passing.feed(event.data).encode()
+            modes.feed(data)
+            gathered.append(data)
+            size += len(data)
+            if size >= PIECE:
+                click.echo(b"".join(gathered), nl=False)
+                gathered, size = [], 0
+    finally:  # also before it is said that the rest cannot be read
+        click.echo(b"".join([*gathered, modes.back]), nl=False)
+
+
+def _mention_size(header: Header) -> None:
+    try:
+        columns, rows = os.get_terminal_size(_STDOUT)
+    except OSError:
+        return
+    if (columns, rows) not in ((header.columns, header.rows), (0, 0)):
+        mention(
+            f"anyshell: recorded on a terminal of {header.columns} columns and {header.rows} rows; this one has "
+            f"{columns} and {rows}, and may show it otherwise"
+        )

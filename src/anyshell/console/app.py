@@ -1,0 +1,58 @@
+"""An app that is nothing but a console: what ``anyshell console`` shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+
+from .widget import STOP_KEYS, Console
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+
+    from ..terminal import DrivenTerminal
+
+
+class ConsoleApp(App[None], inherit_bindings=False):
+    """One console, as large as the terminal. It ends when that is dismissed, or when the program could not be started.
+
+    Args:
+        terminal: As for `Console`.
+        stop: As for `Console`.
+        close: Whether it ends with the program.
+        driver_class: What draws; ``None`` is textual's own.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    ESCAPE_TO_MINIMIZE = False
+    TITLE = "Console"
+
+    def __init__(
+        self,
+        terminal: DrivenTerminal,
+        *,
+        stop: Sequence[str] = STOP_KEYS,
+        close: bool = False,
+        driver_class: Any = None,
+    ) -> None:
+        super().__init__(driver_class=driver_class)
+        self.console_widget = Console(terminal, stop=stop)
+        self._closes = close
+
+    @property
+    def error(self) -> BaseException | None:
+        """What kept the program from being started, or its end from being learnt."""
+        return self.console_widget.error
+
+    def compose(self) -> ComposeResult:
+        yield self.console_widget
+
+    def on_console_ended(self) -> None:
+        if self._closes or self.error is not None:
+            self.exit()
+
+    def on_console_dismissed(self) -> None:
+        self.exit()

@@ -1,0 +1,107 @@
+"""Keys as textual tells of them, and what a program's terminal sends for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.keys import REPLACED_KEYS, key_to_character
+
+from .._exceptions import InvalidCommand
+from ..terminal import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.events import Key
+
+    from ..output import Modes
+
+_SHIFT, _ALT, _CTRL = 1, 2, 4
+
+_MODIFIERS = {"shift": _SHIFT, "alt": _ALT, "meta": _ALT, "ctrl": _CTRL}
+
+_NAMES = {name.lower(): name for name in keys.KEYS}
+
+Stroke = tuple[int, str]
+"""A key that was pressed: the sum of Shift 1, Alt 2 and Ctrl 4, and the name of the key or one character."""
+
+
+def stroke(event: Key) -> Stroke | None:
+    """The key of an event; ``None`` for one that no terminal of a program has, such as those for the volume."""
+    *before, base = event.key.split("+") if event.key != "+" else ("+",)
+    if not set(before) <= _MODIFIERS.keys():
+        return None
+    modifiers = 0
+    for name in before:
+        modifiers |= _MODIFIERS[name]
+    if base in _NAMES:
+        return modifiers, _NAMES[base]
+    character = (
+        event.character
+        if event.is_printable and not modifiers & _CTRL
+        else key_to_character(REPLACED_KEYS.get(base, base))
+    )
+    if character is None or len(character) != 1 or not character.isprintable():
+        return None
+    if len(base) == 1 and modifiers & _SHIFT and character.upper() != character.lower():
+        return modifiers & ~_SHIFT, base.upper()
+    return modifiers & ~_SHIFT if event.is_printable else modifiers, character
+
+
+def typed(pressed: Stroke, modes: Modes) -> bytes:
+    """What is sent for a key. What a terminal has no way to send is sent with fewer modifiers, as xterm does; or not."""
+    modifiers, key = pressed
+    for fewer in dict.fromkeys((modifiers, modifiers & ~_SHIFT, modifiers & _ALT)):
+        try:
+            return keys.encode(
+                _name(fewer, key), application_cursor=modes.application_cursor, keyboard=modes.keyboard
+            )
+        except InvalidCommand:
+            continue
+    return b""
+
+
+def _name(modifiers: int, key: str) -> str:
+    before = (("Ctrl-", _CTRL), ("Alt-", _ALT), ("Shift-", _SHIFT))
+    return "".join(name for name, bit in before if modifiers & bit) + key
+
+
+class StopKeys:
+    """The keys by which a person stops a program.
+
+    Args:
+        names: Each is a key's name, such as ``Ctrl-]``, or names with blanks between them, which are pressed one after the
+            other in time, such as ``Escape Escape``.
+        seconds: How long there may be between two of them.
+
+    Raises:
+        InvalidCommand: There is no such key, or none at all.
+    """
+
+    def __init__(self, names: Sequence[str], seconds: float) -> None:
+        if isinstance(names, str) or not names:
+            raise InvalidCommand("name the keys that stop the program, such as ['Escape Escape', 'Ctrl-]']")
+        self._sequences = [tuple(map(keys.parse, _words(name))) for name in names]
+        self._seconds = seconds
+        self._pressed: list[Stroke] = []
+        self._last = 0.0
+        self.shown = " or ".join(" ".join(_name(*key) for key in sequence) for sequence in self._sequences)
+
+    def press(self, pressed: Stroke, now: float) -> bool:
+        """Take note of a key; whether it is the last of those that stop the program, and so not the program's own."""
+        if now - self._last > self._seconds:
+            self._pressed.clear()
+        self._last = now
+        longest = max(map(len, self._sequences))
+        self._pressed = [*self._pressed, pressed][-longest:]
+        if any(tuple(self._pressed[-len(sequence) :]) == sequence for sequence in self._sequences):
+            self._pressed.clear()
+            return True
+        return False
+
+
+def _words(name: object) -> list[str]:
+    words = name.split() if isinstance(name, str) else []
+    if not words:
+        raise InvalidCommand(f"{name!r} names no key that could stop the program: such as 'Escape Escape'")
+    return words

@@ -1,0 +1,594 @@
+"""``anyshell fleet``: in a pipe, for programs, on a terminal, and when somebody wants it to end."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+assert sys.platform != "win32"  # mypy follows what is below otherwise
+
+from anyshell import HostOutcome, HostProgress, Outcome, Output, ProcessInfo
+from anyshell._types import Terminal
+from anyshell.cli.fleet import LARGEST_STDIN
+from anyshell.cli.folding import Folding, describe
+from anyshell.cli.roster import Roster, chosen, paint
+from anyshell.output import TerminalOutput
+
+from .cli_program import anyshell, lines, read_line, start
+from .conftest import missing
+from .fleet_hosts import Hosts, another, each_session, many
+from .processes import living, unique_seconds, wait_living
+from .ssh_server import SSHD, free_port
+from .test_cli_pty import pane as pane
+from .test_cli_pty import terminals as terminals
+from .test_cli_ssh import home as home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from . import tmux
+
+COUNT = 50
+
+COLOUR = r"\x1b\[(?:[0-9;]*;)?[34][0-7](?:;[0-9;]*)?m"
+"""What sets one of the eight colours of a terminal."""
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    with many(COUNT) as started:
+        yield started
+
+
+@pytest.fixture
+def names(hosts: Hosts, home: Path) -> list[str]:
+    """Fifty aliases, and one of a port at which nobody listens."""
+    ports = {f"h{number:02}": port for number, port in enumerate(hosts.ports)}
+    hosts.config(home / ".ssh" / "config", {**ports, "closed": free_port()})
+    return list(ports)
+
+
+def events(data: bytes, kind: str) -> list[dict[str, Any]]:
+    """The objects of one kind that were printed."""
+    return [event for event in map(json.loads, data.splitlines()) if event["event"] == kind]
+
+
+# --- in a pipe ------------------------------------------------------------------------------------------------
+
+
+def test_fifty_hosts_in_a_pipe(names: list[str], hosts: Hosts) -> None:
+    """Each line behind the name of its host; and at the end those in one that ended alike and printed the same."""
+    odd = names[7]
+    done = anyshell(
+        "fleet", "--hosts", ",".join(names), "--hosts", "closed, local", "--",
+        f"case $SSH_CONNECTION in '') ;; *\\ {hosts.ports[7]}) echo odd; printf no-newline; exit 3;; *) echo even;; esac",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert sorted(lines(done.stdout)) == sorted(
+        [f"{name}: even" for name in names if name != odd] + [f"{odd}: odd", f"{odd}: no-newline"]
+    )
+    said = lines(done.stderr)
+    assert len(said) == 5
+    assert re.fullmatch(r"anyshell: (h\d\d, ){48}h\d\d \(49 hosts\): exit code 0", said[0])
+    assert said[1] == "anyshell: local: exit code 0"
+    assert f"anyshell: {odd}: exit code 3" in said
+    assert any(
+        line.startswith("anyshell: closed: nobody answers") and "Connection refused" in line for line in said
+    )
+    assert re.fullmatch(r"anyshell: 52 hosts: 50 done, 2 failed; [\d.]+ s", said[-1])
+
+
+def test_when_all_went_well_the_code_is_0(names: list[str]) -> None:
+    done = anyshell("fleet", "--hosts", ",".join(names[:3]), "--cwd", "/", "--env", "A=x y", "--", "sh", "-c",
+                    'echo "$A" "$1" "$PWD"; cat', "sh", "it's")  # fmt: skip
+    assert done.returncode == 0
+    assert sorted(lines(done.stdout)) == [f"{name}: x y it's /" for name in names[:3]]
+    assert re.fullmatch(r"anyshell: (h0\d, ){2}h0\d \(3 hosts\): exit code 0", lines(done.stderr)[0])
+
+
+def test_what_a_host_prints_plays_no_tricks_with_the_lines(names: list[str]) -> None:
+    done = anyshell(
+        "fleet",
+        "--hosts",
+        names[0],
+        "--",
+        r"printf 'a\033[2J\rb\xe2\x80\xaec\n\n'; head -c 70000 /dev/zero | tr '\0' x",
+    )
+    text = done.stdout.decode()
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    shown = text.splitlines()
+    assert shown[0] == f"{names[0]}: b\\u202ec"
+    assert shown[1] == f"{names[0]}: "
+    assert "".join(line.removeprefix(f"{names[0]}: ") for line in shown[2:]) == "x" * 70000
+
+
+def test_quiet_says_only_what_went_wrong(names: list[str]) -> None:
+    done = anyshell("fleet", "-q", "--hosts", f"{names[0]},closed", "--", "echo out")
+    assert (done.returncode, done.stdout) == (1, f"{names[0]}: out\n".encode())
+    assert [line[:16] for line in lines(done.stderr)] == ["anyshell: closed"]
+
+
+def test_stdin_is_given_to_each_by_request_and_read_by_nobody_else(names: list[str]) -> None:
+    for options, expected in ((["--stdin"], b"abc\n"), ([], b"")):
+        done = anyshell("fleet", *options, "--hosts", f"{names[0]},local", "--", "cat", input=b"abc\n")
+        assert done.returncode == 0
+        assert done.stdout.count(b": abc\n") == (2 if expected else 0)
+
+
+def test_a_stdin_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb+") as file:
+        file.truncate(LARGEST_STDIN + 1)
+        done = anyshell("fleet", "--stdin", "--hosts", "local", "--", "cat", stdin=file)
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert b"anyshell cp" in done.stderr
+
+
+def test_a_full_disk_is_said_and_what_runs_is_stopped() -> None:
+    seconds = unique_seconds()
+    with open("/dev/full", "wb") as full:
+        done = anyshell(
+            "fleet",
+            "--hosts",
+            "local",
+            "--",
+            f"echo out; sleep {seconds}",
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    assert done.returncode == 125
+    assert b"cannot write to stdout: No space left on device" in done.stderr
+    assert living(seconds) == []
+
+
+def test_when_nobody_reads_any_more_everything_is_stopped(names: list[str]) -> None:
+    seconds = unique_seconds()
+    with start(
+        "fleet", "--hosts", ",".join(names[:3]), "--grace", "0.3", "--", f"echo out; sleep {seconds}"
+    ) as program:
+        assert read_line(program.stdout).endswith(": out")
+        wait_living(f"sleep {seconds}", 3)
+        assert program.stdout is not None
+        program.stdout.close()
+        assert program.wait(30) == 141
+    assert living(seconds) == []
+
+
+# --- the hosts ------------------------------------------------------------------------------------------------
+
+
+def test_a_file_has_comments_and_blank_lines(names: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "hosts.txt"
+    file.write_text(f"# the web\n\n  {names[0]}  # first\r\n\t{names[1]}\n#{names[2]}\nlocal")
+    done = anyshell("fleet", "--hosts-file", str(file), "--json", "--", "true")
+    assert {event["host"] for event in events(done.stdout, "result")} == {*names[:2], "local"}
+    done = anyshell("fleet", "--hosts-file", "-", "--", "echo x", input=b"local\n")
+    assert done.stdout == b"local: x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"web-1\n-oProxyCommand=x\n", "hosts.txt, line 2: the host '-oProxyCommand=x' begins with -"),
+        (b"web-1\n\nssh://me:s3cret@web-2\n", "hosts.txt, line 3: the address holds a password"),
+        (
+            b"web-1\nweb-2\nssh://web-1\n",
+            "hosts.txt, line 3: ssh://web-1 is there already (hosts.txt, line 1)",
+        ),
+        (b"docker://x\n", "hosts.txt, line 1: no backend knows 'docker' addresses"),
+        (b"web-1 web-2\n", "hosts.txt, line 1: the host 'web-1 web-2' holds ' '"),
+        (b"a\n\xff\n", "hosts.txt, line 2: it is no UTF-8 text"),
+        (b"# nobody\n", "there are no hosts"),
+    ],
+)
+def test_a_bad_line_of_a_file_is_named(tmp_path: Path, text: bytes, said: str) -> None:
+    (tmp_path / "hosts.txt").write_bytes(text)
+    done = anyshell("fleet", "--hosts-file", "hosts.txt", "--", "true", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert said in " ".join(done.stderr.decode().split())
+    assert b"s3cret" not in done.stderr
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    done = anyshell("fleet", "--hosts-file", "nowhere", "--", "true", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        125, b"anyshell: cannot read the hosts in nowhere: No such file or directory\n"
+    )  # fmt: skip
+    (tmp_path / "big").write_bytes(b"#" * (1024 * 1024 + 1))
+    done = anyshell("fleet", "--hosts-file", "big", "--", "true", cwd=tmp_path)
+    assert done.returncode == 125
+    assert b"is it a list of hosts?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "name them by --hosts"),
+        (["--hosts", ""], "host 1 is empty"),
+        (["--hosts", "a,,b"], "host 2 is empty"),
+        (["--hosts", "a,a"], "a is there already (--hosts, host 1)"),
+        (["--hosts", "a", "--parallel", "0"], "--parallel"),
+        (["--hosts", "a", "--batch", "x"], "--batch"),
+        (["--hosts", "a", "--connect-timeout", "0"], "--connect-timeout"),
+        (["--hosts-file", "-", "--stdin"], "stdin is read once"),
+        (["--hosts-file", "-", "--hosts-file", "-"], "stdin is read once"),
+    ],
+)
+def test_wrong_usage_is_told_before_anybody_is_contacted(options: list[str], said: str) -> None:
+    done = anyshell("fleet", *options, "--", "true")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert said in " ".join(done.stderr.decode().split())
+
+
+def test_a_command_of_blanks_is_wrong_usage() -> None:
+    assert anyshell("fleet", "--hosts", "local", "--", "  ").returncode == 2
+    assert anyshell("fleet", "--hosts", "local").returncode == 2
+
+
+# --- for programs ---------------------------------------------------------------------------------------------
+
+
+def test_fifty_hosts_as_json(names: list[str]) -> None:
+    done = anyshell(
+        "fleet", "--json", "--hosts", ",".join([*names, "closed"]), "--", "echo out; echo err >&2"
+    )
+    results = {event["host"]: event for event in events(done.stdout, "result")}
+    assert results.keys() == {*names, "closed"}
+    for name in names:
+        assert results[name]["state"] == "done"
+        assert results[name]["outcome"]["output"]["text"] == "out\nerr\n"
+        assert results[name]["error"] is None
+    assert results["closed"]["outcome"] is None
+    assert results["closed"]["error"]["type"] == "ConnectionFailed"
+    states = [(event["host"], event["state"]) for event in events(done.stdout, "state")]
+    assert sorted(states) == sorted(
+        [(name, state) for name in names for state in ("connecting", "running")] + [("closed", "connecting")]
+    )
+    (end,) = events(done.stdout, "end")
+    assert json.loads(done.stdout.splitlines()[-1]) == end
+    assert {name: end[name] for name in ("hosts", "done", "failed", "not_started", "exit_code")} == {
+        "hosts": 51, "done": 50, "failed": 1, "not_started": 0, "exit_code": 1
+    }  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_batches_go_one_after_the_other_and_a_failure_ends_them(names: list[str], hosts: Hosts) -> None:
+    six = names[:6]
+    command = f"[ ${{SSH_CONNECTION##* }} != {hosts.ports[3]} ]"
+    done = anyshell("fleet", "--json", "--batch", "2", "--fail-fast", "--hosts", ",".join(six), "--", command)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    results = {event["host"]: event["state"] for event in told if event["event"] == "result"}
+    assert results == dict(
+        zip(six, ["done", "done", "done", "failed", "not_started", "not_started"], strict=True)
+    )
+    places = {
+        (event["host"], event["state"]): place for place, event in enumerate(told) if event["event"] != "end"
+    }
+    assert max(places[name, "done"] for name in six[:2]) < min(
+        places[name, "connecting"] for name in six[2:4]
+    )
+    assert done.returncode == 1
+
+
+def test_a_timeout_is_told(names: list[str]) -> None:
+    seconds = unique_seconds()
+    options = ("--timeout", "0.5", "--grace", "0.2")
+    done = anyshell(
+        "fleet", *options, "--hosts", ",".join(names[:2]), "--", f"setsid sleep {seconds} & sleep {seconds}"
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(r"anyshell: h0\d, h0\d: timed out after 0.5 s", lines(done.stderr)[0])
+    assert living(seconds) == []
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_stops_every_tree_on_fifty_hosts(names: list[str]) -> None:
+    """With those that wait for their turn, who are never begun."""
+    seconds = unique_seconds()
+    command = f"echo ready; setsid sleep {seconds} & sleep {seconds}"
+    options = ("--parallel", "40", "--grace", "1", "--hosts", ",".join(names))
+    with start("fleet", *options, "--", command, stderr=subprocess.PIPE) as program:
+        ready = {read_line(program.stdout) for _ in range(40)}
+        assert ready == {f"{name}: ready" for name in names[:40]}
+        wait_living(f"sleep {seconds}", 80, seconds=40)
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=50)
+    assert program.returncode == 130
+    assert living(seconds) == []
+    assert re.search(r"\(40 hosts\): stopped\n", said.decode())
+    assert re.search(r"\(10 hosts\): not started\n", said.decode())
+    assert b"50 hosts: 0 done, 40 failed, 10 not started" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_do_so_too(names: list[str], number: signal.Signals) -> None:
+    seconds = unique_seconds()
+    with start(
+        "fleet", "--json", "--grace", "0.3", "--hosts", ",".join(names[:2]), "--", f"sleep {seconds}; true"
+    ) as program:
+        wait_living(f"sleep {seconds}", 4)
+        program.send_signal(number)
+        told, _ = program.communicate(timeout=30)
+    assert program.returncode == 128 + number
+    assert [event["outcome"]["status"] for event in events(told, "result")] == ["cancelled"] * 2
+    assert events(told, "end")[0]["exit_code"] == 128 + number
+    assert living(seconds) == []
+
+
+def test_ctrl_c_does_not_wait_for_a_reader_who_takes_nothing(names: list[str]) -> None:
+    seconds = unique_seconds()
+    with start(
+        "fleet", "--grace", "0.3", "--hosts", ",".join(names[:3]), "--", f"yes | tee /dev/null; sleep {seconds}",
+        stderr=subprocess.PIPE,
+    ) as program:  # fmt: skip
+        wait_living(f"sleep {seconds}", 3)
+        assert read_line(program.stdout).endswith(": y")
+        program.send_signal(signal.SIGINT)
+        assert program.wait(40) == 130
+        assert program.stderr is not None
+        assert b"stopped" in program.stderr.read()
+    assert living(seconds) == []
+
+
+def test_a_second_ctrl_c_skips_the_grace(names: list[str]) -> None:
+    seconds = unique_seconds()
+    with start(
+        "fleet", "--grace", "1000", "--hosts", ",".join(names[:3]), "--",
+        f"trap 'echo asked' TERM; echo ready; while :; do sleep {seconds}; done", stderr=subprocess.PIPE,
+    ) as program:  # fmt: skip
+        for said in ("ready", "asked"):
+            waiting = {f"{name}: {said}" for name in names[:3]}
+            while waiting:  # bash also says of each sleep that it was terminated
+                waiting.discard(read_line(program.stdout))
+            wait_living(f"sleep {seconds}", 6)  # each shell, and what it sleeps by
+            program.send_signal(signal.SIGINT)
+        program.communicate(timeout=30)
+    assert program.returncode == 130
+    assert living(seconds) == []
+
+
+def test_where_a_stop_cannot_be_confirmed_it_is_said(names: list[str], hosts: Hosts, home: Path) -> None:
+    seconds = unique_seconds()
+    with another(hosts) as (port, server):
+        hosts.config(home / ".ssh" / "config", {"well": hosts.ports[0], "frozen": port})
+        with start(
+            "fleet", "--grace", "0.3", "--hosts", "well,frozen", "--", f"echo ready; sleep {seconds}",
+            stderr=subprocess.PIPE,
+        ) as program:  # fmt: skip
+            for _ in range(2):
+                assert read_line(program.stdout).endswith("ready")
+            wait_living(f"sleep {seconds}", 2)
+            each_session(server, psutil.Process.suspend)
+            program.send_signal(signal.SIGINT)
+            _, said = program.communicate(timeout=50)
+        assert program.returncode == 130
+        assert re.search(
+            r"^anyshell: frozen: lost: .*; may still run there: \w+ \(pid \d+\)$", said.decode(), re.MULTILINE
+        )
+        assert b"anyshell: well: stopped\n" in said
+        assert living(seconds)
+        for line in living(seconds):
+            psutil.Process(int(line.split()[0])).kill()
+
+
+# --- on a terminal --------------------------------------------------------------------------------------------
+
+
+_COUNT = itertools.count(1)
+
+
+def typed(pane: tmux.Pane, directory: Path, options: str, command: str, variables: str = "") -> str:
+    """Run the program in a terminal. What is returned stands there, before the exit code, when it has ended."""
+    end = f"end-{next(_COUNT)}="
+    line = f"{variables} \"$PYTHON\" -m anyshell fleet {options} -- '{command}'"
+    (directory / "fleet").write_text(f'trap : INT\nclear\necho before\n{line}\necho "{end}$?"\n')
+    pane.type("sh fleet")
+    pane.press("Enter")
+    return end
+
+
+def test_more_hosts_than_rows_are_readable_and_vanish(
+    pane: tmux.Pane, names: list[str], tmp_path: Path
+) -> None:
+    """Fifty on 24 rows, then on fewer and narrower ones; and Ctrl-C, after which nothing of it stands there."""
+    seconds = unique_seconds()
+    command = f"echo working on it; sleep {seconds}"
+    end = typed(pane, tmp_path, f"--parallel 30 --grace 0.5 --hosts {','.join(names)}", command)
+    wait_living(f"sleep {seconds}", 30, seconds=40)
+    pane.wait_until(
+        lambda: "… 30 more" in pane.screen() or "… 31 more" in pane.screen(), "the others are counted"
+    )
+    pane.wait_until(lambda: pane.screen().count("working on it") >= 20, "lines of those that run")
+    shown = pane.screen()
+    assert re.search(r"h00 +running +[\d.]+ s +working on it", shown)
+    assert re.search(r"… 3\d more .*running.*waiting", shown)
+    assert "0/50" in shown
+    assert "before" in shown
+    pane.resize(50, 12)
+    pane.wait_until(lambda: "… 4" in pane.screen() and "0/50" in pane.screen(), "a smaller frame")
+    pane.wait_until(lambda: pane.screen().count("0/50") == 1, "one frame alone")
+    pane.resize(100, 40)
+    pane.wait_until(lambda: pane.screen().count("working on it") >= 30, "all that run")
+    pane.press("C-c")
+    after = pane.wait(f"{end}130")
+    assert living(seconds) == []
+    assert "0/50" not in after
+    assert "(30 hosts): stopped" in " ".join(after.split())
+    assert "20 hosts): not started" in " ".join(after.split())
+    assert "50 hosts: 0 done, 30 failed, 20 not started" in " ".join(after.split())
+
+
+def test_what_was_printed_is_folded_in_the_end(pane: tmux.Pane, names: list[str], tmp_path: Path) -> None:
+    end = typed(pane, tmp_path, f"--hosts {','.join(names[:5])},closed", "echo uno; printf due")
+    shown = pane.wait(f"{end}1")
+    assert re.search(r"(h0\d, ){4}h0\d \(5 hosts\): exit code 0\nuno\ndue\nclosed: nobody answers", shown)
+    assert re.search(r"6 hosts: 5 done, 1 failed; [\d.]+ s\nend-", shown)
+    assert shown.count("uno") == 1
+    assert "━" not in shown
+
+
+def test_ctrl_z_stops_it_and_it_goes_on_below(pane: tmux.Pane, names: list[str], tmp_path: Path) -> None:
+    """What the shell has written meanwhile stays."""
+    pane.type("exec bash --norc -i")
+    pane.press("Enter")
+    pane.wait("bash-")
+    gate = tmp_path / "gate"
+    command = f"\"$PYTHON\" -m anyshell fleet --hosts {names[0]},{names[1]} -- 'until [ -e {gate} ]; do sleep 0.1; done'"
+    (tmp_path / "fleet").write_text(command + "\n")
+    pane.type("clear; . ./fleet; echo left=$?")
+    pane.press("Enter")
+    pane.wait_until(lambda: pane.screen().count("running") == 2, "both run")
+    pane.press("C-z")
+    pane.wait("Stopped")
+    pane.type("echo the shell; fg")
+    pane.press("Enter")
+    pane.wait_until(lambda: pane.screen().count("running") == 4, "a frame below")
+    shown = pane.screen()
+    assert shown.index("Stopped") < shown.index("\nthe shell\n") < shown.rindex("running")
+    gate.touch()
+    shown = pane.wait("2 hosts: 2 done")
+    assert shown.count("running") == 2  # the frame that Ctrl-Z has left
+    assert "\nthe shell\n" in shown
+
+
+def test_colour_and_a_moving_cursor_are_left_out_where_nobody_wants_them(
+    pane: tmux.Pane, names: list[str], tmp_path: Path
+) -> None:
+    options = f"--hosts {names[0]}"
+    end = typed(pane, tmp_path, options, "echo hi")
+    pane.wait(f"{end}0")
+    assert re.search(COLOUR, pane.screen(colours=True))
+    end = typed(pane, tmp_path, options, "echo hi; sleep 1", "NO_COLOR=1")
+    pane.wait("running")
+    assert not re.search(COLOUR, pane.screen(colours=True))
+    pane.wait(f"{end}0")
+    assert not re.search(COLOUR, pane.screen(colours=True))
+    for variables, more in (("TERM=dumb", ""), ("", "--quiet")):
+        end = typed(pane, tmp_path, f"{more} {options}", "echo hi", variables)
+        assert f"{names[0]}: hi\n" in pane.wait(f"{end}0")
+
+
+def test_a_hosts_escapes_change_nothing_on_the_terminal(
+    pane: tmux.Pane, names: list[str], tmp_path: Path
+) -> None:
+    end = typed(
+        pane,
+        tmp_path,
+        f"--hosts {names[0]}",
+        r"printf \"\\033]0;title\\007\\033[41mred\\033[m\\033[2J\"; sleep 1",
+    )
+    pane.wait("running")
+    pane.wait("red")
+    pane.wait(f"{end}0")
+    assert "\x1b[41m" not in pane.screen(colours=True)
+    assert "before" in pane.screen()
+
+
+# --- frames ---------------------------------------------------------------------------------------------------
+
+
+class _Run:
+    """As much of a run as is drawn."""
+
+    def __init__(self, *hosts: HostProgress) -> None:
+        self.hosts = hosts
+
+
+def host(name: str, state: str, output: bytes = b"") -> HostProgress:
+    made = HostProgress(name)
+    made._state = state  # type: ignore[assignment]  # one of them
+    made._began, made._ended = 1.0, 3.5
+    made._hear(output)
+    return made
+
+
+def drawn(roster: Roster, columns: int, rows: int, screen: TerminalOutput | None = None) -> list[str]:
+    """What stands on a terminal after a frame, without the blank rows at its end."""
+    screen = screen or TerminalOutput(Terminal(columns=columns, rows=rows))
+    screen.feed(roster.frame(columns, rows).replace(b"\n", b"\r\n"))
+    found = [row.rstrip() for row in screen.screen.rows]
+    while found and not found[-1]:
+        found.pop()
+    return found
+
+
+def test_a_frame_is_no_wider_and_no_higher_than_its_terminal() -> None:
+    run = _Run(
+        host("web-1", "running", "名".encode() * 200),
+        host("a-very-long-name-of-a-host.example.org", "failed", b"bad\tthing\x1b[31m\n"),
+        *(host(f"h{number}", "waiting") for number in range(40)),
+    )
+    for columns, rows in ((80, 24), (30, 8), (12, 4), (200, 60)):
+        roster = Roster(run, None, 1)  # type: ignore[arg-type]  # nothing is written
+        screen = TerminalOutput(Terminal(columns=columns, rows=rows))
+        first = drawn(roster, columns, rows, screen)
+        assert len(first) < rows
+        assert drawn(roster, columns, rows, screen) == first, "a frame does not cover the one before"
+        assert first[-1].endswith("1/42, 1 failed") or columns < 20
+    shown = drawn(Roster(run, None, 1), 100, 50)  # type: ignore[arg-type]  # as above
+    assert re.match(r"web-1 +running +2\.5 s +名+ ?…", shown[0])
+    assert re.match(r"a-very-long-name-of-a-host\.e… +failed +2\.5 s +bad\\tthing", shown[1])
+
+
+def test_who_runs_is_shown_before_who_can_be_counted() -> None:
+    hosts = [host(f"d{number}", "done") for number in range(5)]
+    hosts += [host("slow", "running"), host("bad", "failed"), host("new", "connecting"), host("w", "waiting")]
+    shown, rest = chosen(hosts, 4)
+    assert [each.host for each in shown] == ["slow", "bad", "new"]
+    assert rest == {"done": 5, "waiting": 1}
+    assert chosen(hosts, 9) == (hosts, {})
+
+
+def test_a_summary_shows_output_as_it_is_and_harmless() -> None:
+    folding = Folding(["a", "b", "c", "d\x1b[2J"], timeout=None, shows_output=True)
+    outcome = Outcome(
+        status="exited", exit_code=0, output=Output(text="[bold]not markup[/]\x1b[2J :smile:\n")
+    )
+    for name in ("c", "a", "b"):
+        folding.add(HostOutcome(host=name, state="done", outcome=outcome), b"same")
+    folding.add(HostOutcome(host="d\x1b[2J", state="not_started"), b"")
+    text = paint(folding.groups(), folding.total(1.0)).decode()
+    plain = re.sub(r"\x1b\[[\d;]*m", "", text)
+    assert plain == (
+        "a, b, c (3 hosts): exit code 0\n[bold]not markup[/]\\x1b[2J :smile:\nd\\x1b[2J: not started\n"
+        "4 hosts: 3 done, 1 not started; 1.0 s\n"
+    )
+
+
+def test_how_it_ended_is_said_in_words() -> None:
+    def said(**fields: Any) -> str:
+        return describe(HostOutcome(host="a", state="failed", outcome=Outcome(**fields)), 5)
+
+    alive = (ProcessInfo(7, "sleep", 1.0), ProcessInfo(8, "sh", 1.0, alive=False))
+    assert said(status="timed_out") == "timed out after 5 s"
+    assert said(status="exited", signal="SIGKILL") == "ended by SIGKILL"
+    assert said(status="cancelled", started=False) == "stopped before it was started"
+    assert said(status="lost", left_behind=alive).endswith("; may still run there: sleep (pid 7)")
+    assert said(status="exited", exit_code=0, left_behind=alive) == "exit code 0; left: sleep (pid 7)"
+    error = HostOutcome(host="a", state="failed", error=RuntimeError("a\nb"))
+    assert describe(error, None) == "a b"
+
+
+def test_in_a_pipe_nothing_is_imported_that_draws() -> None:
+    program = (
+        "import sys\nfrom anyshell.cli import main\n"
+        "main(['fleet', '--hosts', 'local', '--', 'true'], standalone_mode=False)\n"
+        "print([name for name in ('rich', 'textual', 'asyncssh') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert done.stdout == "[]\n", done.stderr

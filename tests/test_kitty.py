@@ -1,0 +1,136 @@
+"""What is sent for keys by kitty's keyboard protocol, and for the mouse."""
+
+from __future__ import annotations
+
+import pytest
+
+from anyshell import Terminal
+from anyshell.output import Modes, TerminalOutput
+from anyshell.output.styled import DEEPEST_KEYBOARD
+from anyshell.terminal import mouse
+from anyshell.terminal.keys import KEYS, encode
+
+PLAIN, ALL, ALL_WITH_TEXT = 1, 9, 25
+
+
+@pytest.mark.parametrize(
+    ("key", "flags", "sent"),
+    [
+        # Examples of the protocol's own page, and of its tables
+        ("Escape", PLAIN, b"\x1b[27u"),
+        ("Ctrl-c", PLAIN, b"\x1b[99;5u"),
+        ("Alt-x", PLAIN, b"\x1b[120;3u"),
+        ("Ctrl-Shift-a", PLAIN, b"\x1b[97;6u"),
+        ("Alt-A", PLAIN, b"\x1b[97;4u"),
+        ("Shift-Enter", PLAIN, b"\x1b[13;2u"),
+        ("Ctrl-Enter", PLAIN, b"\x1b[13;5u"),
+        ("Shift-Tab", PLAIN, b"\x1b[9;2u"),
+        ("Ctrl-Space", PLAIN, b"\x1b[32;5u"),
+        ("Ctrl-i", PLAIN, b"\x1b[105;5u"),
+        ("Up", PLAIN, b"\x1b[A"),
+        ("Ctrl-Up", PLAIN, b"\x1b[1;5A"),
+        ("F1", PLAIN, b"\x1b[P"),
+        ("F3", PLAIN, b"\x1b[13~"),
+        ("Shift-F3", PLAIN, b"\x1b[13;2~"),
+        ("F12", PLAIN, b"\x1b[24~"),
+        ("Delete", PLAIN, b"\x1b[3~"),
+        ("PgUp", PLAIN, b"\x1b[5~"),
+        # Alone these are as before, so that somebody can type 'reset' after a crash
+        ("Enter", PLAIN, b"\r"),
+        ("Tab", PLAIN, b"\t"),
+        ("Backspace", PLAIN, b"\x7f"),
+        ("a", PLAIN, b"a"),
+        ("A", PLAIN, b"A"),
+        ("Space", PLAIN, b" "),
+        ("Enter", ALL, b"\x1b[13u"),
+        ("a", ALL, b"\x1b[97u"),
+        ("A", ALL, b"\x1b[97;2u"),
+        ("a", ALL_WITH_TEXT, b"\x1b[97;;97u"),
+        ("A", ALL_WITH_TEXT, b"\x1b[97;2;65u"),
+        ("Ctrl-a", ALL_WITH_TEXT, b"\x1b[97;5u"),
+        ("ß", ALL_WITH_TEXT, b"\x1b[223;;223u"),
+    ],
+)
+def test_a_key_is_sent_as_the_protocol_says(key: str, flags: int, sent: bytes) -> None:
+    assert encode(key, keyboard=flags) == sent
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_every_key_can_be_sent_so_with_every_modifier(name: str) -> None:
+    for modifiers in ("", "Shift-", "Alt-", "Ctrl-", "Ctrl-Alt-Shift-"):
+        for flags in (PLAIN, ALL, ALL_WITH_TEXT):
+            assert encode(modifiers + name, keyboard=flags)
+
+
+def keyboard(data: bytes, *, person: bool = True) -> tuple[int, bytes]:
+    answers: list[bytes] = []
+    output = TerminalOutput(Terminal(), answer=answers.append, scrollback=0 if person else None)
+    output.feed(data)
+    return output.modes.keyboard, b"".join(answers)
+
+
+@pytest.mark.parametrize(
+    ("data", "flags"),
+    [
+        (b"\x1b[>1u", 1),
+        (b"\x1b[>31u", 25),  # releases and other layouts are not known, and so not promised
+        (b"\x1b[>1u\x1b[>9u", 9),
+        (b"\x1b[>1u\x1b[>9u\x1b[<u", 1),
+        (b"\x1b[>1u\x1b[>9u\x1b[<9u", 0),
+        (b"\x1b[<u", 0),
+        (b"\x1b[=9u", 9),
+        (b"\x1b[=1u\x1b[=8;2u", 9),
+        (b"\x1b[=9u\x1b[=8;3u", 1),
+        (b"\x1b[>1u\x1b[?1049h", 0),
+        (b"\x1b[>1u\x1b[?1049h\x1b[>9u\x1b[?1049l", 1),
+        (b"\x1b[>1u\x1bc", 0),
+        (b"\x1b[>1u" + b"\x1b[>9u" * 1000 + b"\x1b[<%du" % (DEEPEST_KEYBOARD - 1), 9),
+        (b"\x1b[>1u" + b"\x1b[>9u" * 1000 + b"\x1b[<%du" % DEEPEST_KEYBOARD, 0),
+    ],
+)
+def test_what_a_program_asks_of_the_keyboard_is_known(data: bytes, flags: int) -> None:
+    assert keyboard(data) == (flags, b"")
+    assert keyboard(data + b"\x1b[?u") == (flags, b"\x1b[?%du" % flags)
+
+
+def test_without_a_person_nobody_speaks_it() -> None:
+    """A model's keys are xterm's: a program that asks gets no answer, and so does not count on it."""
+    assert keyboard(b"\x1b[>1u\x1b[?u", person=False) == (0, b"")
+
+
+SGR = Modes(mouse="click", mouse_sgr=True)
+
+
+@pytest.mark.parametrize(
+    ("modes", "action", "button", "sent"),
+    [
+        (Modes(), "press", 0, b""),
+        (SGR, "press", 0, b"\x1b[<0;5;3M"),
+        (SGR, "release", 0, b"\x1b[<0;5;3m"),
+        (SGR, "press", 2, b"\x1b[<2;5;3M"),
+        (SGR, "press", mouse.WHEEL_UP, b"\x1b[<64;5;3M"),
+        (SGR, "press", mouse.WHEEL_DOWN, b"\x1b[<65;5;3M"),
+        (SGR, "move", 0, b""),
+        (Modes(mouse="drag", mouse_sgr=True), "move", 0, b"\x1b[<32;5;3M"),
+        (Modes(mouse="drag", mouse_sgr=True), "move", -1, b""),
+        (Modes(mouse="move", mouse_sgr=True), "move", -1, b"\x1b[<35;5;3M"),
+        (Modes(mouse="click"), "press", 0, b"\x1b[M %#"),
+        (Modes(mouse="click"), "release", 0, b"\x1b[M#%#"),
+        (Modes(mouse="press"), "press", 0, b"\x1b[M %#"),
+        (Modes(mouse="press"), "release", 0, b""),
+    ],
+)
+def test_the_mouse_is_told_as_it_was_asked_for(
+    modes: Modes, action: mouse.Action, button: int, sent: bytes
+) -> None:
+    assert mouse.report(modes, action, button, 4, 2) == sent
+
+
+def test_keys_that_are_held_are_told_with_the_mouse() -> None:
+    assert mouse.report(SGR, "press", 0, 0, 0, shift=True, alt=True, ctrl=True) == b"\x1b[<28;1;1M"
+
+
+def test_what_the_old_form_cannot_say_is_not_said() -> None:
+    modes = Modes(mouse="click")
+    assert mouse.report(modes, "press", 0, mouse.LARGEST_PLAIN - 1, 0) == b"\x1b[M \xff!"
+    assert mouse.report(modes, "press", 0, mouse.LARGEST_PLAIN, 0) == b""

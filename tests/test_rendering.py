@@ -1,0 +1,320 @@
+"""Results as rich draws them for a person. Snapshots are in ``tests/snapshots/``."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unicodedata import category
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from rich.panel import Panel
+
+from anyshell import Environment, OutputLimits, ShellTool, approve_all
+from anyshell._types import Output
+from anyshell.rendering import COMMAND_ROWS, PREVIEW_ROWS, RenderedResult
+from anyshell.tool import ShellResult
+from anyshell.tool.result import DisplayBlock, JobResult, TerminalResult, blocks
+
+from .cli_program import either
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def result_of(
+    command: str = "true",
+    output: str = "",
+    *notices: str,
+    title: str = "",
+    is_error: bool = False,
+    **details: Any,
+) -> ShellResult:
+    details = {
+        "status": "exited",
+        "exit_code": 0,
+        "started": True,
+        "duration": 1.25,
+        "timeout": 120.0,
+        **details,
+    }
+    said = list(notices) or [f"Exit code {details['exit_code']}."]
+    printed = Output(text=output, total_bytes=len(output), omitted_bytes=0, total_lines=0, omitted_lines=0)
+    shown = [DisplayBlock(type="command", text=command, title=title), *blocks(printed, said)]
+    return ShellResult.model_validate(
+        {
+            "is_error": is_error,
+            "output": output,
+            "message": " ".join(said),
+            "text": "",
+            "display": tuple(shown),
+            "details": details,
+        }
+    )
+
+
+def drawn(what: object, width: int, **how: Any) -> str:
+    console = Console(
+        width=width,
+        file=io.StringIO(),
+        record=True,
+        force_terminal=True,
+        color_system="truecolor",
+        legacy_windows=False,
+    )
+    console.print(what, **how)
+    return console.export_text(styles=False)
+
+
+ARTIFACT = {
+    "id": "20261120-215959-4f2a",
+    "path": "/home/user/.local/state/anyshell/artifacts/20261120-215959-4f2a.log",
+    "size": 1_234_567,
+    "omitted_bytes": 0,
+}
+
+RESULTS = {
+    "a few lines": result_of("git status --short", " M src/app.py\n?? notes.txt\n", title="What has changed"),
+    "many lines": result_of("seq 40", "".join(f"{number}\n" for number in range(1, 41))),
+    "long lines are the rows they take": result_of(
+        "cat long", "first\n" + "".join(f"{char * 130}\n" for char in "abcdef") + "last\n"
+    ),
+    "wide characters and tabs": result_of(
+        "cat 表",
+        "名前\t値\n"
+        + "日本語のとても長い行" * 9
+        + "\ne\u0301té \U0001f468\u200d\U0001f469\u200d\U0001f467 end\n",
+    ),
+    "no markup and no controls": result_of(
+        "printf '%s' '[red]'",
+        "[bold]not bold[/bold] :smile: [link=http://x]\n\x1b[2J\x1b]0;t\x07\rgone\x9b1A\u202e\n",
+    ),
+    "a long command": result_of(
+        "set -e\n" + "\n".join(f"step {number} && [ok]" for number in range(1, 8)),
+        "done\n",
+        title="Build, and run all of the tests of the project, and then say what it has come to",
+    ),
+    "cut": result_of(
+        "make test",
+        "start\n[... 1,183,367 bytes ...]\n" + "".join(f"test {number} failed\n" for number in range(15)),
+        "Exit code 2. If it is a failure, the output should say why; change something before running it again.",
+        f"Shown are 51,200 of 1,234,567 bytes and 800 of 20,000 lines. The whole is in {ARTIFACT['path']}: search that "
+        "file, or read parts of it, instead of running the command again.",
+        is_error=True,
+        exit_code=2,
+        duration=83.4,
+        timeout=600.0,
+        truncation={
+            "shown_bytes": 51_200,
+            "total_bytes": 1_234_567,
+            "shown_lines": 800,
+            "total_lines": 20_000,
+        },
+        artifact=ARTIFACT,
+    ),
+    "killed": result_of(
+        "./eat",
+        "",
+        "Ended by SIGKILL (exit code 137). This tool did not send that.",
+        is_error=True,
+        exit_code=137,
+        signal="SIGKILL",
+    ),
+    "timed out": result_of(
+        "sleep 300",
+        "waiting\n",
+        "Stopped after 10 s, with everything that it started; its output so far is kept.",
+        is_error=True,
+        status="timed_out",
+        exit_code=None,
+        duration=10.02,
+        timeout=10.0,
+    ),
+    "goes on as a job": result_of(
+        "npm run dev",
+        "ready\n",
+        "Still running after 10 s: it goes on in the background as job j1.",
+        status="running",
+        exit_code=None,
+        job="j1",
+    ),
+    "refused": result_of(
+        "rm -rf /",
+        "",
+        "Rejected, and not run: no.",
+        is_error=True,
+        status="refused",
+        exit_code=None,
+        started=False,
+    ),
+}
+
+
+@pytest.mark.parametrize("width", [60, 100, 160])
+def test_it_looks_as_it_did(width: int) -> None:
+    parts = []
+    for name, result in RESULTS.items():
+        for expanded in (False, True):
+            text = drawn(RenderedResult(result, expanded=expanded, hint="ctrl+o"), width)
+            parts.append(f"=== {name}, {'expanded' if expanded else 'collapsed'}\n{text}")
+    path = SNAPSHOTS / f"rendered_{width}.txt"
+    text = "\n".join(parts)
+    if os.environ.get("ANYSHELL_UPDATE_SNAPSHOTS") == "1":
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, "if the new look is right: ANYSHELL_UPDATE_SNAPSHOTS=1"
+
+
+@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("expanded", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 20, 60])
+def test_no_row_is_wider_than_there_is_room(name: str, expanded: bool, width: int) -> None:
+    for row in drawn(RenderedResult(RESULTS[name], expanded=expanded), width).splitlines():
+        assert cell_len(row) <= width
+
+
+def rows_of_output(text: str) -> list[str]:
+    return [row.removeprefix("│ ").rstrip() for row in text.splitlines() if row.startswith("│ ")]
+
+
+@given(
+    st.text(alphabet="ab 日é\t\n[]/\\\x1b\x07\u202e", max_size=400), st.integers(24, 60), st.integers(1, 12)
+)
+def test_whatever_was_printed_a_preview_is_its_last_rows(output: str, width: int, rows: int) -> None:
+    result = result_of("c", output)
+    expanded = rows_of_output(drawn(RenderedResult(result, expanded=True), width))
+    collapsed = drawn(RenderedResult(result, rows=rows), width)
+    assert rows_of_output(collapsed) == expanded[-rows:]
+    left_out = max(0, len(expanded) - rows)
+    said = re.search(r"… (\d+) more rows? above", " ".join(collapsed.split()))
+    assert (0 if said is None else int(said[1])) == left_out
+    assert "\x1b" not in collapsed
+
+
+@given(st.text(max_size=300), st.integers(1, 80), st.booleans())
+def test_nothing_that_was_printed_is_obeyed_or_passes_for_ours(
+    output: str, width: int, expanded: bool
+) -> None:
+    text = drawn(RenderedResult(result_of("c", f"{output}\nexit code 0"), expanded=expanded), width)
+    for char in set(text) - set("\n"):
+        assert char.isprintable() or category(char) in ("Zs", "Co") or char in "\u200c\u200d"
+    if width >= 40:  # what we say stands on one row there
+        ours = [row for row in text.splitlines() if not row.startswith(("$ ", "│ ", "… "))]
+        assert len(ours) == 1
+        assert ours[0].startswith("exit code 0 · ")
+
+
+@pytest.mark.parametrize("kind", ["command", "output", "notice"])
+def test_blocks_of_whatever_origin_are_harmless(kind: str) -> None:
+    """As JSON has them that somebody else has stored."""
+    evil = "\x1b[2Ja\rb\x9b1A\u202e\nc"
+    stored = json.loads(result_of("c").model_dump_json())
+    stored["display"] = [{"type": kind, "text": evil, "title": evil}]
+    stored["details"]["artifact"] = {**ARTIFACT, "path": evil, "id": evil}
+    text = drawn(RenderedResult(ShellResult.model_validate_json(json.dumps(stored)), hint=evil), 100)
+    assert not {"\x1b", "\r", "\x9b", "\u202e"} & set(text)
+    assert r"\x1b[2Ja\x0db\x9b1A\u202e" in text
+
+
+def test_how_much_is_shown_is_the_caller_s() -> None:
+    result = RESULTS["many lines"]
+    assert len(rows_of_output(drawn(RenderedResult(result), 80))) == PREVIEW_ROWS == 10
+    assert len(rows_of_output(drawn(RenderedResult(result, rows=3), 80))) == 3
+    assert len(rows_of_output(drawn(RenderedResult(result, expanded=True), 80))) == 40
+    long = drawn(RenderedResult(RESULTS["a long command"]), 80)
+    assert long.count("step") == COMMAND_ROWS - 1
+    with pytest.raises(ValueError, match="at least 1"):
+        RenderedResult(result, rows=0)
+
+
+def test_a_hint_is_no_markup_either() -> None:
+    assert "(\\x1b[red])" in drawn(RenderedResult(RESULTS["many lines"], hint="\x1b[red]"), 80)
+
+
+def test_it_can_stand_in_something_else() -> None:
+    text = drawn(Panel(RenderedResult(RESULTS["many lines"])), 40)
+    assert all(cell_len(row) == 40 for row in text.splitlines())
+
+
+def test_what_is_wrong_is_red_and_what_is_cut_a_warning() -> None:
+    console = Console(
+        width=80, file=io.StringIO(), force_terminal=True, color_system="standard", legacy_windows=False
+    )
+    console.print(RenderedResult(RESULTS["cut"]))
+    printed = console.file.getvalue()  # type: ignore[attr-defined]  # it is the one above
+    assert "\x1b[31mexit code 2\x1b[0m" in printed
+    assert "\x1b[33m! \x1b[0m\x1b[33mShown are 51,200 of 1,234,567 bytes" in printed
+    plain = Console(width=80, file=io.StringIO(), force_terminal=True, no_color=True, legacy_windows=False)
+    plain.print(RenderedResult(RESULTS["cut"]))
+    assert not re.search(r"\x1b\[(?:\d+;)*3\d", plain.file.getvalue())  # type: ignore[attr-defined]  # as above
+
+
+def test_a_console_without_unicode_gets_none_of_ours() -> None:
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    Console(width=80, file=file, force_terminal=True, color_system=None).print(RenderedResult(RESULTS["cut"]))
+    file.flush()
+    assert "| test 14 failed" in file.buffer.getvalue().decode("ascii")
+
+
+@pytest.mark.anyio
+async def test_a_real_result_is_drawn(tmp_path: Path) -> None:
+    """The words for what is cut are those of the tool."""
+    command = either("seq 5000; exit 3", "1..5000; exit 3")
+    async with Environment.detect(limits=OutputLimits(head=200, tail=200)) as env:
+        result = await ShellTool(env, approver=approve_all)({"command": command, "description": "Count"})
+    again = ShellResult.model_validate_json(result.model_dump_json())
+    text = drawn(RenderedResult(again), 100)
+    assert text.startswith(f"# Count\n$ {command}\n… ")
+    assert "│ 5000\n" in text
+    said = " ".join(text.split())
+    assert result.details.truncation is not None
+    assert f"! Shown are {result.details.truncation.shown_bytes:,} of " in said
+    assert result.details.artifact is not None
+    assert result.details.artifact.path in text.replace("\n", "")
+    assert re.search(r"\nexit code 3 · \d+\.\d s · timeout 120 s", text)
+    assert text.count("Shown are") == 1
+
+
+def test_results_of_the_other_tools_are_drawn_too() -> None:
+    job = JobResult.model_validate(
+        {
+            "is_error": False,
+            "output": "a",
+            "message": "m",
+            "text": "",
+            "display": blocks(
+                Output(text="a\n", total_bytes=2, omitted_bytes=0, total_lines=1, omitted_lines=0), ["m."]
+            ),
+            "details": {"status": "done", "action": "output"},
+        }
+    )
+    assert drawn(RenderedResult(job), 60) == "│ a\n- m.\ndone\n"
+    terminal = TerminalResult.model_validate(
+        {
+            "is_error": False,
+            "output": "a",
+            "message": "m",
+            "text": "",
+            "display": blocks(
+                None, ["Left out before that, though new: 7 lines. Let it print less, or into a file."]
+            ),
+            "details": {"status": "done", "action": "send", "running": True, "left_out": 7},
+        }
+    )
+    assert (
+        drawn(RenderedResult(terminal), 40)
+        == "! Left out before that, though new: 7\n  lines. Let it print less, or into a\n  file.\ndone\n"
+    )
+
+
+def test_rich_is_loaded_for_it_alone() -> None:
+    program = "import anyshell, anyshell.tool, anyshell.cli.program, sys; print('rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "False\n"

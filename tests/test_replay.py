@@ -1,0 +1,321 @@
+"""``anyshell replay`` on a person's terminal, which tmux plays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+assert sys.platform != "win32"  # mypy follows what is below otherwise
+
+from anyshell.cli.playback import Clock
+
+from . import tmux
+from .cli_program import anyshell, is_alive, wait_until, wait_written
+from .conftest import missing
+from .recordings import v2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOUR = 3600.0
+
+EVERYTHING = "\x1b[?1049h\x1b[?25l\x1b[5;10r\x1b[?6h\x1b[4h\x1b[?7l\x1b[31m\x1b(0"
+"""Turns on all that a recording can turn on and tmux tells of, a colour, and the characters for drawing lines."""
+
+ASCIINEMA = shutil.which("asciinema")
+
+
+@pytest.fixture(scope="module")
+def terminals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tmux.Server]:
+    """A tmux server."""
+    if tmux.TMUX is None:
+        missing("tmux", "install tmux")
+    with tmux.serving(tmp_path_factory.mktemp("tmux")) as server:
+        yield server
+
+
+@pytest.fixture
+def pane(terminals: tmux.Server, tmp_path: Path) -> tmux.Pane:
+    """A person's terminal."""
+    pane = terminals.open(tmp_path)
+    pane.wait_until(lambda: pane.screen()[0] in "$#", "a prompt")
+    return pane
+
+
+class Playing:
+    """A recording that is played in a terminal."""
+
+    def __init__(self, pane: tmux.Pane, file: Path, *options: str, after: str = "") -> None:
+        self.pane = pane
+        self.before = pane.flags(), pane.settings()
+        directory = file.parent
+        (directory / "pid").unlink(missing_ok=True)
+        words = " ".join(options)
+        (directory / "start").write_text(
+            f'echo $$ >{directory}/pid\nexec "$PYTHON" -m anyshell replay {words} {file} {after}\n'
+        )
+        pane.type('sh start; echo "code=$?"')
+        pane.press("Enter")
+        self.pid = int(wait_written(directory / "pid"))
+
+    def assert_over(self, code: int) -> str:
+        """See that it has ended, and that a person can go on. Returns what stood there then."""
+        shown = self.pane.wait(f"code={code}\n")
+        assert (self.pane.flags(), self.pane.settings()) == self.before
+        self.pane.paste("echo -$((6*7))-\n")  # brackets would be seen by the shell
+        self.pane.wait("\n-42-\n")
+        assert "\n-42-\n" in self.pane.screen(colours=True)  # neither coloured nor made of lines
+        return shown
+
+
+# --- timing ---------------------------------------------------------------------------------------------------
+
+
+def test_it_is_shown_as_it_was(pane: tmux.Pane, tmp_path: Path) -> None:
+    file = v2(tmp_path / "f.cast", (0.1, "\x1b[1;34mblue\x1b[m "), (0.2, "日本\r\n"), (0.3, "x\rend"))
+    playing = Playing(pane, file)
+    assert "blue 日本\nend\ncode=0\n" in playing.assert_over(0)
+    assert "\x1b[1m\x1b[34mblue" in pane.screen(colours=True)
+    assert "anyshell: " not in pane.screen()  # its size is that of the terminal
+
+
+@pytest.mark.parametrize("content", ["the end", "the end\r\n\x1b[m\x1b[?25h"])
+def test_the_prompt_comes_on_a_line_of_its_own_and_no_line_is_left_blank(
+    pane: tmux.Pane, tmp_path: Path, content: str
+) -> None:
+    shown = Playing(pane, v2(tmp_path / "f.cast", (0.1, content))).assert_over(0)
+    assert "\nthe end\ncode=0\n" in shown
+
+
+def test_what_comes_later_is_not_shown_before(pane: tmux.Pane, tmp_path: Path) -> None:
+    file = v2(tmp_path / "f.cast", (0.0, "first\r\n"), (HOUR, "second\r\n"))
+    playing = Playing(pane, file)
+    shown = pane.wait("first")
+    assert "second" not in shown
+    pane.press("q")
+    assert "second" not in playing.assert_over(0)
+
+
+def test_an_hour_can_be_played_faster(pane: tmux.Pane, tmp_path: Path) -> None:
+    file = v2(tmp_path / "f.cast", (0.0, "first\r\n"), (HOUR, "second\r\n"))
+    assert "first\nsecond\ncode=0" in Playing(pane, file, "--speed 20000").assert_over(0)
+
+
+def test_silence_is_cut_short(pane: tmux.Pane, tmp_path: Path) -> None:
+    events = (
+        (HOUR, "first\r\n"),
+        (HOUR + 1, "typed", "i"),
+        (2 * HOUR, "second\r\n"),
+        (3 * HOUR, "third\r\n"),
+    )
+    file = v2(tmp_path / "f.cast", *events)
+    assert "first\nsecond\nthird\ncode=0" in Playing(pane, file, "--idle-limit 0.1").assert_over(0)
+
+
+def test_the_recording_itself_can_ask_for_that(pane: tmux.Pane, tmp_path: Path) -> None:
+    file = v2(tmp_path / "f.cast", (HOUR, "first\r\n"), (2 * HOUR, "second\r\n"), idle_time_limit=0.1)
+    assert "first\nsecond\ncode=0" in Playing(pane, file).assert_over(0)
+
+
+def test_who_asks_for_another_limit_gets_that(pane: tmux.Pane, tmp_path: Path) -> None:
+    file = v2(tmp_path / "f.cast", (0.0, "first\r\n"), (HOUR, "second\r\n"), idle_time_limit=0.001)
+    playing = Playing(pane, file, "--idle-limit 1000")
+    pane.wait("first")
+    pane.press("q")
+    assert "second" not in playing.assert_over(0)
+
+
+class Moments:
+    """A clock that goes by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.away = 0.0
+
+    def clock(self) -> Clock:
+        return Clock(lambda: self.away, lambda: self.now)
+
+
+def test_a_pause_takes_no_time() -> None:
+    moments = Moments()
+
+    async def play() -> None:
+        clock = moments.clock()
+        moments.now += 2
+        assert clock.played == 2
+        clock.pause_or_go_on()
+        reaching = asyncio.ensure_future(clock.reach(3))
+        moments.now += HOUR
+        await asyncio.sleep(0)
+        assert clock.played == 2
+        assert not reaching.done()
+        clock.pause_or_go_on()
+        assert clock.played == 2
+        moments.now += 1
+        clock.pause_or_go_on()  # wakes it, to look once more
+        await reaching
+        assert clock.played == 3
+
+    asyncio.run(play())
+
+
+def test_nor_does_being_suspended() -> None:
+    moments = Moments()
+
+    async def play() -> None:
+        clock = moments.clock()
+        moments.now += HOUR + 1
+        moments.away += HOUR
+        assert clock.played == 1
+        await clock.reach(1)
+
+    asyncio.run(play())
+
+
+# --- how it ends ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("key", "code"), [("q", 0), ("C-c", 130)])
+def test_a_key_stops_it_and_the_terminal_is_as_it_was(
+    pane: tmux.Pane, tmp_path: Path, key: str, code: int
+) -> None:
+    file = v2(tmp_path / "f.cast", (0.0, EVERYTHING), (HOUR, "second"))
+    playing = Playing(pane, file)
+    pane.wait_until(lambda: pane.flags() == "1 0 0 0 1 1 0 0 0 0 0 4 9", "all modes")
+    pane.press("x", "Up", key)
+    playing.assert_over(code)
+    assert not is_alive(playing.pid)
+
+
+def test_so_does_the_end_of_the_recording(pane: tmux.Pane, tmp_path: Path) -> None:
+    file = v2(tmp_path / "f.cast", (0.0, EVERYTHING), (0.1, "\x1b]0;unfinished"))
+    Playing(pane, file).assert_over(0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=str)
+def test_so_does_a_signal(pane: tmux.Pane, tmp_path: Path, number: signal.Signals) -> None:
+    file = v2(tmp_path / "f.cast", (0.0, EVERYTHING), (HOUR, "second"))
+    playing = Playing(pane, file)
+    pane.wait_until(lambda: pane.flags() == "1 0 0 0 1 1 0 0 0 0 0 4 9", "all modes")
+    os.kill(playing.pid, number)
+    playing.assert_over(128 + number)
+
+
+def test_so_does_a_broken_line_which_is_named(pane: tmux.Pane, tmp_path: Path) -> None:
+    file = v2(tmp_path / "f.cast", (0.0, "\x1b[?1049hfirst"))
+    with file.open("a") as opened:
+        opened.write("[\n")
+    shown = Playing(pane, file).assert_over(125)
+    assert "line 3: " in shown.replace("\n", "")
+
+
+def test_a_terminal_that_is_closed_ends_it(pane: tmux.Pane, tmp_path: Path) -> None:
+    playing = Playing(pane, v2(tmp_path / "f.cast", (0.0, "first"), (HOUR, "second")))
+    pane.wait("first")
+    pane.close()
+    wait_until(lambda: not is_alive(playing.pid), "its end")
+
+
+def test_suspended_it_gives_the_terminal_back_and_takes_it_again(pane: tmux.Pane, tmp_path: Path) -> None:
+    playing = Playing(pane, v2(tmp_path / "f.cast", (0.0, EVERYTHING), (HOUR, "second")))
+    pane.wait_until(lambda: pane.flags() == "1 0 0 0 1 1 0 0 0 0 0 4 9", "all modes")
+    during = pane.flags(), pane.settings()
+    pane.press("C-z")
+    pane.wait_until(lambda: (pane.flags(), pane.settings()) == playing.before, "the shell's terminal")
+    pane.type("fg; echo code=$?")
+    pane.press("Enter")
+    pane.wait_until(lambda: (pane.flags(), pane.settings()) == during, "the terminal of what is played")
+    pane.press("q")
+    playing.assert_over(0)
+
+
+def test_keys_work_when_stdin_is_something_else(pane: tmux.Pane, tmp_path: Path) -> None:
+    playing = Playing(pane, v2(tmp_path / "f.cast", (0.0, "first"), (HOUR, "second")), after="</dev/null")
+    pane.wait("first")
+    pane.press("q")
+    playing.assert_over(0)
+
+
+# --- strangers ------------------------------------------------------------------------------------------------
+
+
+def test_a_recording_changes_nothing_of_the_terminal_and_types_nothing(
+    terminals: tmux.Server, pane: tmux.Pane, tmp_path: Path
+) -> None:
+    terminals("set-option", "-s", "set-clipboard", "on")
+    terminals("set-buffer", "-b", "mine", "untouched")
+    questions = "\x1b[6n\x1b[c\x1b[>c\x1b[5n\x1b[>q\x1bP$qm\x1b\\\x05"
+    events = (
+        (0.0, "\x1b]2;stolen\x07\x1b]52;c;c3RvbGVu\x07\x1bkstolen\x1b\\"),
+        (0.0, questions + "asked\r\n"),
+    )
+    # Answers would come while the shell reads again, or be taken for keys.
+    playing = Playing(pane, v2(tmp_path / "f.cast", *events))
+    playing.assert_over(0)
+    assert "stolen" not in terminals("list-buffers")
+    assert "stolen" not in terminals("list-panes", "-a", "-F", "#{pane_title} #{window_name}")
+    assert ";" not in pane.screen().partition("asked")[2].replace("$((6*7))", "")
+
+
+def test_another_size_is_said(pane: tmux.Pane, tmp_path: Path) -> None:
+    playing = Playing(pane, v2(tmp_path / "f.cast", (0.0, "first\r\n"), width=100, height=30))
+    shown = playing.assert_over(0).replace("\n", "")
+    assert "anyshell: recorded on a terminal of 100 columns and 30 rows; this one has 80 and 24" in shown
+
+
+# --- asciinema ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What asciinema, as Debian has it, makes of a program."""
+    if ASCIINEMA is None:
+        missing("asciinema", "install asciinema")
+    directory = tmp_path_factory.mktemp("asciinema")
+    program = r"printf '\033[32mgreen\033[m ünï 日本\n'; sleep 0.2; printf '\033[5;10Hthere\n'; stty size"
+    subprocess.run(
+        [ASCIINEMA, "rec", "--quiet", "--cols", "70", "--rows", "20", "-c", program, directory / "f.cast"],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        env={
+            **os.environ,
+            "HOME": str(directory),
+            "ASCIINEMA_CONFIG_HOME": str(directory),
+            "LC_ALL": "C.UTF-8",
+        },
+        timeout=40,
+    )
+    return directory / "f.cast"
+
+
+def test_what_asciinema_has_recorded_is_played(recorded: Path, pane: tmux.Pane, tmp_path: Path) -> None:
+    file = tmp_path / "f.cast"
+    file.write_bytes(recorded.read_bytes())
+    assert json.loads(file.read_text().partition("\n")[0])["version"] == 2
+    Playing(pane, file).assert_over(0)
+    assert "\x1b[32mgreen\x1b[39m ünï 日本" in pane.screen(colours=True)
+    assert pane.screen().split("\n")[4].endswith("there")
+
+
+def test_asciinema_plays_what_is_recorded_here(recorded: Path, pane: tmux.Pane, tmp_path: Path) -> None:
+    assert ASCIINEMA is not None
+    done = anyshell("run", "--record", str(tmp_path / "f.cast"), "--record-format", "v2", "--", "echo here")
+    assert done.returncode == 0
+    pane.type(f"{ASCIINEMA} play f.cast; echo code=$?")
+    pane.press("Enter")
+    assert "\nhere\ncode=0\n" in pane.wait("code=0\n")
+
+
+def test_what_asciinema_has_recorded_is_drawn(recorded: Path) -> None:
+    done = anyshell("screenshot", str(recorded))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == "green ünï 日本\n\n\n\n         there\n20 70\n"
