@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
@@ -290,6 +290,8 @@ async def test_a_command_that_is_stopped_says_so_in_its_recording(here: Environm
 
 
 @given(st.text() | st.text("\r\nü"), st.lists(st.integers(0, 1000), max_size=30), st.booleans())
+@example("\r\r\n", [1], False)
+@example("\r\n\n", [1], False)
 def test_no_character_is_lost_where_output_is_cut(
     tmp_path_factory: pytest.TempPathFactory, text: str, at: list[int], on_terminal: bool
 ) -> None:

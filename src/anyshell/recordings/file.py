@@ -172,10 +172,10 @@ class RecordingFile:
                 self._fill(event)
 
     def _with_returns(self, source: Source, text: str) -> str:
-        returned = source in self._returned
+        returned = source in self._returned and text.startswith("\n")
         (self._returned.add if text.endswith("\r") else self._returned.discard)(source)
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
-        return text[1:] if returned and text.startswith("\r\n") else text
+        return text[1:] if returned else text
 
     def _fill(self, event: Event) -> None:
         """Write as much of an event as there is room for, and that this is the end."""
