@@ -328,6 +328,21 @@ def test_other_signals_do_so_too(names: list[str], number: signal.Signals) -> No
     assert living(seconds) == []
 
 
+def test_ctrl_c_does_not_wait_for_a_reader_who_takes_nothing(names: list[str]) -> None:
+    seconds = unique_seconds()
+    with start(
+        "fleet", "--grace", "0.3", "--hosts", ",".join(names[:3]), "--", f"yes | tee /dev/null; sleep {seconds}",
+        stderr=subprocess.PIPE,
+    ) as program:  # fmt: skip
+        wait_living(f"sleep {seconds}", 3)
+        assert read_line(program.stdout).endswith(": y")
+        program.send_signal(signal.SIGINT)
+        assert program.wait(40) == 130
+        assert program.stderr is not None
+        assert b"stopped" in program.stderr.read()
+    assert living(seconds) == []
+
+
 def test_a_second_ctrl_c_skips_the_grace(names: list[str]) -> None:
     seconds = unique_seconds()
     with start(

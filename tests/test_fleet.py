@@ -213,10 +213,18 @@ async def test_what_could_not_be_stopped_is_said(hosts: Hosts) -> None:
     seconds = unique_seconds()
     with another(hosts) as (port, server):
         async with Fleet([hosts.options(port), hosts.options(hosts.ports[0])]) as fleet:
-            run = fleet.run(f"sleep {seconds}", grace=0.2)
+            heard: list[bytes] = []
+
+            async def hear(host: HostProgress, channel: Channel, data: bytes) -> None:
+                heard.append(data)
+
+            run = fleet.run(f"echo begun; sleep {seconds}", grace=0.2, listener=hear)
 
             async def freeze() -> None:
                 await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+                with anyio.fail_after(20):
+                    while len(heard) < 2:
+                        await asyncio.sleep(0.01)
                 each_session(server, psutil.Process.suspend)
                 run.cancel()
                 run.cancel()

@@ -39,7 +39,7 @@ from anyshell._types import LARGEST_RECORDING, LEAST_RECORDING, LONGEST_TITLE
 from anyshell._waits import Changes
 from anyshell.recordings import read, recorder
 from anyshell.recordings.asciicast import Event, Header
-from anyshell.recordings.file import RESERVED, RecordingFile
+from anyshell.recordings.file import LONGEST_TEXT, RESERVED, RecordingFile
 from anyshell.terminal.secrets import Masks
 from anyshell.testing import FakeBackend, Script
 
@@ -372,6 +372,7 @@ async def test_a_program_waits_for_a_disk_that_is_slower_than_it(
     assert outcome.recording.complete
     assert max(most) <= recorder.HELD + 65536
     assert shown(file) == "x" * 8_000_000
+    assert max(len(event.data) for event in recorded(file)[1]) == LONGEST_TEXT
 
 
 async def test_a_disk_that_takes_nothing_stops_no_command(

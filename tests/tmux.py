@@ -132,11 +132,14 @@ class Pane:
         """The modes that are on."""
         return self._server("display-message", "-p", "-t", self._name, FLAGS).strip()
 
+    def tty(self) -> str:
+        """The name of its device."""
+        return self._server("display-message", "-p", "-t", self._name, "#{pane_tty}").strip()
+
     def settings(self) -> str:
         """What is set in the terminal: what ``stty -g`` of a shell there says."""
-        tty = self._server("display-message", "-p", "-t", self._name, "#{pane_tty}").strip()
         return subprocess.run(
-            ["stty", "-g", "-F", tty], check=True, capture_output=True, timeout=20
+            ["stty", "-g", "-F", self.tty()], check=True, capture_output=True, timeout=20
         ).stdout.decode()
 
     def wait(self, text: str) -> str:

@@ -217,7 +217,10 @@ class _ConsoleRun(Run):
         from ..console.app import ConsoleApp
 
         request = self._request
-        columns, rows = shutil.get_terminal_size()
+        try:
+            columns, rows = os.get_terminal_size(_STDIN)
+        except OSError:
+            columns, rows = shutil.get_terminal_size()
         terminal = self._terminal = self._env.terminal(
             self._text,
             columns=min(max(columns, 2), 1_000),

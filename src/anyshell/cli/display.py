@@ -92,19 +92,37 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
     """
 
     class Display(LinuxDriver):
-        def __init__(self, app: Any, **options: Any) -> None:
-            super().__init__(app, **options)
-            # Textual has no public way to say where to write.
+        _started = False
+
+        def start_application_mode(self) -> None:
+            # Textual has no public way to say where to write. It starts again after it was stopped from outside.
             self._file: Any = Paper(sys.__stderr__.fileno() if sys.__stderr__ else 2, self._draw_anew)
             self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
+            super().start_application_mode()  # type: ignore[no-untyped-call]  # textual's
+            if self._started:
+                self._draw_anew()
+            self._started = True
 
         def close(self) -> None:
             self._looking.cancel()
             super().close()
             self._file.close()
 
+        def _get_terminal_size(self) -> tuple[int, int]:
+            """Ask the terminal itself: COLUMNS and LINES, which textual believes, say how large it was."""
+            try:
+                columns, rows = os.get_terminal_size(self.fileno)
+            except OSError:
+                columns = rows = 0
+            return (columns, rows) if columns and rows else super()._get_terminal_size()
+
         def _draw_anew(self) -> None:
-            self._loop.call_soon_threadsafe(lambda: self._app.refresh(layout=True))
+            self._loop.call_soon_threadsafe(self._draw_all)
+
+        def _draw_all(self) -> None:
+            if self._app.is_running:
+                self._app.screen.refresh(layout=True)
+                self._app.screen.query("*").refresh()
 
         def _look(self) -> None:
             """Look whether it is still there: who ignores SIGHUP is not told, and textual reads on."""

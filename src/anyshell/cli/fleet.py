@@ -540,9 +540,11 @@ class _Lines(_Summing):
     async def _print(self, host: str, lines: list[str]) -> None:
         from ..policy.display import printable as harmless
 
+        if not lines:
+            return
         name = printable(host)
-        text = "".join(f"{name}: {harmless(line)}\n" for line in lines)
-        await self.out.write(text.encode("utf-8", "backslashreplace"))
+        text = harmless("\n".join(lines)).replace("\n", f"\n{name}: ")
+        await self.out.write(f"{name}: {text}\n".encode("utf-8", "backslashreplace"))
 
     async def end(self, took: float, code: int) -> None:
         """Say how it went, on stderr."""

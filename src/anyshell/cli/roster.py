@@ -92,7 +92,7 @@ class Roster:
         if self._writing is not None:
             await asyncio.wait([self._writing])
         if self._drawn[0]:
-            await self._writer.write((self._to_the_top(self._columns()) + "\x1b[J").encode())
+            await self._writer.write(self._erasing(self._columns()))
             self._forget()
 
     async def _draw(self) -> None:
@@ -114,10 +114,19 @@ class Roster:
         self._drawn = (len(lines), width)
         return (before + "\x1b[K\n".join(lines) + "\x1b[K\x1b[J").encode("utf-8", "backslashreplace")
 
-    def _to_the_top(self, columns: int) -> str:
-        """From the end of the last frame to its beginning. A terminal that became narrower has wrapped its rows."""
+    def _erasing(self, columns: int) -> bytes:
+        """What takes the last frame away. Row by row: what is erased of a whole screen at once, tmux keeps in its history."""
+        top = self._to_the_top(columns)
+        return (top + "\n".join(["\x1b[K"] * (self._rows_above(columns) + 1)) + top).encode()
+
+    def _rows_above(self, columns: int) -> int:
+        """Rows of the last frame above that with the cursor. A terminal that became narrower has wrapped them."""
         count, width = self._drawn
-        up = max(0, count * max(1, math.ceil(width / max(columns, 1))) - 1)
+        return max(0, count * max(1, math.ceil(width / max(columns, 1))) - 1)
+
+    def _to_the_top(self, columns: int) -> str:
+        """From the end of the last frame to its beginning."""
+        up = self._rows_above(columns)
         return "\r" + (f"\x1b[{up}A" if up else "")
 
     def _listen(self) -> None:
