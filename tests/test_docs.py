@@ -29,6 +29,7 @@ import pytest
 
 import anyshell
 import anyshell.abc
+import anyshell.console
 import anyshell.rendering
 import anyshell.testing
 import anyshell.tool
@@ -196,7 +197,7 @@ def entries() -> dict[str, str]:
 def public_names() -> Iterator[str]:
     yield from (f"anyshell.{name}" for name in anyshell.__all__)
     yield from (f"anyshell.tool.{name}" for name in anyshell.tool.__all__ if name not in anyshell.__all__)
-    for module in (anyshell.abc, anyshell.testing, anyshell.rendering):
+    for module in (anyshell.abc, anyshell.testing, anyshell.rendering, anyshell.console):
         for name, value in vars(module).items():
             if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__:
                 yield f"{module.__name__}.{name}"
@@ -318,11 +319,13 @@ NO_BOUND = {
     "backends.local.windows.winpty._EXIT_AFTER_SHUTDOWN",
     "output.cells._FIRST",  # a code point
     "output.queries._STEPS",  # colours
+    "output.styled.KEYBOARD",  # flags of a protocol
     "output.lines.TAB_WIDTH",  # how a terminal is
     "output.lines._STATES_WORTH_SKIPPING",  # when the short way is the shorter one
     "output.lines._WORTH_SKIPPING",
     "rendering._LEAST_ROOM",  # how a terminal is
     "rendering._TAB",
+    "cli.console._BARS",
     "recordings.asciicast.USUAL_SIZE",  # what 0 stands for
     "recordings.asciicast._SHOWN",  # how a message is cut
     "recordings.asciicast._VERSIONS",  # of a format

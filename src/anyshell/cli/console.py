@@ -283,8 +283,8 @@ def _signals_kept() -> Iterator[None]:
 
 def _driver(interruption: Interruption) -> Callable[..., Any] | None:
     """What draws on the person's terminal; ``None`` is what textual chooses."""
-    if sys.platform == "win32":
-        return None
-    from .display import driver
+    if sys.platform != "win32":
+        from .display import driver
 
-    return driver(lambda: interruption.arrive(signal.SIGHUP))
+        return driver(lambda: interruption.arrive(signal.SIGHUP))
+    return None
