@@ -170,7 +170,7 @@ def test_when_nobody_reads_any_more_everything_is_stopped(names: list[str]) -> N
 
 def test_a_file_has_comments_and_blank_lines(names: list[str], tmp_path: Path) -> None:
     file = tmp_path / "hosts.txt"
-    file.write_text(f"# the web\n\n  {names[0]}  # first\r\n\t{names[1]}\n#{names[2]}\nlocal")
+    file.write_text(f"# the web\n\n  {names[0]}  # first\r\n\t{names[1]}\t#second\n#{names[2]}\nlocal")
     done = anyshell("fleet", "--hosts-file", str(file), "--json", "--", "true")
     assert {event["host"] for event in events(done.stdout, "result")} == {*names[:2], "local"}
     done = anyshell("fleet", "--hosts-file", "-", "--", "echo x", input=b"local\n")
@@ -325,6 +325,21 @@ def test_other_signals_do_so_too(names: list[str], number: signal.Signals) -> No
     assert program.returncode == 128 + number
     assert [event["outcome"]["status"] for event in events(told, "result")] == ["cancelled"] * 2
     assert events(told, "end")[0]["exit_code"] == 128 + number
+    assert living(seconds) == []
+
+
+def test_ctrl_c_does_not_wait_for_a_reader_who_takes_nothing(names: list[str]) -> None:
+    seconds = unique_seconds()
+    with start(
+        "fleet", "--grace", "0.3", "--hosts", ",".join(names[:3]), "--", f"yes | tee /dev/null; sleep {seconds}",
+        stderr=subprocess.PIPE,
+    ) as program:  # fmt: skip
+        wait_living(f"sleep {seconds}", 3)
+        assert read_line(program.stdout).endswith(": y")
+        program.send_signal(signal.SIGINT)
+        assert program.wait(40) == 130
+        assert program.stderr is not None
+        assert b"stopped" in program.stderr.read()
     assert living(seconds) == []
 
 

@@ -27,6 +27,7 @@ from anyshell import (
     InvalidCommand,
     Outcome,
     OutputLimits,
+    ProcessInfo,
     SSHOptions,
 )
 from anyshell._exceptions import SpawnError
@@ -36,13 +37,14 @@ from anyshell.testing import FakeBackend, Script
 
 from .conftest import missing
 from .fleet_hosts import Hosts, another, each_session, many, silent
-from .processes import living, unique_seconds, wait_living
+from .processes import living, open_descriptors, unique_seconds, wait_living
 from .ssh_server import SSHD, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anyshell._types import Channel, HostInfo, HostQuery
+    from anyshell._types import Channel, HostInfo, HostQuery, Spawn
+    from anyshell.abc import Program
 
 pytestmark = pytest.mark.anyio
 
@@ -157,6 +159,27 @@ async def test_of_fifty_hosts_each_costs_only_itself(hosts: Hosts) -> None:
             psutil.Process(int(line.split()[0])).kill()
 
 
+async def test_nothing_is_held_of_hosts_that_have_ended(hosts: Hosts) -> None:
+    """Neither descriptors nor tasks: of well ones, of those that cannot be reached, and of those that are left early."""
+
+    async def run(early: bool) -> None:
+        with silent() as quiet:
+            hosts.learn(quiet)
+            ports = [*hosts.ports[:6], quiet, free_port()]
+            targets = [hosts.options(port) for port in ports]
+            async with Fleet(targets, parallelism=8, connect_timeout=3) as fleet:
+                async for _ in fleet.run("echo out; sleep 0.1"):
+                    if early:
+                        break
+
+    await run(early=False)  # what is made once, such as threads that look names up, is there now
+    before, tasks = open_descriptors(), asyncio.all_tasks()
+    for early in (False, True):
+        await run(early)
+        assert asyncio.all_tasks() == tasks
+        assert open_descriptors() <= before
+
+
 async def test_leaving_early_stops_everything_on_every_host(hosts: Hosts) -> None:
     seconds = unique_seconds()
     targets: list[str | SSHOptions] = [hosts.options(port) for port in hosts.ports[:10]]
@@ -209,14 +232,24 @@ async def test_cancelling_gives_an_outcome_of_each_host(hosts: Hosts) -> None:
         by_port[ports[6]].check()
 
 
-async def test_what_could_not_be_stopped_is_said(hosts: Hosts) -> None:
+@pytest.mark.parametrize("heard_of", [True, False])
+async def test_what_could_not_be_stopped_is_said(hosts: Hosts, heard_of: bool) -> None:
+    """Also when it is not known that it had begun: then nobody has heard of it when the host freezes, or just so."""
     seconds = unique_seconds()
     with another(hosts) as (port, server):
         async with Fleet([hosts.options(port), hosts.options(hosts.ports[0])]) as fleet:
-            run = fleet.run(f"sleep {seconds}", grace=0.2)
+            heard: list[bytes] = []
+
+            async def hear(host: HostProgress, channel: Channel, data: bytes) -> None:
+                heard.append(data)
+
+            run = fleet.run(f"echo begun; sleep {seconds}", grace=0.2, listener=hear)
 
             async def freeze() -> None:
                 await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+                with anyio.fail_after(20):
+                    while heard_of and len(heard) < 2:
+                        await asyncio.sleep(0.01)
                 each_session(server, psutil.Process.suspend)
                 run.cancel()
                 run.cancel()
@@ -226,7 +259,7 @@ async def test_what_could_not_be_stopped_is_said(hosts: Hosts) -> None:
             await freezing
         frozen, well = (results[host.host] for host in run.hosts)
         assert frozen.outcome is not None
-        assert frozen.outcome.status == "lost"
+        assert (frozen.outcome.status, frozen.outcome.started) == ("lost", True)
         assert [process.alive for process in frozen.survivors] == [True]
         assert run.hosts[0].survivors == frozen.survivors
         assert well.outcome is not None
@@ -446,6 +479,27 @@ async def test_a_host_that_fails_in_any_way_fails_alone() -> None:
         results["broken"].check()
     assert isinstance(results["hanging"].error, ConnectionFailed)
     assert results["well"].ok
+
+
+async def test_a_command_that_may_have_begun_is_not_said_to_be_not_started() -> None:
+    class Away(FakeBackend):
+        """Goes away while a program is being started, which may be there."""
+
+        unconfirmed: Sequence[ProcessInfo] = ()
+
+        async def spawn(self, spawn: Spawn) -> Program:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.unconfirmed = [ProcessInfo(0, "bash", 0.0)]
+            raise AssertionError
+
+    async with Fleet([Away({})]) as fleet:
+        run = fleet.run("work", timeout=0.1)
+        (result,) = [result async for result in run]
+    assert result.outcome is not None
+    assert (result.outcome.status, result.outcome.started) == ("lost", True)
+    assert result.survivors == run.hosts[0].survivors == (ProcessInfo(0, "bash", 0.0),)
 
 
 async def test_hosts_may_differ_in_their_text() -> None:

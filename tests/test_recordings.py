@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
@@ -39,7 +39,7 @@ from anyshell._types import LARGEST_RECORDING, LEAST_RECORDING, LONGEST_TITLE
 from anyshell._waits import Changes
 from anyshell.recordings import read, recorder
 from anyshell.recordings.asciicast import Event, Header
-from anyshell.recordings.file import RESERVED, RecordingFile
+from anyshell.recordings.file import LONGEST_TEXT, RESERVED, RecordingFile
 from anyshell.terminal.secrets import Masks
 from anyshell.testing import FakeBackend, Script
 
@@ -290,6 +290,8 @@ async def test_a_command_that_is_stopped_says_so_in_its_recording(here: Environm
 
 
 @given(st.text() | st.text("\r\nü"), st.lists(st.integers(0, 1000), max_size=30), st.booleans())
+@example("\r\r\n", [1], False)
+@example("\r\n\n", [1], False)
 def test_no_character_is_lost_where_output_is_cut(
     tmp_path_factory: pytest.TempPathFactory, text: str, at: list[int], on_terminal: bool
 ) -> None:
@@ -372,6 +374,7 @@ async def test_a_program_waits_for_a_disk_that_is_slower_than_it(
     assert outcome.recording.complete
     assert max(most) <= recorder.HELD + 65536
     assert shown(file) == "x" * 8_000_000
+    assert max(len(event.data) for event in recorded(file)[1]) == LONGEST_TEXT
 
 
 async def test_a_disk_that_takes_nothing_stops_no_command(

@@ -245,6 +245,24 @@ def test_keys_work_when_stdin_is_something_else(pane: tmux.Pane, tmp_path: Path)
     playing.assert_over(0)
 
 
+def test_a_pipe_is_played_as_it_comes_and_can_be_left_while_it_is_silent(
+    pane: tmux.Pane, tmp_path: Path
+) -> None:
+    file = tmp_path / "f.cast"
+    os.mkfifo(file)
+    playing = Playing(pane, file)
+    with file.open("w") as opened:
+        opened.write('{"version": 2, "width": 80, "height": 24}\n[0, "o", "first\\r\\n"]\n')
+        opened.flush()
+        pane.wait("\nfirst\n")
+        opened.write('[0.1, "o", "second\\r\\n"]\n')
+        opened.flush()
+        pane.wait("\nsecond\n")
+        pane.press("q")
+        playing.assert_over(0)
+        assert not is_alive(playing.pid)
+
+
 # --- strangers ------------------------------------------------------------------------------------------------
 
 

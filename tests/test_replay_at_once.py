@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from anyshell.cli.replay import READ_SIZE, Lines
+
 from .cli_program import anyshell, start, within
 from .recordings import v2
 
@@ -47,6 +49,20 @@ def test_of_every_version_the_output_is_played(tmp_path: Path) -> None:
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
         done = within("replay", str(tmp_path / name))
         assert (done.returncode, done.stdout) == (0, b"one two"), name
+
+
+def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(b"one\n\n" + b"x" * READ_SIZE + b"\nlast")
+    with file.open("rb", buffering=0) as opened:
+        lines = Lines(opened)
+        assert not lines.is_ready
+        assert (lines.readline(10), lines.is_ready) == (b"one\n", True)
+        assert lines.readline(10) == b"\n"
+        assert (lines.readline(10), lines.is_ready) == (b"x" * 10, False)
+        assert lines.readline(READ_SIZE) == b"x" * (READ_SIZE - 10) + b"\n"
+        assert (lines.read(2), lines.readline(10)) == (b"la", b"st")
+        assert lines.readline(10) == lines.read(10) == b""
 
 
 def test_nothing_that_acts_is_printed(tmp_path: Path) -> None:

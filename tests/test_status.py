@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import unicodedata
 
 import pyte
@@ -287,6 +288,38 @@ async def test_a_line_is_drawn_when_there_is_something_to_wait_for_and_taken_awa
         "4 s  4 lines  19 B  four",
     ]
     assert screen_of(data) == ["one", "two", "three", "four", ""]
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="a console may know no sequences: there it is drawn on the line itself"
+)
+@pytest.mark.anyio
+@pytest.mark.parametrize("before", [b"", b"Deploying... ", b"\n" * 4, b"\n" * 4 + b"Deploying... "])
+@pytest.mark.parametrize("output", [b"", b"one", b"one\n", b"one\ntwo\n"])
+async def test_what_the_caller_has_begun_is_left_alone(before: bytes, output: bytes) -> None:
+    pipe = Pipe()
+    status = StatusLine(pipe.fd, clock=pipe.clock)
+    writer = Writer(pipe.fd)
+    for at, data in ((3, b""), (5, b""), (7, output), (9, b"")):
+        pipe.seconds = at
+        status.count(data, "stdout")
+        await status.write(writer, data)
+    await status.close()
+    writer.close()
+    data = pipe.read()
+    assert b"5 s  0 lines" in data
+    with_line, without = pyte.HistoryScreen(80, 5), pyte.HistoryScreen(80, 5)
+    pyte.ByteStream(with_line).feed((before + data).replace(b"\n", b"\r\n"))
+    pyte.ByteStream(without).feed((before + output).replace(b"\n", b"\r\n"))
+
+    def lines(screen: pyte.HistoryScreen) -> list[str]:
+        above = ["".join(row[x].data for x in range(80)) for row in screen.history.top]
+        return "\n".join(line.rstrip() for line in [*above, *screen.display]).rstrip("\n").split("\n")
+
+    assert lines(with_line) == lines(without)
+    assert with_line.cursor.x == without.cursor.x
+    rows = [screen.cursor.y + len(screen.history.top) for screen in (with_line, without)]
+    assert rows[0] == rows[1]
 
 
 @pytest.mark.anyio

@@ -749,6 +749,11 @@ class Environment:
             recording=recording,
         )
 
+    @property
+    def _unconfirmed(self) -> Sequence[ProcessInfo]:
+        """What was to be stopped and may still run, since the host did not answer. Not every backend can say so."""
+        return tuple(getattr(self._backend, "unconfirmed", ()))
+
     async def orphans(self) -> Sequence[ProcessInfo]:
         """Processes on the host whose anyshell was killed before it could stop them."""
         return await self._backend.orphans()

@@ -523,6 +523,10 @@ class FleetRun:
                 if turn.env is not None:
                     self._set(host, "closing")
                     await turn.env.aclose()
+                    if outcome is not None and not outcome.started and (alive := turn.env._unconfirmed):
+                        # The host went away before it could say that the command had begun.
+                        outcome = replace(outcome, status="lost", started=True, left_behind=tuple(alive))
+                        host._survivors = _alive(outcome)
             except Exception as failure:  # noqa: BLE001 - as above
                 error = error or failure
                 done = False

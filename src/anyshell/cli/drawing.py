@@ -67,35 +67,58 @@ def is_in_foreground(fd: int) -> bool:
         return True  # not the terminal that controls us
 
 
+_MAKE_ROOM = b"\x1bD\x1b[A"
+"""A row below that of the cursor, whose column stays: at the bottom of the screen, all moves up by one."""
+
+_BELOW, _BACK = b"\x1b7\x1b[B\r", b"\x1b8"
+"""To the beginning of that row, and back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """A line as it was drawn, after which the cursor was taken back to its beginning: so it can be found again.
+
+    Where nobody knows whether something stands in the row of the cursor, it is drawn below that instead, and the cursor left
+    where it was.
 
     Attributes:
         fd: The terminal's descriptor.
         text: What stands there.
         columns: How wide the terminal was.
         typed: Bytes of lines that were typed there by then, and that nobody has read.
+        below: Whether it stands in the row below that of the cursor.
     """
 
     fd: int
     text: str
     columns: int
     typed: int
+    below: bool = False
 
     @classmethod
-    def of(cls, fd: int, text: str) -> Self:
+    def of(cls, fd: int, text: str, *, below: bool = False) -> Self:
         """Take note of what is about to be drawn, which fits."""
-        return cls(fd, text, columns(fd), _typed(fd))
+        return cls(fd, text, columns(fd), _typed(fd), below and sys.platform != "win32")
+
+    def drawing(self, shown: str) -> bytes:
+        """What draws it.
+
+        Args:
+            shown: Its text, with whatever colours it has.
+        """
+        data = shown.encode("utf-8", "replace")
+        return _MAKE_ROOM + _BELOW + data + _BACK if self.below else data + b"\r"
 
     def erasing(self) -> bytes:
-        """What takes it away, and leaves the cursor at the beginning of an empty line."""
+        """What takes it away, and leaves the cursor where it was."""
         if sys.platform == "win32":  # a console may know no sequences
             return b"\r" + b" " * min(widest(self.text), self.columns - 1) + b"\r"
         if _typed(self.fd) == self.typed + 1:  # an empty line: of others it cannot be known how many they are
-            return _ERASE_ABOVE
-        folds = (widest(self.text) - 1) // columns(self.fd)
-        return _ERASE + (b"\x1b7" + _ERASE_BELOW * folds + b"\x1b8" if folds > 0 else b"")
+            return _ERASE if self.below else _ERASE_ABOVE
+        folds = max(0, (widest(self.text) - 1) // columns(self.fd))
+        if self.below:
+            return _BELOW + b"\x1b[K" + _ERASE_BELOW * folds + _BACK
+        return _ERASE + (b"\x1b7" + _ERASE_BELOW * folds + _BACK if folds else b"")
 
 
 def _typed(fd: int) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass
@@ -291,12 +292,7 @@ def _read_file(path: str, name: str) -> str:
 
 def _without_comment(line: str) -> str:
     """A line without what stands behind a ``#`` that begins a word."""
-    words = []
-    for word in line.split(" "):
-        if word.lstrip().startswith("#"):
-            break
-        words.append(word)
-    return " ".join(words).strip()
+    return re.sub(r"(?:^|\s)#.*", "", line).strip()
 
 
 # --- the run --------------------------------------------------------------------------------------------------
@@ -540,9 +536,11 @@ class _Lines(_Summing):
     async def _print(self, host: str, lines: list[str]) -> None:
         from ..policy.display import printable as harmless
 
+        if not lines:
+            return
         name = printable(host)
-        text = "".join(f"{name}: {harmless(line)}\n" for line in lines)
-        await self.out.write(text.encode("utf-8", "backslashreplace"))
+        text = harmless("\n".join(lines)).replace("\n", f"\n{name}: ")
+        await self.out.write(f"{name}: {text}\n".encode("utf-8", "backslashreplace"))
 
     async def end(self, took: float, code: int) -> None:
         """Say how it went, on stderr."""

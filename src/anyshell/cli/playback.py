@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..recordings import Event
+    from .replay import Lines
     from .signals import Interruption
 
 LONGEST_WAIT = 24 * 3600.0
@@ -101,12 +102,16 @@ class Playback:
 
     Args:
         events: The recording.
+        lines: What they are read from.
         speed: How many times as fast.
         idle_limit: Recorded seconds that are waited at most between two events; ``None`` is no limit.
     """
 
-    def __init__(self, events: Iterator[Event], *, speed: float, idle_limit: float | None) -> None:
+    def __init__(
+        self, events: Iterator[Event], lines: Lines, *, speed: float, idle_limit: float | None
+    ) -> None:
         self._events = events
+        self._lines = lines
         self._speed = speed
         self._limit = math.inf if idle_limit is None else idle_limit
         self._at_start = True  # of a line
@@ -173,7 +178,10 @@ class Playback:
                 return
 
     def _take(self) -> tuple[list[Event], RecordingError | OSError | None]:
-        """The next events; none at the end. What is wrong with the one after them comes with them."""
+        """The next events that are here, and one at least; none at the end.
+
+        What is wrong with the one after them comes with them.
+        """
         found: list[Event] = []
         size = 0
         try:
@@ -182,7 +190,7 @@ class Playback:
                     continue
                 found.append(event)
                 size += len(event.data)
-                if len(found) == AHEAD_EVENTS or size >= AHEAD_CHARACTERS:
+                if len(found) == AHEAD_EVENTS or size >= AHEAD_CHARACTERS or not self._lines.is_ready:
                     break
         except (RecordingError, OSError) as error:
             return found, error

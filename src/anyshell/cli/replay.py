@@ -16,11 +16,15 @@ from .program import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import FileIO
 
     from ..recordings import Event, Header
 
 PIECE = 64 * 1024
 """Bytes that are gathered before they are written, where nobody watches."""
+
+READ_SIZE = 64 * 1024
+"""Bytes of the file that are read at once."""
 
 _STDOUT = 1
 
@@ -76,9 +80,10 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ..recordings import read
 
-    with open(file, "rb") as opened:
+    with open(file, "rb", buffering=0) as opened:
+        lines = Lines(opened)
         try:
-            header, events = read(opened)
+            header, events = read(lines)
             if not sys.stdout.isatty():
                 _print_at_once(events)
                 return
@@ -87,9 +92,54 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
             from .playback import Playback
 
             limit = header.idle_time_limit if idle_limit is None else idle_limit
-            ctx.exit(signals.run(Playback(events, speed=speed, idle_limit=limit).play))
+            ctx.exit(signals.run(Playback(events, lines, speed=speed, idle_limit=limit).play))
         except RecordingError as error:
             raise Failure(f"{file}: {error}") from error
+
+
+class Lines:
+    """A file that is read line by line.
+
+    A thread may read while the file is closed: it holds no lock in a read, as Python's buffered files do. Whoever closes
+    such a one while a pipe is silent would wait for it.
+
+    Args:
+        file: Opened without a buffer.
+    """
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self._held = b""
+        self._at = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the next line is here, and nothing has to be waited for."""
+        return self._held.find(b"\n", self._at) >= 0
+
+    def readline(self, size: int, /) -> bytes:
+        """The next line with its line feed, or so many bytes of it; none at the end."""
+        return self._take(size, line=True)
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes, or all that there are."""
+        return self._take(size, line=False)
+
+    def _take(self, size: int, *, line: bool) -> bytes:
+        pieces: list[bytes] = []
+        while size > 0:
+            if self._at == len(self._held):
+                self._held, self._at = self._file.read(READ_SIZE) or b"", 0
+                if not self._held:
+                    break
+            end = (self._held.find(b"\n", self._at) + 1 if line else 0) or len(self._held)
+            piece = self._held[self._at : min(end, self._at + size)]
+            self._at += len(piece)
+            size -= len(piece)
+            pieces.append(piece)
+            if line and piece.endswith(b"\n"):
+                break
+        return b"".join(pieces)
 
 
 def _print_at_once(events: Iterator[Event]) -> None:

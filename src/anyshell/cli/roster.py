@@ -13,13 +13,14 @@ import math
 import os
 import signal
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from .drawing import is_in_foreground
 from .printing import printable
 
 if TYPE_CHECKING:
@@ -92,14 +93,14 @@ class Roster:
         if self._writing is not None:
             await asyncio.wait([self._writing])
         if self._drawn[0]:
-            await self._writer.write((self._to_the_top(self._columns()) + "\x1b[J").encode())
+            await self._writer.write(self._erasing(self._columns()))
             self._forget()
 
     async def _draw(self) -> None:
         while True:
             await asyncio.sleep(REDRAW_SECONDS)
             # A terminal that takes nothing now is given the latest state when it does.
-            if (self._writing is None or self._writing.done()) and _is_foreground(self._fd):
+            if (self._writing is None or self._writing.done()) and is_in_foreground(self._fd):
                 frame = self.frame(self._columns(), self._rows())
                 self._writing = asyncio.ensure_future(self._writer.write(frame))
 
@@ -114,10 +115,19 @@ class Roster:
         self._drawn = (len(lines), width)
         return (before + "\x1b[K\n".join(lines) + "\x1b[K\x1b[J").encode("utf-8", "backslashreplace")
 
-    def _to_the_top(self, columns: int) -> str:
-        """From the end of the last frame to its beginning. A terminal that became narrower has wrapped its rows."""
+    def _erasing(self, columns: int) -> bytes:
+        """What takes the last frame away. Row by row: what is erased of a whole screen at once, tmux keeps in its history."""
+        top = self._to_the_top(columns)
+        return (top + "\n".join(["\x1b[K"] * (self._rows_above(columns) + 1)) + top).encode()
+
+    def _rows_above(self, columns: int) -> int:
+        """Rows of the last frame above that with the cursor. A terminal that became narrower has wrapped them."""
         count, width = self._drawn
-        up = max(0, count * max(1, math.ceil(width / max(columns, 1))) - 1)
+        return max(0, count * max(1, math.ceil(width / max(columns, 1))) - 1)
+
+    def _to_the_top(self, columns: int) -> str:
+        """From the end of the last frame to its beginning."""
+        up = self._rows_above(columns)
         return "\r" + (f"\x1b[{up}A" if up else "")
 
     def _listen(self) -> None:
@@ -194,17 +204,6 @@ def chosen(hosts: Sequence[HostProgress], room: int) -> tuple[Sequence[HostProgr
     for index in ranked[room - 1 :]:
         rest[hosts[index].state] = rest.get(hosts[index].state, 0) + 1
     return [host for index, host in enumerate(hosts) if index in shown], rest
-
-
-def _is_foreground(fd: int) -> bool:
-    """Whether the terminal is ours to draw on, and not that of another job of our shell."""
-    posix: Any = os  # job control is POSIX's
-    if not hasattr(posix, "tcgetpgrp"):
-        return True
-    try:
-        return bool(posix.tcgetpgrp(fd) == posix.getpgrp())
-    except OSError:
-        return False
 
 
 def paint(groups: Sequence[Group], total: str) -> bytes:

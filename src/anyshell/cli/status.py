@@ -1,6 +1,7 @@
 """What a command that takes long has done so far, on one line of the person's terminal that leaves nothing behind.
 
-The line stands below the output, on a line of its own, and is taken away before anything else is printed there. It is
+The line stands below the output, on a line of its own, and is taken away before anything else is printed there. Before the
+first line of output it leaves one free, on which the caller may have begun something. It is
 drawn only where that is sure to harm nothing: when the output so far ends with a line feed and leaves nothing switched on,
 and as long as it moves the cursor by nothing but text, carriage returns and line feeds. A program that draws has the
 terminal for itself.
@@ -53,6 +54,9 @@ class Cursor:
     """Where the output of a command has left the cursor, as far as that can be known for sure.
 
     Its memory is bounded, whatever it is fed.
+
+    Attributes:
+        is_known: Whether a line has ended. Before, nobody knows what others have printed on the line.
     """
 
     def __init__(self) -> None:
@@ -60,6 +64,7 @@ class Cursor:
         self._held = b""
         self._begins_line = True
         self._moved = False
+        self.is_known = False
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes; they may be cut anywhere."""
@@ -77,10 +82,11 @@ class Cursor:
             self._moved = True
         elif data:
             self._begins_line = data.endswith(b"\n")
+            self.is_known = self.is_known or b"\n" in data
 
     @property
     def is_free(self) -> bool:
-        """Whether it surely stands at the beginning of an empty line, on a terminal in which nothing is switched on."""
+        """Whether it surely stands at the beginning of an empty line, or where it was at the start; and nothing is switched on."""
         return self._begins_line and not self._moved and not self._held and not self._modes.back
 
 
@@ -181,6 +187,8 @@ class StatusLine:
             yield
         finally:
             self._hidden -= 1
+            if not self._over:
+                self._handled = self._listen()  # who asks for a password handles Ctrl-Z as well
 
     async def close(self) -> None:
         """Take the line away for good, if the terminal takes that within a moment: a line holds up no end."""
@@ -229,15 +237,15 @@ class StatusLine:
     async def _draw(self) -> None:
         text = self._printed.text(self._clock() - self._began)
         # In the last column many terminals begin a new line.
-        drawn = Drawn.of(self._fd, fit(text, max(1, columns(self._fd) - 1)))
+        fitting = fit(text, max(1, columns(self._fd) - 1))
+        drawn = Drawn.of(self._fd, fitting, below=not self._cursor.is_known)
         if drawn == self._drawn:
             return
         erase = self._erasing()
         self._drawn = drawn
         self._drawn_at = self._clock()
         shown = f"\x1b[2m{drawn.text}\x1b[m" if has_colour() else drawn.text
-        # The cursor stays at the beginning of the line, so that it can be found again on a terminal of another width.
-        await self._writer.write(erase + f"{shown}\r".encode("utf-8", "replace"))
+        await self._writer.write(erase + drawn.drawing(shown))
 
     async def _clear(self) -> None:
         async with self._turn:

@@ -6,6 +6,7 @@ import bisect
 import contextlib
 import os
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from .. import _acl
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 RESERVED = 1024
 """Bytes at the end of a recording that are kept for saying how it ended."""
+
+LONGEST_TEXT = 2048
+"""Characters of one event; what is longer becomes several. A kill can come in the middle of a write, between two pages of
+memory: a line that is about one leaves it hardly a moment."""
 
 Source = Literal["stdout", "stderr", "input", "size"]
 Happened = tuple[float, Source, bytes]
@@ -157,17 +162,20 @@ class RecordingFile:
             return
         if source != "input" and source != "size" and not self._on_terminal:
             text = self._with_returns(source, text)
-        event = Event(time, _CODES[source], text)
-        try:
-            self._try(lambda: self._writer.write(event))
-        except _FullError:
-            self._fill(event)
+        for start in range(0, len(text), LONGEST_TEXT):
+            if self.over:
+                return
+            event = Event(time, _CODES[source], text[start : start + LONGEST_TEXT])
+            try:
+                self._try(partial(self._writer.write, event))
+            except _FullError:
+                self._fill(event)
 
     def _with_returns(self, source: Source, text: str) -> str:
-        returned = source in self._returned
+        returned = source in self._returned and text.startswith("\n")
         (self._returned.add if text.endswith("\r") else self._returned.discard)(source)
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
-        return text[1:] if returned and text.startswith("\r\n") else text
+        return text[1:] if returned else text
 
     def _fill(self, event: Event) -> None:
         """Write as much of an event as there is room for, and that this is the end."""

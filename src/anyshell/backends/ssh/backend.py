@@ -335,6 +335,11 @@ class SSHBackend:
         """Nothing: a mark does not tell whose anyshell, on which machine, has ended."""
         return ()
 
+    @property
+    def unconfirmed(self) -> Sequence[ProcessInfo]:
+        """What was to be stopped and may still run there, since the host did not answer; also when this is closed."""
+        return [process.description for process in self._owed]
+
     async def aclose(self) -> None:
         """Stop everything that was started here, and close every connection."""
         if self._closed:

@@ -89,6 +89,11 @@ class SSHProcess:
         return self._tree.leader
 
     @property
+    def description(self) -> ProcessInfo:
+        """What is known of it when the host does not answer."""
+        return ProcessInfo(self.pid or 0, self._name, 0.0)
+
+    @property
     def stdin(self) -> ByteSendStream | None:
         """What the program reads, if it was asked for; what is typed on its terminal."""
         return self._stdin
@@ -189,7 +194,7 @@ class SSHProcess:
                 return ()
             if self._signalled:  # otherwise it is not to be stopped, or not yet
                 self._on_away(self)
-            return [ProcessInfo(self.pid or 0, self._name, 0.0)]
+            return [self.description]
         if not members and (ended or self._signalled):
             self._set_gone()
         return members
