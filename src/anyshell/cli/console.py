@@ -141,8 +141,19 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         check_scrollback(scrollback)
     except InvalidCommand as error:
         raise click.UsageError(str(error)) from error
+    # Each by its name: so it is checked that none is missing which 'run' has.
     request = Request(
-        **options,
+        host=options["host"],
+        shell=options["shell"],
+        cwd=options["cwd"],
+        variables=options["variables"],
+        timeout=options["timeout"],
+        grace=options["grace"],
+        snapshot=options["snapshot"],
+        prefix=options["prefix"],
+        record=options["record"],
+        command=options["command"],
+        quiet=True,
         interactive=True,
         pty=True,
         columns=None,
