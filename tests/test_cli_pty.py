@@ -535,6 +535,36 @@ def test_what_nobody_can_know_and_what_is_only_asked_is_left_alone() -> None:
     assert modes.back == b""
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x1b[31mx\x1b[39m",
+        b"\x1b[1;4;31mx\x1b[24;39;22m",
+        b"\x1b[38;5;1mx\x1b[39m",
+        b"\x1b[38;2;0;7;1mx\x1b[39m",
+        b"\x1b[48:2::1:2:3mx\x1b[49m",
+        b"\x1b[4:3mx\x1b[4:0m",
+        b"\x1b[7;9mx\x1b[27;29m",
+        b"\x1b[200;31mx\x1b[m",
+        b"\x1b[31;;mx",
+        b"\x1b[1 mx",
+    ],
+)
+def test_colours_that_were_switched_off_one_by_one_are_off(data: bytes) -> None:
+    modes = Modes()
+    modes.feed(data)
+    assert modes.back == b""
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x1b[1;31mx\x1b[39m", b"\x1b[38;5;0mx\x1b[49m", b"\x1b[200mx\x1b[39m", b"\x1b[0;7m"]
+)
+def test_a_colour_that_is_left_on_is_on(data: bytes) -> None:
+    modes = Modes()
+    modes.feed(data)
+    assert modes.back == b"\x18\x1b[m"
+
+
 def test_many_keyboards_take_no_more_room_than_a_few() -> None:
     modes = Modes()
     modes.feed(b"\x1b[>1u" * 10_000)

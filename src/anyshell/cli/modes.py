@@ -48,6 +48,49 @@ _RESET_SOFTLY = (
 """What DECSTR puts back."""
 
 
+_ENDED_BY = {
+    **dict.fromkeys((1, 2), 22),
+    3: 23,
+    **dict.fromkeys((4, 21), 24),
+    **dict.fromkeys((5, 6), 25),
+    7: 27,
+    8: 28,
+    9: 29,
+    **dict.fromkeys(range(11, 20), 10),
+    **dict.fromkeys((*range(30, 39), *range(90, 98)), 39),
+    **dict.fromkeys((*range(40, 49), *range(100, 108)), 49),
+    **dict.fromkeys((51, 52), 54),
+    53: 55,
+    58: 59,
+    **dict.fromkeys((73, 74), 75),
+}
+"""By what a rendition is switched off again (ECMA-48, 8.3.117, and xterm's)."""
+_COLOURS_BY_NUMBER = (38, 48, 58)
+_NUMBERS_OF_A_COLOUR = {2: 4, 5: 2}
+"""How many numbers follow, that of the kind among them."""
+
+
+def _renditions(on: frozenset[int], parameters: bytes) -> frozenset[int]:
+    """What has to be switched off after a sequence for colours and the like, and what had to be before it."""
+    found = set(on)
+    parts = [b"24" if each == b"4:0" else each for each in parameters.split(b";")]
+    numbers = [int(each.partition(b":")[0][:4] or b"0") for each in parts]
+    whole = [b":" in each for each in parts]  # with colons, a colour is one parameter
+    at = 0
+    while at < len(numbers):
+        number = numbers[at]
+        if number == 0:
+            found.clear()
+        elif number in _ENDED_BY.values():
+            found.discard(number)
+        else:
+            found.add(_ENDED_BY.get(number, 0))
+        if number in _COLOURS_BY_NUMBER and not whole[at] and at + 1 < len(numbers):
+            at += _NUMBERS_OF_A_COLOUR.get(numbers[at + 1], 1)
+        at += 1
+    return frozenset(found)
+
+
 @dataclass(slots=True)
 class _Mode:
     """A mode that is not as it was: what has changed it, and what changes it back."""
@@ -88,6 +131,7 @@ class Modes:
 
     def _reset(self) -> None:
         self._modes: dict[bytes, _Mode] = {}
+        self._on: frozenset[int] = frozenset()  # by what each rendition that is on is switched off
         self._alternate: _Mode | None = None
         self._keyboards = (_Keyboard(), _Keyboard())  # of the main screen, and of the alternate one
 
@@ -139,8 +183,9 @@ class Modes:
         elif final == b"m":
             if prefix == b">":
                 self._set_key_format(rest)
-            elif prefix not in (b"?", b"<", b"="):
-                self._set(b"colour", b"", b"\x1b[m", on=bool(parameters.strip(b"0;:")))
+            elif not parameters.strip(b"0123456789;:"):
+                self._on = _renditions(self._on, parameters)
+                self._set(b"colour", b"", b"\x1b[m", on=bool(self._on))
         elif final == b"r" and not parameters.strip(b"0123456789;"):
             self._set(b"margins", b"\x1b[%br" % parameters, b"\x1b7\x1b[r\x1b8", on=bool(parameters))
         elif final == b"q" and parameters.endswith(b" "):
@@ -151,6 +196,7 @@ class Modes:
         elif final == b"p" and parameters == b"!":
             for name in _RESET_SOFTLY:
                 self._modes.pop(name, None)
+            self._on = frozenset()
 
     def _set_private(self, number: bytes, *, on: bool) -> None:
         again, back = b"\x1b[?%bh" % number, b"\x1b[?%bl" % number
