@@ -83,8 +83,7 @@ def screenshot(
                 header, events = read(opened)
                 drawn = _draw(header, events, None, stop_after=drawn.used)
         except RecordingError as error:
-            until = " (what comes before can be drawn: --at SECONDS)" if str(error).startswith("line") else ""
-            raise Failure(f"{file}: {error}{until}") from error
+            raise Failure(f"{file}: {error}") from error
     if not drawn.is_used:
         mention("anyshell: nothing stands on the screen")
     screen = drawn.screen
@@ -146,7 +145,7 @@ def _draw(
 
     drawn = _Drawn(StyledEmulator(_size(header.columns, header.rows)))
     screen, passing = drawn.screen, Filter()
-    for count, event in enumerate(events, 1):
+    for count, event in enumerate(_until_broken(events, moment), 1):
         if moment is not None and event.time > moment:
             break
         if event.code == "r":
@@ -164,6 +163,26 @@ def _draw(
         if count == stop_after:
             break
     return drawn
+
+
+def _until_broken(events: Iterator[Event], moment: float | None) -> Iterator[Event]:
+    """The events; where they break off at the very moment that is asked for, nothing more is wanted of them.
+
+    Raises:
+        RecordingError: They are broken before. It says until when they can be drawn.
+    """
+    last: float | None = None
+    try:
+        for event in events:
+            last = event.time
+            yield event
+    except RecordingError as error:
+        if last is None:
+            raise
+        if last != moment:
+            from .._types import exact
+
+            raise RecordingError(f"{error} (what comes before can be drawn: --at {exact(last)})") from error
 
 
 def _size(columns: int, rows: int) -> Terminal:
