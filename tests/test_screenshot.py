@@ -312,6 +312,27 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
         assert done.returncode == 125
         assert done.stderr.startswith(b"anyshell: ")
         assert tmp_path.name.encode() in done.stderr
+    # It is the name that was given, and not that of a file beside it.
+    done = within("screenshot", str(file), "-o", str(tmp_path / "none" / "a.txt"))
+    assert done.stderr.decode().rstrip().endswith(str(tmp_path / "none" / "a.txt"))
+
+
+def test_the_recording_itself_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = v2(tmp_path / "f.txt", (0.1, "text"))
+    before = file.read_bytes()
+    monkeypatch.chdir(tmp_path)
+    for target in (str(file), "f.txt", os.path.join(".", "f.txt")):
+        done = within("screenshot", "f.txt", "-o", target)
+        assert done.returncode == 2
+        assert b"is the recording itself" in done.stderr
+    assert file.read_bytes() == before
+    if sys.platform != "win32":
+        link = tmp_path / "link.txt"
+        link.symlink_to(file)
+        assert within("screenshot", str(link), "-o", str(file)).returncode == 2
+        assert within("screenshot", str(file), "-o", str(link)).returncode == 0
+        assert (link.is_symlink(), link.read_text()) == (False, "text\n")
+    assert file.read_bytes() == before
 
 
 # --- what is broken -------------------------------------------------------------------------------------------

@@ -73,6 +73,9 @@ def screenshot(
     from .picture import Picture, rasteriser
 
     kind = _format(output, as_format)
+    if output not in (None, "-"):
+        assert output is not None
+        _check_output(output, file)
     if kind == "png":
         rasteriser()  # before anything else takes time
     with open(file, "rb") as opened:
@@ -119,6 +122,19 @@ def _format(output: str | None, given: str | None) -> str:
             "a PNG is nothing for a terminal: name a file", param_hint="'-o' / '--output'"
         )
     return given
+
+
+def _check_output(output: str, file: str) -> None:
+    """Refuse to replace the recording by its picture. A link to it may be: that is replaced, and not followed."""
+    try:
+        found, recording = os.lstat(output), os.stat(file)
+    except OSError:
+        return  # whoever opens them says so
+    if stat.S_ISREG(found.st_mode) and os.path.samestat(found, recording):
+        raise click.BadParameter(
+            f"{output!r} is the recording itself, which would be lost: choose another name",
+            param_hint="'-o' / '--output'",
+        )
 
 
 @dataclass(slots=True)
@@ -219,7 +235,10 @@ def _save(path: str, data: bytes) -> None:
                 file.write(data)
             return
     directory, name = os.path.split(path)
-    descriptor, made = tempfile.mkstemp(prefix=f".{name[:100]}-", dir=directory or ".")
+    try:
+        descriptor, made = tempfile.mkstemp(prefix=f".{name[:100]}-", dir=directory or ".")
+    except OSError as error:  # of a name that nobody has given
+        raise OSError(error.errno, error.strerror, path) from error
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
