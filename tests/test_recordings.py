@@ -475,6 +475,20 @@ def test_what_is_on_disk_when_we_are_killed_can_be_read(file: Path) -> None:
     assert [(event.code, event.data) for event in recorded(file)[1]] == [("o", "one\r\n")]
 
 
+@pytest.mark.parametrize("how", ["rm {0}", "mv {0} {0}.moved", "rm {0}; echo other > {0}"])
+async def test_a_recording_that_the_command_takes_away_is_said_to_be_gone(
+    here: Environment, file: Path, how: str
+) -> None:
+    """As one does that cleans up its directory first."""
+    outcome = await here.run(f"echo one; {how.format(file.name)}", record=file)
+    assert outcome.exit_code == 0
+    assert outcome.recording is not None
+    assert not outcome.recording.complete
+    assert (
+        outcome.recording.notice == "it is not there any more: it was removed or moved while it was written"
+    )
+
+
 # --- what cannot be recorded ----------------------------------------------------------------------------------
 
 
