@@ -566,12 +566,14 @@ async def test_a_recording_of_what_is_cancelled_is_closed(here: Environment, fil
     [
         ({"path": ""}, "needs the path of a file"),
         ({"path": b"bytes"}, "needs the path of a file"),
+        ({"path": "directory/"}, "is that of a directory"),
         ({"path": "a\0b"}, "NUL"),
         ({"version": 1}, "version 2 or 3"),
         ({"version": True}, "version 2 or 3"),
         ({"max_bytes": LEAST_RECORDING - 1}, "max_bytes"),
         ({"title": "t" * (LONGEST_TITLE + 1)}, "title"),
         ({"idle_time_limit": 0}, "idle_time_limit"),
+        ({"idle_time_limit": 10**5000}, "idle_time_limit must be a number of seconds that a clock can count"),
     ],
 )
 async def test_what_is_no_recording_is_refused(
