@@ -120,6 +120,12 @@ def test_quiet_says_only_what_went_wrong(names: list[str]) -> None:
     assert [line[:16] for line in lines(done.stderr)] == ["anyshell: closed"]
 
 
+def test_what_was_left_behind_and_stopped_is_said_of_all_hosts_in_one(names: list[str]) -> None:
+    done = anyshell("fleet", "--hosts", ",".join(names[:3]), "--", f"sleep {unique_seconds()} >&- 2>&- &")
+    told = b"h00, h01, h02 (3 hosts): exit code 0; left behind, and stopped: sleep\n"
+    assert (done.returncode, told in done.stderr) == (0, True), done.stderr
+
+
 def test_stdin_is_given_to_each_by_request_and_read_by_nobody_else(names: list[str]) -> None:
     for options, expected in ((["--stdin"], b"abc\n"), ([], b"")):
         done = anyshell("fleet", *options, "--hosts", f"{names[0]},local", "--", "cat", input=b"abc\n")
@@ -577,7 +583,8 @@ def test_how_it_ended_is_said_in_words() -> None:
     assert said(status="exited", signal="SIGKILL") == "ended by SIGKILL"
     assert said(status="cancelled", started=False) == "stopped before it was started"
     assert said(status="lost", left_behind=alive).endswith("; may still run there: sleep (pid 7)")
-    assert said(status="exited", exit_code=0, left_behind=alive) == "exit code 0; left: sleep (pid 7)"
+    left = said(status="exited", exit_code=0, left_behind=alive)
+    assert left == "exit code 0; left: sleep (pid 7); left behind, and stopped: sh"
     error = HostOutcome(host="a", state="failed", error=RuntimeError("a\nb"))
     assert describe(error, None) == "a b"
 
