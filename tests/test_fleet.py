@@ -586,6 +586,10 @@ async def test_a_run_that_nobody_iterates_runs_nothing() -> None:
     async with Fleet([backend]) as fleet:
         run = fleet.run("work")
         assert [(host.state, host.elapsed, host.last_line) for host in run.hosts] == [("waiting", 0.0, "")]
+    with pytest.raises(
+        AnyshellError, match="nothing was run"
+    ):  # no outcomes would look as if all had gone well
+        _ = [result async for result in run]
     assert backend.processes == []
     gc.collect()
 

@@ -390,6 +390,8 @@ class FleetRun:
         self._turns: set[_Turn] = set()
         self._send, self._receive = anyio.create_memory_object_stream[HostOutcome](0)
         self._task: asyncio.Task[None] | None = None
+        self._left = False
+        """Whether its fleet was left."""
         self._told = False
         """Whether its own failure, if it has one, was raised."""
 
@@ -418,6 +420,10 @@ class FleetRun:
 
     async def __anext__(self) -> HostOutcome:
         if self._task is None:
+            if self._left:
+                raise AnyshellError(
+                    "nothing was run: the fleet was left before anybody iterated over this; do so within 'async with'"
+                )
             self._task = asyncio.ensure_future(self._run())
         try:
             return await self._receive.receive()
@@ -436,6 +442,7 @@ class FleetRun:
         Args:
             quiet: Whether a failure of the run's own is passed over, since another is raised already.
         """
+        self._left = True
         self.cancel()
         self._receive.close()
         if self._task is None:
