@@ -99,6 +99,31 @@ def test_ctrl_c_is_the_program_s_and_so_is_one_escape(pane: tmux.Pane) -> None:
     console.assert_over(0)
 
 
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ("\x1bd\x1bd\x1b.\x1b.", "^[d^[d^[.^[."),  # keys that are held
+        ("\x1bb\x1bf\x1b1\x1bX", "^[b^[f^[1^[X"),
+        ("\x1b\x7f\x1b\r\x1b\x02", "^[^?^[^M^[^B"),
+        ("\x1b:wq\r", "^[:wq^M"),  # as somebody quick leaves vim
+        (
+            "\x1bOh, a line longer than any sequence could be",
+            "^[Oh, a line longer than any sequence could be",
+        ),
+        ("\x1bOhello \x1bOA\x1b[B\x1bd", "^[Ohello ^[[A^[[B^[d"),
+        ("\x1b[\x1bO\x1bx", "^[[^[O^[x"),  # broken off
+    ],
+)
+def test_alt_and_an_escape_before_other_keys_arrive(pane: tmux.Pane, sent: str, read: str) -> None:
+    console = Console(pane, "stty raw -echo; printf ready; dd bs=1 2>&- | cat -v", "--close")
+    pane.wait("ready")
+    pane.type(sent)
+    pane.type("|")
+    assert f"ready{read}|" in pane.wait("|")
+    pane.press("C-]")
+    console.assert_over(130)
+
+
 def test_two_escapes_stop_all_that_it_started(pane: tmux.Pane) -> None:
     seconds = unique_seconds()
     console = Console(pane, f"(setsid sleep {seconds} &); echo ready; sleep {seconds}")
