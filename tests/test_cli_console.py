@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -224,6 +225,40 @@ def test_it_is_stopped_from_outside_and_goes_on(pane: tmux.Pane) -> None:
     pane.type("fg; echo code=$?")
     pane.press("Enter")
     pane.wait("ready")
+    pane.type("one")
+    pane.press("Enter")
+    pane.wait("got one")
+    pane.press("Enter")
+    console.assert_over(0)
+
+
+def test_going_on_that_was_never_stopped_changes_nothing(pane: tmux.Pane) -> None:
+    console = Console(pane, "echo ready; read x; echo got $x; read y", "--close")
+    pane.wait("ready")
+    threads = psutil.Process(console.anyshell).num_threads()
+    for _ in range(2):
+        os.kill(console.anyshell, signal.SIGCONT)
+        pane.wait_until(lambda: "ready" in pane.screen(), "its screen")
+    pane.type("one")
+    pane.press("Enter")
+    pane.wait("got one")
+    pane.wait_until(lambda: psutil.Process(console.anyshell).num_threads() <= threads, "as many threads")
+    pane.press("Enter")
+    console.assert_over(0)
+
+
+def test_it_is_stopped_with_no_warning_and_goes_on(pane: tmux.Pane) -> None:
+    console = Console(pane, "echo ready; read x; echo got $x; read y", "--close")
+    pane.wait("ready")
+    os.kill(console.anyshell, signal.SIGSTOP)
+    pane.wait("Stopped")
+    # As bash does it, and dash does not.
+    subprocess.run(["stty", "-F", pane.tty(), console.before[1].strip()], check=True, timeout=20)
+    os.kill(console.anyshell, signal.SIGCONT)  # in the background, where it has to stop again
+    pane.type("fg; echo code=$?")
+    pane.press("Enter")
+    pane.wait("ready")
+    pane.wait_until(lambda: pane.settings() != console.before[1], "its own settings")
     pane.type("one")
     pane.press("Enter")
     pane.wait("got one")

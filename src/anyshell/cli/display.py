@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -121,6 +122,8 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
         _started = False
 
         def start_application_mode(self) -> None:
+            if self._key_thread is not None and self._key_thread.is_alive() and not self._begin_anew():
+                return
             # Textual has no public way to say where to write. It starts again after it was stopped from outside.
             self._file: Any = Paper(sys.__stderr__.fileno() if sys.__stderr__ else 2, self._draw_anew)
             self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
@@ -128,6 +131,21 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
             if self._started:
                 self._draw_anew()
             self._started = True
+
+        def _begin_anew(self) -> bool:
+            """Go on after SIGCONT with no SIGTSTP before it, as after SIGSTOP; whether that can be now.
+
+            Textual would read with one thread more, which nobody ends, and take its own settings for the person's.
+            """
+            try:
+                in_front = os.tcgetpgrp(self.fileno) == os.getpgrp()
+            except OSError:
+                return False  # it is gone, which is noticed
+            if in_front:
+                self.suspend_application_mode()
+            else:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return in_front
 
         def close(self) -> None:
             self._looking.cancel()
