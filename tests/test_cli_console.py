@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -97,6 +98,31 @@ def test_ctrl_c_is_the_program_s_and_so_is_one_escape(pane: tmux.Pane) -> None:
     pane.wait("^[x")
     pane.press("C-d")
     console.assert_over(0)
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ("\x1bd\x1bd\x1b.\x1b.", "^[d^[d^[.^[."),  # keys that are held
+        ("\x1bb\x1bf\x1b1\x1bX", "^[b^[f^[1^[X"),
+        ("\x1b\x7f\x1b\r\x1b\x02", "^[^?^[^M^[^B"),
+        ("\x1b:wq\r", "^[:wq^M"),  # as somebody quick leaves vim
+        (
+            "\x1bOh, a line longer than any sequence could be",
+            "^[Oh, a line longer than any sequence could be",
+        ),
+        ("\x1bOhello \x1bOA\x1b[B\x1bd", "^[Ohello ^[[A^[[B^[d"),
+        ("\x1b[\x1bO\x1bx", "^[[^[O^[x"),  # broken off
+    ],
+)
+def test_alt_and_an_escape_before_other_keys_arrive(pane: tmux.Pane, sent: str, read: str) -> None:
+    console = Console(pane, "stty raw -echo; printf ready; dd bs=1 2>&- | cat -v", "--close")
+    pane.wait("ready")
+    pane.type(sent)
+    pane.type("|")
+    assert f"ready{read}|" in pane.wait("|")
+    pane.press("C-]")
+    console.assert_over(130)
 
 
 def test_two_escapes_stop_all_that_it_started(pane: tmux.Pane) -> None:
@@ -199,6 +225,40 @@ def test_it_is_stopped_from_outside_and_goes_on(pane: tmux.Pane) -> None:
     pane.type("fg; echo code=$?")
     pane.press("Enter")
     pane.wait("ready")
+    pane.type("one")
+    pane.press("Enter")
+    pane.wait("got one")
+    pane.press("Enter")
+    console.assert_over(0)
+
+
+def test_going_on_that_was_never_stopped_changes_nothing(pane: tmux.Pane) -> None:
+    console = Console(pane, "echo ready; read x; echo got $x; read y", "--close")
+    pane.wait("ready")
+    threads = psutil.Process(console.anyshell).num_threads()
+    for _ in range(2):
+        os.kill(console.anyshell, signal.SIGCONT)
+        pane.wait_until(lambda: "ready" in pane.screen(), "its screen")
+    pane.type("one")
+    pane.press("Enter")
+    pane.wait("got one")
+    pane.wait_until(lambda: psutil.Process(console.anyshell).num_threads() <= threads, "as many threads")
+    pane.press("Enter")
+    console.assert_over(0)
+
+
+def test_it_is_stopped_with_no_warning_and_goes_on(pane: tmux.Pane) -> None:
+    console = Console(pane, "echo ready; read x; echo got $x; read y", "--close")
+    pane.wait("ready")
+    os.kill(console.anyshell, signal.SIGSTOP)
+    pane.wait("Stopped")
+    # As bash does it, and dash does not.
+    subprocess.run(["stty", "-F", pane.tty(), console.before[1].strip()], check=True, timeout=20)
+    os.kill(console.anyshell, signal.SIGCONT)  # in the background, where it has to stop again
+    pane.type("fg; echo code=$?")
+    pane.press("Enter")
+    pane.wait("ready")
+    pane.wait_until(lambda: pane.settings() != console.before[1], "its own settings")
     pane.type("one")
     pane.press("Enter")
     pane.wait("got one")

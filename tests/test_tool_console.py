@@ -65,6 +65,28 @@ async def test_a_person_sees_it_types_and_the_model_has_the_text() -> None:
         assert len(app.screen_stack) == 2
 
 
+async def test_calls_that_follow_at_once_leave_no_pile_of_consoles() -> None:
+    app: App[None] = App()
+    async with Environment.detect(shell="bash") as env, app.run_test() as pilot:
+        tool = ShellTool(env, approver=approve_all, terminals=True, console=opener(app))
+        results = [await tool({"command": f"exit {code}", "pty": True}) for code in range(6)]
+        assert [result.details.exit_code for result in results] == list(range(6))
+        assert not any("user" in result.text for result in results)
+        await until(pilot, lambda: shows(app, "exit 5"))
+        assert len(app.screen_stack) == 2
+        # So do those that ran beside each other, once there is a next one.
+        texts = [f"echo {each}; sleep 1" for each in range(3)]
+        await asyncio.gather(*(tool({"command": text, "pty": True}) for text in texts))
+        await until(pilot, lambda: len(app.screen_stack) == 4)
+        await tool({"command": "echo last", "pty": True})
+        await until(pilot, lambda: shows(app, "echo last"))
+        assert len(app.screen_stack) == 2
+
+
+def shows(app: App[None], command: str) -> bool:
+    return isinstance(app.screen, ConsoleScreen) and app.screen.console.terminal.command == command
+
+
 async def test_dismissing_it_stops_the_program_and_the_model_is_told() -> None:
     app: App[None] = App()
     seconds = unique_seconds()

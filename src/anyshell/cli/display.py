@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 assert sys.platform != "win32"
 
+from textual import events
+from textual._xterm_parser import XTermParser
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 
 from .raw import unblocked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 STUCK_SECONDS = 1.0
 """Seconds for which a terminal may take nothing; what is drawn until it does is left out, and then drawn anew."""
@@ -84,6 +88,29 @@ class Paper:
         self._opened.__exit__(None, None, None)
 
 
+class Reader(XTermParser):
+    """Textual's own reader of keys, which knows Alt with letters alone, and of these not b and f.
+
+    It waits for more of a sequence that it does not know, then forgets the Escape, and makes a circumflex of it if another
+    one comes first: Alt-d that is held would type ``^d^d``, and Escape with ``:`` soon after it a colon.
+    """
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
+        if sequence == "\x1b":  # of a sequence that another one has broken off: it was sent, and is passed on
+            yield events.Key("ctrl+left_square_bracket", sequence)
+        elif len(sequence) == 2 and sequence[0] == "\x1b" and sequence[1] not in "[O":
+            for key in super()._sequence_to_key_events(sequence[1], alt=True):
+                name = key.key if key.key.startswith("alt+") else f"alt+{key.key}"
+                yield events.Key(name, key.character)
+        elif len(sequence) == 3 and sequence.startswith("\x1bO"):
+            known = list(super()._sequence_to_key_events(sequence))
+            yield from known or super()._sequence_to_key_events("O", alt=True)
+            if not known:
+                yield from super()._sequence_to_key_events(sequence[2])
+        else:
+            yield from super()._sequence_to_key_events(sequence, alt)
+
+
 def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
     """Textual's own driver, with these changes.
 
@@ -95,6 +122,8 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
         _started = False
 
         def start_application_mode(self) -> None:
+            if self._key_thread is not None and self._key_thread.is_alive() and not self._begin_anew():
+                return
             # Textual has no public way to say where to write. It starts again after it was stopped from outside.
             self._file: Any = Paper(sys.__stderr__.fileno() if sys.__stderr__ else 2, self._draw_anew)
             self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
@@ -102,6 +131,21 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
             if self._started:
                 self._draw_anew()
             self._started = True
+
+        def _begin_anew(self) -> bool:
+            """Go on after SIGCONT with no SIGTSTP before it, as after SIGSTOP; whether that can be now.
+
+            Textual would read with one thread more, which nobody ends, and take its own settings for the person's.
+            """
+            try:
+                in_front = os.tcgetpgrp(self.fileno) == os.getpgrp()
+            except OSError:
+                return False  # it is gone, which is noticed
+            if in_front:
+                self.suspend_application_mode()
+            else:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return in_front
 
         def close(self) -> None:
             self._looking.cancel()
@@ -136,9 +180,13 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
                 self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
 
         def _run_input_thread(self) -> None:
+            # Textual has no way to say what reads.
+            linux_driver.XTermParser = Reader  # type: ignore[attr-defined]
             try:
                 self.run_input_thread()
             except OSError:
                 self._loop.call_soon_threadsafe(gone)
+            finally:
+                linux_driver.XTermParser = XTermParser  # type: ignore[attr-defined]
 
     return Display

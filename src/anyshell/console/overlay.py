@@ -62,7 +62,7 @@ def opener(app: App[Any], *, stop: Sequence[str] = STOP_KEYS) -> ConsoleOpener:
         app: Shows them, above whatever it shows.
         stop: As for `Console`.
     """
-    shown: list[ConsoleScreen] = []
+    shown: list[_Opened] = []
 
     async def open_console(terminal: DrivenTerminal) -> bool:
         if not app.is_running:
@@ -71,7 +71,7 @@ def opener(app: App[Any], *, stop: Sequence[str] = STOP_KEYS) -> ConsoleOpener:
         screen = _Opened(terminal, stop, closed)
 
         async def show() -> None:
-            if shown and not shown[-1].console.running and app.screen is shown[-1]:
+            while shown and shown[-1].over and app.screen is shown[-1]:
                 await shown.pop().dismiss()
             shown.append(screen)
             await app.push_screen(screen)
@@ -94,6 +94,12 @@ class _Opened(ConsoleScreen):
     def __init__(self, terminal: DrivenTerminal, stop: Sequence[str], closed: asyncio.Event) -> None:
         super().__init__(terminal, stop=stop)
         self._gone = closed
+
+    @property
+    def over(self) -> bool:
+        """Whether the program has ended, also when the console has not seen that yet: a next call may come at once."""
+        terminal = self.console.terminal
+        return not self.console.running or (terminal.entered and not terminal.running)
 
     def on_unmount(self) -> None:
         self._gone.set()
