@@ -38,6 +38,13 @@ for _name in ("SIGHUP", "SIGINT", "SIGQUIT"):
     if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
+if sys.platform != "win32":
+    # Programs of the tests draw for the terminal that a test gives them, whatever the tests were started on: tox passes
+    # no TERM on, and a machine that nobody looks at has none.
+    os.environ["TERM"] = "xterm-256color"
+    for _name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
+        os.environ.pop(_name, None)
+
 settings.register_profile("few", settings.get_profile("ci"), max_examples=20)
 """For Wine, where everything takes longer and nothing is found by luck that is not found here: it knows no deadline."""
 

@@ -23,6 +23,7 @@ del test_what_is_kept_can_go_on_printing, test_who_holds_our_output_from_a_sessi
 del test_a_wrong_argument_is_refused  # noqa: F821 - from there
 # A job has observers instead, and its output can be read at any time.
 del test_a_listener_hears_every_piece_and_is_awaited  # noqa: F821 - from there
+del test_what_a_listener_raises_ends_the_command_and_is_raised  # noqa: F821 - from there
 # Who waits for a job may be cancelled without harm to it.
 del test_cancelling_raises_after_the_tree_is_gone, test_a_second_cancel_skips_the_grace  # noqa: F821 - from there
 del test_a_cancel_scope_around_a_run_waits_for_the_tree  # noqa: F821 - from there
