@@ -70,7 +70,10 @@ def many(count: int) -> Iterator[Hosts]:
         hosts: Hosts | None = None
         while hosts is None or len(hosts.ports) < count:
             wanted = min(PORTS, count - (0 if hosts is None else len(hosts.ports)))
-            ports = [free_port() for _ in range(wanted)]
+            ports: list[int] = []
+            while len(ports) < wanted:  # a port that nobody listens at yet may be given twice
+                if (port := free_port()) not in ports:
+                    ports.append(port)
             lines = "".join(f"Port {port}\n" for port in ports[1:]) + "MaxStartups 500\n"
             if first is not None:
                 lines += f"HostKey {first.host_key}\nAuthorizedKeysFile {first.directory}/authorized_keys\n"

@@ -17,6 +17,7 @@ from rich.cells import cell_len
 from anyshell import InvalidCommand, SSHOptions
 from anyshell._types import CopyProgress
 from anyshell.cli.cp import read_operand
+from anyshell.cli.descriptors import Writer
 
 from .cli_program import anyshell, start, wait_until
 from .ssh_server import HOST, Server, embedded
@@ -392,18 +393,33 @@ def reported(done: int, total: int = 100 * 2**20, files: int = 12) -> CopyProgre
     return CopyProgress(path="", bytes_done=done, bytes_total=total, files_done=3, files_total=files)
 
 
-@pytest.mark.parametrize("width", [1, 2, 10, 20, 30, 45, 60, 80, 100, 160])
-def test_the_line_fits_the_terminal(
-    columns: Callable[[int], None], capsys: pytest.CaptureFixture[str], width: int
-) -> None:
+async def drawn(
+    capfd: pytest.CaptureFixture[str], name: str, *reports: CopyProgress, again: bool = False
+) -> str:
+    """What is written of a copy to its end. Each report is drawn before the next."""
     from anyshell.cli.progress import Progress
 
+    writer = Writer(2)
+    progress = Progress(name, writer)
+    for each in reports:
+        progress(each)
+        assert await progress._written()
+        if again:
+            progress._drawn = None  # so that nothing is erased
+    await progress.close()
+    await progress.close()
+    writer.close()
+    return capfd.readouterr().err
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("width", [1, 2, 10, 20, 30, 45, 60, 80, 100, 160])
+async def test_the_line_fits_the_terminal(
+    columns: Callable[[int], None], capfd: pytest.CaptureFixture[str], width: int
+) -> None:
     columns(width)
-    progress = Progress("na\x1bme/日本")
-    for done in range(0, 100 * 2**20, 5 * 2**20):
-        progress(reported(done))
-        progress._drawn = None  # so that it is drawn, and nothing is erased
-    for line in capsys.readouterr().err.removesuffix("\r").split("\r"):
+    reports = [reported(done) for done in range(0, 100 * 2**20, 5 * 2**20)]
+    for line in (await drawn(capfd, "na\x1bme/日本", *reports, again=True)).removesuffix("\r\n").split("\r"):
         assert cell_len(line) < max(2, width)
         assert width < 60 or re.match(
             r"na\\x1bme…? *.*  [━╸╺ ]{8,40}  +\d+%  \d+\.?\d* \w+ of 100\.0 MiB", line
@@ -411,31 +427,50 @@ def test_the_line_fits_the_terminal(
         assert width < 100 or "3 of 12 files" in line
 
 
-def test_half_of_it_is_half_a_bar(columns: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
-    from anyshell.cli.progress import Progress
-
-    columns(100)
-    for done, total, drawn in ((0, 100, 0), (50, 100, 20), (100, 100, 40), (0, 0, 40)):
-        Progress("name")(reported(done, total, files=1))
-        assert capsys.readouterr().err.count("━") == drawn
-
-
-def test_a_shorter_line_leaves_nothing_of_a_longer_one(
-    columns: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+@pytest.mark.anyio
+async def test_half_of_it_is_half_a_bar(
+    columns: Callable[[int], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from anyshell.cli.progress import Progress
+    columns(100)
+    for done, total, signs in ((0, 100, 0), (50, 100, 20), (100, 100, 40), (0, 0, 40)):
+        shown = await drawn(capfd, "name", reported(done, total, files=1))
+        assert {line.count("━") for line in shown.split("\r") if line.strip(" \n\x1b[K")} == {signs}
 
+
+@pytest.mark.anyio
+async def test_a_shorter_line_leaves_nothing_of_a_longer_one(
+    columns: Callable[[int], None], capfd: pytest.CaptureFixture[str]
+) -> None:
     columns(80)
-    progress = Progress("na\x1bme")
-    progress(reported(1023, 1024, files=1))
-    progress(reported(0, 0, files=1))
-    progress.close()
-    progress.close()
+    shown = await drawn(capfd, "na\x1bme", reported(1023, 1024, files=1), reported(0, 0, files=1))
     screen = pyte.Screen(80, 3)
-    pyte.Stream(screen).feed(capsys.readouterr().err.replace("\n", "\r\n"))
+    pyte.Stream(screen).feed(shown.replace("\n", "\r\n"))
     assert re.fullmatch(r"na\\x1bme  ━{40}  100%  0 B of 0 B +", screen.display[0])
     assert screen.display[1:] == [" " * 80] * 2
     assert (screen.cursor.x, screen.cursor.y) == (0, 1)
+
+
+def test_a_terminal_that_takes_nothing_holds_up_no_copy(tmp_path: Path) -> None:
+    import termios
+
+    names = [tmp_path / name for name in "abc"]
+    for path in names:
+        path.write_bytes(bytes(2_000_000))
+    (tmp_path / "to").mkdir()
+    ours, theirs = os.openpty()
+    try:
+        termios.tcflow(theirs, termios.TCOOFF)  # what Ctrl-S does
+        with start(
+            "cp", *map(str, names), str(tmp_path / "to"), stdin=theirs, stdout=theirs, stderr=theirs
+        ) as cp:
+            try:
+                assert cp.wait(30) == 0
+            finally:
+                cp.kill()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["a", "b", "c"]
 
 
 def test_in_a_pipe_nothing_is_drawn_and_rich_is_not_loaded(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from anyshell.cli.folding import Folding, describe
 from anyshell.cli.roster import Roster, chosen, paint
 from anyshell.output import TerminalOutput
 
-from .cli_program import anyshell, lines, read_line, start
+from .cli_program import anyshell, lines, read_line, script, start
 from .conftest import missing
 from .fleet_hosts import Hosts, another, each_session, many
 from .processes import living, unique_seconds, wait_living
@@ -120,6 +120,12 @@ def test_quiet_says_only_what_went_wrong(names: list[str]) -> None:
     assert [line[:16] for line in lines(done.stderr)] == ["anyshell: closed"]
 
 
+def test_what_was_left_behind_and_stopped_is_said_of_all_hosts_in_one(names: list[str]) -> None:
+    done = anyshell("fleet", "--hosts", ",".join(names[:3]), "--", f"sleep {unique_seconds()} >&- 2>&- &")
+    told = b"h00, h01, h02 (3 hosts): exit code 0; left behind, and stopped: sleep\n"
+    assert (done.returncode, told in done.stderr) == (0, True), done.stderr
+
+
 def test_stdin_is_given_to_each_by_request_and_read_by_nobody_else(names: list[str]) -> None:
     for options, expected in ((["--stdin"], b"abc\n"), ([], b"")):
         done = anyshell("fleet", *options, "--hosts", f"{names[0]},local", "--", "cat", input=b"abc\n")
@@ -209,6 +215,11 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     done = anyshell("fleet", "--hosts-file", "big", "--", "true", cwd=tmp_path)
     assert done.returncode == 125
     assert b"is it a list of hosts?" in done.stderr
+    done = script("anyshell fleet --hosts-file - -- true <&-")
+    assert (done.returncode, done.stderr) == (
+        125,
+        b"anyshell: cannot read the hosts in stdin: it is closed\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -426,6 +437,7 @@ def test_more_hosts_than_rows_are_readable_and_vanish(
     after = pane.wait(f"{end}130")
     assert living(seconds) == []
     assert "0/50" not in after
+    assert not re.search(r"h00 +running", after), "the echoed ^C made a row more"
     assert "(30 hosts): stopped" in " ".join(after.split())
     assert "20 hosts): not started" in " ".join(after.split())
     assert "50 hosts: 0 done, 30 failed, 20 not started" in " ".join(after.split())
@@ -538,6 +550,8 @@ def test_a_frame_is_no_wider_and_no_higher_than_its_terminal() -> None:
         assert len(first) < rows
         assert drawn(roster, columns, rows, screen) == first, "a frame does not cover the one before"
         assert first[-1].endswith("1/42, 1 failed") or columns < 20
+        screen.feed(b"^C^C")  # what a person presses is echoed where the cursor is
+        assert drawn(roster, columns, rows, screen) == first, "an echo moves the frame"
     shown = drawn(Roster(run, None, 1), 100, 50)  # type: ignore[arg-type]  # as above
     assert re.match(r"web-1 +running +2\.5 s +名+ ?…", shown[0])
     assert re.match(r"a-very-long-name-of-a-host\.e… +failed +2\.5 s +bad\\tthing", shown[1])
@@ -577,7 +591,8 @@ def test_how_it_ended_is_said_in_words() -> None:
     assert said(status="exited", signal="SIGKILL") == "ended by SIGKILL"
     assert said(status="cancelled", started=False) == "stopped before it was started"
     assert said(status="lost", left_behind=alive).endswith("; may still run there: sleep (pid 7)")
-    assert said(status="exited", exit_code=0, left_behind=alive) == "exit code 0; left: sleep (pid 7)"
+    left = said(status="exited", exit_code=0, left_behind=alive)
+    assert left == "exit code 0; left: sleep (pid 7); left behind, and stopped: sh"
     error = HostOutcome(host="a", state="failed", error=RuntimeError("a\nb"))
     assert describe(error, None) == "a b"
 

@@ -418,6 +418,33 @@ def test_whatever_is_printed_the_screen_is_as_without_the_line(pieces: list[byte
     assert (b" line" in screen.data) is any(free)
 
 
+def test_a_title_that_ends_early_for_some_terminals_may_move_the_cursor() -> None:
+    cursor = Cursor()
+    cursor.feed("\x1b]0;title\x9c\x9b5A\x07\n".encode())
+    assert not cursor.is_free
+
+
+def test_where_there_is_one_row_what_a_script_has_begun_stays() -> None:
+    async def show(terminal: int) -> None:
+        termios.tcsetwinsize(terminal, (1, 80))
+        seconds = iter(range(0, 10**9, 10))
+        status = StatusLine(terminal, clock=lambda: float(next(seconds)))
+        writer = Writer(terminal)
+        await status.write(writer, b"")
+        await status.write(writer, b"one\n")
+        await status.close()
+        writer.close()
+
+    screen = Screen()
+    try:
+        os.write(screen.terminal, b"Deploying... ")
+        asyncio.run(show(screen.terminal))
+    finally:
+        screen.close()
+    assert screen.data.startswith(b"Deploying... one\r\n")
+    assert b" lines" in screen.data
+
+
 def test_a_terminal_that_takes_nothing_holds_up_no_end() -> None:
     """Ctrl-S, that is, and then a signal."""
 

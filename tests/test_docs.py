@@ -167,6 +167,15 @@ def test_the_front_page_leads_to_every_page() -> None:
     assert set(DOCS.rglob("*.md")) - {index} <= linked
 
 
+def test_the_readme_has_every_guide_and_every_command() -> None:
+    text = (TOP / "README.md").read_text(encoding="utf-8")
+    guides = {f"docs/how-to/{page.name}" for page in (DOCS / "how-to").glob("*.md")}
+    assert guides <= {target.partition("#")[0] for target in _LINK.findall(text)}
+    said = re.search(r"anyshell --help` shows all of it: ([^.]*)\.", text)
+    assert said is not None
+    assert set(_SPAN.findall(said[1])) == set(main.list_commands(click.Context(main)))
+
+
 # --- the library ----------------------------------------------------------------------------------------------
 
 LIBRARY = DOCS / "reference" / "library.md"

@@ -481,6 +481,33 @@ async def test_a_host_that_fails_in_any_way_fails_alone() -> None:
     assert results["well"].ok
 
 
+async def test_a_cancellation_that_nobody_asked_for_costs_its_host_alone() -> None:
+    """It is no end of the run: every host has an outcome."""
+
+    class Cancelled(FakeBackend):
+        async def spawn(self, spawn: Spawn) -> Program:
+            raise asyncio.CancelledError
+
+    class Unreached(FakeBackend):
+        async def info(self, query: HostQuery) -> HostInfo:
+            raise asyncio.CancelledError
+
+    bad, unreached, *well = Cancelled({"work": Script()}), Unreached({}), *fakes(2, work=Script())
+    bad.name, unreached.name = "bad", "unreached"
+    async with Fleet([bad, unreached, *well], parallelism=1) as fleet:
+        results = [result async for result in fleet.run("work")]
+        assert [result.ok for result in results] == [False, False, True, True]
+        for result in results[:2]:
+            with pytest.raises(AnyshellError, match="cancelled from within"):
+                result.check()
+
+        def observe(host: HostProgress) -> None:
+            raise asyncio.CancelledError
+
+        with pytest.raises(AnyshellError, match="the observer was cancelled"):
+            _ = [result async for result in fleet.run("work", observer=observe)]
+
+
 async def test_a_command_that_may_have_begun_is_not_said_to_be_not_started() -> None:
     class Away(FakeBackend):
         """Goes away while a program is being started, which may be there."""
@@ -559,6 +586,10 @@ async def test_a_run_that_nobody_iterates_runs_nothing() -> None:
     async with Fleet([backend]) as fleet:
         run = fleet.run("work")
         assert [(host.state, host.elapsed, host.last_line) for host in run.hosts] == [("waiting", 0.0, "")]
+    with pytest.raises(
+        AnyshellError, match="nothing was run"
+    ):  # no outcomes would look as if all had gone well
+        _ = [result async for result in run]
     assert backend.processes == []
     gc.collect()
 

@@ -475,6 +475,20 @@ def test_what_is_on_disk_when_we_are_killed_can_be_read(file: Path) -> None:
     assert [(event.code, event.data) for event in recorded(file)[1]] == [("o", "one\r\n")]
 
 
+@pytest.mark.parametrize("how", ["rm {0}", "mv {0} {0}.moved", "rm {0}; echo other > {0}"])
+async def test_a_recording_that_the_command_takes_away_is_said_to_be_gone(
+    here: Environment, file: Path, how: str
+) -> None:
+    """As one does that cleans up its directory first."""
+    outcome = await here.run(f"echo one; {how.format(file.name)}", record=file)
+    assert outcome.exit_code == 0
+    assert outcome.recording is not None
+    assert not outcome.recording.complete
+    assert (
+        outcome.recording.notice == "it is not there any more: it was removed or moved while it was written"
+    )
+
+
 # --- what cannot be recorded ----------------------------------------------------------------------------------
 
 
@@ -552,12 +566,14 @@ async def test_a_recording_of_what_is_cancelled_is_closed(here: Environment, fil
     [
         ({"path": ""}, "needs the path of a file"),
         ({"path": b"bytes"}, "needs the path of a file"),
+        ({"path": "directory/"}, "is that of a directory"),
         ({"path": "a\0b"}, "NUL"),
         ({"version": 1}, "version 2 or 3"),
         ({"version": True}, "version 2 or 3"),
         ({"max_bytes": LEAST_RECORDING - 1}, "max_bytes"),
         ({"title": "t" * (LONGEST_TITLE + 1)}, "title"),
         ({"idle_time_limit": 0}, "idle_time_limit"),
+        ({"idle_time_limit": 10**5000}, "idle_time_limit must be a number of seconds that a clock can count"),
     ],
 )
 async def test_what_is_no_recording_is_refused(

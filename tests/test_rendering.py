@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from rich.panel import Panel
+from wcwidth import wcwidth
 
 from anyshell import Environment, OutputLimits, ShellTool, approve_all
 from anyshell._types import Output
@@ -178,6 +179,29 @@ def test_it_looks_as_it_did(width: int) -> None:
 def test_no_row_is_wider_than_there_is_room(name: str, expanded: bool, width: int) -> None:
     for row in drawn(RenderedResult(RESULTS[name], expanded=expanded), width).splitlines():
         assert cell_len(row) <= width
+
+
+JOINED = ("👩\u200d👩\u200d👧", "👍🏽", "🇩🇪", "☃\ufe0f", "#\ufe0f\u20e3", "e\u0301", "日", "\u200d", "a")
+
+
+@given(
+    st.lists(st.sampled_from(JOINED), max_size=60).map("".join),
+    st.sampled_from(["command", "title", "output", "notice"]),
+    st.integers(4, 60),
+    st.booleans(),
+)
+def test_no_row_is_wider_where_what_is_joined_is_drawn_apart(
+    text: str, where: str, width: int, expanded: bool
+) -> None:
+    shown = {"command": "c", "output": "o", "title": "", where: text}
+    result = result_of(
+        shown["command"], shown["output"], shown.get("notice", "Exit code 0."), title=shown["title"]
+    )
+    page = drawn(RenderedResult(result, expanded=expanded), width)
+    for row in page.splitlines():
+        assert max(cell_len(row), sum(max(0, wcwidth(char)) for char in row)) <= width
+    if where == "output" and expanded:
+        assert "".join(rows_of_output(page)) == text
 
 
 def rows_of_output(text: str) -> list[str]:

@@ -312,6 +312,27 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
         assert done.returncode == 125
         assert done.stderr.startswith(b"anyshell: ")
         assert tmp_path.name.encode() in done.stderr
+    # It is the name that was given, and not that of a file beside it.
+    done = within("screenshot", str(file), "-o", str(tmp_path / "none" / "a.txt"))
+    assert done.stderr.decode().rstrip().endswith(str(tmp_path / "none" / "a.txt"))
+
+
+def test_the_recording_itself_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = v2(tmp_path / "f.txt", (0.1, "text"))
+    before = file.read_bytes()
+    monkeypatch.chdir(tmp_path)
+    for target in (str(file), "f.txt", os.path.join(".", "f.txt")):
+        done = within("screenshot", "f.txt", "-o", target)
+        assert done.returncode == 2
+        assert b"is the recording itself" in done.stderr
+    assert file.read_bytes() == before
+    if sys.platform != "win32":
+        link = tmp_path / "link.txt"
+        link.symlink_to(file)
+        assert within("screenshot", str(link), "-o", str(file)).returncode == 2
+        assert within("screenshot", str(file), "-o", str(link)).returncode == 0
+        assert (link.is_symlink(), link.read_text()) == (False, "text\n")
+    assert file.read_bytes() == before
 
 
 # --- what is broken -------------------------------------------------------------------------------------------
@@ -324,9 +345,35 @@ def test_what_is_broken_is_named_and_what_comes_before_can_be_drawn(tmp_path: Pa
     done = within("screenshot", str(file), "-o", str(tmp_path / "f.txt"))
     assert done.returncode == 125
     assert done.stderr.decode().startswith(f"anyshell: {file}: line 4: ")
-    assert b"--at SECONDS" in done.stderr
+    assert done.stderr.rstrip().endswith(b"(what comes before can be drawn: --at 2)")
     assert not (tmp_path / "f.txt").exists()
     assert text(file, "--at", "1") == "before\n"
+    assert text(file, "--at", "2") == "beforemore\n"
+    assert within("screenshot", str(file), "--at", "2.5").returncode == 125
+
+
+def test_the_last_screen_of_what_was_killed_is_where_the_message_says(tmp_path: Path) -> None:
+    file = tmp_path / "f.cast"
+    file.write_text(
+        '{"version": 3, "term": {"cols": 80, "rows": 24}}\n[0.004345, "o", "one "]\n[0.1, "o", "two"]\n[0.2, "o", "thr'
+    )
+    done = within("screenshot", str(file))
+    assert done.returncode == 125
+    assert b"line 4 is cut off" in done.stderr
+    found = re.search(rb"--at ([0-9.]+)\)", done.stderr)
+    assert found is not None
+    assert text(file, "--at", found[1].decode()) == "one two\n"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "no header\n", '{"version": 2, "width": 80, "height": 24}\nbroken\n']
+)
+def test_where_nothing_comes_before_what_is_broken_nothing_is_offered(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "f.cast"
+    file.write_text(content)
+    done = within("screenshot", str(file))
+    assert done.returncode == 125
+    assert b"--at" not in done.stderr
 
 
 def test_a_terminal_that_is_too_large_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -16,7 +17,7 @@ import pytest
 from anyshell.backends.ssh.facts import Facts
 from anyshell.backends.ssh.processes import Processes, Seen, parse
 from anyshell.backends.ssh.terminal import Modes, read_foreground
-from anyshell.backends.ssh.watcher import boot
+from anyshell.backends.ssh.watcher import Answer, boot
 from anyshell.shells import SHELLS, Login, candidates
 
 from .conftest import missing
@@ -378,3 +379,18 @@ def test_a_host_says_what_it_is(kind: str, tmp_path: Path) -> None:
     assert (info.shell.kind, info.shell.path) == ("sh", "/bin/sh")
     assert info.shells_tried == ("/no/such/place/bash: not found",)
     assert set(SHELLS) >= {info.shell.kind}
+
+
+@pytest.mark.anyio
+async def test_a_question_whose_first_asker_was_cancelled_is_put_again() -> None:
+    """Its cancellation is nobody else's: raised, it would end whoever asks next in silence."""
+
+    class Answering:
+        async def ask(self, question: str, asked: asyncio.Future[Answer] | None) -> Answer:
+            assert (question, asked) == ("group 7", None)
+            return Answer(("some",), 0.0, 0.0, 0.0)
+
+    processes = Processes(cast("Watch", Answering()), 9)
+    asked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    asked.cancel()
+    assert await processes.group_exists(7, asked)

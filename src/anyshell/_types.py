@@ -152,8 +152,11 @@ def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = 
     """
     if value is None and none:
         return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InvalidCommand(f"{name} must be a finite number of seconds, not {value!r}")
+    try:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise InvalidCommand(f"{name} must be a finite number of seconds, not {value!r}")
+    except OverflowError as error:  # a whole number that is too large for a clock, and for a message
+        raise InvalidCommand(f"{name} must be a number of seconds that a clock can count") from error
     if value < 0 or (value == 0 and not zero):
         raise InvalidCommand(
             f"{name} must be {'zero or more' if zero else 'more than 0'} seconds, not {value!r}"
@@ -273,6 +276,8 @@ def _check_recording(path: object, version: object) -> None:
     if not isinstance(name, str) or not name:
         raise InvalidCommand(f"a recording needs the path of a file, not {path!r}")
     check_text("the path of a recording", name)
+    if name.endswith((os.sep, os.altsep or os.sep)):  # lost when it is made absolute
+        raise InvalidCommand(f"a recording needs the path of a file, and {name!r} is that of a directory")
     if isinstance(version, bool) or version not in (2, 3):
         raise InvalidCommand(f"a recording is of version 2 or 3 of asciicast, not {version!r}")
 

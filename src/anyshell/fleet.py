@@ -390,6 +390,8 @@ class FleetRun:
         self._turns: set[_Turn] = set()
         self._send, self._receive = anyio.create_memory_object_stream[HostOutcome](0)
         self._task: asyncio.Task[None] | None = None
+        self._left = False
+        """Whether its fleet was left."""
         self._told = False
         """Whether its own failure, if it has one, was raised."""
 
@@ -418,6 +420,10 @@ class FleetRun:
 
     async def __anext__(self) -> HostOutcome:
         if self._task is None:
+            if self._left:
+                raise AnyshellError(
+                    "nothing was run: the fleet was left before anybody iterated over this; do so within 'async with'"
+                )
             self._task = asyncio.ensure_future(self._run())
         try:
             return await self._receive.receive()
@@ -436,6 +442,7 @@ class FleetRun:
         Args:
             quiet: Whether a failure of the run's own is passed over, since another is raised already.
         """
+        self._left = True
         self.cancel()
         self._receive.close()
         if self._task is None:
@@ -512,6 +519,10 @@ class FleetRun:
                     notices = (*turn.env.info.notices, *turn.env.snapshot_notices)
                     self._set(host, "running")
                     outcome = await self._perform(turn.env, host, turn.control)
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                error = _own_cancellation("what the command needs on this host")
             except Exception as failure:  # noqa: BLE001 - whatever it is, it is this host's alone
                 error = failure
             done = outcome is not None and outcome.status == "exited" and outcome.exit_code == 0
@@ -527,9 +538,12 @@ class FleetRun:
                         # The host went away before it could say that the command had begun.
                         outcome = replace(outcome, status="lost", started=True, left_behind=tuple(alive))
                         host._survivors = _alive(outcome)
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                error = error or _own_cancellation("what leaves this host")
             except Exception as failure:  # noqa: BLE001 - as above
                 error = error or failure
-                done = False
             finally:
                 self._turns.discard(turn)
                 host._ended = time.monotonic()
@@ -550,6 +564,9 @@ class FleetRun:
             return
         try:
             self._observer(host)
+        except asyncio.CancelledError:  # it waits for nothing, so it is nobody else's
+            self._failure = _own_cancellation("the observer")
+            self.cancel()
         except Exception as error:  # noqa: BLE001 - it is raised when all is stopped
             self._failure = error
             self.cancel()
@@ -574,6 +591,8 @@ class _Turn:
         failure = None if self._reaching.cancelled() else self._reaching.exception()
         if cancelled is not None:
             raise cancelled
+        if self._reaching.cancelled() and not self.control.requested:
+            failure = _own_cancellation("what reaches this host")
         if failure is not None:
             raise failure
 
@@ -582,6 +601,17 @@ class _Turn:
         self.control.cancel()
         if self._reaching is not None:
             self._reaching.cancel()
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody has cancelled this task. Otherwise a cancellation is that of something that it has waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _own_cancellation(what: str) -> AnyshellError:
+    """What stands for a cancellation that nobody has asked for: raised as it is, it would end the run in silence."""
+    return AnyshellError(f"{what} was cancelled from within; that is a bug of whoever wrote it")
 
 
 def _alive(outcome: Outcome) -> tuple[ProcessInfo, ...]:

@@ -4,17 +4,20 @@ A result's `display` is text in blocks. Here it becomes a renderable of `rich <h
 by its `Console` or put into whatever takes one.
 
 Nothing of the text is markup, and nothing of it is obeyed: controls are escapes. What a program has printed stands behind a
-bar of ours on each row, so that no output can pass for a word of ours.
+bar of ours on each row, so that no output can pass for a word of ours. Terminals do not agree on how wide a character is that
+is joined of several; a row has room for it on each.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 from rich.text import Text
 
 from ._types import exact
+from .output.cells import width
 from .policy import printable, visible
 from .tool.result import JobResult, ShellResult, TerminalResult
 
@@ -34,6 +37,13 @@ COMMAND_ROWS = 3
 _TAB = 8
 _LEAST_ROOM = 2
 """Columns of the narrowest row: a wide character has as many."""
+
+# What some terminals draw as one: a flag; or a character with its variation, tone or tags, and what is joined to it.
+_CLUSTER = re.compile(
+    r"[\U0001f1e6-\U0001f1ff]{2}"
+    r"|[^\u200d](?:[\ufe00-\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|\u200d(?:[^\u200d]|\Z))*+|\u200d",
+    re.DOTALL,
+)
 
 _TITLE, _COMMAND, _QUIET, _WARNING, _GOOD, _BAD = "bold", "cyan", "dim", "yellow", "green", "red"
 
@@ -138,7 +148,7 @@ class _Page:
         room = max(_LEAST_ROOM, self._width - margin)
         rows: list[str] = []
         for line in printable(text).split("\n"):
-            rows += chop_cells(_without_tabs(line), room) or [""]
+            rows += _chopped(_without_tabs(line), room)
         return rows
 
     def row(self, mark_text: str, text: str, style: str, *, mark: str) -> Text:
@@ -159,7 +169,7 @@ class _Page:
         rows: list[str] = []
         for part in parts:
             longer = f"{rows[-1]}{self._dot}{part}" if rows else part
-            if rows and cell_len(longer) <= self._width:
+            if rows and _most_columns(longer) <= self._width:
                 rows[-1] = longer
             else:
                 rows += self.rows(part, margin=0)
@@ -174,7 +184,9 @@ class _Page:
     def ending(self, row: Text) -> Text:
         """A row of which more is left out."""
         row = row.copy()
-        row.truncate(max(1, self._width - cell_len(self.ellipsis)))
+        kept = _chopped(row.plain, max(1, self._width - cell_len(self.ellipsis)))[0]
+        if over := len(row.plain) - len(kept):  # rich takes all away where that is 0
+            row.right_crop(over)
         row.append(self.ellipsis, _QUIET)
         return row
 
@@ -188,16 +200,37 @@ def _without_tabs(line: str) -> str:
     return first
 
 
+def _chopped(line: str, room: int) -> list[str]:
+    """Cut a line into rows that fit on whichever terminal: one at least."""
+    if line.isascii():
+        return [line[at : at + room] for at in range(0, len(line), room)] or [""]
+    rows, used = [""], 0
+    for cluster in _CLUSTER.findall(line):
+        for part in [cluster] if _most_columns(cluster) <= room else cluster:
+            columns = _most_columns(part)
+            if used + columns > room and rows[-1]:
+                rows.append("")
+                used = 0
+            rows[-1] += part
+            used += columns
+    return rows
+
+
+def _most_columns(text: str) -> int:
+    """As many as a text has on a terminal that joins characters, and on one that draws each by itself."""
+    return len(text) if text.isascii() else max(cell_len(text), sum(map(width, text)))
+
+
 def _at_words(text: str, room: int) -> Iterator[str]:
     row = ""
     for word in text.replace("\n", " ").split(" "):
         longer = f"{row} {word}" if row else word
-        if cell_len(longer) <= room:
+        if _most_columns(longer) <= room:
             row = longer
             continue
         if row:
             yield row
-        *rows, row = chop_cells(word, room) or [""]
+        *rows, row = _chopped(word, room)
         yield from rows
     yield row
 

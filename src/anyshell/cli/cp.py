@@ -14,7 +14,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from .._exceptions import InvalidCommand
-from .drawing import is_wanted
+from .descriptors import Writer
+from .drawing import STDERR, is_wanted
 from .printing import mention, printable
 from .program import Failure
 from .reach import LinkLost, Way, mention_notices, parse
@@ -212,7 +213,7 @@ class _Copies:
         self._sources = sources
         self._target = target
         self._recursive = recursive
-        self._show = is_wanted(quiet=quiet)
+        self._shown: Writer | None = Writer(STDERR) if is_wanted(quiet=quiet) else None
         self._code = 0
 
     async def make(self, sources: list[Place], target: Place) -> int:
@@ -254,12 +255,12 @@ class _Copies:
         if not self._recursive and (await source.files.stat(source.path)).kind == "directory":
             self._fail(operand, "it is a folder; copy it with -r")
             return
-        progress = Progress(operand.text) if self._show else None
+        progress = None if self._shown is None else Progress(operand.text, self._shown)
         try:
             result = await copy(source, target, progress)
         finally:
             if progress is not None:
-                progress.close()
+                await progress.close()
         for path in result.skipped:
             self._code = NotAllCopied.exit_code
             mention(f"anyshell: {printable(path)} was not copied: it is no file, folder or link")

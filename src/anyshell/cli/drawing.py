@@ -141,6 +141,13 @@ def columns(fd: int) -> int:
     return USUAL_COLUMNS
 
 
+def has_one_row(fd: int) -> bool:
+    """Whether there is nothing below the row of the cursor: what is drawn there would push that out of a terminal."""
+    with suppress(OSError, ValueError):
+        return os.get_terminal_size(fd).lines == 1
+    return False
+
+
 def on_one_line(text: str) -> str:
     """Make a text safe to draw, as it is before it is cut."""
     return visible(text.replace("\t", " "))

@@ -275,6 +275,8 @@ def _entries(request: _Request) -> Iterator[_Entry]:
 def _read_file(path: str, name: str) -> str:
     try:
         if path == "-":
+            if sys.stdin is None:  # whoever started this program has closed it
+                raise Failure("cannot read the hosts in stdin: it is closed")
             data = sys.stdin.buffer.read(LARGEST_HOSTS_FILE + 1)
         else:
             with open(path, "rb") as file:

@@ -106,6 +106,10 @@ def describe(result: HostOutcome, timeout: float | None) -> str:
         )
         if named:
             said.append(f"may still run there: {named}" if outcome.status != "exited" else f"left: {named}")
+        # Without their pids, which are others on each host: those where the same was stopped are one group.
+        stopped = {printable(process.name): None for process in outcome.left_behind if not process.alive}
+        if stopped and outcome.status == "exited":
+            said.append(f"left behind, and stopped: {', '.join(sorted(stopped))}")
     return "; ".join(said)
 
 

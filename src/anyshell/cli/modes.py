@@ -65,7 +65,7 @@ _ENDED_BY = {
     **dict.fromkeys((73, 74), 75),
 }
 """By what a rendition is switched off again (ECMA-48, 8.3.117, and xterm's)."""
-_COLOURS_BY_NUMBER = (38, 48, 58)
+_COLOURS_BY_NUMBER = frozenset((38, 48, 58))
 _NUMBERS_OF_A_COLOUR = {2: 4, 5: 2}
 """How many numbers follow, that of the kind among them."""
 

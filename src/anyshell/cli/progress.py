@@ -6,15 +6,17 @@ cursor, which would stay hidden after Ctrl-Z and SIGKILL, and draws from a threa
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from .descriptors import PATIENCE
 from .drawing import STDERR, Drawn, columns, fit, has_colour, is_in_foreground, on_one_line, widest
 from .printing import elapsed, size
 
 if TYPE_CHECKING:
     from .._types import CopyProgress
+    from .descriptors import Writer
 
 LONGEST_BAR = 40
 """Columns of the bar at most."""
@@ -29,9 +31,16 @@ _GAP = "  "
 
 
 class Progress:
-    """Draws on stderr. It is called ten times a second at most; that nobody can be told changes nothing."""
+    """Draws on a terminal. It is called ten times a second at most; that nobody can be told changes nothing.
 
-    def __init__(self, name: str) -> None:
+    A terminal that takes nothing, as after Ctrl-S, holds up no copy: meanwhile nothing more is drawn.
+
+    Args:
+        name: What is copied.
+        writer: Writes on stderr.
+    """
+
+    def __init__(self, name: str, writer: Writer) -> None:
         from rich.progress import Progress as Estimate
 
         self._name = name
@@ -39,14 +48,34 @@ class Progress:
         self._estimate = Estimate(auto_refresh=False)  # never started: it only reckons
         self._task = self._estimate.add_task("", total=None)
         self._drawn: Drawn | None = None
+        self._last: CopyProgress | None = None
+        self._writer = writer
+        self._writing: asyncio.Task[None] | None = None
 
     def __call__(self, progress: CopyProgress, /) -> None:
         """Draw how far it has come."""
+        self._last = progress
+        self._estimate.update(self._task, completed=progress.bytes_done, total=progress.bytes_total)
+        if self._writing is None or self._writing.done():
+            self._write(self._drawing(progress))
+
+    async def close(self) -> None:
+        """Leave the line as it is at the end, and go to the next, if the terminal takes that within a moment."""
+        if not await self._written():
+            return
+        last = b"" if self._last is None else self._drawing(self._last)
+        self._last = None
+        if self._drawn is not None:
+            self._drawn = None
+            self._write(last + b"\n")
+            await self._written()
+
+    def _drawing(self, progress: CopyProgress) -> bytes:
+        """What draws it, and takes away what was drawn before; nothing in the background."""
         done, total = progress.bytes_done, progress.bytes_total
-        self._estimate.update(self._task, completed=done, total=total)
         if not is_in_foreground(STDERR):
             self._drawn = None
-            return
+            return b""
         room = columns(STDERR) - 1
         told, bar = self._arranged(self._facts(progress), room)
         told = fit(told, max(1, room))
@@ -56,13 +85,7 @@ class Progress:
         shown = _GAP.join((name, _bar(done, total, bar), told)) if bar else line.text
         erase = b"" if self._drawn is None else self._drawn.erasing()
         self._drawn = line
-        self._write(f"{erase.decode()}{shown}\r")
-
-    def close(self) -> None:
-        """Leave the line as it is, and go to the next."""
-        if self._drawn is not None:
-            self._write("\n")
-            self._drawn = None
+        return erase + shown.encode(sys.stderr.encoding or "utf-8", "replace") + b"\r"
 
     def _facts(self, progress: CopyProgress) -> dict[str, str]:
         """What there is to say, in its order."""
@@ -89,10 +112,16 @@ class Progress:
             facts.pop(least, None)
         return told, 0
 
-    def _write(self, text: str) -> None:
-        with suppress(OSError):
-            sys.stderr.write(text)
-            sys.stderr.flush()
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._writing = asyncio.get_running_loop().create_task(self._writer.write(data))
+
+    async def _written(self) -> bool:
+        """Wait a moment until the terminal has taken what was drawn. Returns whether it has."""
+        if self._writing is None:
+            return True
+        done, _ = await asyncio.wait([self._writing], timeout=PATIENCE)
+        return bool(done)
 
 
 def _bar(done: int, total: int, width: int) -> str:

@@ -38,6 +38,9 @@ REDRAW_SECONDS = 0.2
 NAME_SHARE = 0.3
 """How much of the columns a host's name may take."""
 
+ECHO_COLUMNS = 8
+"""Room behind the bar for what a terminal echoes between two frames: ^C, and one more."""
+
 _LINE = 1000
 """Characters of a last line that are looked at: no terminal is wider."""
 
@@ -71,8 +74,8 @@ class Roster:
         self._writer = writer
         self._fd = fd
         self._console = Console(force_terminal=True, highlight=False, markup=False, emoji=False)
-        self._drawn = (0, 0)
-        """The rows of the frame that stands there, and their columns."""
+        self._drawn = (0, 0, 0)
+        """The rows of the frame that stands there, their columns, and those of the last row, which the cursor is in."""
         self._listens = False
         self._writing: asyncio.Future[None] | None = None
         self._drawing: asyncio.Task[None] | None = None
@@ -108,11 +111,14 @@ class Roster:
         """What draws the next frame over the last one, on a terminal of so many columns and rows."""
         before = self._to_the_top(columns)
         width = max(columns - 1, 1)  # in the last column many terminals begin a new line
+        # What is typed is echoed at the cursor. If it went on in the next row, the rows of the frame would be counted
+        # from there, and the first of them would stay.
+        bar = max(width - ECHO_COLUMNS, (width + 1) // 2)
         with self._console.capture() as drawn:
             self._console.print(self._table(width, rows), width=width, no_wrap=True)
-            self._console.print(self._bar(width), width=width, no_wrap=True, end="")
+            self._console.print(self._bar(bar), width=bar, no_wrap=True, end="")
         lines = drawn.get().rstrip("\n").split("\n")[-max(rows - 1, 1) :]
-        self._drawn = (len(lines), width)
+        self._drawn = (len(lines), width, bar)
         return (before + "\x1b[K\n".join(lines) + "\x1b[K\x1b[J").encode("utf-8", "backslashreplace")
 
     def _erasing(self, columns: int) -> bytes:
@@ -122,8 +128,9 @@ class Roster:
 
     def _rows_above(self, columns: int) -> int:
         """Rows of the last frame above that with the cursor. A terminal that became narrower has wrapped them."""
-        count, width = self._drawn
-        return max(0, count * max(1, math.ceil(width / max(columns, 1))) - 1)
+        count, *widths = self._drawn
+        above, last = (max(1, math.ceil(width / max(columns, 1))) for width in widths)
+        return (count - 1) * above + last - 1 if count else 0
 
     def _to_the_top(self, columns: int) -> str:
         """From the end of the last frame to its beginning."""
@@ -144,7 +151,7 @@ class Roster:
         self._listen()
 
     def _forget(self) -> None:
-        self._drawn = (0, 0)
+        self._drawn = (0, 0, 0)
 
     def _table(self, width: int, rows: int) -> RenderableType:
         hosts, rest = chosen(self._run.hosts, max(rows - 3, 1))

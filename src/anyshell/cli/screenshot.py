@@ -73,6 +73,9 @@ def screenshot(
     from .picture import Picture, rasteriser
 
     kind = _format(output, as_format)
+    if output not in (None, "-"):
+        assert output is not None
+        _check_output(output, file)
     if kind == "png":
         rasteriser()  # before anything else takes time
     with open(file, "rb") as opened:
@@ -83,8 +86,7 @@ def screenshot(
                 header, events = read(opened)
                 drawn = _draw(header, events, None, stop_after=drawn.used)
         except RecordingError as error:
-            until = " (what comes before can be drawn: --at SECONDS)" if str(error).startswith("line") else ""
-            raise Failure(f"{file}: {error}{until}") from error
+            raise Failure(f"{file}: {error}") from error
     if not drawn.is_used:
         mention("anyshell: nothing stands on the screen")
     screen = drawn.screen
@@ -122,6 +124,19 @@ def _format(output: str | None, given: str | None) -> str:
     return given
 
 
+def _check_output(output: str, file: str) -> None:
+    """Refuse to replace the recording by its picture. A link to it may be: that is replaced, and not followed."""
+    try:
+        found, recording = os.lstat(output), os.stat(file)
+    except OSError:
+        return  # whoever opens them says so
+    if stat.S_ISREG(found.st_mode) and os.path.samestat(found, recording):
+        raise click.BadParameter(
+            f"{output!r} is the recording itself, which would be lost: choose another name",
+            param_hint="'-o' / '--output'",
+        )
+
+
 @dataclass(slots=True)
 class _Drawn:
     """A screen on which a recording was drawn.
@@ -146,7 +161,7 @@ def _draw(
 
     drawn = _Drawn(StyledEmulator(_size(header.columns, header.rows)))
     screen, passing = drawn.screen, Filter()
-    for count, event in enumerate(events, 1):
+    for count, event in enumerate(_until_broken(events, moment), 1):
         if moment is not None and event.time > moment:
             break
         if event.code == "r":
@@ -164,6 +179,26 @@ def _draw(
         if count == stop_after:
             break
     return drawn
+
+
+def _until_broken(events: Iterator[Event], moment: float | None) -> Iterator[Event]:
+    """The events; where they break off at the very moment that is asked for, nothing more is wanted of them.
+
+    Raises:
+        RecordingError: They are broken before. It says until when they can be drawn.
+    """
+    last: float | None = None
+    try:
+        for event in events:
+            last = event.time
+            yield event
+    except RecordingError as error:
+        if last is None:
+            raise
+        if last != moment:
+            from .._types import exact
+
+            raise RecordingError(f"{error} (what comes before can be drawn: --at {exact(last)})") from error
 
 
 def _size(columns: int, rows: int) -> Terminal:
@@ -200,7 +235,10 @@ def _save(path: str, data: bytes) -> None:
                 file.write(data)
             return
     directory, name = os.path.split(path)
-    descriptor, made = tempfile.mkstemp(prefix=f".{name[:100]}-", dir=directory or ".")
+    try:
+        descriptor, made = tempfile.mkstemp(prefix=f".{name[:100]}-", dir=directory or ".")
+    except OSError as error:  # of a name that nobody has given
+        raise OSError(error.errno, error.strerror, path) from error
     try:
         with open(descriptor, "wb") as file:
             file.write(data)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ..output import clean, unfinished
 from .descriptors import PATIENCE, Writer
-from .drawing import Drawn, columns, fit, has_colour, is_in_foreground
+from .drawing import Drawn, columns, fit, has_colour, has_one_row, is_in_foreground
 from .modes import Modes
 from .printing import elapsed, size
 
@@ -76,9 +76,11 @@ class Cursor:
         held = unfinished(data)
         self._held = data[len(data) - held :]
         data = data[: len(data) - held]
+        # A title with one of them in it ends there, for a terminal that knows them.
+        has_c1 = _C1.search(data) is not None
         if b"\x1b" in data:
             data = _MOVES_NOTHING.sub(b"", data)
-        if len(data.translate(None, _MOVING_CONTROLS)) < len(data) or _C1.search(data) is not None:
+        if has_c1 or len(data.translate(None, _MOVING_CONTROLS)) < len(data):
             self._moved = True
         elif data:
             self._begins_line = data.endswith(b"\n")
@@ -232,7 +234,8 @@ class StatusLine:
             self._wait(wait)
             return False
         self._wait(STATUS_SECONDS)
-        return not self._over and not self._hidden and self._cursor.is_free and self._is_ours()
+        has_room = self._cursor.is_known or not has_one_row(self._fd)
+        return not self._over and not self._hidden and self._cursor.is_free and has_room and self._is_ours()
 
     async def _draw(self) -> None:
         text = self._printed.text(self._clock() - self._began)

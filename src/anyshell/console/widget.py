@@ -533,9 +533,8 @@ class Console(Vertical):
         """Write header and footer anew."""
         if not self.is_attached:
             return
-        host = "" if self.terminal.host == "local" else f"{visible(self.terminal.host)}  "
         command = visible(" ".join(self.terminal.command[:LONGEST_COMMAND].split()))
-        self._header.write(f" {command}", f" {host}{self._elapsed()} ")
+        self._header.write(f" {command}", f" {visible(self.terminal.host)}  {self._elapsed()} ")
         self._footer.write(f" {self._state()}", f" {self._position()} ")
 
     def _elapsed(self) -> str:

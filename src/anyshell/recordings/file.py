@@ -117,6 +117,8 @@ class RecordingFile:
                 self._room = self._max_bytes
                 with contextlib.suppress(_FullError):
                     self._try(lambda: self._end(time, status, how))
+            if self.notice is None and self._is_gone:
+                self.notice = "it is not there any more: it was removed or moved while it was written"
             self.close()
 
     def write(self, line: bytes) -> None:
@@ -152,6 +154,22 @@ class RecordingFile:
             self.close()
             with contextlib.suppress(OSError):
                 self.path.unlink()
+
+    @property
+    def _is_gone(self) -> bool:
+        """Whether the file has no name any more, or not its own, as after a command that cleans up.
+
+        That another one stands at the path says nothing by itself: not every file system numbers its files for ever.
+        """
+        if self._fd < 0 or _get_user is None:  # Windows removes and moves nothing that is open
+            return False
+        try:
+            os.lstat(self.path)
+            return os.fstat(self._fd).st_nlink == 0
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False  # nobody knows
 
     @property
     def _is_full(self) -> bool:

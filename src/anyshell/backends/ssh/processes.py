@@ -198,6 +198,10 @@ class Processes:
         Raises:
             HostAway: Nobody answers.
         """
+        if (
+            asked is not None and asked.cancelled()
+        ):  # who waited for it before was cancelled, or was told by another
+            asked = None
         if asked is not None and asked.done() and asked.exception() is None:
             return "some" in asked.result().lines
         return "some" in (await self._watch.ask(group_question(group), asked)).lines
