@@ -308,6 +308,11 @@ def test_without_a_terminal_it_says_what_to_use() -> None:
     assert b"'anyshell run'" in done.stderr
 
 
+def test_what_cannot_be_drawn_on_is_said(pane: tmux.Pane) -> None:
+    pane.run("true", line='TERM=dumb sh start; echo "code=$?"', door="console")
+    assert "a console cannot be drawn on this terminal" in pane.wait("code=125")
+
+
 def test_the_help_needs_no_textual() -> None:
     result = CliRunner().invoke(main, ["console", "--help"])
     assert result.exit_code == 0

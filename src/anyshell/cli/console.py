@@ -124,6 +124,8 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         raise Failure(
             "a console needs a terminal as stdin, stdout and stderr: in a pipe, or without a person, use 'anyshell run'"
         )
+    if os.environ.get("TERM", "") in ("dumb", "unknown"):
+        raise Failure("a console cannot be drawn on this terminal, as TERM says: use 'anyshell run'")
     if len(options["command"]) == 1 and not options["command"][0].strip():
         raise click.BadParameter("there is nothing in it but blanks: give a command", param_hint="COMMAND")
     try:
