@@ -714,7 +714,7 @@ async def test_nothing_piles_up_over_many_jobs(here: Environment) -> None:
     await use(1)
     before = open_descriptors()
     await use(4)
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
     assert len(asyncio.all_tasks()) <= 2
 
 
