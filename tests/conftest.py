@@ -48,6 +48,9 @@ if sys.platform != "win32":
 settings.register_profile("few", settings.get_profile("ci"), max_examples=20)
 """For Wine, where everything takes longer and nothing is found by luck that is not found here: it knows no deadline."""
 
+LONGEST_IN_A_NAME = 200
+"""Characters or bytes of a parameter that stand in a test's name."""
+
 NOBODY = 65534
 """A user id that owns nothing."""
 
@@ -57,6 +60,13 @@ class _LeftOut(pytest.Module):
 
     def collect(self) -> NoReturn:
         pytest.skip(f"{self.name}: {LEFT_OUT_ON_WINDOWS[self.path.stem]}", allow_module_level=True)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name long values by their length: a test's name becomes a variable, and that may not be as long as a text may."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_IN_A_NAME:
+        return f"{argname} of {len(val)}"
+    return None
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
