@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from anyshell import SpawnError
 from anyshell._types import ExitStatus, Spawn, Terminal
 from anyshell.output import TerminalOutput
+
+from .systems import SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -88,7 +91,13 @@ async def sit(
         script=script,
         terminal=Terminal(columns=columns, rows=rows),
     )
-    process = await backend.spawn(spawn)
+    try:
+        process = await backend.spawn(spawn)
+    except SpawnError as error:
+        # Now and then Wine 8 cannot create a process (ERROR_INTERNAL_ERROR), and nothing is left of it.
+        if SYSTEM != "wine" or "Internal error" not in str(error):
+            raise
+        process = await backend.spawn(spawn)
     try:
         yield Sitting(process)
     finally:

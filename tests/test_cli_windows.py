@@ -45,7 +45,8 @@ def pressed(*arguments: str) -> list[str]:
         check=True,
         creationflags=subprocess.CREATE_NO_WINDOW,  # with a console of its own, which nobody sees
     )
-    assert done.stderr == b""
+    # Under Wine 8 a socket that has room says at times that it has none, and Python tells of that.
+    assert done.stderr == b"" or (SYSTEM == "wine" and b"signal wakeup fd" in done.stderr), done.stderr
     return done.stdout.decode().split()
 
 
