@@ -13,14 +13,15 @@ import click
 
 from .._exceptions import InvalidCommand
 from .options import (
-    Seconds,
-    Variable,
     complete_file,
     cwd_option,
+    env_option,
+    grace_option,
     host_option,
     prefix_option,
     shell_option,
     snapshot_option,
+    timeout_option,
 )
 from .program import Failure
 from .reach import Way, notices
@@ -51,26 +52,9 @@ _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
 @host_option
 @shell_option
 @cwd_option
-@click.option(
-    "--env",
-    "variables",
-    type=Variable(),
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set a variable. May be given several times.",
-)
-@click.option(
-    "--timeout",
-    type=Seconds(),
-    help="Stop the command, and all that it started, after so many seconds. Default: none.",
-)
-@click.option(
-    "--grace",
-    type=Seconds(zero=True),
-    default=2.0,
-    show_default=True,
-    help="Seconds that a command which is stopped has to end by itself, before it is killed.",
-)
+@env_option
+@timeout_option
+@grace_option
 @click.option(
     "--stop-key",
     "stop_keys",

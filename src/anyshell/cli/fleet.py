@@ -18,9 +18,10 @@ from click.shell_completion import CompletionItem
 from .._exceptions import AnyshellError
 from .options import (
     Seconds,
-    Variable,
     complete_file,
     cwd_option,
+    env_option,
+    grace_option,
     prefix_option,
     shell_option,
     snapshot_option,
@@ -116,23 +117,10 @@ def _complete_hosts(ctx: click.Context, param: click.Parameter, incomplete: str)
     type=Seconds(),
     help="Stop the command on a host, and all that it started there, after so many seconds. Default: none.",
 )
-@click.option(
-    "--grace",
-    type=Seconds(zero=True),
-    default=2.0,
-    show_default=True,
-    help="Seconds that a command which is stopped has to end by itself, before it is killed.",
-)
+@grace_option
 @shell_option
 @cwd_option
-@click.option(
-    "--env",
-    "variables",
-    type=Variable(),
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set a variable. May be given several times.",
-)
+@env_option
 @click.option(
     "--stdin",
     "reads_stdin",

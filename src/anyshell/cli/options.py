@@ -165,6 +165,38 @@ def cwd_option(command: F) -> F:
     )(command)
 
 
+def env_option(command: F) -> F:
+    """Add ``--env``."""
+    return click.option(
+        "--env",
+        "variables",
+        type=Variable(),
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Set a variable. May be given several times.",
+    )(command)
+
+
+def timeout_option(command: F) -> F:
+    """Add ``--timeout``."""
+    return click.option(
+        "--timeout",
+        type=Seconds(),
+        help="Stop the command, and all that it started, after so many seconds. Default: none.",
+    )(command)
+
+
+def grace_option(command: F) -> F:
+    """Add ``--grace``."""
+    return click.option(
+        "--grace",
+        type=Seconds(zero=True),
+        default=2.0,
+        show_default=True,
+        help="Seconds that a command which is stopped has to end by itself, before it is killed.",
+    )(command)
+
+
 def _is_prefix(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     from ..shells.prefix import Prefix
 

@@ -15,16 +15,17 @@ from .._exceptions import TerminalUnavailable
 from . import OWN_FAILURE
 from .options import (
     Cells,
-    Seconds,
-    Variable,
     complete_file,
     cwd_option,
+    env_option,
+    grace_option,
     host_option,
     json_option,
     prefix_option,
     record_options,
     shell_option,
     snapshot_option,
+    timeout_option,
 )
 from .printing import printable, stopping
 from .program import Failure
@@ -57,26 +58,9 @@ _SIGPIPE = 13
 @host_option
 @shell_option
 @cwd_option
-@click.option(
-    "--env",
-    "variables",
-    type=Variable(),
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set a variable. May be given several times.",
-)
-@click.option(
-    "--timeout",
-    type=Seconds(),
-    help="Stop the command, and all that it started, after so many seconds. Default: none.",
-)
-@click.option(
-    "--grace",
-    type=Seconds(zero=True),
-    default=2.0,
-    show_default=True,
-    help="Seconds that a command which is stopped has to end by itself, before it is killed.",
-)
+@env_option
+@timeout_option
+@grace_option
 @click.option(
     "--interactive",
     is_flag=True,
