@@ -18,8 +18,8 @@ from anyshell import Environment
 from anyshell.backends import connect
 from anyshell.backends.local.backend import LocalBackend
 
-from .ssh_server import SSHD, WORKER, Server, account, embedded, is_root, openssh, own_name
-from .systems import LEFT_OUT_ON_WINDOWS, POSIX_TEXTS, REQUIRED, SYSTEM
+from .ssh_server import SSHD, Server, embedded, is_root, openssh, ordinary_user
+from .systems import LEFT_OUT_ON_WINDOWS, NOT_QUICK, POSIX_TEXTS, REQUIRED, SYSTEM
 from .wine import windows
 from .wine.parts import MissingPartError, is_possible
 
@@ -48,6 +48,9 @@ if sys.platform != "win32":
 settings.register_profile("few", settings.get_profile("ci"), max_examples=20)
 """For Wine, where everything takes longer and nothing is found by luck that is not found here: it knows no deadline."""
 
+REMOTE_BY_SSH = ("sftp", "sftp-asyncssh", "no-sftp")
+"""Implementations of a host's files (`file_hosts`) that a server of SSH stands behind."""
+
 LONGEST_IN_A_NAME = 200
 """Characters or bytes of a parameter that stand in a test's name."""
 
@@ -55,11 +58,25 @@ NOBODY = 65534
 """A user id that owns nothing."""
 
 
+@pytest.fixture
+def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where private directories are made."""
+    path = tmp_path / "private"
+    path.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(path))
+    return path
+
+
 class _LeftOut(pytest.Module):
     """A module that is not even imported: it may need what this system has not."""
 
     def collect(self) -> NoReturn:
         pytest.skip(f"{self.name}: {LEFT_OUT_ON_WINDOWS[self.path.stem]}", allow_module_level=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer what takes minutes instead of a quarter of an hour."""
+    parser.addoption("--quick", action="store_true", help="only what needs no SSH, no Wine and no programs")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -76,8 +93,23 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out the tests whose commands are for a shell that is not the default one here."""
+def _is_quick(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function) or item.path.stem in NOT_QUICK:
+        return False
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    names = [value for value in values if isinstance(value, str)]
+    if any(name in REMOTE_BY_SSH for name in names):
+        return False
+    here = any(name.startswith("local") or name == "fake" for name in names)
+    return "powershell" not in item.fixturenames and (here or "ssh_host" not in item.fixturenames)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not quick, and the tests whose commands are for a shell that is not the default one here."""
+    if config.getoption("quick"):
+        slow = [item for item in items if not _is_quick(item)]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if _is_quick(item)]
     if sys.platform != "win32":
         return
     for item in items:
@@ -146,33 +178,41 @@ def _ssh_server(name: str) -> Iterator[Server]:
         return
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
-    root = is_root()
     if name == "openssh as root":
-        if not root:
+        if not is_root():
             pytest.skip(
                 "only root can log in as root here; whoever runs the tests is the user of the next one"
             )
         with openssh("root") as server:
             yield server
-    elif root:
-        with account(f"anyshell-user{WORKER}", "/bin/bash") as user, openssh(user) as server:
-            yield server
     else:
-        with openssh(own_name()) as server:
+        with ordinary_user() as user, openssh(user) as server:
             yield server
+
+
+@pytest.fixture(scope="module")
+def user() -> Iterator[str]:
+    """An ordinary user who can log in by a server of OpenSSH's."""
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    with ordinary_user() as name:
+        yield name
 
 
 @pytest.fixture(scope="session")
-def powershell() -> Iterator[Windows]:
-    """PowerShell for Windows, under Wine, which stays awake until all tests are over."""
+def powershell(request: pytest.FixtureRequest) -> Iterator[Windows]:
+    """PowerShell for Windows, under a Wine of this worker's own, which stays awake until all tests are over."""
+    if request.config.getoption("quick"):
+        pytest.skip("PowerShell takes too long for --quick")
     if not is_possible():
         pytest.skip("PowerShell runs under Wine here, on Linux on x86-64 alone")
     try:
         found = windows.find()
     except MissingPartError as error:
         missing("PowerShell", str(error))
-    with found.awake():
-        yield found
+    with found.copy() as copy, copy.awake(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANYSHELL_WINE_COPY", str(copy.prefix.parent))  # for the servers that tests start
+        yield copy
 
 
 class _Remembered(LocalBackend):
@@ -237,6 +277,15 @@ def ordinary_directory(tmp_path: Path) -> Iterator[Path]:
             yield Path(path)
         finally:
             os.seteuid(0)
+
+
+@contextlib.contextmanager
+def row(name: object) -> Iterator[None]:
+    """Name the row of a table, that one environment goes through, in whatever its assertions raise."""
+    try:
+        yield
+    except (Exception, pytest.fail.Exception) as error:
+        raise AssertionError(f"in the row {name!r}: {error}") from error
 
 
 def missing(part: str, how: str) -> NoReturn:

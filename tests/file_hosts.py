@@ -90,7 +90,9 @@ async def reached(kind: str) -> AsyncIterator[Files]:
 
         async with await connected(server(kind)) as connection:
 
-            async def run(argv: Sequence[str], stdin: bytes | None) -> tuple[int | None, bytes, bytes]:
+            async def run(
+                argv: Sequence[str], stdin: bytes | None, most: int
+            ) -> tuple[int | None, bytes, bytes]:
                 line = b" ".join(shlex.quote(word).encode("utf-8", "surrogateescape") for word in argv)
                 command = line.decode("utf-8", "surrogateescape")
                 process = await connection.create_process(command, encoding=None)
@@ -100,15 +102,17 @@ async def reached(kind: str) -> AsyncIterator[Files]:
                     process.close()
                 assert isinstance(stdout, bytes)
                 assert isinstance(stderr, bytes)
-                return process.exit_status, stdout, stderr
+                return process.exit_status, stdout[:most], stderr
 
             files = SSHFiles(connection.start_sftp_client, run)
             yield files
             await files.aclose()
 
 
-async def run_here(shell: str, argv: Sequence[str], stdin: bytes | None) -> tuple[int | None, bytes, bytes]:
-    """Run a text by another shell than that of this machine."""
+async def run_here(
+    shell: str, argv: Sequence[str], stdin: bytes | None, most: int, user: int | None = None
+) -> tuple[int | None, bytes, bytes]:
+    """Run a text by another shell than that of this machine, as another user perhaps."""
     path = shutil.which(shell)
     if path is None:
         missing(shell, f"apt-get install {shell}")
@@ -120,6 +124,7 @@ async def run_here(shell: str, argv: Sequence[str], stdin: bytes | None) -> tupl
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={"PATH": _userland(shell)},
+        user=user,
     )
     try:
         stdout, stderr = await process.communicate(stdin)
@@ -129,7 +134,7 @@ async def run_here(shell: str, argv: Sequence[str], stdin: bytes | None) -> tupl
             # wait() alone would hang over a pipe that was full when we were cancelled: nobody reads it on,
             # https://github.com/python/cpython/issues/119710
             await process.communicate()
-    return process.returncode, stdout, stderr
+    return process.returncode, stdout[:most], stderr
 
 
 @functools.cache
@@ -141,6 +146,7 @@ def _userland(shell: str) -> str:
     import tempfile
 
     directory = tempfile.mkdtemp(prefix="anyshell-busybox-")
+    os.chmod(directory, 0o755)
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     busybox = shutil.which("busybox")
     assert busybox is not None

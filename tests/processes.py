@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import sys
 import time
 
+import anyio
 import psutil
 
 from .systems import SYSTEM
@@ -30,6 +32,15 @@ def living(text: str) -> list[str]:
     return found
 
 
+def kill_with_its_net(pid: int) -> None:
+    """Kill a program, and first what would stop its commands then (`linux_net`)."""
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "anyshell-net" in words and words[words.index("anyshell-net") + 1] == str(pid):
+            process.kill()
+    psutil.Process(pid).kill()
+
+
 COMES_WITHIN = 90 if sys.platform == "win32" else 20
 """Seconds in which a program must have come. Under Wine, on a busy machine, PowerShell takes a good part of them."""
 
@@ -40,6 +51,13 @@ def wait_living(text: str, count: int = 1, seconds: float = COMES_WITHIN) -> Non
     while len(living(text)) < count:
         assert time.monotonic() < give_up, f"{count} processes with {text} never came"
         time.sleep(0.01)
+
+
+async def wait_none(text: str) -> None:
+    """Wait until no process lives in whose command line a text stands."""
+    with anyio.fail_after(30):
+        while await asyncio.to_thread(living, text):
+            await asyncio.sleep(0.05)
 
 
 def wait_asleep(seconds: str) -> None:

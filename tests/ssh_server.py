@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
 import os
 import shutil
 import socket
@@ -20,7 +22,7 @@ import psutil
 from anyshell.backends.ssh.options import SSHOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ.get("PATH", ""))
@@ -251,3 +253,84 @@ def account(name: str, shell: str) -> Iterator[str]:
     finally:
         if made:
             subprocess.run(["userdel", "--force", "--remove", name], check=False, capture_output=True)
+
+
+@contextlib.contextmanager
+def ordinary_user() -> Iterator[str]:
+    """An ordinary user who can log in: the one who runs the tests, or one whom root makes for them."""
+    if not is_root():
+        yield own_name()
+        return
+    with account(f"anyshell-user{WORKER}", "/bin/bash") as name:
+        yield name
+
+
+@contextlib.contextmanager
+def startup_file(server: Server, name: str, text: str) -> Iterator[None]:
+    """Put a startup file into the home of a server's user for a while."""
+    path = home(server.user) / name
+    before = path.read_bytes() if path.exists() else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o644)
+    try:
+        yield
+    finally:
+        if before is None:
+            path.unlink()
+        else:
+            path.write_bytes(before)
+
+
+class Link:
+    """A TCP proxy before a server, on which bytes need time, and on which what the server says can be held back.
+
+    Args:
+        server: What it leads to.
+        delay: Seconds that bytes need each way.
+        others: Ports of servers with the same key, to which connections go in turn with the first.
+    """
+
+    def __init__(self, server: Server, *, delay: float = 0.0, others: Sequence[int] = ()) -> None:
+        self._server = server
+        self._ports = itertools.cycle((server.port, *others))
+        self._delay = delay
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.deaf = False
+        """Whether what the server says from now on never arrives."""
+
+    async def __aenter__(self) -> Link:
+        self._listening = await asyncio.start_server(self._join, HOST)
+        self.port: int = self._listening.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listening.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+    def options(self, **more: Any) -> SSHOptions:
+        """What reaches the server by this way."""
+        known = self._server.directory / f"known_hosts-{self.port}"
+        known.write_text(f"[{HOST}]:{self.port} {(self._server.directory / 'host_key.pub').read_text()}")
+        return self._server.options(port=self.port, known_hosts=known, **more)
+
+    async def _join(self, near: asyncio.StreamReader, to_near: asyncio.StreamWriter) -> None:
+        far, to_far = await asyncio.open_connection(HOST, next(self._ports))
+        self._writers |= {to_near, to_far}
+        for source, target, back in ((near, to_far, False), (far, to_near, True)):
+            task = asyncio.create_task(self._carry(source, target, back=back))
+            self._tasks.add(task)
+
+    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, back: bool) -> None:
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while data := await source.read(65536):
+                if not (back and self.deaf):
+                    loop.call_later(self._delay, target.write, data)
+        loop.call_later(self._delay, target.close)

@@ -14,6 +14,7 @@ import anyshell
 PACKAGE = Path(anyshell.__file__).parent
 
 FLOORS = {
+    "_answers": 0,
     "_exceptions": 0,
     "_waits": 0,
     "_types": 0,
@@ -52,6 +53,7 @@ FLOORS = {
 
 WITHIN = {
     "_exceptions": {"_types"},  # for types alone: an exception carries what was learnt
+    "_answers": {"_exceptions", "_types"},
     "_types": {"_exceptions", "_windows_paths"},
     "_windows_paths": {"_exceptions"},
     "_terminals": {"_exceptions"},

@@ -72,6 +72,11 @@ def test_making_a_store_touches_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_directory_that_is_no_path_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"pathlib\.Path or None, not str"):
+        ArtifactStore("text")  # type: ignore[arg-type]
+
+
 def test_the_default_directory_follows_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path / "state"))
     assert keep(ArtifactStore(), b"x").path.parent == tmp_path / "state" / "artifacts"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KB = 1024
 MB = 1024 * 1024
-MARKER = re.compile(r"\[\.\.\. [\d,]+ lines?, [\d,]+ bytes? left out of .*? \.\.\.\]\n?")
+MARKER = re.compile(r"\[\.\.\. (?:[\d,]+ lines?, )?[\d,]+ bytes? left out of .*? \.\.\.\]\n?")
 NOTE = re.compile(r" \[line cut: [\d,]+ more bytes?\]")
 
 Step = Literal["create", "write", "finish"]
@@ -184,11 +184,14 @@ def test_the_head_and_the_tail_are_shown() -> None:
     assert (output.total_lines, output.omitted_lines, output.omitted_bytes) == (1000, 995, 8847)
 
 
+def test_marker_counts_no_lines_of_output_without_line_feeds() -> None:
+    assert marker(0, 94, 0, 100, None, None) == "[... 94 bytes left out of 100 bytes ...]"
+    assert marker(0, 94, 1, 100, None, None) == "[... 0 lines, 94 bytes left out of 1 line, 100 bytes ...]"
+
+
 def test_the_marker_says_where_the_whole_is() -> None:
     output = build(b"0123456789" * 10, head=3, tail=3, store=FakeStore())
-    assert output.text == (
-        "012\n[... 0 lines, 94 bytes left out of 0 lines, 100 bytes; the whole is in kept ...]\n789"
-    )
+    assert output.text == "012\n[... 94 bytes left out of 100 bytes; the whole is in kept ...]\n789"
 
 
 def test_the_marker_names_the_artifact_where_nobody_can_read_its_file() -> None:
@@ -318,6 +321,8 @@ def test_a_cut_line_can_be_the_last() -> None:
 def test_a_long_line_can_be_rewritten() -> None:
     output = build(b"1234567\rabc\n", max_line=5)
     assert output.text == "abc45 [line cut: 2 more bytes]\n"
+    output = build(b"1234567\r\x1b[0000002Kabc\n", max_line=5)
+    assert (output.text, output.cut_lines) == ("abc\n", 0)
     output = build(b"1234567\r\x1b[Kabc\n", max_line=5)
     assert output == Output(text="abc\n", total_bytes=15, total_lines=1)
 

@@ -16,6 +16,8 @@ from click.testing import CliRunner
 
 from anyshell import ArtifactStore
 from anyshell.cli import main
+from anyshell.cli.printing import to_json
+from anyshell.cli.program import Failure
 
 from .cli_program import anyshell, either, lines, slow, start
 
@@ -404,3 +406,59 @@ def test_the_doctor_says_what_is_wrong(tmp_path: Path) -> None:
     assert (done.returncode, report["usable"]) == (1, False)
     problems = {finding["name"] for finding in report["findings"] if finding["verdict"] == "problem"}
     assert problems >= {"default", "PATH", "artifacts"}
+
+
+# --- What a terminal would obey
+
+ORDERS = "\x1b]52;c;cm0gLXJmIC8=\x07\x9b31m\u202e\r\x7f"
+
+
+def test_usage_message_shows_an_argument_without_what_a_terminal_obeys() -> None:
+    done = anyshell("detect", ORDERS)
+    assert done.returncode == 2
+    assert b"\\x1b]52" in done.stderr
+    assert b"\x1b" not in done.stderr
+
+
+def test_a_failure_shows_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    Failure(f"one{ORDERS}\n  two\u2028\x85").show()
+    said = capsys.readouterr().err
+    assert said == "anyshell: one\\x1b]52;c;cm0gLXJmIC8=\\x07\\x9b31m\\u202e\\r\\x7f\n  two\\u2028\\x85\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
+@pytest.mark.parametrize("command", [("replay",), ("screenshot",), ("artifacts", "show")])
+@pytest.mark.parametrize("content", [None, b"no recording"])
+def test_a_path_with_escape_sequences_is_shown_as_text(
+    tmp_path: Path, command: tuple[str, ...], content: bytes | None
+) -> None:
+    path = tmp_path / "a\x1b]52;c;eA==\x07\nanyshell: all is well.cast"
+    if content is not None:
+        path.write_bytes(content)
+    done = anyshell(*command, str(path))
+    assert done.returncode in (1, 125)
+    assert b"\x1b" not in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_wrong_usage_shows_nothing_that_a_terminal_obeys() -> None:
+    for arguments in (
+        [f"no-such-{ORDERS}"],
+        ["run", f"--no-such-{ORDERS}"],
+        ["run", f"--timeout={ORDERS}", "x"],
+    ):
+        done = anyshell(*arguments)
+        assert done.returncode == 2
+        assert all(line.isprintable() for line in done.stderr.decode().split("\n"))
+
+
+def test_json_has_escapes_for_what_a_terminal_obeys() -> None:
+    value = {f"name{ORDERS}": [f"text{ORDERS}\u2066\U000e0041 \u00fc\u4e2d\U0001f600\udcff"]}
+    for one_line in (True, False):
+        data = to_json(value, one_line=one_line)
+        assert json.loads(data) == value
+        text = data.decode()
+        assert all(line.isprintable() for line in text.split("\n"))
+        assert "\\u009b" in text
+        assert "\\u202e" in text
+        assert "\u00fc\u4e2d\U0001f600" in text

@@ -590,6 +590,7 @@ def test_how_it_ended_is_said_in_words() -> None:
     assert said(status="timed_out") == "timed out after 5 s"
     assert said(status="exited", signal="SIGKILL") == "ended by SIGKILL"
     assert said(status="cancelled", started=False) == "stopped before it was started"
+    assert said(status="lost", started=None) == "lost: it may have run"
     assert said(status="lost", left_behind=alive).endswith("; may still run there: sleep (pid 7)")
     left = said(status="exited", exit_code=0, left_behind=alive)
     assert left == "exit code 0; left: sleep (pid 7); left behind, and stopped: sh"

@@ -20,7 +20,7 @@ from anyshell.cli.run import _own
 
 from .cli_program import anyshell, is_alive, script, start, wait_until, wait_written
 from .conftest import missing
-from .processes import living, unique_seconds, wait_living
+from .processes import kill_with_its_net, living, unique_seconds, wait_living
 from .test_cli import kept as kept
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
@@ -227,7 +227,7 @@ def test_a_signal_ends_the_doctor_who_then_says_nothing(tmp_path: Path, form: li
 def test_the_doctor_names_what_a_killed_anyshell_left(tmp_path: Path) -> None:
     with start("run", "--", f"echo $$ > {tmp_path}/pid; trap '' HUP; while :; do sleep 300; done") as program:
         pid = int(wait_written(tmp_path / "pid"))
-        program.kill()
+        kill_with_its_net(program.pid)
         program.wait()
     try:
         orphans = json.loads(anyshell("doctor", "--json").stdout)["orphans"]

@@ -3,13 +3,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyshell.output.cells import LONGEST_CELL, width
 from anyshell.output.decode import (
     LONGEST_LINE,
-    LONGEST_SEQUENCE,
     Line,
     LineDecoder,
     TextDecoder,
@@ -18,6 +17,7 @@ from anyshell.output.decode import (
     strip_to_edits,
     unfinished,
 )
+from anyshell.output.sequences import LONGEST_SEQUENCE
 
 MB = 1024 * 1024
 
@@ -205,6 +205,10 @@ def after_sequence(text: str, start: int) -> int:
         (b"one two\x1b[4D\x1b[1K", "    two"),
         (b"one two\x1b[99D1\x1b[99G2", "12e two"),
         ("one two\x9b2K\x9b1G1".encode(), "1"),
+        (b"one two\x1b[0000004D\x1b[00000000001K", "    two"),
+        (b"one two\x1b[0000000004Gx\x1b[9999999999999Dy", "ynextwo"),
+        ("one two\x9b00000000002K\x9b0001G1".encode(), "1"),
+        (b"one two\x1b[" + b"0" * 255 + b"1Gx", "xne two"),
         (b"a\tb\r\x1b[1mc", "c       b"),
         (b"a\tb\r\n", "a\tb\n"),
         (b"abc   \r   ", ""),
@@ -465,6 +469,7 @@ def test_no_piece_of_a_line_ends_inside_something(whole: bytes) -> None:
         assert b"".join(line.data for line in lines) == data
 
 
+@settings(deadline=None)
 @given(outputs, cuts, st.sampled_from([1, 3000]))
 def test_lines_are_the_same_wherever_they_are_cut(data: bytes, places: list[int], times: int) -> None:
     data *= times

@@ -245,6 +245,17 @@ def test_sessions_and_jobs_are_spoken_of_only_where_there_are_some(shell: ShellI
     assert "still runs after" not in _describe(shell, LINUX, jobs=True)
 
 
+@pytest.mark.parametrize("shell", [BASH, ZSH, SH, PWSH, POWERSHELL], ids=lambda shell: shell.kind)
+def test_a_confirmation_and_other_tools_are_spoken_of_only_where_there_are_some(shell: ShellInfo) -> None:
+    instead = "`Select-String`" if shell in (PWSH, POWERSHELL) else "`grep`, `find`, `sed`"
+    for confirmed, tools in itertools.product((False, True), ((), ("read", "search", "edit"))):
+        text = _describe(shell, LINUX, confirmed=confirmed, tools=tools)
+        assert ("A person confirms every command" in text) is confirmed
+        assert ("Prefer your other tools" in text) is bool(tools)
+        lines = [line for line in text.splitlines() if "`read`, `search`, `edit`" in line]
+        assert [instead in line for line in lines] == [True] * bool(tools)
+
+
 @pytest.mark.parametrize("kind", ["pwsh", "powershell"])
 def test_jobs_of_powershell_are_spoken_of_only_where_there_are_some(kind: str) -> None:
     none, some = _powershell(kind, WINDOWS), _powershell(kind, WINDOWS, jobs=True, background_after=60)
@@ -267,6 +278,7 @@ def test_jobs_of_powershell_are_spoken_of_only_where_there_are_some(kind: str) -
         "--no-verify",
         "Never force-push to `main` or `master`",
         "--amend",
+        "Never amend a commit that is already pushed",
     ],
 )
 @pytest.mark.parametrize("name", ["bash", "sh", "powershell"])

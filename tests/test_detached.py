@@ -27,12 +27,13 @@ from anyshell import (
     Environment,
     InvalidCommand,
     JobNotFound,
+    Outcome,
     SpawnError,
 )
 from anyshell.shells import detached
 
 from .cli_program import is_alive, wait_until
-from .conftest import python_for_all
+from .conftest import missing, python_for_all
 from .processes import living, unique_seconds, wait_asleep, wait_living
 from .ssh_server import is_root, sessions
 
@@ -40,8 +41,10 @@ assert sys.platform != "win32"  # mypy follows the import below otherwise
 
 from anyshell.backends.local.backend import LocalBackend
 
+from .test_endings import BREEDER
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from anyshell._types import Spawn
     from anyshell.abc import Program
@@ -66,6 +69,24 @@ async def here(tmp_path: Path, anyio_backend: str) -> AsyncIterator[DetachedJobs
         found = DetachedJobs(environment)
         yield found
         await stop_all(found)
+
+
+class OtherWords(LocalBackend):
+    """This machine as another one: the programs on it have other words in their texts.
+
+    Args:
+        words: The words, by those that stand there.
+    """
+
+    def __init__(self, words: Mapping[str, str]) -> None:
+        super().__init__()
+        self._words = words
+
+    async def spawn(self, spawn: Spawn) -> Program:
+        argv = spawn.argv
+        for word, other in self._words.items():
+            argv = tuple(each.replace(word, other) for each in argv)
+        return await super().spawn(replace(spawn, argv=argv))
 
 
 async def stop_all(jobs: DetachedJobs) -> None:
@@ -177,6 +198,19 @@ async def test_a_stop_follows_what_leaves_the_session_when_its_leader_ends(jobs:
     )
     assert await job.stop(grace=0.3) == []
     assert (living(seconds), job.status) == ([], "stopped")
+
+
+async def test_stop_ends_a_chain_of_forks(jobs: DetachedJobs, tmp_path: Path) -> None:
+    """No process of it lives longer than a look takes, so what it writes tells whether it lives."""
+    beats = tmp_path / "beats"
+    job = await jobs.start(f"{python_for_all()} -c '{BREEDER}'; exec sleep {unique_seconds()}")
+    wait_until(beats.exists, "the chain")
+    assert await job.stop(grace=0.3) == []
+    size = beats.stat().st_size
+    for _ in range(50):
+        await asyncio.sleep(0.01)
+        assert beats.stat().st_size == size
+    assert job.status == "stopped"
 
 
 async def test_what_a_job_left_behind_keeps_its_record_until_it_is_stopped(jobs: DetachedJobs) -> None:
@@ -366,8 +400,8 @@ async def test_a_record_that_names_a_stranger_is_lost_and_the_stranger_is_not_to
     stranger = subprocess.Popen(["sleep", "300"], start_new_session=True)
     try:
         record = directory_of(job) / "record"
-        _, *rest = record.read_text().split()
-        record.write_text(" ".join([str(stranger.pid), *rest]) + "\n")
+        _, _, rest = record.read_text().partition(" ")
+        record.write_text(f"{stranger.pid} {rest}")
         (directory_of(job) / "exit").unlink()
         assert await job.refresh() == "lost"
         assert job.pid == stranger.pid
@@ -376,6 +410,40 @@ async def test_a_record_that_names_a_stranger_is_lost_and_the_stranger_is_not_to
     finally:
         stranger.kill()
         stranger.wait()
+
+
+@pytest.mark.parametrize("room", ["nr_inodes", "size"])
+async def test_full_disk_is_the_reason_of_a_job_that_is_not_started(
+    room: str, env: Environment, tmp_path: Path
+) -> None:
+    """The room grows by a file or a page until a job starts; before that each has a reason, and leaves nothing."""
+    if sys.platform != "linux" or not is_root():
+        missing("root on Linux", "run the tests as root: a small file system is mounted")
+    refused: list[tuple[bool, list[Path]]] = []
+    for room_for in range(1, 32):
+        place = tmp_path / str(room_for)
+        place.mkdir()
+        option = f"{room}={room_for * (4096 if room == 'size' else 1)}"
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"{option},mode=755", "anyshell-test", place], check=True
+        )
+        os.chown(place, *_owner(await env.run("id -u; id -g")))
+        try:
+            job = await DetachedJobs(env, directory=str(place / "jobs")).start("true")
+        except SpawnError as error:
+            refused.append(("No space left on device" in str(error), list((place / "jobs").glob("*"))))
+        else:
+            await job.stop(grace=0)
+            break
+        finally:
+            subprocess.run(["umount", "--lazy", place], check=True)
+    assert refused == [(True, [])] * len(refused)
+    assert 0 < len(refused) < 31
+
+
+def _owner(outcome: Outcome) -> tuple[int, int]:
+    user, group = map(int, outcome.output.text.split())
+    return user, group
 
 
 async def test_a_job_with_a_state_directory_of_its_own_is_found_where_all_are(here: DetachedJobs) -> None:
@@ -440,6 +508,136 @@ async def test_a_broken_record_breaks_nothing_for_the_others(
     }
     assert await broken.stop(grace=0) == []
     assert set(await here.prune()) == {broken.id, whole.id}
+
+
+def another_machine(files: Path, machine: str = "a" * 32) -> OtherWords:
+    """This machine as another one that has the same home: it has another boot and another id."""
+    words = {}
+    for path, text in (("/proc/sys/kernel/random/boot_id", "another-boot"), ("/etc/machine-id", machine)):
+        file = files / path.rpartition("/")[2]
+        file.write_text(f"{text}\n")
+        words[path] = str(file)
+    return OtherWords(words)
+
+
+async def test_a_job_of_another_machine_is_foreign_and_keeps_its_record(
+    here: DetachedJobs, tmp_path: Path
+) -> None:
+    """Its boot is another one, though this machine was not started anew."""
+    runs, ended = await here.start(f"exec sleep {unique_seconds()}"), await here.start("exit 3")
+    await ended.wait(timeout=20)
+    async with Environment.detect(another_machine(tmp_path), cwd=tmp_path) as environment:
+        there = DetachedJobs(environment)
+        assert {job.id: job.status for job in await there.list()} == {runs.id: "foreign", ended.id: "failed"}
+        assert await there.prune() == []
+        assert f"removed {runs.id}" not in await there._look("remove", runs.id, ended.id)
+        with pytest.raises(BackendError, match="another machine"):
+            await (await there.get(runs.id)).stop()
+        assert await (await there.get(runs.id)).wait(timeout=20) == "foreign"
+    assert await runs.refresh() == "running"
+
+
+async def test_a_job_of_another_pid_namespace_keeps_its_record(
+    here: DetachedJobs, state_directory: Path
+) -> None:
+    """As in two containers with the same home: the boot is the same, and its pids mean nothing there."""
+    job = await here.start(f"exec sleep {unique_seconds()}")
+    inside = [
+        "unshare",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        sys.executable,
+        "-m",
+        "anyshell",
+    ]
+    listed = subprocess.run([*inside, "jobs", "list"], capture_output=True, text=True)
+    assert (listed.returncode, listed.stdout.split()[:2]) == (0, [job.id, "foreign"])
+    pruned = subprocess.run([*inside, "jobs", "prune"], capture_output=True, text=True)
+    assert (pruned.returncode, pruned.stdout) == (0, "")
+    assert await job.refresh() == "running"
+
+
+async def test_a_job_of_an_earlier_boot_of_this_machine_is_lost_and_removed(here: DetachedJobs) -> None:
+    job = await here.start(f"exec sleep {unique_seconds()}")
+    record = directory_of(job) / "record"
+    text = record.read_text()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    record.write_text(text.replace(boot, boot[::-1]))
+    assert await job.refresh() == "lost"
+    assert await here.prune() == []  # what has its mark lives here
+    record.write_text(text)
+    assert await job.stop(grace=0) == []
+    (directory_of(job) / "exit").unlink()
+    record.write_text(text.replace(boot, boot[::-1]))
+    assert await here.prune() == [job.id]
+
+
+async def test_a_record_of_an_older_format_is_read(here: DetachedJobs, tmp_path: Path) -> None:
+    """It has one line, which names neither a machine nor a namespace."""
+    runs, ended = await here.start(f"exec sleep {unique_seconds()}"), await here.start("exit 3")
+    await ended.wait(timeout=20)
+    for job in (runs, ended):
+        record = directory_of(job) / "record"
+        first, second = record.read_text().splitlines()
+        assert len(second.split()) == 2
+        record.write_text(f"{first}\n")
+    assert {job.id: job.status for job in await here.list()} == {runs.id: "running", ended.id: "failed"}
+    async with Environment.detect(another_machine(tmp_path), cwd=tmp_path) as environment:
+        there = DetachedJobs(environment)
+        assert (await there.get(runs.id)).status == "foreign"  # a reboot, or another machine: unknown
+        assert await there.prune() == [ended.id]
+    assert await runs.stop(grace=0) == []
+    assert await here.prune() == [runs.id]
+
+
+@pytest.mark.parametrize("name", ["record", "request", "exit", "seen", "stopped", "log"])
+@pytest.mark.parametrize("kind", ["fifo", "endless"])
+async def test_a_fifo_among_the_records_holds_up_nothing(name: str, kind: str, here: DetachedJobs) -> None:
+    seconds = unique_seconds()
+    odd, whole = await here.start("exit 3"), await here.start(f"exec sleep {seconds}")
+    await odd.wait(timeout=20)
+    for job in (odd, whole):
+        (directory_of(job) / name).unlink(missing_ok=True)
+        if kind == "fifo":
+            os.mkfifo(directory_of(job) / name)
+        else:
+            (directory_of(job) / name).symlink_to("/dev/zero")
+    assert {job.id for job in await here.list()} == {odd.id, whole.id}
+    assert await here.prune() == [odd.id]
+    assert await whole.stop(grace=0) == []
+    assert living(seconds) == []
+    assert await here.prune() == [whole.id]
+
+
+async def test_stop_says_that_a_chain_lives_which_it_cannot_end(tmp_path: Path, anyio_backend: str) -> None:
+    """On a machine whose awk stops at a NUL byte."""
+    beats, end = tmp_path / "beats", tmp_path / "end"
+    text = BREEDER.replace("while ", 'while not os.path.exists("end") and ')
+    async with Environment.detect(OtherWords({"| awk ": "| busybox awk "}), cwd=tmp_path) as environment:
+        try:
+            job = await DetachedJobs(environment).start(f"{python_for_all()} -c '{text}'; exit 3")
+            wait_until(beats.exists, "the chain")
+            left = await job.stop(grace=0)
+        finally:
+            end.touch()
+        assert [info.name for info in left] == ["unknown"]
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+async def test_a_log_that_was_swapped_is_not_followed(kind: str, here: DetachedJobs, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cr3t")
+    job = await here.start("echo mine")
+    await job.wait(timeout=20)
+    log = Path(job.record.log)
+    log.unlink()
+    if kind == "fifo":
+        os.mkfifo(log)
+    else:
+        log.symlink_to(tmp_path / "secret")
+    with pytest.raises(OSError, match="no file any more"):
+        await job.output()
 
 
 async def test_a_job_whose_record_is_broken_is_stopped_by_its_mark(here: DetachedJobs) -> None:
@@ -544,18 +742,9 @@ async def test_where_setsid_is_missing_perl_does_it(
     assert job.status == "stopped"
 
 
-class WithoutProc(LocalBackend):
-    """This machine as macOS and BSD are: our programs do not find /proc."""
-
-    async def spawn(self, spawn: Spawn) -> Program:
-        return await super().spawn(
-            replace(spawn, argv=tuple(word.replace("/proc/", "/nowhere/") for word in spawn.argv))
-        )
-
-
 async def test_jobs_are_told_apart_where_there_is_no_proc(tmp_path: Path, anyio_backend: str) -> None:
     """As on macOS and BSD: by the dates that ps(1) gives."""
-    async with Environment.detect(WithoutProc(), cwd=tmp_path) as environment:
+    async with Environment.detect(OtherWords({"/proc/": "/nowhere/"}), cwd=tmp_path) as environment:
         here = DetachedJobs(environment)
         seconds = unique_seconds()
         ended = await here.start("exit 3")

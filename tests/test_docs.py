@@ -301,10 +301,12 @@ LIMITS = DOCS / "reference" / "limits.md"
 NO_BOUND = {
     "backends.local.posix.linux.RLIMIT_LOCKS",  # the number of a system call's argument
     "backends.local.posix.linux.TAG_BITS",  # the shape of a number
+    "backends.local.posix.linux_net._NOTE_BYTES",  # a format
     "backends.local.posix.posix_spawn._FLAGS",  # of a call
     "backends.local.posix.posix_spawn._SIZE",  # room for what a call fills in
     "backends.local.posix.tty._IUTF8",  # a flag
     "backends.local.windows.files._FILE_RENAME_INFO_EX",  # a number that a call is given
+    "backends.ssh.backend._BY_SIGNAL",  # an exit code
     "cli.OWN_FAILURE",  # exit codes, on the command line's page
     "cli.fleet.SOME_FAILED",
     "cli.run.TIMED_OUT",
@@ -327,8 +329,9 @@ NO_BOUND = {
     "backends.local.windows.winpty._COLOR_ESCAPES",
     "backends.local.windows.winpty._EXIT_AFTER_SHUTDOWN",
     "output.cells._FIRST",  # a code point
+    "output.cells._PROTECTED",  # a bit of it
     "output.queries._STEPS",  # colours
-    "output.styled.KEYBOARD",  # flags of a protocol
+    "output.emulator.KEYBOARD",  # flags of a protocol
     "output.lines.TAB_WIDTH",  # how a terminal is
     "output.lines._STATES_WORTH_SKIPPING",  # when the short way is the shorter one
     "output.lines._WORTH_SKIPPING",
@@ -337,8 +340,11 @@ NO_BOUND = {
     "cli.console._BARS",
     "recordings.asciicast.USUAL_SIZE",  # what 0 stands for
     "recordings.asciicast._SHOWN",  # how a message is cut
+    "_answers._SHOWN",
     "recordings.asciicast._VERSIONS",  # of a format
     "recordings.recorder._LARGEST_CODE",  # where a sign begins
+    "session.shell.BROKEN_OFF",  # an exit code
+    "shells.session._BOTH_ENDS",  # descriptors
     "shells.session._LIFE_FD",  # a descriptor
     "shells.snapshot._FD",  # a descriptor
     "tool.limits.MIB",  # a unit

@@ -15,6 +15,7 @@ from wcwidth import wcwidth
 
 from anyshell import Terminal
 from anyshell.output import TerminalOutput
+from anyshell.output.backlog import ROW_WORK, pieces
 from anyshell.output.cells import CLUSTERS, Cells, is_narrow, width
 from anyshell.output.emulator import Emulator
 
@@ -102,6 +103,60 @@ def rows_of(data: bytes, columns: int = 10, rows: int = 4) -> list[str]:
         ("\x1b[?7l12345678\x1b[m世世e".encode(), ["12345678 e", "", "", ""]),
         ("\x1b[?7l123456789世界".encode(), ["12345678界", "", "", ""]),
         ("\x1b[9Ge\u0301\x1b[?7l世\x1b[me\u0301".encode(), ["         e\u0301", "", "", ""]),
+        # A cursor that waits at the margin for the next character to wrap
+        (b"0123456789\tx", ["0123456789", "x", "", ""]),
+        (b"0123456789\x1b[2Ix", ["0123456789", "x", "", ""]),
+        (b"\x1b[3g0123456789\tx", ["0123456789", "x", "", ""]),
+        (b"012345678\tx", ["012345678x", "", "", ""]),
+        (b"0123456789\nx", ["0123456789", "         x", "", ""]),
+        (b"0123456789\x0bx\x0cy", ["0123456789", "         x", "         y", ""]),
+        (b"0123456789\x1bDx", ["0123456789", "         x", "", ""]),
+        (b"\x1b[2H0123456789\x1bMx", ["         x", "0123456789", "", ""]),
+        (b"0123456789\x1b[@x", ["012345678x", "", "", ""]),
+        (b"0123456789\x1b[Px", ["012345678x", "", "", ""]),
+        (b"0123456789\x1b[Xx", ["012345678x", "", "", ""]),
+        (b"0123456789\x1b7\x1b[3H\x1b8x", ["0123456789", "x", "", ""]),
+        # zeros before a number
+        (b"\x1b[0000002Cx\x1b[00000000000000000003Gy", ["  y", "", "", ""]),
+        (b"\x1b[0000000002;00000000003Hx\x1b[1;000000000004Hy", ["   y", "  x", "", ""]),
+        (b"\x1b[0099999999999999999Cx", ["         x", "", "", ""]),
+        # controls inside a sequence are done before it; CAN and SUB end it
+        (b"ab\x1b[\r3Cz", ["ab z", "", "", ""]),
+        (b"a\x1b[2\n;1Hb\x1b[\x0b3\b;5Hc", ["a", "b", "    c", ""]),
+        (b"a\x1b[2\x7f\0C\xc2\x9b\x0e1\x0fCb", ["a   b", "", "", ""]),
+        (b"a\x1b[12\x18K\x1b[?\x1aJ\x1b\x18D\x1b(\x1a0\x1b[\n5\x18C", ["aKJD0", "     C", "", ""]),
+        # repeating needs a character just before
+        (b"ab\x1b[D\x1b[2bc", ["ac", "", "", ""]),
+        (b"x\r\n\x1b[3b<\r\x1b[b", ["x", "<", "", ""]),
+        (b"x\x1b[31m\x1b[2b\x1b[b", ["xxxx", "", "", ""]),
+        (b"0123456789\x1b[2b", ["0123456789", "99", "", ""]),
+        # what moves past margins, and what sets the screen anew
+        (b"\x1b[2;3r\x1b[9ex\x1b[?6h\x1b[9ey", ["", "", "y", "x"]),
+        (b"ab\x1b[2;3r\x1b[2;2H\x1b[?6h\x1b#8x", ["xEEEEEEEEE", *["E" * 10] * 3]),
+        (b"\x1b#8\x1b[4;1H\nx", [*["E" * 10] * 3, "x"]),
+        (b"ab\x1b[?3lc\x1b[?3hd", ["d", "", "", ""]),
+        (b"\x1b[?3hab\x1b[2;3r\x1b[?3lc", ["c", "", "", ""]),
+        # columns
+        (b"abcd\r\n1234\x1b[2 @x", ["cd", "34  x", "", ""]),
+        (b"abcd\r\n123456789\x1b[2 Ax", ["  abcd", "  1234567x", "", ""]),
+        (b"abcd\r\n1234\x1b[1;2H\x1b[2'}", ["a  bcd", "1  234", "", ""]),
+        (b"abcd\r\n1234\x1b[1;2H\x1b[2'~", ["ad", "14", "", ""]),
+        (b"ab\r\n12\x1b[2;3r\x1b[1;1H\x1b['}\x1b[ @\x1b[2H\x1b['~", ["ab", "2", "", ""]),
+        ("漢字\r\n1漢\x1b[1;3H\x1b['}".encode(), ["漢 字", "1", "", ""]),
+        # DECRC leaves auto-wrap as it is, and stays between the margins in origin mode.
+        (b"\x1b7\x1b[?7l\x1b8\x1b[9Gabcd", ["        ad", "", "", ""]),
+        (b"\x1b[?6h\x1b[4H\x1b7\x1b[?6l\x1b[1;2r\x1b8x", ["", "x", "", ""]),
+        # DECSED and DECSEL erase all but what DECSCA protects; ED and EL erase that too.
+        (b'A\x1b[1"qB\x1b["qC\x1b[G\x1b[?J', [" B", "", "", ""]),
+        (b'A\x1b[1"qB\x1b["qC\x1b[G\x1b[J', ["", "", "", ""]),
+        (b'a\x1b[1"qbc\x1b[2"qd\r\ne\x1b[1"qf\x1b[?2K\x1b[A\x1b[?1K', [" bcd", " f", "", ""]),
+        (b'\x1b[1"qab\x1b[0"qc\x1b[2G\x1b[2@\x1b[?2J', ["a  b", "", "", ""]),
+        ('\x1b[1"q漢e\x1b["q\u0301x字\x1b[?2J'.encode(), ["漢e\u0301", "", "", ""]),
+        ('\x1b[1"q漢\x1b[2G\x1b[?K'.encode(), ["漢", "", "", ""]),
+        (b'\x1b7\x1b[1"qa\x1b8\x1b[Cb\x1b[?2J', ["a", "", "", ""]),
+        (b'\x1b[1"qa\x1b[!pb\x1b[?2J', ["a", "", "", ""]),
+        # The alternate screen has a saved cursor of its own, and keeps it.
+        (b"\x1b[?1049h\x1b[3;3H\x1b7\x1b[?1049l\x1b[?1049h\x1b8x", ["", "", "  x", ""]),
     ],
 )
 def test_what_is_drawn_stands_where_it_should(data: bytes, rows: list[str]) -> None:
@@ -113,6 +168,47 @@ def test_what_erases_up_to_the_margin_ends_the_line() -> None:
         output = TerminalOutput(Terminal(columns=10, rows=4))
         output.feed(b"hello12345world\x1b[1;6H" + erase)
         assert output.finish().text == "hello\nworld"
+
+
+def test_tab_at_the_margin_loses_nothing_of_the_line() -> None:
+    output = TerminalOutput(Terminal(columns=10, rows=4))
+    output.feed(b"0123456789\tx\r\n0123456789\x1b[Ix")
+    assert output.finish().text == "0123456789x\n0123456789x"
+
+
+def test_line_feed_inside_a_sequence_counts() -> None:
+    output = TerminalOutput(Terminal(columns=10, rows=4), head=4, tail=0)
+    output.feed(b"one\x1b[\r\n31mtwo\r\n" + b"more\r\n" * 4)
+    result = output.finish()
+    assert result.text.startswith("one\n")
+    assert (result.total_lines, result.omitted_lines) == (6, 5)
+    assert result.omitted_bytes == result.total_bytes - len(b"one\r\n")
+
+
+def test_sequence_with_controls_inside_is_shown_when_it_never_ends() -> None:
+    output = TerminalOutput(Terminal(columns=10, rows=4))
+    output.feed(b"a\x1b[12\r\n34")
+    assert output.screen.rows[:2] == ("a", "")
+    assert output.finish().text == "a[12\n34"
+
+
+def test_work_of_a_sequence_does_not_depend_on_how_its_number_is_written() -> None:
+    emulator = Emulator(Terminal(columns=80, rows=24))
+    for sequence, rows in (
+        (b"\x1b[0000002S", 2),
+        (b"\x1b[000000000000000099S", 24),
+        (b"\x1b#8", 24),
+        (b"\x1b[2'}", 24),
+        (b"\x1b[ @", 24),
+        (b"\x1b[?0003h", 24),
+        (b"\x1b[?1003h", 0),
+        (b"\x1b[?2J", 24 * 11),
+        (b"\x1b[?K", 11),
+        (b"\x1b[?0000K", 11),
+        (b"\x1b[2K", 0),
+    ):
+        (piece,) = pieces(sequence, 0, 0, emulator)
+        assert piece.work == len(sequence) + ROW_WORK * rows, sequence
 
 
 def test_the_title_is_kept_and_bounded() -> None:
@@ -148,6 +244,44 @@ def test_a_terminal_can_become_smaller_and_larger() -> None:
     output.resize(Terminal(columns=20, rows=3))
     assert list(output.screen.rows) == ["3", "0123456789", ""]
     assert output.finish().text == "1\n2\n3\n0123456789"
+
+
+@pytest.mark.parametrize(
+    ("saved", "columns", "rows"),
+    [
+        (
+            b"\x1b[16G\x1b7",
+            10,
+            ["012345678x", ""],
+        ),  # xterm puts it into the last column, where no wrap is pending
+        (b"\x1b7", 10, ["0123456789", "x"]),  # the wrap that was pending still is
+        (b"\x1b7", 30, ["0123456789abcdefghijx", ""]),  # at a margin that is further right nothing wraps
+        (b"\x1b[16G\x1b7", 30, ["0123456789abcdexghij", ""]),
+    ],
+)
+def test_saved_cursor_is_restored_on_a_terminal_of_another_width(
+    saved: bytes, columns: int, rows: list[str]
+) -> None:
+    output = TerminalOutput(Terminal(columns=20, rows=2))
+    output.feed(b"0123456789abcdefghij" + saved + b"\x1b[2H")
+    output.resize(Terminal(columns=columns, rows=2))
+    output.feed(b"\x1b8x")
+    assert list(output.screen.rows) == rows
+
+
+def test_cursor_inside_the_row_waits_for_no_wrap_on_a_narrower_terminal() -> None:
+    output = TerminalOutput(Terminal(columns=20, rows=2))
+    output.feed(b"0123456789abcde")
+    output.resize(Terminal(columns=10, rows=2))
+    output.feed(b"x")
+    assert list(output.screen.rows) == ["012345678x", ""]
+
+
+def test_protected_characters_keep_their_colours() -> None:
+    output = TerminalOutput(Terminal(columns=10, rows=2), scrollback=0)
+    output.feed(b'a\x1b[31m\x1b[1"qbc\x1b["q\x1b[42md\x1b[?2K')
+    blank, kept, rest = output.view().rows[0]
+    assert (blank.text, kept.text, kept.style.foreground, rest.style.background) == (" ", "bc", 1, 2)
 
 
 def test_what_a_narrower_terminal_hides_does_not_come_into_what_is_written_then() -> None:
@@ -347,6 +481,23 @@ PIECES = [
         b"line of text\r\n" * 12,
         b"y" * 33 + b"\r\n",
         b"\x1b[20h",
+    ),
+    *(
+        b"\x1b#8",
+        b"\x1b[?3h",
+        b"\x1b[?3l",
+        b"\x1b[2e",
+        b"\x1b[2 @",
+        b"\x1b[2 A",
+        b"\x1b[2'}",
+        b"\x1b[2'~",
+        b"\x1b[\n2",
+        b"\x1b[1\r\n;3H",
+        b"\xc2\x9b2\t",
+        b"\x1b[2\x18",
+        b"\x1b[0000002A",
+        b"\x1b[>1u",
+        b"\x1b[?u",
     ),
 ]
 anything = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=50).map(b"".join)

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import psutil
@@ -19,12 +19,14 @@ import pytest
 
 from anyshell import Environment
 
-from .conftest import python_for_all
+from .conftest import python_for_all, row
 from .processes import living, open_descriptors, unique_seconds, wait_asleep, wait_living
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
+    from anyshell import Outcome
     from anyshell._types import LeftBehind
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
@@ -87,48 +89,84 @@ def fill(text: str, seconds: str) -> str:
     return text.replace("{s}", seconds)
 
 
-@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS.keys())
-async def test_a_timeout_stops_the_whole_tree_and_keeps_the_output(env: Environment, text: str) -> None:
-    seconds = unique_seconds()
-    with anyio.fail_after(30):
-        outcome = await env.run(f"printf 'so far'; {fill(text, seconds)}", timeout=1, grace=0.3)
-    assert outcome.status == "timed_out"
-    assert outcome.output.text.startswith("so far")
-    assert outcome.left_behind == ()
-    assert living(seconds) == []
+async def side_by_side(run: Callable[[str], Awaitable[Any]], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Run the texts of a table, five at a time, so that they wait together; give what became of each by its name.
+
+    Nobody looks at the machine's processes meanwhile: that holds the loop up, and takes the time in which trees must end.
+    """
+    at_once = asyncio.Semaphore(5)
+
+    async def one(text: str) -> Any:
+        async with at_once:
+            return await run(text)
+
+    done = await asyncio.gather(*map(one, texts.values()), return_exceptions=True)
+    return dict(zip(texts, done, strict=True))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "sleep {s} & echo started",
-        "nohup sleep {s} & echo started",
-        "(sleep {s}; echo late) & echo started",
-        "sleep {s} >/dev/null 2>&1 & echo started",
-        "setsid sleep {s} >/dev/null 2>&1 & echo started",
-        "(trap '' TERM; sleep {s}) & echo started",
-    ],
-)
+async def test_a_timeout_stops_the_whole_tree_and_keeps_the_output(env: Environment) -> None:
+    marks = {name: unique_seconds() for name in ENDLESS}
+
+    async def run(text: str) -> Outcome:
+        return await env.run(f"printf 'so far'; {text}", timeout=1, grace=0.3)
+
+    texts = {name: fill(text, marks[name]) for name, text in ENDLESS.items()}
+    with anyio.fail_after(50):
+        # The one is large, and takes the time in which others must end; the other has nothing that tells whose it is.
+        ended: dict[str, Any] = {}
+        for name in ("a tree of 200", "another user's, by su"):
+            ended |= await side_by_side(run, {name: texts.pop(name)})
+        ended |= await side_by_side(run, texts)
+    alive = living("300.")
+    for name, outcome in ended.items():
+        with row(name):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            assert outcome.status == "timed_out"
+            assert outcome.output.text.startswith("so far")
+            assert outcome.left_behind == ()
+            assert [line for line in alive if marks[name] in line] == []
+
+
+LEAVING = [
+    "sleep {s} & echo started",
+    "nohup sleep {s} & echo started",
+    "(sleep {s}; echo late) & echo started",
+    "sleep {s} >/dev/null 2>&1 & echo started",
+    "setsid sleep {s} >/dev/null 2>&1 & echo started",
+    "(trap '' TERM; sleep {s}) & echo started",
+]
+
+
 @pytest.mark.parametrize("left_behind", ["stop", "keep"])
 async def test_what_a_command_leaves_behind_is_named_and_stopped_or_kept(
-    env: Environment, text: str, left_behind: LeftBehind
+    env: Environment, left_behind: LeftBehind
 ) -> None:
-    seconds = unique_seconds()
-    with anyio.fail_after(20):
-        outcome = await env.run(fill(text, seconds), timeout=60, left_behind=left_behind)
-    assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
-    assert "sleep" in {process.name for process in outcome.left_behind}
-    alive = living(seconds)
-    if left_behind == "stop":
-        assert alive == []
-        assert not any(process.alive for process in outcome.left_behind)
-        return
-    assert all(process.alive for process in outcome.left_behind)
-    kept = {process.pid for process in outcome.left_behind}
-    assert {int(line.split()[0]) for line in alive} <= kept
-    for pid in kept:
-        with contextlib.suppress(psutil.NoSuchProcess):  # one that waited for another ends with it
-            psutil.Process(pid).kill()
+    marks = {text: unique_seconds() for text in LEAVING}
+
+    async def run(text: str) -> Outcome:
+        return await env.run(text, timeout=60, left_behind=left_behind)
+
+    with anyio.fail_after(40):
+        ended = await side_by_side(run, {text: fill(text, mark) for text, mark in marks.items()})
+    machine = living("300.")
+    for text, outcome in ended.items():
+        with row(text):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
+            assert "sleep" in {process.name for process in outcome.left_behind}
+            alive = {int(line.split()[0]) for line in machine if marks[text] in line}
+            if left_behind == "stop":
+                assert alive == set()
+                assert not any(process.alive for process in outcome.left_behind)
+                continue
+            assert all(process.alive for process in outcome.left_behind)
+            kept = {process.pid for process in outcome.left_behind}
+            assert alive <= kept
+            for pid in kept:
+                with contextlib.suppress(psutil.NoSuchProcess):  # one that waited for another ends with it
+                    psutil.Process(pid).kill()
 
 
 async def test_what_is_kept_can_go_on_printing(env: Environment, tmp_path: Path) -> None:
@@ -194,18 +232,25 @@ async def test_a_daemon_with_nothing_of_ours_is_not_ours_after_a_normal_exit(env
         psutil.Process(int(line.split()[0])).kill()
 
 
-@pytest.mark.parametrize("text", ["sleep {s}", "trap '' TERM; sleep {s}", "(setsid sleep {s} &); sleep {s}"])
 @pytest.mark.parametrize("cancels", [1, 2, 3])
-async def test_cancelling_raises_after_the_tree_is_gone(env: Environment, text: str, cancels: int) -> None:
-    seconds = unique_seconds()
-    task = asyncio.ensure_future(env.run(fill(text, seconds), grace=0.3))
-    await anyio.to_thread.run_sync(wait_living, seconds)
+async def test_cancelling_raises_after_the_tree_is_gone(env: Environment, cancels: int) -> None:
+    texts = ("sleep {s}", "trap '' TERM; sleep {s}", "(setsid sleep {s} &); sleep {s}")
+    marks = {text: unique_seconds() for text in texts}
+    tasks = {
+        text: asyncio.ensure_future(env.run(fill(text, mark), grace=0.3)) for text, mark in marks.items()
+    }
+    for mark in marks.values():
+        await anyio.to_thread.run_sync(wait_living, mark)
     for _ in range(cancels):
-        task.cancel()
+        for task in tasks.values():
+            task.cancel()
         await asyncio.sleep(0)
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert living(seconds) == []
+    await asyncio.wait(tasks.values())
+    alive = living("300.")
+    for text, task in tasks.items():
+        with row(text):
+            assert task.cancelled()
+            assert [line for line in alive if marks[text] in line] == []
 
 
 async def test_a_second_cancel_skips_the_grace(env: Environment) -> None:
@@ -343,7 +388,8 @@ async def test_the_timeout_covers_a_program_that_never_reads_its_input(env: Envi
 BREEDER = textwrap.dedent(
     """
     import os, time, sys
-    while True:
+    until = time.time() + 120
+    while time.time() < until:
         if os.fork():
             time.sleep(0.001)
             os._exit(0)
@@ -352,6 +398,7 @@ BREEDER = textwrap.dedent(
             file.write("x")
     """
 )
+"""A chain that forks for ever, as far as a test goes: it ends by itself, so that a failure does not take the machine's time."""
 
 
 @pytest.mark.parametrize(

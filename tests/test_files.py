@@ -588,6 +588,26 @@ async def test_glob_finds_as_a_shell_does(
     assert await host.glob(pattern) == sorted(f"{tree}/{name}" for name in found)
 
 
+@posix_only
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.py", [".hidden.py", "a.py", "new\nline.py"]),
+        ("*/g.py", [".git/g.py"]),
+        ("**/f.py", ["src/deep/.secret/f.py"]),
+        (
+            "src/deep/**",
+            ["src/deep/.secret", "src/deep/.secret/f.py", "src/deep/e.py", "src/deep/er", "src/deep/er/h.py"],
+        ),
+        ("?git/", [".git"]),
+    ],
+)
+async def test_glob_takes_hidden_names_if_asked(
+    host: HostFiles, tree: Path, pattern: str, found: list[str]
+) -> None:
+    assert await host.glob(pattern, hidden=True) == sorted(f"{tree}/{name}" for name in found)
+
+
 async def test_glob_takes_its_directory_literally(host: HostFiles, tmp_path: Path) -> None:
     for directory in ("a[1]", "a1"):
         (tmp_path / directory).mkdir()

@@ -23,12 +23,13 @@ from anyshell import (
     Job,
     JobNotFound,
     SpawnError,
+    Terminal,
 )
 from anyshell.jobs import job as job_module
-from anyshell.jobs import registry
+from anyshell.jobs import processes, registry
 from anyshell.testing import FakeBackend, Script
 
-from .conftest import missing, open_to_all
+from .conftest import missing, open_to_all, python_for_all
 from .processes import living, open_descriptors, unique_seconds, wait_living
 from .ssh_server import SSHD, free_port, openssh, own_name
 
@@ -129,6 +130,22 @@ async def test_a_job_has_the_outcome_that_a_command_has(env: Environment) -> Non
         assert (len(data), missing) == (printed.total_bytes, 0)
 
     await asyncio.gather(*(compare(text) for text in CONTRACT.values()))
+
+
+async def test_a_job_can_have_its_errors_apart(env: Environment) -> None:
+    job = await env.start("read line; echo out; echo err >&2; seq 100000 >&2", split_stderr=True)
+    await job.send("go\n")
+    outcome = await job.wait(timeout=30)
+    assert outcome is not None
+    assert outcome.stderr is not None
+    assert outcome.output.text == "out\n"
+    assert outcome.stderr.text.startswith("err\n1\n2\n")
+    assert outcome.stderr.total_bytes == 4 + 588_895
+    assert (await job.output()).total_bytes == 4 + 4 + 588_895
+    with pytest.raises(InvalidCommand, match="terminal"):
+        await env.start("true", split_stderr=True, terminal=Terminal())
+    with pytest.raises(InvalidCommand, match="detached"):
+        await env.start("true", split_stderr=True, detach=True)  # type: ignore[call-overload]
 
 
 async def test_a_job_is_ready_reads_what_it_is_sent_and_ends(env: Environment) -> None:
@@ -569,6 +586,61 @@ async def test_an_adopted_tree_that_is_deaf_is_stopped_all_the_same(here: Enviro
     job = here.jobs.get(outcome.job or "")
     stopped = await job.stop(grace=0.1)
     assert (stopped.status, job.status, job.exit_code, living(seconds)) == ("cancelled", "stopped", None, [])
+
+
+LEAVES = """\
+import os, sys, time
+
+def wait_for(name):
+    while not os.path.exists(name):
+        time.sleep(0.01)
+
+wait_for("leave")
+if "fork" in sys.argv and os.fork():
+    sys.exit()
+os.setsid()
+os.closerange(0, 1024)
+open("left", "w").close()
+wait_for("end")
+"""
+"""A program that leaves its session and closes every pipe, itself or by a child."""
+
+
+@pytest.mark.parametrize("door", ["run", "session"])
+async def test_named_process_is_waited_for_after_it_has_left_group_and_pipes(
+    env: Environment, tmp_path: Path, door: str
+) -> None:
+    (tmp_path / "leaves.py").write_text(LEAVES)
+    async with env.session() as session:
+        run = session.run if door == "session" else env.run
+        outcome = await run(f"{python_for_all()} leaves.py & echo $!")
+        pid = int(outcome.output.text)
+        assert pid in {process.pid for process in outcome.left_behind if process.alive}
+        job = env.jobs.get(outcome.job or "")
+        await env.files.write("leave", b"")
+        with anyio.fail_after(20):
+            while not await env.files.exists("left"):
+                await anyio.sleep(0.01)
+        assert await job.wait(timeout=2 * sum(processes.LOOK_AGAIN)) is None
+        assert job.status == "running"
+        await env.files.write("end", b"")
+        assert ((await ended(job)).status, job.status) == ("exited", "completed")
+
+
+@pytest.mark.parametrize("door", ["run", "session"])
+async def test_daemon_that_an_adopted_job_starts_is_not_waited_for(
+    here: Environment, tmp_path: Path, door: str
+) -> None:
+    (tmp_path / "leaves.py").write_text(LEAVES)
+    async with here.session() as session:
+        run = session.run if door == "session" else here.run
+        text = f"({python_for_all()} leaves.py fork; until [ -e left ]; do sleep 0.01; done) & echo started"
+        outcome = await run(text)
+        job = here.jobs.get(outcome.job or "")
+        await here.files.write("leave", b"")
+        assert ((await ended(job)).status, job.status) == ("exited", "completed")
+        assert len(living("leaves.py fork")) == 1
+        await here.files.write("end", b"")
 
 
 # --- Going on -------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from anyshell import Terminal
 from anyshell.output import Modes, TerminalOutput
-from anyshell.output.styled import DEEPEST_KEYBOARD
+from anyshell.output.emulator import DEEPEST_KEYBOARD
 from anyshell.terminal import mouse
 from anyshell.terminal.keys import KEYS, encode
 
@@ -62,9 +62,9 @@ def test_every_key_can_be_sent_so_with_every_modifier(name: str) -> None:
             assert encode(modifiers + name, keyboard=flags)
 
 
-def keyboard(data: bytes, *, person: bool = True) -> tuple[int, bytes]:
+def keyboard(data: bytes, *, scrollback: int | None = 0) -> tuple[int, bytes]:
     answers: list[bytes] = []
-    output = TerminalOutput(Terminal(), answer=answers.append, scrollback=0 if person else None)
+    output = TerminalOutput(Terminal(), answer=answers.append, scrollback=scrollback)
     output.feed(data)
     return output.modes.keyboard, b"".join(answers)
 
@@ -93,9 +93,18 @@ def test_what_a_program_asks_of_the_keyboard_is_known(data: bytes, flags: int) -
     assert keyboard(data + b"\x1b[?u") == (flags, b"\x1b[?%du" % flags)
 
 
-def test_without_a_person_nobody_speaks_it() -> None:
-    """A model's keys are xterm's: a program that asks gets no answer, and so does not count on it."""
-    assert keyboard(b"\x1b[>1u\x1b[?u", person=False) == (0, b"")
+def test_keyboard_protocol_is_answered_without_scrollback() -> None:
+    """A program that asks waits for the answer, whether colours are kept or not."""
+    assert keyboard(b"\x1b[?u", scrollback=None) == (0, b"\x1b[?0u")
+    assert keyboard(b"\x1b[>1u\x1b[?u", scrollback=None) == (1, b"\x1b[?1u")
+
+
+def test_keyboard_protocol_is_answered_at_once_in_a_flood() -> None:
+    answers: list[bytes] = []
+    output = TerminalOutput(Terminal(), answer=answers.append, clock=lambda: 0.0)
+    output.feed(b"\x1b[Hx" * 400_000)  # more than is drawn in a second: it waits
+    output.feed(b"\x1b[?u")
+    assert answers == [b"\x1b[?0u"]
 
 
 SGR = Modes(mouse="click", mouse_sgr=True)

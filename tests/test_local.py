@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import resource
 import signal
@@ -22,7 +23,7 @@ from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
 
 from .conftest import missing
-from .processes import living, unique_seconds, wait_living
+from .processes import kill_with_its_net, living, unique_seconds, wait_asleep, wait_living
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -233,13 +234,94 @@ async def test_orphans_are_what_a_killed_anyshell_left() -> None:
             own = {int(line.split()[0]) for line in living(seconds)} - {owner.pid}
             assert own
             assert not own & {process.pid for process in await env.orphans()}
-            owner.kill()
+            kill_with_its_net(owner.pid)
             while psutil.Process(owner.pid).status() != psutil.STATUS_ZOMBIE:
                 await asyncio.sleep(0.01)
             orphans = {process.pid for process in await env.orphans()}  # though nobody has reaped the owner
             assert own <= orphans
     for pid in own:
         os.kill(pid, 9)
+
+
+def sleeping(*seconds: str) -> set[int]:
+    """The programs that sleep so long, without the shells whose texts say so."""
+    return {
+        int(line.split()[0])
+        for each in seconds
+        for line in living(each)
+        if line.partition(" ")[2] == f"sleep {each}"
+    }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tell whose a process was")
+async def test_orphans_include_what_cleared_its_environment(env: Environment) -> None:
+    """In the group of a marked one, and in sessions of their own: with the tag, and as a child."""
+    times = [unique_seconds() for _ in range(4)]
+    in_group, tagged, parent, child = times
+    text = (
+        f"env -i sleep {in_group} & (env -i setsid sleep {tagged} &)\n"
+        f"setsid sh -c 'env -i setsid sh -c \"ulimit -S -w unlimited; exec sleep {child}\" & exec sleep {parent}' & wait"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", "import anyshell, sys; anyshell.run(sys.argv[1])", text]
+    ) as owner:
+        for each in times:
+            wait_asleep(each)
+        own = sleeping(*times)
+        assert not own & {process.pid for process in await env.orphans()}
+        kill_with_its_net(owner.pid)
+    orphans = {process.pid for process in await env.orphans()}
+    for pid in orphans & {int(line.split()[0]) for each in times for line in living(each)}:
+        os.kill(pid, signal.SIGKILL)
+    assert (own - orphans, len(own)) == (set(), 4)
+
+
+_IN_A_CONTAINER = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pid namespaces are Linux's")
+async def test_a_command_of_a_living_container_is_no_orphan(env: Environment) -> None:
+    """Its mark names the number that its anyshell has in there. Once that one is killed, it is."""
+    seconds, hold = unique_seconds(), unique_seconds()
+    script = f"import anyshell; anyshell.run('sleep {seconds}')"
+    inside = [*_IN_A_CONTAINER, "sh", "-c", f'"$@" & sleep {hold}; :', "sh", sys.executable, "-c", script]
+    container = subprocess.Popen(inside, start_new_session=True)
+    try:
+        wait_asleep(seconds)
+        own = sleeping(seconds)
+        assert not own & {process.pid for process in await env.orphans()}
+        (shell,) = (process for process in psutil.Process(container.pid).children() if process.name() == "sh")
+        owner, net = shell.children()[0], [each for each in shell.children() if each.name() == "sh"]
+        for process in (*net, owner):
+            process.kill()
+        assert own <= {process.pid for process in await env.orphans()}
+    finally:
+        os.killpg(container.pid, signal.SIGKILL)
+        container.wait()
+    for pid in sleeping(seconds, hold):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pid namespaces are Linux's")
+async def test_a_doctor_in_a_container_names_no_command_of_an_anyshell_outside(env: Environment) -> None:
+    """Whether that one lives cannot be seen from there."""
+    doctor = f"{sys.executable} -m anyshell doctor --json"
+    outcome = await env.run(
+        f"{' '.join(_IN_A_CONTAINER)} sh -c 'sleep 300 & {doctor}; kill $!'", split_stderr=True
+    )
+    assert json.loads(outcome.output.text)["orphans"] == []
+
+
+async def test_an_empty_shell_or_directory_is_refused(env: Environment) -> None:
+    for how in ({"shell": ""}, {"cwd": ""}):
+        with pytest.raises(InvalidCommand, match="is empty"):
+            Environment.detect(**how)  # type: ignore[arg-type]
+    with pytest.raises(InvalidCommand, match="cwd is empty"):
+        await env.run("true", cwd="")
+
+
+async def test_commands_are_told_that_an_agent_reads_them(env: Environment) -> None:
+    assert (await env.run("echo $AGENT")).output.text == "1\n"
 
 
 async def test_spawning_without_the_shell_layer(tmp_path: Path) -> None:
@@ -259,6 +341,86 @@ def test_no_file_of_ours_is_readable_by_others(tmp_path: Path) -> None:
         assert not stat.S_IMODE(os.fstat(fd).st_mode) & 0o077 or os.fstat(fd).st_nlink == 0
     finally:
         os.close(fd)
+
+
+FIRST_STOP = """
+import asyncio, sys
+from anyshell import Environment
+
+class Recorder:
+    names = None
+
+    def find_spec(self, name, path=None, target=None):
+        if self.names is not None:
+            self.names.append(name)
+
+async def main():
+    recorder = Recorder()
+    sys.meta_path.insert(0, recorder)
+    async with Environment.detect() as env:
+        running = asyncio.ensure_future(env.run("setsid sleep 300 & sleep 300", timeout=0.5, grace=0.1))
+        await asyncio.sleep(0.1)
+        recorder.names = []
+        print((await running).status, recorder.names)
+
+asyncio.run(main())
+"""
+
+
+def test_first_stop_imports_nothing() -> None:
+    """An import needs a descriptor, and there may be none left by then."""
+    done = subprocess.run([sys.executable, "-c", FIRST_STOP], capture_output=True, text=True, timeout=50)
+    assert (done.stdout, done.stderr) == ("timed_out []\n", "")
+
+
+NO_THREADS = """
+import asyncio, os, resource
+from anyshell import AnyshellError, Environment
+
+async def use(limited):
+    if limited:
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    for ask in (
+        lambda env: env.files.stat("/"),
+        lambda env: env.session().run("true"),
+        lambda env: env.run("true"),
+    ):
+        try:
+            async with Environment.detect(shell="bash") as env:
+                if not limited:
+                    await ask(env)
+        except AnyshellError as error:
+            print(error)
+
+def run(limited):  # asyncio.run() starts a thread in order to end
+    asyncio.new_event_loop().run_until_complete(use(limited))
+
+async def use_session():
+    async with Environment.detect(shell="bash", cwd="/") as env:
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        for _ in range(2):
+            try:
+                await env.session().run("true")
+            except AnyshellError as error:
+                print(error)
+
+run(False)  # as root, so that everything is loaded
+os.setgroups([]); os.setgid(54321); os.setuid(54321)
+os.chdir("/")
+asyncio.new_event_loop().run_until_complete(use_session())
+run(True)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_user_who_may_start_no_thread_is_told_that() -> None:
+    if os.geteuid() != 0:
+        missing("root", "run the tests as root, who can become another user")
+    done = subprocess.run([sys.executable, "-c", NO_THREADS], capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 5, done.stdout
+    assert all("too many processes (ulimit -u)" in line for line in lines)
 
 
 async def test_a_tree_is_stopped_by_a_process_that_is_out_of_descriptors(tmp_path: Path) -> None:

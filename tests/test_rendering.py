@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 import pytest
@@ -20,13 +22,24 @@ from rich.console import Console
 from rich.panel import Panel
 from wcwidth import wcwidth
 
-from anyshell import Environment, OutputLimits, ShellTool, approve_all
-from anyshell._types import Output
-from anyshell.rendering import COMMAND_ROWS, PREVIEW_ROWS, RenderedResult
+from anyshell import AnyshellError, Environment, OutputLimits, ShellTool, approve_all
+from anyshell._types import Artifact, Outcome, Output, OutputEvent, ProcessInfo
+from anyshell.rendering import (
+    COMMAND_ROWS,
+    LIVE_BYTES,
+    LONGEST_LINE,
+    OWN_ROWS,
+    PREVIEW_ROWS,
+    RenderedCommand,
+    RenderedResult,
+)
 from anyshell.tool import ShellResult
 from anyshell.tool.result import DisplayBlock, JobResult, TerminalResult, blocks
 
 from .cli_program import either
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -342,3 +355,240 @@ def test_rich_is_loaded_for_it_alone() -> None:
     program = "import anyshell, anyshell.tool, anyshell.cli.program, sys; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout == "False\n"
+
+
+# A person's own commands
+
+
+def printed(text: str, **details: Any) -> Output:
+    return Output(text=text, total_bytes=len(text.encode()), total_lines=text.count("\n"), **details)
+
+
+def fed(*chunks: str, command: str = "make", **how: Any) -> RenderedCommand:
+    shown = RenderedCommand(command, clock=iter([0.0, *[83.0] * 99]).__next__, **how)
+    for chunk in chunks:
+        shown.feed(OutputEvent(channel="stdout", data=chunk.encode(), text=chunk))
+    return shown
+
+
+def interrupted(error: BaseException) -> RenderedCommand:
+    shown = fed("building\n", "half a li")
+    shown.finish(error)
+    return shown
+
+
+NUMBERS = "".join(f"{number}\n" for number in range(1, 41))
+
+OWN: dict[str, Callable[[dict[str, Any]], RenderedCommand]] = {
+    "running": lambda how: fed("\r 10%", "\r 20%\x1b[32", "m\n", NUMBERS, "half a \x1b[1mli", **how),
+    "nothing printed yet": lambda how: fed(command="sleep 5", **how),
+    "exited with 0": lambda how: RenderedCommand(
+        "seq 40", Outcome(status="exited", exit_code=0, output=printed(NUMBERS), duration=0.25), **how
+    ),
+    "exited with 3": lambda how: RenderedCommand(
+        "false\nexit 3",
+        Outcome(status="exited", exit_code=3, output=printed("no [red]\n"), duration=0.1),
+        **how,
+    ),
+    "ended by a signal": lambda how: RenderedCommand(
+        "./eat", Outcome(status="exited", exit_code=137, signal="SIGKILL", duration=61.0), **how
+    ),
+    "cancelled": lambda how: RenderedCommand(
+        "sleep 300", Outcome(status="cancelled", output=printed("so far\n"), duration=2.5), **how
+    ),
+    "cancelled before it has an outcome": lambda how: interrupted(asyncio.CancelledError()),
+    "interrupted": lambda how: interrupted(KeyboardInterrupt()),
+    "timed out": lambda how: RenderedCommand("sleep 300", Outcome(status="timed_out", duration=10.0), **how),
+    "not started": lambda how: RenderedCommand(
+        "sleep 300", Outcome(status="timed_out", duration=10.0, started=False), **how
+    ),
+    "lost": lambda how: RenderedCommand("make", Outcome(status="lost", duration=3.0), **how),
+    "goes on as a job": lambda how: RenderedCommand(
+        "npm run dev", Outcome(status="running", job="j1", output=printed("ready\n"), duration=10.0), **how
+    ),
+    "error": lambda how: interrupted(AnyshellError("the connection to 'box' was lost: Broken pipe\x1b[2J")),
+    "error without words": lambda how: interrupted(RuntimeError()),
+    "channels apart, something left running, all kept": lambda how: RenderedCommand(
+        "serve",
+        Outcome(
+            status="exited",
+            exit_code=1,
+            output=printed("out\n", artifact=Artifact("a1", Path("a1.out"), 1_234_567)),
+            stderr=printed("err 1\nerr 2\n", artifact_error="No space left on device"),
+            duration=1.0,
+            left_behind=tuple(
+                [ProcessInfo(7, "gone", 1.0, alive=False)]
+                + [ProcessInfo(1_000 + number, "server\x1b", 1.0) for number in range(7)]
+            ),
+        ),
+        **how,
+    ),
+    "lines too long": lambda how: RenderedCommand(
+        "cat x.min.js",
+        Outcome(
+            status="exited",
+            exit_code=0,
+            output=printed("first\n" + "x" * 4_100 + "\nlast " + "y" * 300 + "\n"),
+        ),
+        **how,
+    ),
+}
+
+
+@pytest.mark.parametrize("width", [60, 100, 160])
+def test_own_command_looks_as_it_did(width: int) -> None:
+    parts = []
+    for name, make in OWN.items():
+        for expanded in (False, True):
+            text = drawn(make({"expanded": expanded, "hint": "ctrl+o"}), width)
+            parts.append(f"=== {name}, {'expanded' if expanded else 'collapsed'}\n{text}")
+    path = SNAPSHOTS / f"rendered_own_{width}.txt"
+    text = "\n".join(parts)
+    if os.environ.get("ANYSHELL_UPDATE_SNAPSHOTS") == "1":
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, "if the new look is right: ANYSHELL_UPDATE_SNAPSHOTS=1"
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("width", [1, 2, 7, 24, 60])
+def test_no_row_of_an_own_command_is_wider_than_there_is_room(name: str, width: int) -> None:
+    for expanded in (False, True):
+        for row in drawn(OWN[name]({"expanded": expanded, "hint": "ctrl+o"}), width).splitlines():
+            assert cell_len(row) <= width
+
+
+def test_own_command_shows_its_last_rows_while_it_runs_and_all_that_is_kept_when_expanded() -> None:
+    shown = fed("".join(f"{number}\n" for number in range(1, 101)))
+    text = drawn(shown, 80)
+    assert rows_of_output(text) == [str(number) for number in range(81, 101)]
+    assert len(rows_of_output(text)) == OWN_ROWS == 20
+    assert "… 80 more lines above\n" in text
+    assert text.endswith("\nrunning · 1 min 23 s\n")
+    shown.expanded = True
+    assert len(rows_of_output(drawn(shown, 80))) == 100
+    shown.expanded = False
+    shown.feed(OutputEvent(channel="stdout", data=b"101\n", text="101"))  # by lines
+    assert rows_of_output(drawn(shown, 80))[-2:] == ["100", "101"]
+    assert "… 81 more lines above\n" in drawn(shown, 80)
+
+
+def test_own_command_counts_lines_that_are_not_kept() -> None:
+    chunk = "".join(f"{number:07}\n" for number in range(10_000))
+    shown = fed(*[chunk] * 40, expanded=True)
+    text = drawn(shown, 80)
+    kept = rows_of_output(text)
+    assert kept[-1] == "0009999"
+    assert len(kept) * 8 <= LIVE_BYTES
+    assert f"… {400_000 - len(kept):,} more lines above\n" in text
+
+
+def test_line_of_an_own_command_has_4000_characters_at_most() -> None:
+    for shown in (
+        RenderedCommand(
+            "c", Outcome(status="exited", exit_code=0, output=printed("é" * 5_000 + "\nend\n")), expanded=True
+        ),
+        fed("é" * 5_000 + "\nend\n", expanded=True),
+        fed(*["é" * 50] * 100, "\nend", expanded=True),
+    ):
+        text = "".join(rows_of_output(drawn(shown, 100)))
+        assert text.count("é") == LONGEST_LINE == 4_000
+        assert "line cut: 2,000" in text
+        assert text.endswith("end")
+
+
+def test_half_a_sequence_or_character_of_a_chunk_is_not_shown() -> None:
+    shown = fed("a\x1b[3")
+    shown.feed(OutputEvent(channel="stdout", data=b"1mred\x1b[0m\rb", text="1mred\x1b[0m\rb"))
+    assert rows_of_output(drawn(shown, 80)) == ["bred"]
+
+
+def test_own_command_can_be_drawn_while_another_thread_feeds_it() -> None:
+    shown = RenderedCommand("make")
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def draw() -> None:
+        try:
+            while not done.is_set():
+                drawn(shown, 80)
+        except BaseException as error:  # noqa: BLE001 - it is raised again below
+            failures.append(error)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        for number in range(20_000):
+            shown.feed(OutputEvent(channel="stdout", data=b"x\n", text=f"{number}\n"))
+    finally:
+        done.set()
+        thread.join()
+    assert failures == []
+    assert rows_of_output(drawn(shown, 80))[-1] == "19999"
+
+
+def test_ends_of_an_own_command_have_colours_of_their_own() -> None:
+    def printed_by(name: str) -> str:
+        console = Console(
+            width=80, file=io.StringIO(), force_terminal=True, color_system="standard", legacy_windows=False
+        )
+        console.print(OWN[name]({}))
+        return str(console.file.getvalue())  # type: ignore[attr-defined]  # it is the one above
+
+    assert "\x1b[32mexit code 0\x1b[0m" in printed_by("exited with 0")
+    assert "\x1b[31mexit code 3\x1b[0m" in printed_by("exited with 3")
+    assert "\x1b[33mcancelled\x1b[0m" in printed_by("cancelled")
+    assert "\x1b[31merror\x1b[0m" in printed_by("error")
+    assert "\x1b[36mrunning\x1b[0m" in printed_by("running")
+
+
+def test_outcome_is_drawn_where_a_result_is_expected() -> None:
+    outcome = Outcome(status="exited", exit_code=0, output=printed(NUMBERS), duration=0.25)
+    text = drawn(RenderedResult(outcome, hint="\x1b"), 80)
+    assert len(rows_of_output(text)) == PREVIEW_ROWS
+    assert "… 30 more lines above (\\x1b)\n" in text
+    assert text.endswith("exit code 0 · 0.2 s\n")
+    with pytest.raises(ValueError, match="at least 1"):
+        RenderedCommand("c", rows=0)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("by", ["lines", "chunks"])
+async def test_real_stream_is_drawn_as_it_comes(by: Any) -> None:
+    command = either("echo one; echo two; exit 3", "echo one; echo two; exit 3")
+    shown = RenderedCommand(command)
+    async with Environment.detect() as env, env.stream(command, by=by) as stream:
+        async for event in stream:
+            shown.feed(event)
+            live = drawn(shown, 80)
+            assert live.startswith(f"$ {command}\n")
+            assert "\nrunning · " in live
+        assert rows_of_output(drawn(shown, 80)) == ["one", "two"]
+    shown.finish(stream.outcome)
+    assert re.fullmatch(rf"\$ {command}\n│ one\n│ two\nexit code 3 · \d+\.\d s\n", drawn(shown, 80))
+
+
+@pytest.mark.anyio
+async def test_cancelled_task_of_an_own_command_is_drawn_as_cancelled() -> None:
+    command = either("echo begun; sleep 300", "echo begun; Start-Sleep 300")
+    shown = RenderedCommand(command)
+    begun = asyncio.Event()
+
+    async def run(env: Environment) -> None:
+        try:
+            async with env.stream(command) as stream:
+                async for event in stream:
+                    shown.feed(event)
+                    begun.set()
+        except asyncio.CancelledError as error:
+            shown.finish(error)
+            raise
+
+    async with Environment.detect() as env:
+        task = asyncio.ensure_future(run(env))
+        await asyncio.wait_for(begun.wait(), 60)
+        task.cancel()
+        await asyncio.wait([task])
+    text = drawn(shown, 80)
+    assert task.cancelled()
+    assert rows_of_output(text) == ["begun"]
+    assert "\ncancelled · " in text

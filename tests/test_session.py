@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import json
 import os
 import random
+import re
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -20,8 +26,10 @@ from hypothesis import strategies as st
 
 from anyshell import AnyshellError, Environment, InvalidCommand, SpawnError
 from anyshell.session import session as sessions
+from anyshell.shells import SHELLS as ALL_SHELLS
+from anyshell.shells import Conversation, Shell
 
-from .conftest import open_to_all
+from .conftest import missing, open_to_all
 from .processes import living, open_descriptors, unique_seconds, wait_asleep
 from .ssh_server import is_root
 from .test_session_texts import SHELLS, shell_path
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from anyshell import Outcome, Session, SessionReport
+    from anyshell._types import ShellKind
 
     from .ssh_server import Server
 
@@ -119,6 +128,208 @@ async def test_what_one_text_sets_up_is_there_for_the_next(env: Environment) -> 
         assert session.directory == f"{env.directory}/a b"
 
 
+UNWINDING = {
+    "the index of an array": "declare -a days; m=09; echo ${days[$m]}",
+    "an assignment": "a[1/0]=5",
+    "declare": "declare -i n=1/0",
+    "local": "f() { local -i n; n=5+; }; f",
+    "read": 'read "a[1/0]" <<<x',
+    "shift": "shift 1 2",
+    "return": "return 1 2",
+    "break": "for i in 1 2; do break 1 2; done",
+    "exit": "exit 1 2",
+    "eval": "eval 'shift 1 2'",
+    "a file": "echo 'shift 1 2; echo no' >src; . ./src",
+}
+"""Errors by which bash goes back to its input: `bash -s` goes on with the next line."""
+
+
+@pytest.mark.parametrize("env", ["local bash", "ssh bash"], indirect=True)
+@pytest.mark.parametrize("setup", [":", "trap 'echo USR1' USR1; set -u", "set -o posix"])
+async def test_error_that_unwinds_bash_ends_the_text_with_1_and_keeps_the_state(
+    env: Environment, setup: str
+) -> None:
+    surroundings = (
+        "for each in /proc/$$/fd/*; do [ -e $each ] && echo ${each##*/}; done; echo $0 $# $-; env | wc -l"
+    )
+    async with env.session() as session:
+        await printed(session, f"A=5; export C=8; {setup}")
+        for name, text in UNWINDING.items():
+            told = []
+            for _ in (1, 2):
+                outcome = await session.run(
+                    f"B=6; {text}; B=7\nB=8", env={"C": "9"}, split_stderr=True, stdin=b"rest"
+                )
+                assert (outcome.exit_code, reported(outcome).state, outcome.output.text) == (1, "kept", ""), (
+                    name
+                )
+                assert outcome.stderr is not None
+                assert outcome.stderr.text.count("\n") == 1, name
+                assert await printed(session, "echo $? $A $B $C; cat") == "1 5 6 9\n"
+                told.append(await printed(session, surroundings))
+            assert told[0] == told[1]
+
+
+async def test_stop_after_an_error_that_unwinds_bash_keeps_the_session(bash: Environment) -> None:
+    async with bash.session() as session:
+        await session.run("A=5; shift 1 2")
+        outcome = await session.run("sleep 300; touch X", timeout=0.4, grace=20)
+        assert (outcome.status, reported(outcome).state) == ("timed_out", "kept")
+        assert await printed(session, "[ -e X ] || echo $A") == "5\n"
+
+
+async def test_function_builtin_does_not_hide_that_bash_was_unwound(bash: Environment) -> None:
+    async with bash.session() as session:
+        outcome = await session.run("A=5; builtin() { :; }; shift 1 2")
+        assert (outcome.exit_code, reported(outcome).state) == (1, "kept")
+        assert await printed(session, "echo $A") == "5\n"
+
+
+ABORTING = [
+    "echo *.none",
+    "echo $((1/0))",
+    "true\nx=$((1/0)); echo no",
+    "readonly R=1; R=2",
+    "echo ${(z",
+    "echo 'never",
+    "echo $(never",
+    "if true; then",
+    "if true",
+    "echo a; echo |",
+    "for i in a b",
+    "f()",
+    "set -u; echo $nothing",
+    "f() { echo $((1/0)) }; f",
+    "echo =nothing",
+    "a=(1); a[x=]=3",
+    "cat <<<$((1/0))",
+    "cat <<END\nx\nEND\necho $((1/0))",
+    "cat <<-'END'; cat <<\\x\n\tEND\nx\necho $((1/0))",
+    "f() { return 3 }; f; echo $((1/0))",
+    "false && return\necho $((1/0))",
+    "if false; then return 126; fi; echo $((1/0))",
+    'true || return "126"; echo \'never',
+    "echo $((1/0)) \\",
+    "echo $((1/0))\\\n",
+]
+"""Errors by which zsh leaves a file."""
+
+
+@pytest.mark.parametrize("env", ["local zsh", "ssh zsh"], indirect=True)
+async def test_error_that_aborts_a_text_of_zsh_has_exit_code_1(env: Environment) -> None:
+    async with env.session() as session:
+        await printed(session, "A=5")
+        for text in ABORTING:
+            outcome = await session.run(text, timeout=30)
+            assert (outcome.exit_code, reported(outcome).state) == (1, "kept"), text
+            assert await printed(session, "echo $? $A; set +u") == "1 5\n"
+
+
+@pytest.mark.parametrize("env", ["local zsh", "ssh zsh"], indirect=True)
+async def test_exit_code_126_of_a_program_or_a_function_is_kept_in_zsh(env: Environment) -> None:
+    async with env.session() as session:
+        await printed(session, "touch program")
+        for text in (
+            *(
+                "./program",
+                "./program && echo no",
+                "./program\n# comment",
+                "(exit 126)",
+                "return 126",
+                "./program || return",
+            ),
+            *(
+                "f() { return 126 }; f",
+                "cat <<END >/dev/null; ./program\nEND",
+                "true | ./program",
+                "./program; # \\",
+                "./program \\",
+                "./program\\\n",
+                "./program; return",
+                "return $((125 + 1))",
+                "a=126; return a",
+                'if true; then return "126"; fi; echo no',
+                "cat <<END >/dev/null; ./program\n$((1))\nEND",
+                "cat <<END >/dev/null; return 126\nx\nEND",
+                "f() { ./program; return }; f",
+            ),
+        ):
+            outcome = await session.run(text, timeout=30)
+            assert (outcome.exit_code, reported(outcome).state) == (126, "kept"), text
+            assert await printed(session, "echo $?") == "126\n"
+
+
+async def test_end_of_a_text_of_zsh_is_its_own(tmp_path: Path) -> None:
+    async with (
+        Environment.detect(shell=shell_path("zsh", tmp_path), cwd=tmp_path) as env,
+        env.session() as session,
+    ):
+        for text, output in {
+            "cat <<END\nnever": "never",
+            "cat <<END\nnever\n": "never\n",
+            "echo '<<END'; cat <<END\nEND\ncat <<END\nnever": "<<END\nnever",
+            "cat <<A; cat <<B\nB\nA\nnever": "B\nnever",
+            "cat <<'A B'\nA\nnever": "A\nnever",
+            "cat <<-A\n A\nnever": " A\nnever",
+            "echo a\\": "a\n",
+            "echo a # b": "a\n",
+            "echo a &&": "a\n",
+            "cat <<<a": "a\n",
+            "sleep 0 &": "",
+            "echo a |": "",
+            "while false; do": "",
+        }.items():
+            assert (await session.run(text, split_stderr=True, timeout=30)).output.text == output, text
+
+
+async def test_open_bracket_of_bash_leaves_later_brackets_alone(bash: Environment) -> None:
+    async with bash.session() as session:
+        for text in ("[[ a", "[[ a &&", "[[ ( a", "[[ a =~ ("):
+            assert (await session.run(text)).exit_code == 2
+            assert await printed(session, "[[ a == a ]] && echo yes") == "yes\n"
+
+
+SUBSHELLS = {
+    "(. ./missing); echo $?": "2\n",
+    "x=$(echo $((1/0))); echo $?": "2\n",
+    "( : ${x:?unset} ); echo $?": "2\n",
+    "(set -u; echo $nope); echo $?": "2\n",
+    "(readonly a=1; a=2); echo $?": "2\n",
+    "echo $((1/0)) | cat; echo on": "on\n",
+    ": ${x:?} & wait $!; echo $?": "2\n",
+    "x=$( (. ./missing) ); echo $?": "2\n",
+    "eval '(. ./missing)'; echo $?": "2\n",
+    "f() { (. ./missing); echo $?; return 4; }; f; echo $?": "2\n4\n",
+    "echo '(. ./missing); echo in' >src; . ./src; echo on": "in\non\n",
+    "while :; do (. ./missing); break; done; echo on": "on\n",
+    "trap 'echo bye' EXIT; (. ./missing); echo on; trap - EXIT": "on\n",
+    "(command() { :; }; . ./missing); echo on": "on\n",
+}
+"""Errors that end a process of sh other than the shell, and what the rest of the text prints."""
+
+
+@pytest.mark.parametrize("env", ["local busybox", "local dash", "ssh dash"], indirect=True)
+async def test_error_in_a_subshell_of_sh_ends_that_subshell_alone(env: Environment) -> None:
+    async with env.session() as session:
+        await printed(session, "A=5")
+        for text, output in SUBSHELLS.items():
+            outcome = await session.run(text, timeout=30, split_stderr=True)
+            assert (outcome.exit_code, outcome.output.text) == (0, output), text
+            assert await printed(session, "echo $A") == "5\n"
+
+
+async def test_alias_of_any_reserved_word_leaves_the_session_alone(local: Environment) -> None:
+    words = "if then elif else fi for do done case esac while until { } ! [[ ]] function select time in"
+    async with local.session() as session:
+        aliases = "\n".join(f"alias '{word}'=:" for word in words.split())
+        await printed(session, f"A=5; alias hi='echo hello'\n{aliases}")
+        assert await printed(session, "hi $A") == "hello 5\n"
+        assert (await session.run("(exit 3)")).exit_code == 3
+        outcome = await session.run("sleep 300; touch X", timeout=0.4, grace=20)
+        assert (outcome.status, reported(outcome).state) == ("timed_out", "kept")
+        assert await printed(session, "hi $A $(ls X 2>/dev/null)") == "hello 5\n"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 async def test_arrays_and_options_of_bash_and_zsh_last(shell: str, tmp_path: Path) -> None:
     async with Environment.detect(shell=shell, cwd=tmp_path) as env, env.session() as session:
@@ -183,6 +394,30 @@ async def test_input_output_and_errors_are_bytes_of_any_size(env: Environment) -
         assert await printed(session, "cat") == ""
 
 
+async def test_a_command_begins_before_its_input_does(env: Environment) -> None:
+    printed_first = asyncio.Event()
+
+    async def input_after_output() -> AsyncIterator[bytes]:
+        await printed_first.wait()
+        yield b"given"
+
+    async def listener(channel: str, data: bytes) -> None:
+        printed_first.set()
+
+    async def nothing() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    async with env.session() as session:
+        await printed(session, "A=5")
+        outcome = await session.run("echo hi; cat", stdin=input_after_output(), listener=listener, timeout=20)
+        assert (outcome.status, outcome.output.text) == ("exited", "hi\ngiven")
+        assert (await session.run("echo on", stdin=nothing(), timeout=20)).output.text == "on\n"
+        outcome = await session.run("echo hi; cat", stdin=nothing(), timeout=1, grace=20)
+        assert (outcome.status, outcome.output.text[:3]) == ("timed_out", "hi\n")
+        assert await printed(session, "echo $A") == "5\n"
+
+
 async def test_large_input_and_output_go_through_whole(bash: Environment) -> None:
     async with bash.session() as session:
         outcome = await session.run("cat", stdin=bytes(10_000_000))
@@ -241,30 +476,6 @@ async def test_a_shell_that_is_killed_from_outside_is_said_and_the_next_works(en
         assert (outcome.signal, outcome.session.state) == ("SIGKILL", "ended")
         assert outcome.output.text == "before\n"
         assert (await session.run("echo on")).output.text == "on\n"
-
-
-@pytest.fixture
-def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where private directories are made."""
-    path = tmp_path / "private"
-    path.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(path))
-    return path
-
-
-async def test_a_private_directory_that_is_gone_is_an_error_that_names_the_way_out(
-    local: Environment, private: Path
-) -> None:
-    async with local.session() as session:
-        await printed(session, "A=1")
-        (directory,) = private.iterdir()
-        shutil.rmtree(directory)
-        with pytest.raises(SpawnError, match="restart"):
-            await session.run("echo no")
-        await session.restart()
-        outcome = await session.run("echo on")
-        assert outcome.session is not None
-        assert (outcome.output.text, outcome.session.fresh) == ("on\n", "the session was restarted")
 
 
 # --- Stopping
@@ -406,6 +617,16 @@ async def test_a_stop_keeps_the_session_everywhere(env: Environment) -> None:
         assert await printed(session, "echo $A; ls") in ("5\n", "5\nash\n")
 
 
+async def test_kill_soon_after_the_start_of_the_shell_keeps_the_session(env: Environment) -> None:
+    for _ in range(5):  # the shell is among the newest processes, as what forks without end is
+        async with env.session() as session:
+            await printed(session, "A=5")
+            outcome = await session.run("sleep 300", timeout=0.1, grace=0)
+            assert outcome.session is not None
+            assert (outcome.status, outcome.session.state) == ("timed_out", "kept")
+            assert await printed(session, "echo $A") == "5\n"
+
+
 async def test_cancelling_stops_the_text_and_keeps_the_session(local: Environment, tmp_path: Path) -> None:
     seconds = unique_seconds()
     async with local.session() as session:
@@ -456,6 +677,95 @@ async def test_a_stop_leaves_earlier_processes_and_other_sessions_alone(local: E
         assert (await running).status == "cancelled"
         await printed(session, "kill $!")
     assert not living(f"sleep {other}")
+
+
+INTERRUPTED = {
+    "a program": "sleep SECONDS; touch X",
+    "a loop": "while :; do sleep SECONDS; touch X; done; touch X",
+    "a function in a loop": "f() { sleep SECONDS; touch X; }; for i in 1 2; do f; touch X; done; touch X",
+    "a subshell": "(sleep SECONDS; touch X); touch X",
+    "a substitution": "x=$(sleep SECONDS); touch X; echo $x",
+    "a pipe": "sleep SECONDS | cat; touch X",
+}
+
+
+@pytest.mark.parametrize("text", INTERRUPTED.values(), ids=INTERRUPTED)
+async def test_an_interrupt_ends_the_text_and_keeps_the_shell(env: Environment, text: str) -> None:
+    seconds = unique_seconds()
+    async with env.session() as session:
+        await printed(session, "A=5")
+        assert not await session.interrupt()
+        running = asyncio.create_task(session.run(text.replace("SECONDS", seconds), timeout=30))
+        await asyncio.to_thread(wait_asleep, seconds)
+        assert await session.interrupt()
+        outcome = await running
+        if (
+            env.shell.kind == "bash" and "$(" in text
+        ):  # bash ends itself by SIGINT when that has ended a substitution
+            assert (outcome.signal, reported(outcome).state) == ("SIGINT", "ended")
+            return
+        assert (outcome.status, outcome.exit_code, reported(outcome).state) == ("exited", 130, "kept")
+        assert not outcome.left_behind
+        assert not living(f"sleep {seconds}")
+        assert (
+            await printed(session, "echo $? $A; ls")
+            == "130 5\n" + "ash\n" * Path(env.directory, "ash").exists()
+        )
+
+
+async def test_an_interrupt_reaches_a_busy_shell(env: Environment) -> None:
+    async with env.session() as session:
+        await printed(session, "A=5")
+        running = asyncio.create_task(session.run("touch begun; while :; do :; done; touch X", timeout=30))
+        while not await env.files.exists(f"{env.directory}/begun"):
+            await asyncio.sleep(0.002)
+        assert await session.interrupt()
+        assert ((await running).status, (await running).exit_code) == ("exited", 130)
+        assert await printed(session, "echo $A; [ -e X ] || echo none") == "5\nnone\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "sh"])
+async def test_interrupts_of_a_busy_shell_keep_it_each_time(shell: str, tmp_path: Path) -> None:
+    """What the shell itself starts when it is interrupted is in the way of the signal, too."""
+    async with Environment.detect(shell=shell, cwd=tmp_path) as env, env.session() as session:
+        for number in range(40):
+            busy = f"touch begun{number}; while :; do :; done"
+            running = asyncio.create_task(session.run(busy, timeout=30))
+            while not (tmp_path / f"begun{number}").exists():
+                await asyncio.sleep(0.001)
+            assert await session.interrupt()
+            outcome = await running
+            assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", 130, None)
+
+
+async def test_a_program_that_handles_an_interrupt_ends_in_its_own_time(
+    local: Environment, tmp_path: Path
+) -> None:
+    text = "sh -c 'trap \"echo caught; touch caught\" INT; : >begun; until [ -e go ]; do sleep 0.01; done; echo done'; echo no"
+    async with local.session() as session:
+        await printed(session, "A=5")
+        running = asyncio.create_task(session.run(text, timeout=30))
+        await wait_for(tmp_path / "begun")
+        await session.interrupt()
+        await wait_for(tmp_path / "caught")
+        assert not running.done()
+        (tmp_path / "go").touch()
+        outcome = await running
+        assert (outcome.exit_code, outcome.output.text.split()[-2:]) == (130, ["caught", "done"])
+        assert await printed(session, "echo $A") == "5\n"
+
+
+async def test_an_interrupt_where_the_shell_cannot_be_interrupted_ends_the_program_alone(
+    bash: Environment,
+) -> None:
+    seconds = unique_seconds()
+    async with bash.session() as session:
+        await printed(session, "A=5; trap : DEBUG")
+        running = asyncio.create_task(session.run(f"sleep {seconds}; echo on $A", timeout=30))
+        await asyncio.to_thread(wait_asleep, seconds)
+        await session.interrupt()
+        outcome = await running
+        assert (outcome.exit_code, reported(outcome).state, outcome.output.text) == (0, "kept", "on 5\n")
 
 
 # --- Its turn
@@ -553,7 +863,118 @@ async def test_an_exit_trap_runs_when_a_session_is_closed_and_what_it_starts_is_
     assert not living(f"sleep {seconds}")
 
 
-# --- Nothing stays
+async def test_closing_stops_what_a_trap_has_started_between_two_commands(env: Environment) -> None:
+    kept, job, trapped = unique_seconds(), unique_seconds(), unique_seconds()
+    quiet = ">/dev/null 2>&1 </dev/null"
+    try:
+        async with env.session() as session:
+            for close in (session.restart, session.aclose):
+                await session.run(f"sleep {kept} {quiet} &", left_behind="keep")
+                await session.run(f"env -i sleep {job} {quiet} &", left_behind="adopt")
+                pid = int(
+                    await printed(session, f"trap 'sleep {trapped} {quiet} & : >trapped' USR1; echo $$")
+                )
+                psutil.Process(pid).send_signal(
+                    signal.Signals["SIGUSR1"]
+                )  # bash runs the trap when it is given the next command
+                await close()
+                assert (await env.run("rm trapped")).exit_code == 0
+                assert not living(f"sleep {trapped}")
+        assert (len(living(f"sleep {job}")), len(living(f"sleep {kept}"))) == (2, 2)
+        assert session.abandoned == ()
+    finally:
+        for line in living(f"sleep {kept}"):
+            psutil.Process(int(line.split()[0])).kill()
+
+
+UNKILLABLE = """
+import asyncio, json, os, sys, tempfile, time
+import anyshell
+from anyshell import Environment
+
+async def main(prefix, seconds, how, directory):
+    said = []
+    async with Environment.detect(shell="bash", cwd="/") as env, env.session() as session:
+        await session.run("true")  # as root, so that everything is loaded
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+    os.environ["HOME"] = tempfile.tempdir = directory
+    async with asyncio.timeout(60):
+        async with Environment.detect(shell="bash", cwd="/", prefix=None if how == "left" else prefix) as env:
+            session = env.session()
+            if how == "left":
+                text = f"{prefix} sleep {seconds} >/dev/null 2>&1 </dev/null &"
+                outcome = await session.run(text, timeout=20, left_behind="stop")
+                said.append([[each.name, each.alive] for each in outcome.left_behind])
+                await session.restart()
+                said.append([[each.name, each.alive] for each in session.abandoned])
+                fresh = await session.run("echo on", timeout=20)
+                said.append([fresh.output.text, fresh.session.fresh])
+            elif how == "idle":
+                outcome = await session.run("(sleep 0.1; kill -STOP $$) & echo $$", left_behind="keep", timeout=20)
+                await asyncio.sleep(0.5)
+                await session.restart()
+                said.append([int(outcome.output.text), [[each.name, each.pid] for each in session.abandoned]])
+                fresh = await session.run("echo on", timeout=20)
+                said.append([fresh.output.text, fresh.session.fresh])
+            elif how == "busy":
+                outcome = await session.run(f"sleep {seconds}; true", timeout=0.5, grace=0.1)
+                said.append([outcome.status, outcome.session.state, sorted(each.name for each in outcome.left_behind)])
+                fresh = await session.run("echo on", timeout=30)
+                said.append([fresh.output.text, sorted(each.name for each in session.abandoned)])
+            else:
+                running = asyncio.create_task(session.run(f"sleep {seconds}; true"))
+                await asyncio.sleep(0.5)
+        if how == "closing":
+            said.append([(await running).status, sorted(each.name for each in session.abandoned)])
+    print(json.dumps(said))
+
+asyncio.run(main(f"{sys.argv[1]} --reuid=0 --regid=0 --clear-groups", *sys.argv[2:]))
+"""
+
+
+@pytest.fixture
+def set_uid(tmp_path: Path) -> str:
+    """A program that makes root of whoever calls it, and then becomes another."""
+    if not is_root():
+        missing("root", "run the tests as root, who can make a set-uid program")
+    open_to_all(tmp_path)
+    program = tmp_path / "become"
+    shutil.copy(shutil.which("setpriv") or missing("setpriv", "apt-get install util-linux"), program)
+    program.chmod(0o4755)
+    (tmp_path / "stranger").mkdir()
+    (tmp_path / "stranger").chmod(0o777)
+    return str(program)
+
+
+@pytest.mark.parametrize("how", ["idle", "busy", "closing", "left"])
+def test_a_shell_that_cannot_be_killed_is_abandoned_and_named(how: str, set_uid: str, tmp_path: Path) -> None:
+    """Another user's, by a set-uid prefix; stopped as well, it is like one that is frozen."""
+    seconds = unique_seconds()
+    script = [sys.executable, "-c", UNKILLABLE, set_uid, seconds, how, str(tmp_path / "stranger")]
+    try:
+        marked = {**os.environ, "UNKILLABLE": seconds}
+        done = subprocess.run(script, capture_output=True, text=True, timeout=100, env=marked)
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout)
+        if how == "idle":
+            pid = said[0][0]
+            assert said == [
+                [pid, [["bash", pid]]],
+                ["on\n", f"the shell of the session could not be killed and was abandoned: bash (pid {pid})"],
+            ]
+        elif how == "left":
+            sleep = [["sleep", True]]
+            assert said == [sleep, sleep, ["on\n", "the session was restarted"]]
+        elif how == "busy":
+            assert said == [["lost", "lost", ["bash", "sleep"]], ["on\n", ["bash", "sleep"]]]
+        else:
+            assert said == [["lost", ["bash", "sleep"]]]
+        assert not list((tmp_path / "stranger").glob("anyshell-*"))
+    finally:
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("UNKILLABLE") == seconds:
+                    process.kill()
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -652,7 +1073,7 @@ STATE = "echo $?; pwd; umask; alias; declare -f f; set +o; shopt; trap -p USR1; 
     derandomize=True,
 )
 def test_lines_one_by_one_do_what_they_do_in_one_script(lines: list[str]) -> None:
-    lines = [line for line in lines if "USR1 $BASHPID" not in line or "trap 'echo usr' USR1" in lines[:1]]
+    lines = accepted(lines)
 
     async def both() -> None:
         with tempfile.TemporaryDirectory() as alone, tempfile.TemporaryDirectory() as whole:
@@ -668,6 +1089,29 @@ def test_lines_one_by_one_do_what_they_do_in_one_script(lines: list[str]) -> Non
             assert named(by_line, alone) == named(at_once, whole)
 
     asyncio.run(both())
+
+
+def accepted(lines: list[str]) -> list[str]:
+    """The lines without those that bash answers by ending a script, but not a session.
+
+    These are a signal without a trap, a function with the name of an alias, and a word where a number is asked for.
+    """
+    if "trap 'echo usr' USR1" not in lines[:1]:
+        lines = [line for line in lines if "USR1 $BASHPID" not in line]
+    if any("C+1" in line or "declare -i" in line for line in lines):
+        lines = [line for line in lines if not re.match(r"(export )?C=['\"*]", line)]
+    aliased = next((place for place, line in enumerate(lines) if line.startswith("alias f=")), len(lines))
+    return [line for place, line in enumerate(lines) if place < aliased or not line.startswith("f()")]
+
+
+def test_generated_lines_are_those_that_bash_does_not_end_a_script_for() -> None:
+    assert accepted(["alias f='echo alias'", "f() { echo f; }", "f x"]) == ["alias f='echo alias'", "f x"]
+    assert accepted(["f() { echo f; }", "alias f='echo alias'"]) == [
+        "f() { echo f; }",
+        "alias f='echo alias'",
+    ]
+    assert accepted(["declare -i C=5", "C='two words'", "export C=*", "C=1"]) == ["declare -i C=5", "C=1"]
+    assert accepted(["C='two words'", "A=$((C+1))", "B=*"]) == ["A=$((C+1))", "B=*"]
 
 
 def named(text: str, directory: str) -> str:
@@ -869,11 +1313,163 @@ async def test_a_shell_that_ends_at_once_is_said(tmp_path: Path) -> None:
         assert all(each == "ended" or "ends as soon as" in each for each in said), said
 
 
-async def test_what_a_text_says_in_the_shells_name_changes_nothing(tmp_path: Path) -> None:
-    """The stream by which the shell is heard can be written to by way of /proc, by whoever wants to break his session."""
-    async with Environment.detect(shell="bash", cwd=tmp_path) as env, env.session() as session:
-        await printed(session, "A=5")
-        forged = r"for word in 'shell 1' 'shell x' back 'back' 'ended 0 0 ' 'begun 1'; do printf '\0%s\0' \"$word\"; done"
-        await session.run(f"{{ {forged}; }} >/proc/$$/fd/199 2>/dev/null; sleep 0.05; false", timeout=20)
+SAY = r"""say() {
+    for fd in /proc/$$/fd/*; do
+        [ -p "$fd" ] && ! [ "$fd" -ef /proc/$$/fd/1 ] && grep -q 'flags:.*1$' /proc/$$/fdinfo/"${fd##*/}" || continue
+        printf "$@" >"$fd"
+    done
+}"""
+"""Prints to all pipes that the shell can write to, but the command's: so to the one by which the shell is heard."""
+
+NUMBERS = r"sed -n 's/.*ended \([0-9]*\) .*/\1/p'"
+"""Prints the number of a command from its file."""
+
+
+async def test_what_a_text_says_in_the_shells_name_changes_nothing(bash: Environment) -> None:
+    """The stream by which the shell is heard can be written to by way of /proc."""
+    async with bash.session() as session:
+        await printed(session, f"A=5\n{SAY}")
+        words = "'shell 1' 'shell x' back 'back' 'ended 0 0 ' 'begun 1' 'few 3'"
+        outcome = await session.run(
+            f"for word in {words}; do say '\\0%s\\0' \"$word\"; done; sleep 0.05; (exit 4)", timeout=20
+        )
+        assert (outcome.exit_code, outcome.output.text) == (4, "")
         assert (await session.run("(exit 3)", timeout=20)).exit_code == 3
         assert await printed(session, "echo $A") == "5\n"
+        # Such words do arrive: those of a shell that is led by a variable of another command have it killed.
+        outcome = await session.run(
+            f"for n in $({NUMBERS} ${{BASH_SOURCE%/*}}/run?); do say '\\0ended %s 1:0 \\n/\\n\\0' $n; done; sleep 60",
+            timeout=20,
+        )
+        assert (outcome.status, reported(outcome).state) == ("exited", "ended")
+
+
+async def test_forged_lack_of_descriptors_changes_nothing(local: Environment) -> None:
+    forge = r"""for fd in /proc/$$/fd/*; do
+        [ -p "$fd" ] && ! [ "$fd" -ef /proc/$$/fd/1 ] && grep -q 'flags:.*1$' /proc/$$/fdinfo/"${fd##*/}" || continue
+        printf '\0few 3\0' >"$fd"
+    done"""
+    async with local.session() as session:
+        await printed(session, forge)
+        outcome = await session.run(f"{forge}; exit 3", timeout=20)
+        assert (outcome.exit_code, reported(outcome).state) == (3, "ended")
+        assert (await session.run("echo next", timeout=20)).output.text == "next\n"
+
+
+LONG_LINES = [
+    "trap " * 200_000,
+    "\n" * 200_000 + ":",
+    ":;for x" * 100_000,
+    "|for x" * 100_000 + "\n:",
+    "for " + " " * 200_000 + ";",
+]
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh", "sh"])
+@pytest.mark.parametrize("text", LONG_LINES, ids=["trap", "newline", "for", "pipe", "space"])
+def test_text_is_looked_at_in_time_that_grows_with_its_size(kind: ShellKind, text: str) -> None:
+    """The square of its size would be an hour, in which no timeout of the program counts."""
+    shell = ALL_SHELLS[kind]
+    assert isinstance(shell, Shell)
+    speak = Conversation(shell, "/directory")
+    assert speak.stays_interruptible(text)
+    assert not speak.needs_care(text) or "trap" in text
+    assert speak.text(text)[0].startswith(text)
+
+
+FORGE = r"""forge() {
+    for fd in /proc/$$/fd/*; do
+        [ -p "$fd" ] && ! [ "$fd" -ef /proc/$$/fd/1 ] && grep -q 'flags:.*0$' /proc/$$/fdinfo/"${fd##*/}" || continue
+        back=$(dd if="$fd" iflag=nonblock bs=65536 count=1 2>/dev/null | sed -n "s/.*'back \([0-9a-f]*\)\\\\0'.*/\1/p")
+    done
+    for n in $(NUMBERS "$1"/run?); do say '\0ended %s %s0  1 1\n/\n\0' "$n" "$n:"; done
+    say '\0back %s\0' "$back"
+}""".replace("NUMBERS", NUMBERS)
+"""Says that the command has ended and that the shell is at its input, with the words that it finds where the shell reads them."""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])  # the others have read the lines by then
+async def test_forged_return_of_the_shell_leaves_timeout_and_stop(
+    shell: str, tmp_path: Path, private: Path
+) -> None:
+    async with Environment.detect(shell=shell, cwd=tmp_path) as env, env.session() as session:
+        life = 197 if shell == "bash" else 9
+        await printed(session, f"A=5\n{SAY}\n{FORGE}")
+        (directory,) = private.iterdir()
+        await printed(session, ":")  # both files are there
+        for text in (
+            f"forge {directory}; sleep 60; touch {tmp_path}/X",
+            f"forge {directory}; exec >&- 2>&- {life}>&-; while :; do :; done; touch {tmp_path}/X",
+        ):
+            outcome = await session.run(text, timeout=2, grace=20)
+            assert (outcome.status, reported(outcome).state) == ("timed_out", "kept"), outcome
+            assert not outcome.left_behind
+        outcome = await session.run(
+            f"forge {directory}; sleep 1; echo more; touch {tmp_path}/Y; (exit 3)", timeout=60
+        )
+        assert (outcome.status, reported(outcome).state, outcome.output.text) == ("exited", "kept", "more\n")
+        assert (tmp_path / "Y").exists()
+        assert await printed(session, "echo $A") == "5\n"
+    assert not (tmp_path / "X").exists()
+
+
+async def test_forged_return_of_a_shell_far_away_leaves_timeout_and_stop(
+    ssh_host: Callable[[str], Server], tmp_path: Path
+) -> None:
+    """A socket cannot be opened by way of /proc. bash itself has both, and a text that it runs can name them."""
+    open_to_all(tmp_path)
+    forge = """forge() {
+        for fd in {10..20}; do
+            while IFS= read -r -t 0.1 line; do
+                case $line in *"'back "*) back=${line##*"'back "} back=${back%%[!0-9a-f]*} ;; esac
+            done <&$fd
+        done 2>/dev/null
+        for n in $(NUMBERS ${BASH_SOURCE%/*}/run?); do tell '\\0ended %s %s0  1 1\\n/\\n\\0' "$n" "$n:"; done
+        tell '\\0back %s\\0' "$back"
+    }
+    tell() {
+        for fd in {10..20}; do [ /proc/$$/fd/$fd -ef /proc/$$/fd/1 ] || printf "$@" >&$fd; done 2>/dev/null
+    }""".replace("NUMBERS", NUMBERS)
+    host = ssh_host("openssh as a user").options()
+    async with Environment.detect(host, shell="bash", cwd=tmp_path) as env, env.session() as session:
+        await printed(session, f"A=5\n{forge}")
+        await printed(session, ":")
+        outcome = await session.run(
+            f"forge; echo $back >{tmp_path}/back; sleep 60; touch {tmp_path}/X", timeout=4, grace=20
+        )
+        assert re.fullmatch(r"[0-9a-f]{10}\n", (tmp_path / "back").read_text())
+        assert (outcome.status, reported(outcome).state) == ("timed_out", "kept"), outcome
+        assert await printed(session, "echo $A") == "5\n"
+    assert not (tmp_path / "X").exists()
+
+
+async def test_a_forged_end_changes_nothing(local: Environment, tmp_path: Path, private: Path) -> None:
+    """A text can find the number of its command, and the stream by which the shell is heard."""
+    seconds = unique_seconds()
+    of = "" if local.shell.kind == "sh" else "$n:"
+    life = 197 if local.shell.kind == "bash" else 9
+    forge = f"""forge() {{
+        for fd in /proc/$$/fd/*; do
+            [ -p "$fd" ] && ! [ "$fd" -ef /proc/$$/fd/1 ] && grep -q 'flags:.*1$' /proc/$$/fdinfo/"${{fd##*/}}" || continue
+            for n in $(sed -n 's/.*ended \\([0-9]*\\) .*/\\1/p' "$1"/run0 "$1"/run1); do
+                printf '\\0ended %s %s0  1 1\\n/\\n\\0' "$n" "{of}" >"$fd"
+            done
+        done
+    }}"""
+    async with local.session() as session:
+        await printed(session, f"A=5\n{forge}")
+        (directory,) = private.iterdir()
+        await printed(session, ":")  # both files are there
+        outcome = await session.run(f"forge {directory}; echo more; cd /usr; (exit 3)", timeout=20)
+        assert (outcome.exit_code, outcome.output.text, reported(outcome).directory) == (3, "more\n", "/usr")
+        for text in (
+            f"forge {directory}; sleep {seconds}; touch {tmp_path}/X",
+            f"forge {directory}; exec >/dev/null 2>&1 {life}>&-; while :; do :; done; touch {tmp_path}/X",
+        ):
+            outcome = await session.run(text, timeout=3, grace=20)
+            assert (outcome.status, reported(outcome).state) == ("timed_out", "kept"), outcome
+            assert not living(f"sleep {seconds}")
+        assert await printed(session, "echo $A; pwd") == "5\n/usr\n"
+        outcome = await session.run(f"forge {directory}; kill -9 $$", timeout=20)
+        assert (outcome.signal, reported(outcome).state) == ("SIGKILL", "ended")
+    assert not (tmp_path / "X").exists()

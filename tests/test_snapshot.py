@@ -468,3 +468,15 @@ async def test_a_home_that_is_not_there_is_said(home: Path, monkeypatch: pytest.
         assert (await env.run("echo runs")).output.text == "runs\n"
         assert env.snapshot is None
         assert "its snapshot cannot be made or kept" in env.snapshot_notices[0]
+
+
+async def test_startup_file_that_is_stopped_can_let_go_of_its_locks(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_module, "SNAPSHOT_SECONDS", 1.0)
+    lock = home / "lock"
+    text = f"mkdir {lock}; trap 'rmdir {lock}; exit' TERM; : >{home}/held; sleep {unique_seconds()}\n"
+    env = await detected(home, text, "bash")
+    assert "took longer than 1 s" in env.snapshot_notices[0]
+    assert (home / "held").exists()
+    assert not lock.exists()

@@ -32,7 +32,19 @@ from anyshell.shells import Login
 from .conftest import missing, open_to_all, python_for_all
 from .processes import living, open_descriptors, unique_seconds, wait_asleep, wait_living
 from .sitting import BOUND, Sitting, sit
-from .ssh_server import SSHD, WORKER, Server, account, embedded, home, is_root, openssh, own_name, sessions
+from .ssh_server import (
+    SSHD,
+    WORKER,
+    Server,
+    account,
+    embedded,
+    home,
+    is_root,
+    openssh,
+    own_name,
+    sessions,
+    startup_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -87,23 +99,6 @@ def plain(login: Callable[[str], Server], sshd: Server) -> Server:
 async def env(plain: Server) -> AsyncIterator[Environment]:
     async with Environment.detect(plain.options()) as environment:
         yield environment
-
-
-@contextlib.contextmanager
-def startup_file(server: Server, name: str, text: str) -> Iterator[None]:
-    """Put a startup file into a user's home for a while."""
-    path = home(server.user) / name
-    before = path.read_bytes() if path.exists() else None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o644)
-    try:
-        yield
-    finally:
-        if before is None:
-            path.unlink()
-        else:
-            path.write_bytes(before)
 
 
 # --- Login shells
@@ -163,6 +158,60 @@ async def test_a_key_that_is_bound_to_a_command_is_said() -> None:
     ):
         async with Environment.detect(server.options()):
             pass
+
+
+@pytest.mark.parametrize("forced", ["bash", "bash --login", "bash -i", "dash", "zsh", "busybox sh"])
+async def test_forced_shell_that_reads_commands_from_its_input_is_refused(plain: Server, forced: str) -> None:
+    """It ran what it was sent, and gave the command an input with a byte more, and files no answer."""
+    if shutil.which(forced.split()[0]) is None:
+        missing(forced.split()[0], f"install {forced.split()[0]}")
+    with (
+        openssh(plain.user, f"ForceCommand exec {forced}") as server,
+        pytest.raises(ConnectionFailed, match=r"\$SSH_ORIGINAL_COMMAND") as caught,
+    ):
+        async with Environment.detect(server.options()):
+            pass
+    assert caught.value.stage == "session"
+
+
+@pytest.mark.parametrize("account_shell", ["bash", "zsh"])
+@pytest.mark.parametrize("other", ["dash", "bash", "zsh", "busybox sh", "fish", "tcsh"])
+async def test_a_forced_command_may_hand_the_text_to_another_shell(
+    login: Callable[[str], Server], account_shell: str, other: str
+) -> None:
+    if shutil.which(other.split()[0]) is None:
+        missing(other.split()[0], f"install {other.split()[0]}")
+    forced = f'ForceCommand {other} -c "$SSH_ORIGINAL_COMMAND"'
+    seconds = unique_seconds()
+    with openssh(login(account_shell).user, forced) as server:
+        async with Environment.detect(server.options()) as env:
+            outcome = await env.run(
+                'printf "%s;" "$GIVEN"; pwd; cat; exit 3', env={"GIVEN": "v'\n"}, cwd="/usr", stdin="in"
+            )
+            stopped = await env.run(f"setsid sleep {seconds} & sleep {seconds}", timeout=0.5, grace=0.3)
+    assert (outcome.output.text, outcome.exit_code, outcome.started) == ("v'\n;/usr\nin", 3, True)
+    assert (stopped.status, stopped.left_behind, living(seconds)) == ("timed_out", (), [])
+
+
+@pytest.mark.parametrize("other", ["dash", "zsh", "busybox sh", "fish", "tcsh"])
+async def test_a_text_that_comes_to_the_wrong_shell_has_not_started(
+    plain: Server, other: str, tmp_path: Path
+) -> None:
+    """The host was asked while its forced command still used the account's own shell."""
+    if shutil.which(other.split()[0]) is None:
+        missing(other.split()[0], f"install {other.split()[0]}")
+    flag = home(plain.user) / f"flag-{secrets.token_hex(4)}"
+    forced = f'ForceCommand if [ -e {flag} ]; then exec {other} -c "$SSH_ORIGINAL_COMMAND"; fi; eval "$SSH_ORIGINAL_COMMAND"'
+    with openssh(plain.user, forced) as server:
+        async with Environment.detect(server.options()) as env:
+            assert (await env.run("echo hi")).output.text == "hi\n"
+            flag.touch()
+            try:
+                with pytest.raises(SpawnError, match="another shell"):
+                    await env.run("echo hi")
+            finally:
+                flag.unlink()
+            assert (await env.run("echo hi")).output.text == "hi\n"
 
 
 @pytest.mark.parametrize("shell", ["cmd.exe", "PowerShell"])
@@ -987,3 +1036,41 @@ async def test_the_foreground_of_a_host_that_is_away_is_nobody(plain: Server) ->
                     each.resume()
             await sitting.rest()
             assert await sitting.wait() == ExitStatus(code=0)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "sh"])
+async def test_a_session_with_few_descriptors_works_or_names_the_limit(plain: Server, shell: str) -> None:
+    with startup_file(plain, ".bashrc", "ulimit -n 64\n"):
+        async with Environment.detect(plain.options(), shell=shell) as env, env.session() as session:
+            if shell == "bash":
+                for _ in range(2):
+                    with pytest.raises(
+                        SpawnError, match=r"64 open files at most \(ulimit -n\).* bash needs 200"
+                    ):
+                        await session.run("echo hi")
+            else:
+                assert (await session.run("x=1; echo hi")).output.text == "hi\n"
+                assert (await session.run("echo $x")).output.text == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "works"),
+    [
+        ("exec > >(tee -a ~/log)", True),
+        ("exec 2> >(tee -a ~/log >&2)", True),
+        ("exec > >(tee -a ~/log) 2>&1", False),
+        ("exec 2>&1", False),
+    ],
+)
+async def test_a_session_whose_startup_file_joins_its_channels_names_that(
+    plain: Server, text: str, works: bool
+) -> None:
+    with startup_file(plain, ".bashrc", f"{text}\n"):
+        async with Environment.detect(plain.options()) as env, env.session() as session:
+            if works:
+                assert (await session.run("x=1; echo hi; echo err >&2")).output.text == "hi\nerr\n"
+                assert (await session.run("echo $x; cat", stdin="in")).output.text == "1\nin"
+            else:
+                with pytest.raises(SpawnError, match=r"joins stderr to stdout \(exec 2>&1\)"):
+                    await session.run("echo hi")
+                assert (await env.run("echo hi")).output.text == "hi\n"

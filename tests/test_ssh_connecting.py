@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from anyshell.backends.ssh.login import Login, choose_algorithms
 from anyshell.backends.ssh.options import Hop, SSHOptions, describe_address, parse_hops
 
 from .conftest import missing
+from .processes import living, unique_seconds, wait_living
 from .ssh_server import HOST, SSHD, WORKER, Server, account, embedded, free_port, openssh
 
 if TYPE_CHECKING:
@@ -1215,6 +1217,67 @@ async def test_a_proxy_command_that_fails_is_told(
     seconds = 0.5 if stage == "handshake" else 20
     error = await refused(to(server, config=config, login_timeout=seconds))
     assert (error.stage, words in str(error)) == (stage, True), str(error)
+
+
+async def test_second_cancellation_waits_for_the_end_of_the_proxy_command(tmp_path: Path) -> None:
+    """The command heeds no request to end, so that only the kill ends it."""
+    seconds = unique_seconds()
+    config = tmp_path / "config"
+    config.write_text(f"ProxyCommand sh -c 'trap \"\" HUP; while sleep {seconds}; do :; done'\n")
+    connecting = asyncio.create_task(
+        open_connection(SSHOptions(host="web", user="me", config=config), tell=print)
+    )
+    await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+    while not connecting.done():
+        connecting.cancel()
+        await asyncio.sleep(0.01)
+    assert connecting.cancelled()
+    assert living(seconds) == []
+
+
+@pytest.mark.parametrize("way", ["address", "proxy command", "encrypted key"])
+def test_connection_without_a_thread_is_one_exception(
+    way: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever thread of a connection is the one that cannot be started."""
+    config, key = tmp_path / "config", tmp_path / "key"
+    config.write_text(relay(tmp_path) if way == "proxy command" else "")
+    options = to(server, config=config)
+    if way == "encrypted key":
+        asyncssh.read_private_key(server.key).write_private_key(key, passphrase=SECRET)
+        key.chmod(0o600)
+        options = replace(options, keys=[key], passphrase=SECRET)
+    start, left = threading.Thread.start, 0
+
+    def scarce(thread: threading.Thread) -> None:
+        nonlocal left
+        if left == 0:
+            raise RuntimeError("can't start new thread")
+        left -= 1
+        start(thread)
+
+    async def reach() -> str:
+        """Why it was not reached."""
+        nonlocal left
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", scarce)
+            try:
+                connection = await open_connection(options, tell=print)
+            except ConnectionFailed as error:
+                return str(error)
+            finally:
+                left = -1
+        connection.abort()
+        await connection.wait_closed()
+        return ""
+
+    told: list[str] = []
+    while not told or told[-1]:
+        left = len(told)
+        told.append(asyncio.run(reach()))
+        assert len(told) < 60
+    assert len(told) > 3
+    assert all("no thread can be started: too many processes (ulimit -u)" in why for why in told[:-1]), told
 
 
 async def test_a_user_that_no_server_could_be_told_is_refused() -> None:

@@ -7,6 +7,8 @@ import contextlib
 import errno
 import functools
 import os
+import shutil
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,8 @@ import pytest
 from anyshell import AnyshellError
 from anyshell._exceptions import ConnectionFailed
 
-from .file_hosts import connected, reached, run_here, server
+from .conftest import missing
+from .file_hosts import IMPLEMENTATIONS, connected, reached, run_here, server
 from .test_files import mode
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
@@ -24,9 +27,18 @@ import asyncssh
 
 from anyshell.backends.ssh.files import SSHFiles
 from anyshell.backends.ssh.sftp import SFTPFiles
+from anyshell.backends.ssh.shell_files import ShellFiles
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterator,
+        Sequence,
+    )
     from pathlib import Path
 
     from anyshell.abc import Files
@@ -48,7 +60,7 @@ async def connection(request: pytest.FixtureRequest) -> AsyncIterator[asyncssh.S
         yield made
 
 
-async def never_run(argv: Sequence[str], stdin: bytes | None) -> tuple[int | None, bytes, bytes]:
+async def never_run(argv: Sequence[str], stdin: bytes | None, most: int) -> tuple[int | None, bytes, bytes]:
     raise AssertionError("the shell was used")
 
 
@@ -104,6 +116,115 @@ async def test_a_read_only_and_a_full_file_system_say_so(files: Files) -> None:
     assert caught.value.errno in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS)
     with pytest.raises(OSError, match="Not a regular file"):
         await files.write("/dev/full", b"x", append=True)
+
+
+@contextlib.contextmanager
+def small_disk(place: Path) -> Iterator[Path]:
+    """A file system of 2 MiB, for the test and for the server that is reached."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        missing("root", "run the tests as root: a small file system is mounted")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "anyshell-test", place], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a small file system is Linux's tmpfs here")
+async def test_a_full_disk_is_said_and_leaves_nothing(files: Files, tmp_path: Path) -> None:
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        for _ in range(16):
+            yield b"x" * (MIB // 4)
+
+    with small_disk(tmp_path) as place:
+        (place / "old").write_bytes(b"old")
+        calls: list[tuple[str, Callable[[str], Awaitable[object]]]] = [
+            ("new", lambda path: files.write(path, b"x" * 4 * MIB)),
+            ("old", lambda path: files.write(path, b"x" * 4 * MIB)),
+            ("chunks", lambda path: files.write_chunks(path, pieces(), mode=0o600)),
+            ("appended", lambda path: files.write(path, b"x" * 4 * MIB, append=True)),
+        ]
+        for name, call in calls:
+            with pytest.raises(OSError) as caught:  # noqa: PT011 - its errno is looked at
+                await call(str(place / name))
+            told = (caught.value.errno, caught.value.filename)
+            assert told == (errno.ENOSPC, str(place / name)), f"{name}: {caught.value!r}"
+        assert sorted(os.listdir(place)) == ["appended", "old"]
+        assert (place / "old").read_bytes() == b"old"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a small file system is Linux's tmpfs here")
+@pytest.mark.parametrize("kind", IMPLEMENTATIONS)
+async def test_read_only_file_system_is_the_reason_of_each_change(kind: str, tmp_path: Path) -> None:
+    with small_disk(tmp_path) as place:
+        (place / "old").write_bytes(b"old")
+        (place / "empty").mkdir()
+        subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+        async with reached(kind) as files:
+            calls: list[tuple[str, Callable[[str], Awaitable[object]]]] = [
+                ("new", lambda path: files.write(path, b"x")),
+                ("old", lambda path: files.write(path, b"x")),
+                ("old", lambda path: files.write(path, b"x", append=True)),
+                ("old", files.remove),
+                ("old", lambda path: files.chmod(path, 0o600)),
+                ("directory", files.mkdir),
+                ("empty", files.remove),
+            ]
+            for name, call in calls:
+                with pytest.raises(OSError) as caught:  # noqa: PT011 - its errno is looked at
+                    await call(str(place / name))
+                assert (caught.value.errno, caught.value.filename) == (errno.EROFS, str(place / name))
+        assert sorted(os.listdir(place)) == ["empty", "old"]
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox"])
+async def test_without_sftp_a_file_that_may_not_be_read_is_said(tmp_path: Path, shell: str) -> None:
+    if os.geteuid() != 0:
+        missing("root", "run the tests as root: another user must not read a file")
+    (tmp_path / "secret").write_bytes(b"x" * 10)
+    (tmp_path / "secret").chmod(0o600)
+    for each in (tmp_path, *tmp_path.parents):
+        each.chmod(each.stat().st_mode | 0o011)
+    path = str(tmp_path / "secret")
+
+    async def run(argv: Sequence[str], stdin: bytes | None, most: int) -> tuple[int | None, bytes, bytes]:
+        return await run_here(shell, argv, stdin, most, user=65534)
+
+    files = ShellFiles(run)
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: files.read(path),
+        lambda: anext(files.read_chunks(path)),
+        lambda: files.write(path, b"y"),
+        lambda: files.write(path, b"y", append=True),
+    ]
+    for call in calls:
+        with pytest.raises(PermissionError) as caught:
+            await call()
+        assert caught.value.filename == path
+
+
+async def test_without_sftp_a_link_that_was_cut_is_said() -> None:
+    async def cut(argv: Sequence[str], stdin: bytes | None, most: int) -> tuple[int | None, bytes, bytes]:
+        return None, b"", b""
+
+    path, files = "/tmp/file", ShellFiles(cut)
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: files.stat(path),
+        lambda: files.read(path),
+        lambda: files.list(path),
+        lambda: files.write(path, b"y"),
+        lambda: files.write(path, b"y", append=True),
+        lambda: files.mkdir(path),
+        lambda: files.remove(path),
+        lambda: files.rename(path, "/x"),
+        lambda: files.readlink(path),
+        lambda: files.symlink("x", path),
+        lambda: files.chmod(path, 0o600),
+    ]
+    for call in calls:
+        with pytest.raises(ConnectionResetError) as lost:
+            await call()
+        assert (lost.value.errno, lost.value.filename) == (errno.ECONNRESET, path)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc here")

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import psutil
 import pytest
 
-from anyshell import ConnectionFailed, Environment, SpawnError
+from anyshell import AnyshellError, ConnectionFailed, Environment, SpawnError
 from anyshell._engine import run
 from anyshell._types import Spawn, Terminal
 from anyshell.backends import connect
 from anyshell.backends.ssh.channel import Channel
+from anyshell.backends.ssh.exchange import _RELAY, Relay
 from anyshell.output import OutputBuilder
 from anyshell.shells import Login
 
 from .conftest import missing
-from .processes import living, unique_seconds, wait_living
-from .ssh_server import SSHD, WORKER, Server, account, home, is_root, openssh, own_name, sessions
+from .processes import living, unique_seconds, wait_living, wait_none
+from .ssh_server import SSHD, Link, Server, home, is_root, openssh, sessions, startup_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from typing import Any
 
     from anyshell import Outcome
 
@@ -36,21 +40,19 @@ pytestmark = pytest.mark.anyio
 ROOT = is_root()
 
 
-@pytest.fixture(scope="module")
-def user() -> Iterator[str]:
-    if not ROOT:
-        yield own_name()
-        return
-    with account(f"anyshell-user{WORKER}", "/bin/bash") as name:
-        yield name
+@pytest.fixture
+def server(user: str) -> Iterator[Server]:
+    with openssh(user) as started:
+        yield started
 
 
 @pytest.fixture
-def server(user: str) -> Iterator[Server]:
-    if SSHD is None:
-        missing("OpenSSH's server", "install openssh-server")
-    with openssh(user) as started:
-        yield started
+def readable(tmp_path: Path) -> Path:
+    """A directory in which every user may look and write."""
+    for each in (tmp_path, *tmp_path.parents):
+        each.chmod(each.stat().st_mode | 0o011)
+    tmp_path.chmod(0o777)
+    return tmp_path
 
 
 @pytest.fixture
@@ -79,13 +81,6 @@ def freeze(server: Server) -> None:
 def thaw(server: Server) -> None:
     psutil.Process(server.pid).resume()
     each_session(server, psutil.Process.resume)
-
-
-async def wait_gone(seconds: str) -> None:
-    """Wait until nothing with that time to sleep lives."""
-    with anyio.fail_after(30):
-        while await asyncio.to_thread(living, seconds):
-            await asyncio.sleep(0.05)
 
 
 async def begun(
@@ -171,7 +166,7 @@ async def test_a_host_that_hangs_is_lost_and_cleaned_up_when_it_is_back(
     finally:
         thaw(server)
     assert (await env.run("echo again", timeout=60)).output.text == "again\n"
-    await wait_gone(seconds)
+    await wait_none(seconds)
 
 
 async def test_closing_gets_what_was_lost(user: str, server: Server) -> None:
@@ -208,30 +203,72 @@ async def test_a_server_that_restarts_is_found_again(user: str, server: Server) 
         assert living(seconds) != []
         server.restart()
         assert (await env.run("echo again")).output.text == "again\n"
-        await wait_gone(seconds)
+        await wait_none(seconds)
 
 
-async def test_a_start_that_is_never_heard_of_does_not_run_on(
+async def test_a_start_that_is_never_heard_of_is_lost_and_does_not_run_on(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The link is silent while the login shell comes to its command: whether it began is found out, and it is ended."""
     monkeypatch.setattr("anyshell.backends.ssh.backend.START_SECONDS", 1.5)
     seconds = unique_seconds()
-    file = home(server.user) / ".bashrc"
-    before = file.read_bytes() if file.exists() else b""
     async with Environment.detect(server.options()) as env:
-        file.write_text("sleep 0.5\n")
-        try:
-            task = asyncio.create_task(env.run(f"sleep {seconds}"))
+        with startup_file(server, ".bashrc", "sleep 0.5\n"):
+            task = asyncio.create_task(env.run(f"sleep {seconds}", grace=0.3))
             await asyncio.sleep(0.3)
             freeze(server)
-            with pytest.raises(SpawnError, match="did not begin"):
-                await task
-            await asyncio.to_thread(wait_living, seconds)
-        finally:
-            thaw(server)
-            file.write_bytes(before)
-        await wait_gone(seconds)
+            try:
+                outcome = await task
+                assert (outcome.status, outcome.started, outcome.exit_code) == ("lost", None, None)
+                await asyncio.to_thread(wait_living, seconds)
+            finally:
+                thaw(server)
+        await wait_none(seconds)
+
+
+async def test_not_started_is_only_said_of_what_did_not_run(server: Server) -> None:
+    """The link needs 0.2 s each way, so that many starts are heard of by the host alone when their time is over."""
+    trace = home(server.user) / f"trace-{secrets.token_hex(4)}"
+    timeouts = [0.05, 0.2, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 1.0, 1.2]
+    async with Link(server, delay=0.2) as link, Environment.detect(link.options()) as env:
+        await env.run("true")
+        outcomes = [
+            await env.run(f"echo {number} >>{trace}", timeout=timeout, grace=0.5)
+            for number, timeout in enumerate(timeouts)
+        ]
+    ran = set(trace.read_text().split()) if trace.exists() else set()
+    trace.unlink(missing_ok=True)
+    for number, outcome in enumerate(outcomes):
+        assert (outcome.started is None) <= (outcome.status == "lost")
+        assert (outcome.started is False) <= (outcome.status == "timed_out")
+        assert not (outcome.started is False and str(number) in ran), outcome
+        assert outcome.started is None or outcome.started == (str(number) in ran), outcome
+
+
+@pytest.mark.parametrize("timeout", [0.5, None], ids=["timeout", "no timeout"])
+async def test_what_the_host_alone_has_heard_of_may_have_run(
+    server: Server, monkeypatch: pytest.MonkeyPatch, timeout: float | None
+) -> None:
+    """Nothing arrives from the host any more as soon as it is asked: the command runs, and cannot be known to."""
+    monkeypatch.setattr("anyshell.backends.ssh.backend.START_SECONDS", 0.5)
+    monkeypatch.setattr("anyshell.backends.ssh.backend.OPEN_SECONDS", 0.5)
+    trace = home(server.user) / f"trace-{secrets.token_hex(4)}"
+    opened = Channel.connection_made
+    async with Link(server) as link, Environment.detect(link.options()) as env:
+
+        def open_and_fall_silent(self: Channel, chan: Any) -> None:
+            link.deaf = True
+            opened(self, chan)
+
+        with monkeypatch.context() as late:
+            late.setattr(Channel, "connection_made", open_and_fall_silent)
+            outcome = await env.run(f"echo ran >>{trace}", timeout=timeout, grace=0.3)
+    assert (outcome.status, outcome.started, outcome.exit_code) == ("lost", None, None)
+    assert [process.alive for process in outcome.left_behind] == [True]
+    with anyio.fail_after(20):
+        while not trace.exists():
+            await asyncio.sleep(0.05)
+    trace.unlink()
 
 
 async def test_what_is_to_be_kept_is_kept_when_the_host_hangs(env: Environment, server: Server) -> None:
@@ -262,7 +299,7 @@ async def test_a_silent_link_is_found_without_a_timeout(server: Server) -> None:
             assert (outcome.status, outcome.output.text) == ("lost", "so far\n")
         finally:
             thaw(server)
-        await wait_gone(seconds)
+        await wait_none(seconds)
 
 
 async def test_a_command_that_prints_when_the_link_breaks_keeps_what_came(
@@ -358,6 +395,86 @@ def namespace() -> Iterator[str]:
         subprocess.run([ip, "netns", "delete", name], check=False, capture_output=True)
 
 
+def directories(user: str) -> set[Path]:
+    """The directories of a user's sessions."""
+    found = set()
+    for path in Path("/tmp").glob("anyshell-*"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_uid == home(user).stat().st_uid and "sshd" not in path.name:
+                found.add(path)
+    return found
+
+
+async def wait_removed(user: str, before: set[Path]) -> None:
+    with anyio.fail_after(30):
+        while directories(user) - before:
+            await asyncio.sleep(0.1)
+
+
+async def test_the_directory_of_a_session_is_removed_when_its_link_falls_silent(
+    env: Environment, server: Server, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = directories(user)
+    begin = Relay.begin
+
+    async def begin_and_hear_no_more(relay: Relay) -> None:
+        await begin(relay)
+        assert directories(user) - before
+        each_session(server, psutil.Process.suspend)
+        raise TimeoutError
+
+    monkeypatch.setattr(Relay, "begin", begin_and_hear_no_more)
+    with anyio.fail_after(60), pytest.raises(SpawnError):
+        async with env.session() as session:
+            await session.run("true")
+    monkeypatch.undo()
+    each_session(server, psutil.Process.resume)
+    assert (await env.run("echo again")).output.text == "again\n"
+    await wait_removed(user, before)
+
+
+async def test_no_directory_stays_of_sessions_that_are_cut_off_at_any_moment(
+    env: Environment, server: Server, user: str
+) -> None:
+    before = directories(user)
+
+    async def use() -> None:
+        async with env.session() as session:
+            await session.run("echo a text of its own; sleep 1")
+
+    for turn in range(10):
+        task = asyncio.create_task(use())
+        await asyncio.sleep(turn * 0.02)
+        each_session(server, psutil.Process.kill)
+        with anyio.fail_after(60), contextlib.suppress(AnyshellError):
+            await task
+    assert (await env.run("echo again")).output.text == "again\n"
+    await wait_removed(user, before)
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+def test_a_relay_whose_client_has_gone_leaves_nothing(tmp_path: Path, shell: str) -> None:
+    path = shutil.which(shell)
+    if path is None:
+        missing(shell, f"install {shell}")
+    reader, writer = os.pipe()
+    os.close(reader)  # who would read its first word
+    argv = [path, *(["sh"] if shell == "busybox" else []), "-c", _RELAY, "sh", "", "pipe1", "0123abcd"]
+    with subprocess.Popen(
+        argv,
+        env={"TMPDIR": str(tmp_path), "PATH": os.environ["PATH"]},
+        stdin=subprocess.PIPE,
+        stdout=writer,
+        stderr=writer,
+        start_new_session=True,
+    ) as relay:
+        os.close(writer)
+        assert relay.stdin is not None
+        relay.stdin.close()
+        relay.wait(30)
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_packets_that_vanish_are_a_lost_link(namespace: str, user: str) -> None:
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
@@ -377,4 +494,59 @@ async def test_packets_that_vanish_are_a_lost_link(namespace: str, user: str) ->
             assert living(seconds) != []
             run("link", "set", link, "up")
             assert (await env.run("echo again", timeout=60)).output.text == "again\n"
-            await wait_gone(seconds)
+            await wait_none(seconds)
+
+
+def _forced(place: Path, **programs: str) -> str:
+    """A forced command that finds these programs first."""
+    for name, text in programs.items():
+        (place / name).write_text(f"#!/bin/sh\n{text}\n")
+        (place / name).chmod(0o755)
+    return f'ForceCommand PATH={place}:$PATH TMPDIR={place}; export PATH TMPDIR; eval "$SSH_ORIGINAL_COMMAND"'
+
+
+async def test_session_whose_directory_is_refused_says_why(user: str, readable: Path) -> None:
+    refused = "for last; do :; done; echo \"mkdir: cannot create directory '$last': Read-only file system\" >&2; exit 1"
+    with openssh(user, _forced(readable, mkdir=refused)) as server:
+        async with Environment.detect(server.options()) as env:
+            with pytest.raises(SpawnError, match=r"mkfifo.*Read-only file system$"):
+                await env.session().run("echo hi", timeout=20)
+
+
+async def test_session_whose_link_is_lost_at_its_start_says_so(user: str, readable: Path) -> None:
+    if not ROOT:
+        missing("root", "run the tests as root: a server of root's is killed by a program of the session")
+    (readable / "reached").touch()
+    (readable / "reached").chmod(0o666)
+    with openssh(user, _forced(readable, mkfifo=f"echo 1 >{readable}/reached; exec sleep 5")) as server:
+        async with Environment.detect(server.options()) as env:
+            task = asyncio.create_task(env.session().run("echo hi", timeout=20))
+            with anyio.fail_after(20):
+                while not (readable / "reached").read_text():
+                    await asyncio.sleep(0.02)
+            kill(server)
+            with pytest.raises(SpawnError, match="connection to the host was lost"):
+                await task
+
+
+async def test_session_that_cannot_begin_on_a_full_disk_leaves_nothing(user: str, readable: Path) -> None:
+    if sys.platform != "linux" or not ROOT:
+        missing("root on Linux", "run the tests as root: a small file system is mounted")
+    place = readable / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=1777", "anyshell-test", place], check=True)
+    try:
+        with contextlib.suppress(OSError), (place / "full").open("wb", buffering=0) as full:
+            while True:
+                full.write(b"x" * 4096)
+        with openssh(user, f"SetEnv TMPDIR={place}") as server:
+            async with Environment.detect(server.options()) as env:
+                session = env.session()
+                with pytest.raises(SpawnError, match="room"):
+                    await session.run("echo hi", timeout=20)
+                await session.aclose()
+                with anyio.fail_after(30):
+                    while os.listdir(place) != ["full"]:
+                        await asyncio.sleep(0.05)
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)

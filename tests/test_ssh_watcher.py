@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import psutil
@@ -25,7 +26,6 @@ from .processes import unique_seconds, wait_asleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from anyshell import Foreground
     from anyshell.backends.ssh.watcher import Watch
@@ -44,7 +44,7 @@ class Host:
 
     def __init__(self, argv: list[str], env: Mapping[str, str], first: str = "") -> None:
         self._shell = subprocess.Popen(
-            [*argv, "-c", boot(MARK, TOKEN, first)],
+            [*argv, "-c", boot(MARK, TOKEN, first), "anyshell"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=env,
@@ -105,7 +105,7 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
 
 
 def look(host: Host, since: int = 0) -> dict[int, Seen]:
-    return {seen.pid: seen for seen in parse(host.ask(f"look {since} 9"))}
+    return {seen.pid: seen for seen in parse(host.ask(f"look {since} 9 - 0 0")).seen}
 
 
 @pytest.fixture
@@ -207,6 +207,11 @@ def test_the_chase_gets_what_carries_the_tag_and_nobody_else(
             assert look(host)[sleeper.pid].locks == str(TAG + (1 << 31))
         tagged.terminate()
         tagged.wait()
+    shell = subprocess.Popen(["sleep", "300"])
+    resource.prlimit(shell.pid, 10, (TAG, resource.RLIM_INFINITY))
+    host.ask(f"chase {TAG} {shell.pid}")
+    shell.terminate()
+    assert shell.wait() == -15
     assert -9 in ends
     assert sleeper.poll() is None
 
@@ -229,22 +234,70 @@ def test_starts_told_by_ps_mean_the_same_in_every_time_zone(
         time.tzset()
 
 
-def test_a_login_shell_is_dropped_by_what_stands_in_its_command_line(
+def test_login_shell_is_found_by_what_stands_in_its_command_line(
     host: Host, request: pytest.FixtureRequest
 ) -> None:
-    token = f"anyshell{os.urandom(16).hex()}"
+    tokens = [f"anyshell{os.urandom(6).hex()}" for _ in range(3)]
     shells = [
-        subprocess.Popen(["sh", "-c", f"sleep 300; : {word}"], start_new_session=True)
-        for word in (token, token.replace("a", "b"))
+        subprocess.Popen(["sh", "-c", f"sleep 300; : {word}"], start_new_session=True) for word in tokens
     ]
-    host.ask(f"drop {token}")
-    if "without /proc" not in request.node.name:
-        assert shells[0].wait(timeout=20) == -9
-    assert shells[1].poll() is None
-    for shell in shells:
+    try:
+        found = parse(host.ask(f"look 0 9 - 0 0 {tokens[0]} {tokens[1]}")).seen
+        begins = {seen.pid: seen.begins for seen in found if seen.begins}
+        if "without /proc" not in request.node.name:
+            assert begins == {shells[0].pid: tokens[0], shells[1].pid: tokens[1]}
+    finally:
+        for shell in shells:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, 9)
+            shell.wait()
+
+
+def test_leader_is_signalled_with_its_group_and_descendants_before_anything_is_looked_at(
+    host: Host, request: pytest.FixtureRequest
+) -> None:
+    if "without /proc" in request.node.name:
+        pytest.skip("only /proc tells whether a number is still the same process's")
+    text = "(setsid sleep 300; :) & sleep 300 & echo; wait"
+    leader = subprocess.Popen(
+        ["bash", "-c", text],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, f"{MARK}2a": "1"},
+    )
+    assert leader.stdout is not None
+    try:
+        leader.stdout.readline()
+        wait_for(lambda: len(psutil.Process(leader.pid).children(recursive=True)) == 3)
+        started = look(host)[leader.pid].started
+        children = psutil.Process(leader.pid).children(recursive=True)
+        descendants = {child.pid for child in children}
+        assert host.ask(f"lead KILL {leader.pid} {int(started) + 1} {TAG} 9 {MARK}2a") == []
+        # Another command's, of which only the number is the same.
+        assert host.ask(f"lead KILL {leader.pid} {int(started)} {TAG} 9 {MARK}2") == []
+        told = parse(host.ask(f"lead TERM {leader.pid} {int(started)} {TAG} 9 {MARK}2a"))
+        assert told.led
+        assert {seen.pid for seen in told.seen} == {leader.pid, *descendants}
+        assert leader.wait(timeout=20) == -15
+        assert {seen.group == leader.pid for seen in told.seen} == {True, False}
+        assert psutil.wait_procs(children, timeout=20)[1] == []
+    finally:
+        leader.stdout.close()
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(shell.pid, 9)
-        shell.wait()
+            os.killpg(leader.pid, 9)
+        leader.wait()
+
+
+def test_look_says_that_it_sees(host: Host, tmp_path: Path) -> None:
+    place = parse(host.ask("look 0 9 - 0 0")).place
+    assert place is not None
+    (tmp_path / "none").mkdir()
+    argv, env = surroundings("dash", tmp_path)
+    for name in ("xargs", "grep", "ls", "sed", "tr", "readlink"):
+        (tmp_path / "none" / name).symlink_to(shutil.which(name) or "")
+    without_awk = Host(argv, {**env, "PATH": str(tmp_path / "none")})
+    assert parse(without_awk.ask("look 0 9 - 0 0")).place is None
+    without_awk.close()
 
 
 def test_a_terminal_is_asked_to_end_by_two_signals(host: Host, tmp_path: Path) -> None:
@@ -394,3 +447,88 @@ async def test_a_question_whose_first_asker_was_cancelled_is_put_again() -> None
     asked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     asked.cancel()
     assert await processes.group_exists(7, asked)
+
+
+def test_look_after_a_sample_sees_what_came_later_and_nothing_else(
+    host: Host, request: pytest.FixtureRequest, sleeper: subprocess.Popen[bytes]
+) -> None:
+    if "without /proc" in request.node.name:
+        pytest.skip("only /proc tells which pid was given last")
+    (sample,) = host.ask("ping")
+    _, place, newest, forks = sample.split()
+    later = subprocess.Popen(["sleep", "300"])
+    try:
+
+        def seen(after: str) -> set[int]:
+            return {seen.pid for seen in parse(host.ask(f"look 0 9 {after}")).seen} & {sleeper.pid, later.pid}
+
+        assert seen(f"{place} {newest} {forks}") == {later.pid}
+        # As soon as the numbers may have begun again, and somewhere else, a sample tells nothing.
+        assert seen(f"{place} {newest} 0") == {sleeper.pid, later.pid}
+        assert seen(f"elsewhere {newest} {forks}") == {sleeper.pid, later.pid}
+        # They have begun again: what was given since is beyond the newest of then, or up to that of now.
+        largest = int(Path("/proc/sys/kernel/pid_max").read_text())
+        assert seen(f"{place} {largest - 1} {forks}") == {sleeper.pid, later.pid}
+        assert seen(f"{place} {later.pid} {forks}") == set()
+        # What was asked of a terminal meanwhile changes nothing.
+        with on_terminal("echo; exec sleep 300") as (pid, master):
+            os.read(master, 100)
+            assert host.ask(f"foreground {pid} 8")
+        assert seen(f"{place} {newest} {int(forks) - 1000}") == {later.pid}
+    finally:
+        later.kill()
+        later.wait()
+
+
+THREAD = (
+    "import threading, time; thread = threading.Thread(target=time.sleep, args=(300,)); thread.start(); "
+    "print(thread.native_id, flush=True)"
+)
+
+
+def test_look_takes_no_thread_for_a_process(host: Host, request: pytest.FixtureRequest) -> None:
+    """Its number leads to it in /proc, where it is not listed."""
+    if "without /proc" in request.node.name:
+        pytest.skip("only /proc tells which pid was given last")
+    (sample,) = host.ask("ping")
+    process = subprocess.Popen([sys.executable, "-c", THREAD], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        thread = int(process.stdout.readline())
+        seen = {each.pid for each in parse(host.ask(f"look 0 9 {sample.partition(' ')[2]}")).seen}
+        assert process.pid in seen
+        assert thread not in seen
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_look_starts_as_few_programs_for_many_processes_as_for_one(tmp_path: Path) -> None:
+    """With busybox too, whose grep does not see all of an environment."""
+    for kind in ("dash", "busybox"):
+        (tmp_path / kind).mkdir()
+        argv, env = surroundings(kind, tmp_path / kind)
+        counting, log = tmp_path / kind / "counting", tmp_path / kind / "log"
+        counting.mkdir()
+        for name in ("awk", "cat", "grep", "ls", "sed", "tr", "xargs"):
+            text = f'#!/bin/sh\necho >>{log}\nexec {shutil.which(name, path=env["PATH"])} "$@"\n'
+            (counting / name).write_text(text)
+            (counting / name).chmod(0o755)
+        made = Host(argv, {**env, "PATH": f"{counting}:{env['PATH']}"})
+        counts = []
+        started: list[subprocess.Popen[bytes]] = []
+        try:
+            for number in (1, 30):
+                started += [subprocess.Popen(["sleep", "300"], env={}) for _ in range(number)]
+                since = psutil.Process(started[0].pid).create_time() - psutil.boot_time()
+                log.write_text("")
+                seen = look(made, int(since * os.sysconf("SC_CLK_TCK")) - 100)
+                assert {each.pid for each in started} <= seen.keys()
+                counts.append(len(log.read_text()))
+        finally:
+            for each in started:
+                each.kill()
+                each.wait()
+            made.close()
+        assert 0 < counts[1] <= counts[0]

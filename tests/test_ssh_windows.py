@@ -6,7 +6,6 @@ import asyncio
 import os
 import secrets
 import sys
-import time
 import tracemalloc
 from contextlib import ExitStack, asynccontextmanager, suppress
 from itertools import pairwise
@@ -39,14 +38,15 @@ from anyshell.backends.ssh.windows_files import from_sftp, to_sftp
 from anyshell.shells import Login
 from anyshell.shells.windows_login import QUESTION, WindowsLogin, windows_logins
 
-from .processes import living, unique_seconds, wait_living
-from .ssh_server import HOST, Server, _keys, embedded, free_port
+from .processes import living, unique_seconds, wait_living, wait_none
+from .ssh_server import HOST, Link, Server, _keys, embedded, free_port
 from .windows_server import ROOM, home
 from .wine.windows import windows_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
+    from typing import Any
 
     from anyio.abc import ByteReceiveStream
 
@@ -493,7 +493,7 @@ async def test_a_lost_connection_ends_what_ran(
         outcome = await task
         assert outcome.status == "lost"
         assert [each.alive for each in outcome.left_behind] == [True]  # nobody here can know
-        await asyncio.to_thread(_wait_gone, seconds)
+        await wait_none(seconds)
 
 
 async def test_a_server_that_is_killed_takes_what_ran_along(powershell: Windows) -> None:
@@ -504,14 +504,7 @@ async def test_a_server_that_is_killed_takes_what_ran_along(powershell: Windows)
             await asyncio.to_thread(wait_living, seconds)
             psutil.Process(server.pid).kill()
             assert (await task).status == "lost"
-            await asyncio.to_thread(_wait_gone, seconds)
-
-
-def _wait_gone(text: str) -> None:
-    give_up = time.monotonic() + 20
-    while found := living(text):
-        assert time.monotonic() < give_up, found
-        time.sleep(0.02)
+            await wait_none(seconds)
 
 
 async def test_who_is_cancelled_before_it_has_begun_leaves_nothing(by_cmd: Environment) -> None:
@@ -522,6 +515,38 @@ async def test_who_is_cancelled_before_it_has_begun_leaves_nothing(by_cmd: Envir
     outcome = await by_cmd.run("'hi'", timeout=1e-9)
     assert (outcome.status, outcome.started) == ("timed_out", False)
     assert (await by_cmd.run("'hi'")).output.text == "hi\n"
+
+
+async def test_not_started_is_only_said_of_what_did_not_run(by_cmd: Environment, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    outcomes = []
+    for number in range(8):
+        text = f"[IO.File]::WriteAllText('{windows_path(trace)}{number}', 'ran')"
+        outcomes.append(await by_cmd.run(text, timeout=0.05 + 0.2 * number))
+        await by_cmd.run("'next'")  # so that a leader waits for the one after
+    for number, outcome in enumerate(outcomes):
+        ran = trace.with_name(f"trace{number}").exists()
+        assert outcome.started is not False or (outcome.status, ran) == ("timed_out", False), outcome
+        assert (outcome.started is None) <= (outcome.status == "lost"), outcome
+
+
+async def test_start_that_only_the_host_has_heard_of_is_lost(
+    start: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing arrives from the host any more as soon as it is told what to run: the command runs, and nothing says so."""
+    trace = tmp_path / "trace"
+    begin = ssh_windows.WindowsHost._begin
+    async with Link(start("cmd")) as link, Environment.detect(link.options()) as env:
+
+        async def begin_and_fall_silent(*arguments: Any) -> None:
+            link.deaf = True
+            await begin(*arguments)
+
+        monkeypatch.setattr(ssh_windows.WindowsHost, "_begin", begin_and_fall_silent)
+        outcome = await env.run(f"[IO.File]::WriteAllText('{windows_path(trace)}', 'ran')", timeout=8)
+    assert trace.exists()
+    assert (outcome.status, outcome.started) == ("lost", None)
+    assert [process.alive for process in outcome.left_behind] == [True]
 
 
 async def test_several_run_at_once_and_nothing_stays(start: Callable[..., Server]) -> None:

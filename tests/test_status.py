@@ -16,7 +16,7 @@ from anyshell.cli import drawing
 from anyshell.cli.descriptors import Writer
 from anyshell.cli.printing import elapsed
 from anyshell.cli.status import LAST_LINE_BYTES, Cursor, Printed, StatusLine
-from anyshell.output.decode import LONGEST_SEQUENCE
+from anyshell.output.sequences import LONGEST_SEQUENCE
 
 # --- where there is room --------------------------------------------------------------------------------------
 

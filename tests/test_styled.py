@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from anyshell import Terminal
@@ -81,6 +81,7 @@ RED, ON_BLUE = Style(foreground=1), Style(background=4)
         (b"38:5", PLAIN),
         (b"38;2;999;1;1;1", Style(bold=True)),
         (b"12345;777777777777777777777;31", RED),
+        (b"0000000031;0000000001;00000038;0000000005;00000000208", Style(bold=True, foreground=208)),
         (b";".join([b"1"] * LONGEST_RENDITION + [b"31"]), Style(bold=True)),
     ],
 )
@@ -105,6 +106,13 @@ def test_a_rendition_is_read(parameters: bytes, style: Style) -> None:
         (b"\x1b[44m\x1b[2J", [(" " * 20, ON_BLUE)]),
         (b"\x1b[44m\x1b[T", [(" " * 20, ON_BLUE)]),
         (b"\x1b[44mabc\x1b[m\x1b[2K", []),
+        (b"\x1b[31mabc\x1b[m\x1b[2 A", [("  ", PLAIN), ("abc", RED)]),
+        (b"\x1b[31mab\x1b[mcd\x1b[ @", [("b", RED), ("cd", PLAIN)]),
+        (
+            b"\x1b[31mab\x1b[44m\x1b['}",
+            [("ab", RED), (" ", ON_BLUE)],
+        ),
+        (b"\x1b[31mab\x1b[m\x1b#8", [("E" * 20, PLAIN)]),
         # saved and restored, and not by what only looks like it
         (b"\x1b[31m\x1b7\x1b[m\x1b8red", [("red", RED)]),
         (b"\x1b[31m\x1b[!pplain", [("plain", PLAIN)]),
@@ -152,6 +160,9 @@ def fed(data: bytes, scrollback: int | None, places: list[int]) -> tuple[object,
 
 @settings(deadline=None)
 @given(coloured | anything, cuts)
+@example(
+    b"\x1b[2m" + b"line of text\r\n" * 12, []
+)  # lines that wrap, and whose start scrolls away before their end is drawn
 def test_colours_change_nothing_of_the_text(data: bytes, places: list[int]) -> None:
     assert fed(data, 5, places) == fed(data, None, places)
 

@@ -528,7 +528,7 @@ async def test_there_are_so_many_terminals_and_no_more() -> None:
         terminals = [environment.terminal("fake") for _ in range(MAX_TERMINALS)]
         for t in terminals:
             await t.__aenter__()
-        with pytest.raises(AnyshellError, match="16 terminals"):
+        with pytest.raises(AnyshellError, match="may, 16"):
             async with environment.terminal("fake"):
                 pass
         await terminals[0].__aexit__(None, None, None)
@@ -536,6 +536,12 @@ async def test_there_are_so_many_terminals_and_no_more() -> None:
             pass
         for t in terminals[1:]:
             await t.__aexit__(None, None, None)
+    async with Environment.detect(backend, max_terminals=1) as environment, environment.terminal("fake"):
+        with pytest.raises(AnyshellError, match="may, 1:"):
+            async with environment.terminal("fake"):
+                pass
+    with pytest.raises(InvalidCommand, match="max_terminals"):
+        Environment.detect(max_terminals=0)
 
 
 async def test_a_cancelled_task_leaves_no_program(here: Environment) -> None:

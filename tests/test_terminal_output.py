@@ -7,7 +7,7 @@ import tracemalloc
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from anyshell import Output, Terminal
@@ -203,6 +203,7 @@ def test_an_abandoned_terminal_leaves_nothing() -> None:
 
 @settings(deadline=None)
 @given(anything, st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 40)))
+@example(b"\x1b[\n2", (0, 0, 1))  # what waits for its end has a line feed
 def test_any_output_is_bounded_and_counted(data: bytes, limit: tuple[int, int, int]) -> None:
     head, tail, max_line = limit
     data *= 5
@@ -279,7 +280,7 @@ def too_much() -> bytes:
 )
 def test_modes_are_known_that_were_set_in_what_was_skipped(state: bytes, then: bytes, row: str) -> None:
     output = TerminalOutput(Terminal(), clock=Clock())
-    for piece in pieces(too_much() + b"\x1b[?1h\x1b[?2004h" + state + too_much()):
+    for piece in pieces(too_much() + b"\x1b[?1h\x1b[?2004h\x1b[>1u" + state + too_much()):
         output.feed(piece)
     output.feed(b"\x1b[2J" + then)
     screen = output.screen
@@ -287,6 +288,16 @@ def test_modes_are_known_that_were_set_in_what_was_skipped(state: bytes, then: b
     assert output.modes.application_cursor
     assert output.modes.bracketed_paste
     assert screen.alternate == (state == b"\x1b[?1049h") == output.alternate
+    assert output.modes.keyboard == (0 if screen.alternate else 1)  # each screen has its own
+    assert output.finish().skipped_bytes > 0
+
+
+def test_moves_up_in_what_was_skipped_count_however_their_number_is_written() -> None:
+    output = TerminalOutput(Terminal(), clock=Clock())
+    for piece in pieces(b"\x1b[Ha\r\n\x1b[000000001A" + b"a\r\n\x1b[000000001A" * 200_000):
+        output.feed(piece)
+    output.feed(b"here")
+    assert output.screen.cursor[0] == 0
     assert output.finish().skipped_bytes > 0
 
 
@@ -298,6 +309,8 @@ def test_whether_the_alternate_screen_is_shown_is_known_before_it_is_drawn() -> 
     assert output.alternate
     output.feed(b"\x1b[?25;1049l")
     assert not output.alternate
+    output.feed(b"\x1b[?0000001049h")
+    assert output.alternate
 
 
 def test_what_waits_is_drawn_when_somebody_looks() -> None:
@@ -526,8 +539,8 @@ def answers(*data: bytes) -> bytes:
         (b"\x1bP+q6b64\x1b\\", b"\x1bP0+r\x1b\\"),
         (b"\x1b[14t\x1b[16t\x1b[18t", b"\x1b[4;384;640t\x1b[6;16;8t\x1b[8;24;80t"),
         (b"\x1b[x", b"\x1b[2;1;1;128;128;1;0x"),
-        # what has no answer, as in xterm: those who ask also ask `CSI c`
-        (b"\x1b[?u\x1b[c", b"\x1b[?62;22c"),
+        (b"\x1b[?u\x1b[c", b"\x1b[?0u\x1b[?62;22c"),
+        # what has no answer, as in xterm
         (b"\x05\x1b_Gi=1,a=q;AAAA\x1b\\\x1b]52;c;?\x07", b""),
         (b"\x1b[ q\x1b[22;0;0t\x1b[>4;2m\x1b[>1u\x1b[<u", b""),
     ],

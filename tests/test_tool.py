@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from anyshell import (
+    AnyshellError,
     ApprovalRequest,
     Approved,
     Artifact,
@@ -44,7 +45,7 @@ from anyshell.tool.approvals import key_of
 from anyshell.tool.signals import number_of
 from anyshell.tool.updates import Updates
 
-from .conftest import missing
+from .conftest import missing, row
 from .processes import living, unique_seconds
 
 if TYPE_CHECKING:
@@ -289,89 +290,89 @@ async def test_cancelling_the_call_leaves_nothing(env: Environment) -> None:
 # Parameters.
 
 
-@pytest.mark.parametrize(
-    ("params", "said"),
-    [
-        ({}, "command is missing. The keys are command, timeout, cwd, env, stdin, description."),
-        ({"cmd": "ls"}, 'there is no "cmd" (did you mean "command"?)'),
-        (
-            {"command": "ls", "working_directory": "/"},
-            'there is no "working_directory" (did you mean "cwd"?)',
-        ),
-        (
-            {"command": "ls", "working-directory": "/"},
-            'there is no "working-directory" (did you mean "cwd"?)',
-        ),
-        ({"command": "ls", "workingDirectory": "/"}, 'there is no "workingDirectory" (did you mean "cwd"?)'),
-        ({"command": "ls", "workdir": "/"}, 'there is no "workdir" (did you mean "cwd"?)'),
-        ({"command": "ls", "environment": {}}, 'there is no "environment" (did you mean "env"?)'),
-        (
-            {"command": "ls", "timeout_ms": 3},
-            'there is no "timeout_ms" (did you mean "timeout", in seconds?)',
-        ),
-        (
-            {"command": "ls", "run_in_background": True},
-            'there is no "run_in_background" (not possible here: ',
-        ),
-        ({"command": "ls", "background": True}, 'there is no "background" (not possible here: '),
-        ({"command": "ls", "is": 1}, 'there is no "is". The keys'),
-        ({"command": "ls", "time_out": 3}, 'there is no "time_out" (did you mean "timeout"?)'),
-        ({"command": "ls", "shell": "zsh"}, 'there is no "shell" (not possible here: '),
-        ({"command": "ls", "a\nb\x1b": "zsh"}, r'there is no "a\x0ab\x1b"'),
-        ({"command": "ls", 3: 4}, 'the key "3" is not a string'),
-        ({"command": "ls", **dict.fromkeys(map(str, range(20_000)))}, '"4"; and 19,995 more. The keys are'),
-        ({"command": "ls", "x" * 100_000: 1}, 'there is no "' + "x" * 80 + '…"'),
-        ({"command": "ls", "env": {"x" * 99_999 + "-": ""}}, "'" + "x" * 80 + "…' is not a variable name"),
-        ({"command": "ls", "timeout": 10**5000, "cwd": " "}, "cwd is blank"),
-        ({"command": ""}, "command is blank"),
-        ({"command": " \n\t"}, "command is blank"),
-        ({"command": 3}, "command must be a string"),
-        ({"command": None}, "command must be a string"),
-        ({"command": b"ls"}, "command must be a string"),
-        ({"command": "ls\0"}, "NUL byte"),
-        ({"command": "ls", "cwd": "a\0"}, "cwd holds a NUL byte"),
-        ({"command": "ls", "cwd": " "}, "cwd is blank"),
-        (
-            {"command": "ls", "cwd": "x" * 5000},
-            "cwd has 5,000 bytes, and at most 4,096 can be given: give a shorter",
-        ),
-        ({"command": "ls \ud800"}, "command holds half of a surrogate pair"),
-        ({"command": "ls", "timeout": "30"}, "timeout must be a number"),
-        ({"command": "ls", "timeout": True}, "timeout must be a number"),
-        ({"command": "ls", "timeout": float("nan")}, "timeout must be a finite number"),
-        ({"command": "ls", "timeout": float("inf")}, "timeout must be a finite number"),
-        ({"command": "ls", "env": ["A=1"]}, "env must be an object with strings for values"),
-        ({"command": "ls", "env": {"A": 1}}, "env.A must be a string"),
-        ({"command": "ls", "env": {"A B": "x"}}, "'A B' is not a variable name"),
-        ({"command": "ls", "env": {"A": "x\0"}}, "the value of A holds a NUL byte"),
-        (
-            {"command": "ls", "env": {f"A{n}": "" for n in range(101)}},
-            "env has 101 variables, and at most 100",
-        ),
-        (
-            {"command": "ls", "env": {"A": "x" * 200_000}},
-            "env has 200,001 bytes, and at most 102,400 can be given: pass big values by stdin",
-        ),
-        ({"command": "ls", "env": {"A": "\ud800"}}, "env holds half of a surrogate pair"),
-        ({"command": "ls", "stdin": b"x"}, "stdin must be a string"),
-        ({"command": "x" * 9_000_000}, "command has 9,000,000 bytes, and at most 8,388,608"),
-        ({"command": "ls", "stdin": "x" * 9_000_000}, "stdin has 9,000,000 bytes"),
-        ("ls", "the parameters must be an object"),
-        (None, "the parameters must be an object"),
-    ],
+WRONG_PARAMETERS: tuple[tuple[Any, str], ...] = (
+    ({}, "command is missing. The keys are command, timeout, cwd, env, stdin, description."),
+    ({"cmd": "ls"}, 'there is no "cmd" (did you mean "command"?)'),
+    (
+        {"command": "ls", "working_directory": "/"},
+        'there is no "working_directory" (did you mean "cwd"?)',
+    ),
+    (
+        {"command": "ls", "working-directory": "/"},
+        'there is no "working-directory" (did you mean "cwd"?)',
+    ),
+    ({"command": "ls", "workingDirectory": "/"}, 'there is no "workingDirectory" (did you mean "cwd"?)'),
+    ({"command": "ls", "workdir": "/"}, 'there is no "workdir" (did you mean "cwd"?)'),
+    ({"command": "ls", "environment": {}}, 'there is no "environment" (did you mean "env"?)'),
+    (
+        {"command": "ls", "timeout_ms": 3},
+        'there is no "timeout_ms" (did you mean "timeout", in seconds?)',
+    ),
+    (
+        {"command": "ls", "run_in_background": True},
+        'there is no "run_in_background" (not possible here: ',
+    ),
+    ({"command": "ls", "background": True}, 'there is no "background" (not possible here: '),
+    ({"command": "ls", "is": 1}, 'there is no "is". The keys'),
+    ({"command": "ls", "time_out": 3}, 'there is no "time_out" (did you mean "timeout"?)'),
+    ({"command": "ls", "shell": "zsh"}, 'there is no "shell" (not possible here: '),
+    ({"command": "ls", "a\nb\x1b": "zsh"}, r'there is no "a\x0ab\x1b"'),
+    ({"command": "ls", 3: 4}, 'the key "3" is not a string'),
+    ({"command": "ls", **dict.fromkeys(map(str, range(20_000)))}, '"4"; and 19,995 more. The keys are'),
+    ({"command": "ls", "x" * 100_000: 1}, 'there is no "' + "x" * 80 + '…"'),
+    ({"command": "ls", "env": {"x" * 99_999 + "-": ""}}, "'" + "x" * 80 + "…' is not a variable name"),
+    ({"command": "ls", "timeout": 10**5000, "cwd": " "}, "cwd is blank"),
+    ({"command": ""}, "command is blank"),
+    ({"command": " \n\t"}, "command is blank"),
+    ({"command": 3}, "command must be a string"),
+    ({"command": None}, "command must be a string"),
+    ({"command": b"ls"}, "command must be a string"),
+    ({"command": "ls\0"}, "NUL byte"),
+    ({"command": "ls", "cwd": "a\0"}, "cwd holds a NUL byte"),
+    ({"command": "ls", "cwd": " "}, "cwd is blank"),
+    (
+        {"command": "ls", "cwd": "x" * 5000},
+        "cwd has 5,000 bytes, and at most 4,096 can be given: give a shorter",
+    ),
+    ({"command": "ls \ud800"}, "command holds half of a surrogate pair"),
+    ({"command": "ls", "timeout": "30"}, "timeout must be a number"),
+    ({"command": "ls", "timeout": True}, "timeout must be a number"),
+    ({"command": "ls", "timeout": float("nan")}, "timeout must be a finite number"),
+    ({"command": "ls", "timeout": float("inf")}, "timeout must be a finite number"),
+    ({"command": "ls", "env": ["A=1"]}, "env must be an object with strings for values"),
+    ({"command": "ls", "env": {"A": 1}}, "env.A must be a string"),
+    ({"command": "ls", "env": {"A B": "x"}}, "'A B' is not a variable name"),
+    ({"command": "ls", "env": {"A": "x\0"}}, "the value of A holds a NUL byte"),
+    (
+        {"command": "ls", "env": {f"A{n}": "" for n in range(101)}},
+        "env has 101 variables, and at most 100",
+    ),
+    (
+        {"command": "ls", "env": {"A": "x" * 200_000}},
+        "env has 200,001 bytes, and at most 102,400 can be given: pass big values by stdin",
+    ),
+    ({"command": "ls", "env": {"A": "\ud800"}}, "env holds half of a surrogate pair"),
+    ({"command": "ls", "stdin": b"x"}, "stdin must be a string"),
+    ({"command": "x" * 9_000_000}, "command has 9,000,000 bytes, and at most 8,388,608"),
+    ({"command": "ls", "stdin": "x" * 9_000_000}, "stdin has 9,000,000 bytes"),
+    ("ls", "the parameters must be an object"),
+    (None, "the parameters must be an object"),
 )
-async def test_wrong_parameters_are_a_result_and_nobody_is_asked(
-    params: Any, said: str, env: Environment
-) -> None:
+"""What is given, and what of it is said."""
+
+
+async def test_wrong_parameters_are_a_result_and_nobody_is_asked(env: Environment) -> None:
     approver = Recorder()
-    result = await tool_of(env, approver)(params)
-    assert result.is_error
-    assert result.details.status == "invalid"
-    assert said in result.message
-    assert "\n" not in result.message
-    assert len(result.message) < 1000
-    assert result.text == f"[anyshell] {result.message}"
-    assert approver.requests == []
+    for params, said in WRONG_PARAMETERS:
+        with row(said):
+            result = await tool_of(env, approver)(params)
+            assert result.is_error
+            assert result.details.status == "invalid"
+            assert said in result.message
+            assert "\n" not in result.message
+            assert len(result.message) < 1000
+            assert result.text == f"[anyshell] {result.message}"
+            assert approver.requests == []
 
 
 async def test_no_value_that_may_be_a_secret_is_repeated(env: Environment) -> None:
@@ -390,9 +391,8 @@ async def test_no_value_that_may_be_a_secret_is_repeated(env: Environment) -> No
         assert "hunter2" not in result.model_dump_json()
 
 
-@pytest.mark.parametrize(
-    ("asked", "got", "said"),
-    [
+async def test_a_timeout_beyond_the_limits_is_clamped_and_said(env: Environment) -> None:
+    for asked, got, said in (
         (0.01, 0.1, "0.01 s"),
         (-5, 0.1, "-5 s"),
         (0, 0.1, "0 s"),
@@ -401,34 +401,29 @@ async def test_no_value_that_may_be_a_secret_is_repeated(env: Environment) -> No
         (1_000_000, 3600, "1000000 s"),
         (1e6, 3600, "1000000 s"),
         (1e300, 3600, "the number that was given"),
-    ],
-)
-async def test_a_timeout_beyond_the_limits_is_clamped_and_said(
-    asked: float, got: float, said: str, env: Environment
-) -> None:
-    result = await tool_of(env)({"command": "exit 0", "timeout": asked})
-    assert result.details.timeout == got
-    assert result.details.requested_timeout == asked
-    assert f"The timeout was {got:g} s, not {said}: ask for 0.1 to 3600 s." in result.message
+    ):
+        with row(asked):
+            result = await tool_of(env)({"command": "exit 0", "timeout": asked})
+            assert result.details.timeout == got
+            assert result.details.requested_timeout == asked
+            assert f"The timeout was {got:g} s, not {said}: ask for 0.1 to 3600 s." in result.message
 
 
-@pytest.mark.parametrize(("sign", "digits", "got"), [(1, 400, 3600), (-1, 400, 0.1), (1, 5000, 3600)])
-async def test_a_number_that_no_float_can_hold_is_a_number(
-    sign: int, digits: int, got: float, env: Environment
-) -> None:
-    result = await tool_of(env)({"command": "true", "timeout": sign * 10**digits})
-    assert result.details.timeout == got
-    assert "not the number that was given: ask for 0.1 to 3600 s." in result.message
-    assert ShellResult.model_validate_json(result.model_dump_json()) == result
+async def test_a_number_that_no_float_can_hold_is_a_number(env: Environment) -> None:
+    for sign, digits, got in ((1, 400, 3600), (-1, 400, 0.1), (1, 5000, 3600)):
+        with row((sign, digits)):
+            result = await tool_of(env)({"command": "true", "timeout": sign * 10**digits})
+            assert result.details.timeout == got
+            assert "not the number that was given: ask for 0.1 to 3600 s." in result.message
+            assert ShellResult.model_validate_json(result.model_dump_json()) == result
 
 
-@pytest.mark.parametrize("asked", [0.01, 9999])
-async def test_a_timeout_beyond_the_limits_is_refused_if_so_configured(
-    asked: float, env: Environment
-) -> None:
-    result = await tool_of(env, beyond="refuse")({"command": "true", "timeout": asked})
-    assert result.details.status == "invalid"
-    assert f"timeout is {asked:g} s: it must be from 0.1 to 3600 s" in result.message
+async def test_a_timeout_beyond_the_limits_is_refused_if_so_configured(env: Environment) -> None:
+    for asked in (0.01, 9999):
+        with row(asked):
+            result = await tool_of(env, beyond="refuse")({"command": "true", "timeout": asked})
+            assert result.details.status == "invalid"
+            assert f"timeout is {asked:g} s: it must be from 0.1 to 3600 s" in result.message
 
 
 async def test_a_missing_directory_is_a_result(env: Environment) -> None:
@@ -941,7 +936,7 @@ async def test_an_update_that_swallows_its_cancellation_is_the_last_all_the_same
             swallowed.set()
 
     before = asyncio.all_tasks()
-    async with Updates(on_update, interval=0, limit=100, hide=str) as updates:
+    async with Updates(on_update, call_id="1", interval=0, limit=100, hide=str) as updates:
         updates.feed(b"one")
         await called.wait()
         updates.feed(b"two")
@@ -1044,6 +1039,7 @@ ENDINGS = {
     "unknown": Outcome(status="exited"),
     "cancelled": Outcome(status="cancelled"),
     "lost": Outcome(status="lost"),
+    "lost, perhaps before it began": Outcome(status="lost", started=None),
     "not started in time": Outcome(status="timed_out", started=False),
     "timed out": Outcome(status="timed_out", signal="SIGTERM"),
     "cancelled, unasked": Outcome(status="cancelled", ended_at_once=True),
@@ -1118,3 +1114,128 @@ def test_what_is_said() -> None:
     said |= {name: make() for name, make in NOTICES.items()}
     assert all(text.isprintable() for text in "".join(said.values()).split("\n"))
     matches_snapshot("tool_messages.txt", "".join(f"{name}\n    {text}\n" for name, text in said.items()))
+
+
+# A missing directory; the lines that are shown; the command.
+
+
+@pytest.mark.parametrize("params", [{}, {"background": True}, {"pty": True}, {"session": True}], ids=str)
+async def test_approver_is_not_asked_about_a_missing_directory(
+    params: dict[str, Any], env: Environment, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    approver = Recorder()
+    session = params.pop("session", False)
+    tool = ShellTool(env, approver=approver, session=session, jobs=True, terminals=True)
+    for cwd, why in (
+        ("nowhere", "cannot be used: No such file or directory"),
+        ("file", "is not a directory"),
+        ("file/below", "cannot be used: "),
+    ):
+        result = await tool({"command": "true", "cwd": cwd, **params})
+        assert (result.details.status, result.is_error) == ("failed", True)
+        assert f"Nothing ran: cwd '{tmp_path}/{cwd}' {why}" in result.message
+        began = await tool.terminal_tool({"action": "start", "command": "true", "cwd": cwd})
+        assert began.details.status == "failed"
+        assert f"cwd '{tmp_path}/{cwd}' {why}" in began.message
+    assert approver.requests == []
+
+
+async def test_command_runs_where_the_host_does_not_tell_whether_its_directory_exists() -> None:
+    class Mute(FakeFiles):
+        async def stat(self, path: str, *, follow: bool = True) -> FileStat:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    class Willing(FakeBackend):
+        async def spawn(self, spawn: Spawn) -> Any:
+            self.files = FakeFiles(directories=["/project", "/secret"])
+            return await super().spawn(spawn)
+
+    approver = Recorder()
+    env = await Environment.detect(Willing(lambda _: Script(), files=Mute()))
+    result = await tool_of(env, approver)({"command": "true", "cwd": "/secret"})
+    assert not result.is_error
+    assert len(approver.requests) == 1
+
+
+async def test_details_have_the_command_as_it_ran(env: Environment) -> None:
+    tool = tool_of(env)
+    assert (await tool({"command": "echo 'x\n'"})).details.command == "echo 'x\n'"
+    assert (await tool_of(env, deny_all)({"command": "rm x"})).details.command == "rm x"
+    assert (await tool({"cmd": "x"})).details.command == ""
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "printf", "direction", "shown"),
+    [
+        # Lines of 10 bytes, 01 to 20.
+        (25, 25, "seq -f '%09.0f' 20", "both", ((1, 3), (18, 20))),
+        (20, 20, "seq -f '%09.0f' 20", "both", ((1, 2), (19, 20))),
+        (0, 30, "seq -f '%09.0f' 20", "tail", ((18, 20),)),
+        (30, 0, "seq -f '%09.0f' 20", "head", ((1, 3),)),
+        (20, 20, "seq -f '%09.0f' 20 | tr -d '\\n'", "both", ((1, 1), (1, 1))),
+        (20, 13, "seq -f '%09.0f' 20; printf end", "both", ((1, 2), (20, 21))),
+        (0, 0, "seq -f '%09.0f' 20", None, ()),
+    ],
+)
+async def test_truncation_says_which_lines_are_shown(
+    head: int, tail: int, printf: str, direction: str | None, shown: Any, tmp_path: Path
+) -> None:
+    env = await Environment.detect(cwd=tmp_path, limits=OutputLimits(head=head, tail=tail))
+    result = await tool_of(env)({"command": printf})
+    truncation = result.details.truncation
+    assert truncation is not None
+    assert (truncation.direction, truncation.truncated_by) == (direction, "bytes")
+    assert truncation.shown_range == shown, result.output
+
+
+async def test_truncation_of_long_lines_alone_says_so(tmp_path: Path) -> None:
+    env = await Environment.detect(cwd=tmp_path, limits=OutputLimits(max_line=5))
+    for end, lines in (("\n", 2), ("", 2)):
+        result = await tool_of(env)({"command": f"printf 'short\n0123456789{end}'"})
+        truncation = result.details.truncation
+        assert truncation is not None
+        assert (truncation.direction, truncation.truncated_by, truncation.shown_range) == (
+            None,
+            "line_length",
+            ((1, lines),),
+        )
+
+
+async def test_an_output_cut_within_one_line_is_not_said_to_have_no_lines(tmp_path: Path) -> None:
+    env = await Environment.detect(cwd=tmp_path, limits=OutputLimits(head=10, tail=10))
+    result = await tool_of(env)({"command": "printf %0100d 7"})
+    assert "Shown are 20 of 100 bytes, all of them on one line. " in result.message
+    assert "0 lines" not in result.message
+
+
+async def test_a_tool_tells_that_commands_are_confirmed_and_which_tools_to_prefer(anyio_backend: str) -> None:
+    env = await Environment.detect()
+    plain = ShellTool(env, approver=approve_all)
+    told = ShellTool(env, approver=approve_all, confirmed=True, tools=["read", "edit"])
+    assert "A person confirms" not in plain.definition.description
+    assert "A person confirms every command" in told.definition.description
+    assert "`read`, `edit`" in told.definition.description
+    once = ShellTool(env, approver=approve_all, tools=iter(["read"]))  # type: ignore[arg-type]  # read twice, it has nothing
+    assert "`read`" in once.definition.description
+    for wrong in ("read", ["two words"], ["a\nb"], [""], [1], b"read", None, 7):
+        with pytest.raises(AnyshellError, match="names of tools"):
+            ShellTool(env, approver=approve_all, tools=wrong)  # type: ignore[arg-type]
+
+
+async def test_an_openai_definition_can_be_strict(anyio_backend: str) -> None:
+    definition = ShellTool(await Environment.detect(), approver=approve_all).definition
+    function = definition.as_format("openai", strict=True)["function"]
+    parameters = function["parameters"]
+    assert function["strict"] is True
+    assert parameters["required"] == list(parameters["properties"])
+    assert parameters["additionalProperties"] is False
+    assert parameters["properties"]["command"]["type"] == "string"
+    for name, told in parameters["properties"].items():
+        assert name == "command" or told["type"][-1] == "null"
+        assert "additionalProperties" not in told
+    assert "strict" not in definition.as_format("openai")["function"]
+    assert definition.as_format("openai")["function"]["parameters"] == definition.parameters
+    for other in ("anthropic", "mcp"):
+        with pytest.raises(ValueError, match="openai"):
+            definition.as_format(other, strict=True)

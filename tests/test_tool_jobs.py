@@ -551,7 +551,7 @@ async def test_what_a_command_of_a_session_leaves_behind_survives_a_restart(here
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({}, "action is missing. The keys are action, id, offset, wait, until, text, end_of_input."),
+        ({}, "action is missing. The keys are action, id, ids, offset, wait, until, text, end_of_input."),
         ({"action": "kill"}, "action is none of those that there are"),
         ({"action": "output"}, "id is missing: output needs that of a job"),
         ({"action": "output", "job": "j1"}, 'there is no "job" (did you mean "id"?)'),
@@ -663,3 +663,109 @@ async def test_the_definitions_with_jobs_speak_of_them() -> None:
     )
     for schema in (both.parameters, job.parameters):
         assert not re.search(r'anyOf|oneOf|\$ref|\$defs|"title"', json.dumps(schema))
+
+
+# Any of several.
+
+
+async def test_wait_for_any_of_several_jobs_ends_with_the_first(here: Environment) -> None:
+    tool = jobs_of(here)
+    for command in ("sleep 300", "echo two; read -r x; exit 3", "echo three; sleep 300"):
+        await tool({"command": command, "background": True})
+    for number in (2, 3):
+        await tool.job_tool({"action": "output", "id": f"j{number}", "wait": 20})
+    params = {"action": "output", "ids": ["j1", "j2", "j3"], "wait": 300, "until": "end"}
+    waiting = asyncio.ensure_future(tool.job_tool(params))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    await here.jobs.get("j2").send("x\n")
+    result = await asyncio.wait_for(waiting, 20)
+    assert [(job.id, job.status) for job in result.details.jobs] == [
+        ("j2", "failed"),
+        ("j1", "running"),
+        ("j3", "running"),
+    ]
+    assert result.message.startswith("Job j2 has ended with exit code 3, after ")
+    assert "Job j1 is running. Job j3 is running." in result.message
+    assert "Meanwhile" not in result.message
+    # It has been told: the next call waits for the others.
+    again = asyncio.ensure_future(tool.job_tool({**params, "wait": 1}))
+    result = await asyncio.wait_for(again, 20)
+    assert [job.id for job in result.details.jobs] == ["j1", "j2", "j3"]
+    assert "Job j1 is running, for " in result.message
+    assert "It has printed nothing new in 1 s." in result.message
+
+
+async def test_wait_for_the_first_output_of_several_jobs_shows_it(here: Environment) -> None:
+    tool = jobs_of(here)
+    await tool({"command": "sleep 300", "background": True})
+    await tool({"command": "read -r x; echo got $x; sleep 300", "background": True})
+    params = {"action": "output", "ids": ["j1", "j2", "j1"], "wait": 300}
+    waiting = asyncio.ensure_future(tool.job_tool(params, call_id="1"))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    await here.jobs.get("j2").send("it\n")
+    result = await asyncio.wait_for(waiting, 20)
+    assert result.output == "got it\n"
+    assert [job.id for job in result.details.jobs] == ["j2", "j1"]
+    waiting = asyncio.ensure_future(tool.job_tool(params, call_id="1"))
+    await asyncio.sleep(0.1)
+    assert not waiting.done(), "that output has been shown"
+    tool.cancel("1")
+    assert (await asyncio.wait_for(waiting, 20)).details.status == "cancelled"
+
+
+async def test_several_jobs_of_which_one_has_ended_are_not_waited_for(here: Environment) -> None:
+    tool = jobs_of(here)
+    await tool({"command": "sleep 300", "background": True})
+    await tool({"command": "echo done", "background": True})
+    await ended(here, "j2")
+    params = {"action": "output", "ids": ["j1", "j2"], "wait": 300, "until": "end"}
+    result = await asyncio.wait_for(tool.job_tool(params), 20)
+    assert result.output == "done\n"
+    await tool.job_tool({"action": "stop", "id": "j1"})
+    result = await asyncio.wait_for(tool.job_tool(params), 20)  # all have ended, and that was told
+    assert [job.status for job in result.details.jobs] == ["stopped", "completed"]
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"ids": ["j1"], "id": "j1", "wait": 1}, "id and ids exclude each other"),
+        ({"ids": [], "wait": 1}, "ids must name jobs"),
+        ({"ids": ["j1", ""], "wait": 1}, "ids must name jobs"),
+        ({"ids": ["j1"]}, "ids needs wait"),
+        ({"ids": ["j1"], "wait": 1, "offset": 0}, "offset goes with id alone"),
+        (
+            {"ids": [f"j{n}" for n in range(17)], "wait": 1},
+            "ids has 17 jobs, and at most 16 can be waited for",
+        ),
+        ({"ids": "j1", "wait": 1}, "ids must be a list"),
+        ({"jobs": ["j1"], "wait": 1}, 'did you mean "ids"?'),
+        ({"action": "stop", "ids": ["j1"]}, "ids is a parameter of output, not of stop"),
+    ],
+)
+async def test_ids_that_cannot_be_waited_for_are_said(
+    params: dict[str, Any], said: str, here: Environment
+) -> None:
+    result = await jobs_of(here).job_tool({"action": "output", **params})
+    assert result.details.status == "invalid"
+    assert said in result.message
+
+
+async def test_an_unknown_one_among_several_is_said(here: Environment) -> None:
+    tool = jobs_of(here)
+    await tool({"command": "sleep 300", "background": True})
+    result = await tool.job_tool({"action": "output", "ids": ["j1", "j9"], "wait": 300})
+    assert result.details.status == "failed"
+    assert "no job has the id 'j9'" in result.message
+
+
+async def test_a_started_job_is_named_in_the_models_own_words(here: Environment) -> None:
+    tool = jobs_of(here)
+    params = {"command": "sleep 300", "background": True, "description": "Run the\x1b dev server."}
+    result = await tool(params)
+    assert re.match(
+        r"Started in the background as job j1 \(pid \d+\): Run the\\x1b dev server\. Read what it prints",
+        result.message,
+    )

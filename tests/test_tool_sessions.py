@@ -90,6 +90,7 @@ async def test_a_leading_cd_is_left_to_the_shell(here: Environment, tmp_path: Pa
 
 
 async def test_who_approves_sees_the_session_and_where_its_shell_is(here: Environment) -> None:
+    await here.files.mkdir("x")
     approver = Recorder()
     tool = session_of(here, approver)
     await tool({"command": "cd /usr"})
@@ -263,10 +264,19 @@ async def test_a_restart_with_a_command_runs_it_in_the_fresh_shell(here: Environ
 async def test_a_restart_is_said_even_if_its_command_cannot_run(here: Environment, tmp_path: Path) -> None:
     tool = session_of(here)
     await tool({"command": "cd /; A=1"})
-    result = await tool({"command": "true", "restart": True, "cwd": "no/such"})
+    result = await tool({"command": "true", "restart": True, "env": {"ANYSHELL_STATUS": "1"}})
     assert result.details.status == "failed"
     assert f"Restarted: the next command begins in a fresh shell, in {tmp_path}. What" in result.message
     assert (await tool({"command": "pwd; echo $A"})).output == f"{tmp_path}\n\n"
+
+
+async def test_missing_directory_restarts_nothing(here: Environment) -> None:
+    tool = session_of(here)
+    await tool({"command": "A=1"})
+    result = await tool({"command": "true", "restart": True, "cwd": "no/such"})
+    assert result.details.status == "failed"
+    assert "Restarted" not in result.message
+    assert (await tool({"command": "echo $A"})).output == "1\n"
 
 
 async def test_a_refusal_restarts_nothing(here: Environment) -> None:

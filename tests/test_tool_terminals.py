@@ -329,7 +329,12 @@ async def test_what_is_too_much_is_left_out_and_counted(tmp_path: Path) -> None:
         asked = await run(tool, "seq -w 20000; read -r x")
         gone = 20_000 - len(asked.output.splitlines())
         assert asked.details.truncation == Truncation(
-            shown_bytes=len(asked.output), total_bytes=140_000, shown_lines=20_000 - gone, total_lines=20_000
+            shown_bytes=len(asked.output),
+            total_bytes=140_000,
+            shown_lines=20_000 - gone,
+            total_lines=20_000,
+            direction="tail",
+            shown_range=((gone + 1, 20_000),),
         )
         assert (await run(tool, "echo one; read -r x")).details.truncation is None
 
@@ -1330,3 +1335,13 @@ async def test_the_definitions_with_terminals_speak_of_them() -> None:
     )
     for schema in (both.definition.parameters, terminal.parameters):
         assert not re.search(r'anyOf|oneOf|\$ref|\$defs|"title"', json.dumps(schema))
+
+
+async def test_truncation_on_a_terminal_says_which_lines_are_shown(tmp_path: Path) -> None:
+    limits = OutputLimits(head=20, tail=20)
+    async with Environment.detect(cwd=tmp_path, limits=limits) as env:
+        result = await run(tool_of(env), "seq -f '%09.0f' 20")
+    truncation = result.details.truncation
+    assert truncation is not None
+    assert (truncation.direction, truncation.truncated_by) == ("both", "bytes")
+    assert truncation.shown_range == ((1, 2), (19, 20)), result.output

@@ -80,6 +80,11 @@ def test_of_a_flood_the_end_is_kept(at_once: int) -> None:
         (b"\x1b[?1049h\x1b[?1049l", False),
         (b"\x1b[?47h", True),
         (b"\x1b[?25;1047h", True),
+        (b"\x1b[?001047h", True),
+        (b"\x1b[?" + b"2004;" * 20 + b"1049;7h", True),
+        (b"\x1b[?" + b"1049;" * 60 + b"1049h", False),  # too long for a sequence: it is shown
+        ("\x9b?1049h\x9b?1;1049l".encode(), False),
+        ("\x9b?1049h".encode(), True),
         (b"\x1b[?1049hx\x1bcx", False),
         (b"\x1b[?2004h", False),
         (b"[?1049h", False),

@@ -253,6 +253,14 @@ async def test_closing_the_backend_ends_what_runs(backend: Backend) -> None:
         await backend.spawn(python(SLEEP, seconds))
 
 
+async def test_console_that_has_just_begun_is_no_survivor(backend: Backend) -> None:
+    for _ in range(20):
+        process = await backend.spawn(python(SLEEP, "300"))
+        names = {member.name for _ in range(300) for member in await process.survivors()}
+        assert names == {"python.exe"}
+        await process.aclose()
+
+
 def test_a_job_ends_its_members_with_its_last_handle() -> None:
     job = JobObject()
     with subprocess.Popen([sys.executable, "-c", SLEEP, "300"]) as child:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._engine import Control as Control
     from ._environment import Environment as Environment
     from ._exceptions import AnyshellError as AnyshellError
     from ._exceptions import ArtifactNotFound as ArtifactNotFound
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from .tool import ToolLimits as ToolLimits
 
 _HOMES = {
+    "Control": "._engine",
     "Environment": "._environment",
     "AnyshellError": "._exceptions",
     "ArtifactNotFound": "._exceptions",

@@ -21,10 +21,10 @@ import re
 from typing import TYPE_CHECKING
 
 from ._exceptions import AnyshellError
-from ._types import exact
+from ._types import exact, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from ._types import HostInfo, OutputLimits, ShellInfo, ShellKind
 
@@ -67,6 +67,8 @@ def describe(
     jobs: bool = False,
     terminals: bool = False,
     background_after: float | None = None,
+    confirmed: bool = False,
+    tools: Sequence[str] = (),
 ) -> str:
     """Say to a model what a host's shell is, and how to use it well.
 
@@ -83,6 +85,8 @@ def describe(
         jobs: Whether commands can run in the background.
         terminals: Whether commands can have a terminal.
         background_after: Seconds after which a command goes on in the background by itself; ``None`` is never.
+        confirmed: Whether a person confirms every command.
+        tools: Names of other tools that the model has, which it is to prefer.
     """
     facts = values(
         shell=shell,
@@ -97,6 +101,8 @@ def describe(
         jobs=jobs,
         terminals=terminals,
         background_after=background_after,
+        confirmed=confirmed,
+        tools=tools,
     )
     return fill(load(_TEMPLATES[shell.kind]), facts, info.programs)
 
@@ -163,6 +169,8 @@ def values(
     jobs: bool = False,
     terminals: bool = False,
     background_after: float | None = None,
+    confirmed: bool = False,
+    tools: Sequence[str] = (),
 ) -> dict[str, str]:
     """Name every value that a template can use; the arguments are those of `describe`."""
     return {
@@ -177,6 +185,9 @@ def values(
         "SESSION": "yes" if session else "no",
         "JOBS": "yes" if jobs else "no",
         "TERMINALS": "yes" if terminals else "no",
+        "CONFIRMED": "yes" if confirmed else "no",
+        "OTHERS": "yes" if tools else "no",
+        "TOOLS": ", ".join(f"`{one_line(name)}`" for name in tools),
         "LATER": "no" if background_after is None else "yes",
         "BACKGROUND_AFTER": "" if background_after is None else _seconds(background_after),
         "WHOLE": ("here" if info.is_this_machine else "elsewhere") if kept else "lost",
@@ -240,20 +251,6 @@ def _system(info: HostInfo) -> str:
     if info.container is not None:
         details.append(f"in a {info.container} container")
     return f"{name} ({', '.join(details)})"
-
-
-def one_line(text: str) -> str:
-    r"""Keep a host's own words on one line: a directory's name may hold line feeds, and instructions after them.
-
-    A byte that is no UTF-8, which Python holds as a lone surrogate, becomes ``\xff``: a surrogate is no text.
-    """
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    if "\udc80" <= char <= "\udcff":
-        return rf"\x{ord(char) - 0xDC00:x}"
-    return char.encode("unicode_escape").decode()
 
 
 def _seconds(number: float) -> str:

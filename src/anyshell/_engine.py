@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import anyio
 
-from ._exceptions import InvalidCommand
+from ._exceptions import AnyshellError, InvalidCommand
 from ._types import ExitStatus, Outcome
+from ._waits import outlast
 from .output import Pump
 
 if TYPE_CHECKING:
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from ._types import Channel, LeftBehind, ProcessInfo, Spawn, Status
     from .abc import Process, Spawner
     from .output import Builder
-
-T = TypeVar("T")
 
 DRAIN = 0.1
 """Seconds that what outlives a command has to end by itself before it counts as left behind."""
@@ -43,16 +43,26 @@ KILL_ROUNDS = 5
 LONGEST_KILL = 2.0
 """Seconds after which nothing more is tried."""
 
+SECOND_LOOK = 0.1
+"""Seconds after which a silence is believed: an event loop that was held up finds output that came meanwhile."""
+
 KILL_AGAIN = 0.02
 """Seconds after which what still lives is looked for and killed again: one pass misses who forks meanwhile."""
 
 
 class Control:
-    """Ends a run early from another task. The run then gives an outcome, ``cancelled``, and does not raise."""
+    """Ends a run early from another task. The run then gives an outcome, ``cancelled``, and does not raise.
+
+    Attributes:
+        requested: Whether the end was asked for.
+    """
 
     def __init__(self) -> None:
         self.requested = False
+        self.last_input = 0.0  # by the monotonic clock
         self.hurry = asyncio.Event()
+        self.process: Process | None = None
+        """What was started; ``None`` before."""
         self._clock: asyncio.Timeout | None = None
         self._stopping = False
 
@@ -66,15 +76,19 @@ class Control:
             return
         self.requested = True
         if self._clock is not None:
-            self._clock.reschedule(0)
+            _expire(self._clock)
 
-    def hold(self, clock: asyncio.Timeout) -> None:
+    def touch(self) -> None:
+        """Take note that the program is given input now: it is no silence, see ``silence=``."""
+        self.last_input = time.monotonic()
+
+    def _hold(self, clock: asyncio.Timeout) -> None:
         """Take the clock whose time is over when the end is asked for. For the run alone."""
         self._clock = clock
         if self.requested:
-            clock.reschedule(0)
+            _expire(clock)
 
-    def let_go(self) -> None:
+    def _let_go(self) -> None:
         """Leave the clock alone: it has done its part. For the run alone."""
         self._clock = None
         self._stopping = True
@@ -88,6 +102,7 @@ async def run(
     stderr: Builder | None = None,
     stdin: bytes | AsyncIterable[bytes] | None = None,
     timeout: float | None = None,
+    silence: float | None = None,
     grace: float = 2.0,
     left_behind: LeftBehind = "stop",
     listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
@@ -102,6 +117,7 @@ async def run(
         stderr: Takes stderr, if `spawn` splits the channels.
         stdin: Written to the program, if `spawn` asks for a pipe; end-of-file follows.
         timeout: Seconds for everything: starting, running, draining. ``None`` is no bound.
+        silence: Seconds for which a started program may print nothing and be given no input. ``None`` is no bound.
         grace: Seconds between the request to end and the kill.
         left_behind: What becomes of processes that outlive the program. Unless it is ``stop``, the process is
             released; that they become a job then is the doing of whoever stands before the backend.
@@ -117,28 +133,46 @@ async def run(
     clock = asyncio.timeout_at(None if timeout is None else asyncio.get_running_loop().time() + timeout)
     process: Process | None = None
     reading: _Reading | None = None
+    quiet: _Silence | None = None
     ended: ExitStatus | None = None
     survivors: Sequence[ProcessInfo] | None = None
     stop: _Stop | None = None
+    failure: AnyshellError | None = None
+
+    def hold(asked: Process) -> None:
+        """Take what the host may have heard of: whatever becomes of the start, it is stopped as any other."""
+        nonlocal process
+        process = asked
+
     try:
         try:
             async with clock:
-                control.hold(clock)
+                control._hold(clock)
                 try:
-                    process = await spawner.spawn(spawn)
+                    process = control.process = await spawner.spawn(replace(spawn, on_asked=hold))
                     feed = process.stdin if spawn.stdin else None  # a terminal can be typed on in any case
-                    reading = _Reading(
-                        process, output, stderr, listener, feed, stdin, on_failure=control.cancel
-                    )
+                    reading = _Reading(process, output, stderr, listener, feed, stdin, control=control)
+                    if silence is not None:
+                        quiet = _Silence(silence, reading, control, clock)
                     ended = await process.wait()
+                    if quiet is not None:
+                        quiet.stop()
                     survivors = await _settle(process, reading)
+                except AnyshellError as error:
+                    if process is None or reading is not None or process.started is False:
+                        raise
+                    failure = error  # the host has not said that nothing has begun
                 finally:
-                    control.let_go()
+                    control._let_go()
+                    if quiet is not None:
+                        quiet.stop()
         except TimeoutError:
             if not clock.expired():
                 raise  # a backend's own
-        if process is None or reading is None:
+        if process is None:
             return Outcome(status=_early(control), duration=time.monotonic() - began, started=False)
+        if reading is None:
+            reading = _Reading(process, output, stderr, listener, None, None, control=control)
         if ended is None:
             stop = _Stop(process, grace, control.hurry)
             alive = survivors = await _to_the_end(stop)
@@ -157,6 +191,12 @@ async def run(
         if alive:  # it was to be kept, or cannot be ended: trying once more would only take longer
             await process.release()
         status, ended = await _status(process, ended, alive, control)
+        if failure is not None and process.started is False and not alive:
+            raise failure
+        if failure is not None or process.started is None:
+            status = "lost"
+        if not process.started:
+            ended = ExitStatus()  # that of a login shell, not of the program
         return Outcome(
             status=status,
             exit_code=ended.code,
@@ -165,11 +205,16 @@ async def run(
             stderr=None if stderr is None else stderr.finish(),
             duration=time.monotonic() - began,
             left_behind=_fates(survivors, alive),
+            started=process.started,
             ended_at_once=stop is not None and not stop.asked,
+            silence=silence if quiet is not None and quiet.over else None,
         )
     except asyncio.CancelledError:
         if process is not None:
             await _to_the_end(_Stop(process, grace, control.hurry))
+        raise
+    except GeneratorExit:  # the loop was closed during the run: nothing can be awaited or cancelled any more
+        reading = process = None
         raise
     finally:
         if reading is not None:
@@ -216,6 +261,52 @@ async def _settle(process: Process, reading: _Reading) -> Sequence[ProcessInfo]:
     return survivors
 
 
+def _expire(clock: asyncio.Timeout) -> None:
+    """Have a clock's time be over, unless it is."""
+    if not clock.expired():
+        clock.reschedule(0)
+
+
+class _Silence:
+    """Ends a run that has printed nothing, and was given no input, for so long.
+
+    Nothing is done for each piece of output but to note when it came: the timer looks at that when it fires.
+    """
+
+    def __init__(self, seconds: float, reading: _Reading, control: Control, clock: asyncio.Timeout) -> None:
+        self.over = False
+        self._seconds = seconds
+        self._reading = reading
+        self._control = control
+        self._clock = clock
+        self._began = time.monotonic()
+        self._believed = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def stop(self) -> None:
+        """Leave the run alone."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        # While a listener holds the output up, what the program prints cannot be seen.
+        last = (
+            now
+            if self._reading.held_up
+            else max(self._began, self._reading.last_heard, self._control.last_input)
+        )
+        left = last + self._seconds - now
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        elif self._believed != last:
+            self._believed = last
+            self._timer = self._loop.call_later(SECOND_LOOK, self._look)
+        else:
+            self.over = True
+            _expire(self._clock)
+
+
 class _Reading:
     """The tasks that carry a process's output, and its input."""
 
@@ -228,9 +319,9 @@ class _Reading:
         feed: ByteSendStream | None,
         stdin: bytes | AsyncIterable[bytes] | None,
         *,
-        on_failure: Callable[[], object],
+        control: Control,
     ) -> None:
-        self._on_failure = on_failure
+        self._control = control
         self._over = False
         self._pumps = [Pump(process.stdout, output, "stdout", listener)]
         if process.stderr is not None and stderr is not None:
@@ -241,13 +332,18 @@ class _Reading:
             task.add_done_callback(self._check)
         self._feeding = None
         if feed is not None:
-            self._feeding = loop.create_task(_feed(feed, stdin or b""))
+            self._feeding = loop.create_task(_feed(feed, stdin or b"", control))
             self._feeding.add_done_callback(self._check)
 
     @property
     def held_up(self) -> bool:
         """Whether a listener is what keeps output from coming."""
         return any(pump.held_up for pump in self._pumps)
+
+    @property
+    def last_heard(self) -> float:
+        """When output came last, or a listener let more of it come, by the monotonic clock."""
+        return max(pump.last_heard for pump in self._pumps)
 
     async def wait(self, seconds: float) -> None:
         """Wait for the end of all output, at most so long."""
@@ -260,7 +356,7 @@ class _Reading:
         if self._over:
             return
         if task.cancelled() or task.exception() is not None:
-            self._on_failure()
+            self._control.cancel()
 
     def hurry(self) -> None:
         """Stop waiting for a listener that holds output up; what it does not hear is counted all the same."""
@@ -287,15 +383,17 @@ class _Reading:
             self._feeding.cancel()
 
 
-async def _feed(stdin: ByteSendStream, data: bytes | AsyncIterable[bytes]) -> None:
+async def _feed(stdin: ByteSendStream, data: bytes | AsyncIterable[bytes], control: Control) -> None:
     try:
         if isinstance(data, bytes):
             await stdin.send(data)
+            control.touch()
         else:
             async for piece in data:
                 if not isinstance(piece, bytes | bytearray | memoryview):
                     raise InvalidCommand(f"stdin must give pieces of bytes, not {type(piece).__name__}")
                 await stdin.send(bytes(piece))
+                control.touch()
                 await asyncio.sleep(0)  # a source that never waits would otherwise have the loop for itself
         await stdin.aclose()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -317,6 +415,7 @@ class _Stop:
 
     async def __call__(self) -> Sequence[ProcessInfo]:
         """Return what could not be ended."""
+        late = False
         if self._grace > 0 and not self.hurry.is_set():
             self.asked = self._process.asks
             gone = asyncio.ensure_future(self._ask())
@@ -324,13 +423,17 @@ class _Stop:
             try:
                 await asyncio.wait([gone, hurried], timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                late = not gone.done()
                 gone.cancel()
                 hurried.cancel()
         began = time.monotonic()
         rounds = 0
-        while alive := await self._process.survivors():
+        # A look may take longer than all the bounds: none comes before the first kill once the grace is over, and nothing is
+        # given up that was not sent one.
+        while late or (alive := await self._process.survivors()):
+            late = False
             spent = time.monotonic() - began
-            if spent > KILL_BOUND and (rounds >= KILL_ROUNDS or spent > LONGEST_KILL):
+            if rounds and spent > KILL_BOUND and (rounds >= KILL_ROUNDS or spent > LONGEST_KILL):
                 break
             rounds += 1
             await self._process.send_signal("kill")
@@ -360,26 +463,3 @@ async def _to_the_end(stop: _Stop) -> Sequence[ProcessInfo]:
     if cancelled is not None:
         raise cancelled
     return task.result()
-
-
-async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> asyncio.CancelledError | None:
-    """Wait until a task is done, whatever cancels us meanwhile.
-
-    anyio's shield alone does not do: it holds off anyio's cancel scopes, but not a second ``Task.cancel()``.
-
-    Args:
-        task: What is waited for; it is not cancelled by us.
-        on_cancel: Called for every cancellation that arrives.
-
-    Returns:
-        The last cancellation, for the caller to raise when it has cleaned up.
-    """
-    cancelled: asyncio.CancelledError | None = None
-    with anyio.CancelScope(shield=True):
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError as error:
-                cancelled = error
-                on_cancel()
-    return cancelled

@@ -42,6 +42,7 @@ from ._variables import (
     REMOVED,
     ask_for_utf8,
 )
+from ._waits import outlast, to_the_end
 from .backends import SSHOptions, connect, here
 from .detached import DetachedJobs
 from .jobs import MAX_JOBS, READY_SECONDS, Adopting, Jobs, Work
@@ -105,6 +106,7 @@ class Environment:
         snapshot: SnapshotFile | None = None,
         max_jobs: int,
         background_after: float | None,
+        max_terminals: int = MAX_TERMINALS,
         terminals: bool = True,
     ) -> None:
         self._owns_backend = owns_backend
@@ -124,6 +126,7 @@ class Environment:
         self._sessions: dict[str, Session] = {}
         self._all_sessions: set[Session] = set()
         self._offers_terminals = terminals
+        self._max_terminals = max_terminals
         self._terminals = 0
         self._variables = _settings(info, shell, interactive=interactive)
         self._unset = _unset(shell, interactive=interactive)
@@ -150,6 +153,7 @@ class Environment:
         snapshot: bool = False,
         prefix: str | None = None,
         max_jobs: int = MAX_JOBS,
+        max_terminals: int = MAX_TERMINALS,
         background_after: float | None = None,
     ) -> Detection:
         """Find out what a host is and which shell it has.
@@ -177,19 +181,24 @@ class Environment:
                 its arguments, as the host's ``/bin/sh`` reads them; on a Windows host literal, or between double
                 quotes, and no batch file.
             max_jobs: Jobs that run at once, 1 or more; those that take over what a command left behind do not count.
+            max_terminals: `terminal`s that are entered at once, 1 or more.
             background_after: Seconds after which a command that `run` waits for goes on as a job, with its own
                 deadline; `run` then returns what there is. ``None`` is never. Needs ``async with``.
 
         Raises:
             ShellNotFound: When entered or awaited: no usable shell.
             InvalidCommand: An unknown kind of shell, a directory that is none, or a prefix that is no program or
-                names one that the host does not have. Of a number out of range, at once.
+                names one that the host does not have. Of a number out of range, or an empty `shell` or `cwd`, at once.
             BackendUnavailable: No backend for that host.
             ConnectionFailed: The host cannot be reached, or does not let us in.
             HostKeyUntrusted: Its key is unknown, or not the one that was known.
         """
         check_count("max_jobs", max_jobs)
+        check_count("max_terminals", max_terminals)
         check_seconds("background_after", background_after)
+        for name, value in (("shell", shell), ("cwd", cwd)):
+            if value == "":
+                raise InvalidCommand(f"{name} is empty: leave it out for the default")
         return Detection(
             host_or_backend,
             shell=shell,
@@ -200,6 +209,7 @@ class Environment:
             snapshot=snapshot,
             prefix=None if prefix is None else shells.Prefix(prefix),
             max_jobs=max_jobs,
+            max_terminals=max_terminals,
             background_after=background_after,
         )
 
@@ -320,6 +330,7 @@ class Environment:
         env: Mapping[str, str] | None = None,
         stdin: bytes | str | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
+        silence: float | None = None,
         grace: float = GRACE,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
@@ -327,6 +338,7 @@ class Environment:
         background_after: float | Literal["default"] | None = "default",
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        control: _engine.Control | None = None,
     ) -> Outcome:
         """Run a command in a fresh shell and wait for its end.
 
@@ -336,6 +348,8 @@ class Environment:
             env: Variables set over everything else.
             stdin: What it reads, whole or as it comes; by default end-of-file at once.
             timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
+            silence: Seconds without output and without input after which the whole tree is stopped, as by a timeout;
+                they count from the start of the program. `Outcome.silence` says that it was this. ``None`` is no bound.
             grace: Seconds between the request to end and the kill; it ends when the tree does.
             left_behind: What becomes of processes that outlive the command: ``adopt`` makes a job of them, which
                 the outcome names; ``stop`` ends them; ``keep`` lets them go on, their output thrown away from then
@@ -353,6 +367,8 @@ class Environment:
             record: A new file on this machine, into which what it prints is recorded, as asciicast; or a `Recording`, which
                 says more. `Outcome.recording` says what became of it. Without a terminal it is recorded as one of
                 80 columns and 24 rows would show it.
+            control: Stops the command from another task; the outcome is then ``cancelled``, with what was printed. One
+                for each run.
 
         Returns:
             What became of it. A non-zero exit, a timeout and a truncation are values here. With `background_after`,
@@ -376,21 +392,25 @@ class Environment:
             return await self._run_for_a_while(
                 request,
                 timeout=timeout,
+                silence=silence,
                 grace=grace,
                 left_behind=left_behind,
                 split_stderr=split_stderr,
                 listener=listener,
                 background_after=background_after,
+                control=control,
                 terminal=terminal,
                 recording=recording,
             )
         return await self._run(
             request,
             timeout=timeout,
+            silence=silence,
             grace=grace,
             left_behind=left_behind,
             split_stderr=split_stderr,
             listener=listener,
+            control=control,
             terminal=terminal,
             recording=recording,
         )
@@ -404,10 +424,12 @@ class Environment:
         env: Mapping[str, str] | None = None,
         stdin: bytes | str | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
+        silence: float | None = None,
         grace: float = GRACE,
         ready: Ready | None = None,
         ready_timeout: float | None = READY_SECONDS,
         detach: Literal[False] = False,
+        split_stderr: bool = False,
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
     ) -> Job: ...
@@ -430,10 +452,12 @@ class Environment:
         env: Mapping[str, str] | None = None,
         stdin: bytes | str | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
+        silence: float | None = None,
         grace: float = GRACE,
         ready: Ready | None = None,
         ready_timeout: float | None = READY_SECONDS,
         detach: bool = False,
+        split_stderr: bool = False,
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
     ) -> Job | DetachedJob:
@@ -449,12 +473,14 @@ class Environment:
             stdin: What it reads, whole or as it comes, and then end-of-file. By default a pipe that stays open for
                 `Job.send`; ``b""`` is end-of-file at once.
             timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
+            silence: As for `run`; what it is sent is input.
             grace: Seconds between the request to end and the kill, also at the end of the scope.
             ready: What it must have done before this returns: a regular expression that its output matches (as for
                 `Job.wait_for`), a TCP port of the host that accepts connections, or a tuple of both.
             ready_timeout: Seconds for that, 0 or more; ``None`` is no bound.
             detach: Let it outlive everything of ours. It reads nothing, has no deadline, and its output is in a file on
                 the host: of the other arguments it takes `cwd` and `env` alone.
+            split_stderr: Two texts in its outcome. `Job.output` has both channels, as they came.
             terminal: Runs it on a terminal of that size, as `run` does. `Job.send` then types; ^D, a character
                 of its own, is end-of-file there.
             record: As for `run`.
@@ -472,31 +498,32 @@ class Environment:
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
         if detach:
-            given = (stdin, timeout, grace, ready, ready_timeout, terminal, record)
-            if given != (None, None, GRACE, None, READY_SECONDS, None, None):
+            given = (stdin, timeout, silence, grace, ready, ready_timeout, terminal, record, split_stderr)
+            if given != (None, None, None, GRACE, None, READY_SECONDS, None, None, False):
                 raise InvalidCommand(
                     "a detached job takes cwd and env alone: nobody of ours is there to feed, watch or stop it"
                 )
             return await DetachedJobs(self).start(command, cwd=cwd, env=env)
         self._require_entered("start()")
         request = _request(command, cwd, env, stdin)
-        _check_terminal(terminal, split_stderr=False)
+        _check_terminal(terminal, split_stderr=split_stderr)
         recording = to_recording(record)
-        self._check(timeout, grace)
-        spawn = self._spawn(request, split_stderr=False, terminal=terminal)
+        self._check(timeout, silence, grace)
+        spawn = self._spawn(request, split_stderr=split_stderr, terminal=terminal)
         if stdin is None:
             spawn = replace(spawn, stdin=True)
 
         def run(work: Work) -> Coroutine[object, object, Outcome]:
-            store = self._whole(work.log)
+            store = self._artifacts if split_stderr else self._whole(work.log)
             controller = self._controller(terminal, store)
             recorder = self._recorder(recording, terminal, controller)
             return self._perform(
                 request,
                 timeout=timeout,
+                silence=silence,
                 grace=grace,
                 left_behind="adopt",
-                split_stderr=False,
+                split_stderr=split_stderr,
                 listener=work.hear,
                 control=work.control,
                 spawner=work.watch(self._before(controller, recorder)),
@@ -519,6 +546,7 @@ class Environment:
         env: Mapping[str, str] | None = None,
         stdin: bytes | str | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
+        silence: float | None = None,
         grace: float = GRACE,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
@@ -548,6 +576,7 @@ class Environment:
             return self._run(
                 request,
                 timeout=timeout,
+                silence=silence,
                 grace=grace,
                 left_behind=left_behind,
                 split_stderr=split_stderr,
@@ -569,12 +598,14 @@ class Environment:
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        silence: float | None = None,
         grace: float = GRACE,
         left_behind: LeftBehind = "adopt",
         listener: Listener | None = None,
         answers: bool = True,
         scrollback: int | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        control: _engine.Control | None = None,
     ) -> DrivenTerminal:
         r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows.
 
@@ -589,6 +620,7 @@ class Environment:
             cwd: Where it runs; relative to `directory`. Must be there.
             env: Variables set over everything else.
             timeout: Seconds from when it is entered until the whole tree is stopped; ``None`` is no bound.
+            silence: As for `run`; what is typed is input.
             grace: Seconds between the request to end and the kill, also when it is left.
             left_behind: What becomes of processes that outlive the command, as for `run`.
             listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
@@ -598,6 +630,7 @@ class Environment:
                 rows that have left the screen at its top, 0 to 10,000; and a program that asks for kitty's keyboard
                 protocol gets it. ``None`` keeps neither, which takes less time for each byte.
             record: As for `run`. Secrets that are typed by `DrivenTerminal.send_secret`, or hidden, are masked there too.
+            control: As for `run`.
 
         Raises:
             InvalidCommand: Bad input. What the host must say, such as a missing directory, is raised when it is entered.
@@ -608,7 +641,7 @@ class Environment:
         size = Terminal(columns=columns, rows=rows, term=term)
         request = _request(command, cwd, env, None)
         recording = to_recording(record)
-        self._check(timeout, grace)
+        self._check(timeout, silence, grace)
         self._choose(left_behind)
         if listener is not None and not callable(listener):
             raise InvalidCommand(f"listener must be an async function, not {type(listener).__name__}")
@@ -620,15 +653,16 @@ class Environment:
         )
 
         async def run(hear: Listener, control: _engine.Control, size: Terminal) -> Outcome:
-            if self._terminals >= MAX_TERMINALS:
+            if self._terminals >= self._max_terminals:
                 raise AnyshellError(
-                    f"{MAX_TERMINALS} terminals run already, as many as may: leave one of them"
+                    f"as many terminals run already as may, {self._max_terminals}: leave one of them, or raise max_terminals="
                 )
             self._terminals += 1
             try:
                 return await self._run(
                     request,
                     timeout=timeout,
+                    silence=silence,
                     grace=grace,
                     left_behind=left_behind,
                     split_stderr=False,
@@ -649,6 +683,7 @@ class Environment:
             terminal=size,
             listener=listener,
             shows=scrollback is not None,
+            control=control,
         )
 
     def session(
@@ -718,6 +753,7 @@ class Environment:
         env: Mapping[str, str] | None,
         stdin: bytes | str | AsyncIterable[bytes] | None,
         timeout: float | None,
+        silence: float | None,
         grace: float,
         left_behind: LeftBehind | None,
         split_stderr: bool,
@@ -741,6 +777,7 @@ class Environment:
             spawn=spawn,
             spawner=turn,
             timeout=timeout,
+            silence=silence,
             grace=grace,
             left_behind=left_behind,
             split_stderr=split_stderr,
@@ -748,11 +785,6 @@ class Environment:
             control=control,
             recording=recording,
         )
-
-    @property
-    def _unconfirmed(self) -> Sequence[ProcessInfo]:
-        """What was to be stopped and may still run, since the host did not answer. Not every backend can say so."""
-        return tuple(getattr(self._backend, "unconfirmed", ()))
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """Processes on the host whose anyshell was killed before it could stop them."""
@@ -763,6 +795,7 @@ class Environment:
         request: Command,
         *,
         timeout: float | None,
+        silence: float | None,
         grace: float,
         left_behind: LeftBehind | None,
         split_stderr: bool,
@@ -778,7 +811,8 @@ class Environment:
 
         Args:
             request: What is asked for.
-            timeout: As for `run`, and so are the next three.
+            timeout: As for `run`, and so are the next four.
+            silence: See above.
             grace: See above.
             left_behind: See above.
             split_stderr: See above.
@@ -791,7 +825,7 @@ class Environment:
             recording: Into what it is recorded.
         """
         left_behind = self._choose(left_behind)
-        self._check(timeout, grace)
+        self._check(timeout, silence, grace)
         control = control or _engine.Control()
         controller = controller or self._controller(terminal, self._artifacts)
         recorder = self._recorder(recording, terminal, controller)
@@ -799,6 +833,7 @@ class Environment:
             return await self._perform(
                 request,
                 timeout=timeout,
+                silence=silence,
                 grace=grace,
                 left_behind=left_behind,
                 split_stderr=split_stderr,
@@ -816,19 +851,21 @@ class Environment:
         request: Command,
         *,
         timeout: float | None,
+        silence: float | None,
         grace: float,
         left_behind: LeftBehind | None,
         split_stderr: bool,
         listener: Listener | None,
         background_after: float,
+        control: _engine.Control | None,
         terminal: Terminal | None,
         recording: Recording | None,
     ) -> Outcome:
         """Run a command that somebody waits for, and make a job of it when that takes too long."""
         left_behind = self._choose(left_behind)
-        self._check(timeout, grace)
+        self._check(timeout, silence, grace)
         began = time.monotonic()
-        work = Work(self._artifacts, code_page=self._code_page(terminal))
+        work = Work(self._artifacts, control=control, code_page=self._code_page(terminal))
         channels: tuple[Channel, ...] = ("stdout", "stderr") if split_stderr else ("stdout",)
         so_far = {channel: self._builder(None, terminal) for channel in channels}
         store = self._artifacts if split_stderr else self._whole(work.log)
@@ -846,6 +883,7 @@ class Environment:
             self._perform(
                 request,
                 timeout=timeout,
+                silence=silence,
                 grace=grace,
                 left_behind=left_behind,
                 split_stderr=split_stderr,
@@ -862,11 +900,11 @@ class Environment:
             try:
                 while not work.task.done():
                     await asyncio.wait([work.task], timeout=background_after)
-                    if self._jobs.has_room and not self._closed:
+                    if self._jobs.has_room and not self._closed and not work.control.requested:
                         break  # otherwise it is waited for: nothing that is asked for is dropped
             except asyncio.CancelledError:
                 work.task.cancel()
-                await _engine.outlast(work.task, work.task.cancel)
+                await outlast(work.task, work.task.cancel)
                 work.log.discard()
                 raise
         if work.task.done():
@@ -889,6 +927,7 @@ class Environment:
         request: Command,
         *,
         timeout: float | None,
+        silence: float | None,
         grace: float,
         left_behind: LeftBehind,
         split_stderr: bool,
@@ -909,7 +948,9 @@ class Environment:
             output = recorder.builder(output, "stdout")
             stderr = None if stderr is None else recorder.builder(stderr, "stderr")
             listener = recorder.listener(listener)
-        watching = contextlib.nullcontext() if controller is None else controller.watched(timeout)
+        watching = contextlib.nullcontext() if controller is None else controller.watched(timeout, silence)
+        if controller is not None:
+            controller.on_typed = control.touch
         try:
             if recorder is not None:
                 await recorder.begin()
@@ -921,6 +962,7 @@ class Environment:
                     stderr=stderr,
                     stdin=request.stdin,
                     timeout=timeout,
+                    silence=silence,
                     grace=grace,
                     left_behind=left_behind,
                     listener=listener,
@@ -950,8 +992,9 @@ class Environment:
             )
         return left_behind
 
-    def _check(self, timeout: float | None, grace: float) -> None:
+    def _check(self, timeout: float | None, silence: float | None, grace: float) -> None:
         check_seconds("timeout", timeout)
+        check_seconds("silence", silence)
         check_seconds("grace", grace, zero=True, none=False)
         if self._closed:
             raise AnyshellError("this environment is closed: it starts nothing more")
@@ -973,7 +1016,7 @@ class Environment:
         Leaving ``async with`` does it. What is waited for comes back as ``cancelled``, without a grace; a job is
         stopped with its own. A backend of your own stays open. Closing twice does nothing.
         """
-        await _outlasted(self._aclose())
+        await to_the_end(self._aclose(), lambda: None)
 
     async def _aclose(self) -> None:
         self._closed = True
@@ -1141,6 +1184,7 @@ class Detection:
         snapshot: bool,
         prefix: shells.Prefix | None,
         max_jobs: int,
+        max_terminals: int,
         background_after: float | None,
     ) -> None:
         self._owned = host_or_backend is None or isinstance(host_or_backend, str | SSHOptions)
@@ -1153,6 +1197,7 @@ class Detection:
         self._snapshot = snapshot
         self._prefix = prefix
         self._max_jobs = max_jobs
+        self._max_terminals = max_terminals
         self._background_after = background_after
         self._backend: Backend | None = None
         self._environment: Environment | None = None
@@ -1181,10 +1226,12 @@ class Detection:
             return await self._ask(backend)
         except BaseException:
             if self._owned:
-                await _outlasted(backend.aclose())
+                await to_the_end(backend.aclose(), lambda: None)
             raise
 
     async def _ask(self, backend: Backend) -> Environment:
+        # This loads what anyio needs in a loop of asyncio. The first stop may come when no descriptor is left for that.
+        anyio.get_cancelled_exc_class()
         # It speaks of this machine: a path of it is none of another host.
         elsewhere = self._owned and self._host_or_backend not in (None, "local")
         wished = None if elsewhere else os.environ.get("ANYSHELL_SHELL") or None
@@ -1231,6 +1278,7 @@ class Detection:
             prefix=self._prefix,
             snapshot=snapshot,
             max_jobs=self._max_jobs,
+            max_terminals=self._max_terminals,
             background_after=self._background_after,
             terminals=offers_terminals(),
         )
@@ -1253,15 +1301,6 @@ def _settings(info: HostInfo, shell: ShellInfo, *, interactive: bool) -> Mapping
 def _unset(shell: ShellInfo, *, interactive: bool) -> frozenset[str]:
     """The variables of the host that no command has."""
     return shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)
-
-
-async def _outlasted(closing: Coroutine[object, object, None]) -> None:
-    """Close to the end, whoever cancels us meanwhile, and then be cancelled."""
-    task = asyncio.ensure_future(closing)
-    cancelled = await _engine.outlast(task, lambda: None)
-    task.result()
-    if cancelled is not None:
-        raise cancelled
 
 
 def _check_terminal(terminal: object, *, split_stderr: bool) -> None:

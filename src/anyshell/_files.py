@@ -188,7 +188,9 @@ class HostFiles:
         """Give a file another name, replacing a file that has it."""
         await self._files.rename(self._resolve(source), self._resolve(target))
 
-    async def glob(self, pattern: str, *, directory: AnyPath | None = None) -> builtins.list[str]:
+    async def glob(
+        self, pattern: str, *, directory: AnyPath | None = None, hidden: bool = False
+    ) -> builtins.list[str]:
         r"""Find the files and directories whose paths match a pattern.
 
         ``*`` matches any part of a name, ``?`` one character, ``[a-z]`` and ``[!a-z]`` one of a set, and
@@ -203,6 +205,8 @@ class HostFiles:
             pattern: Relative.
             directory: Where to look; taken literally, whatever characters it holds. ``None`` is the
                 environment's directory.
+            hidden: Whether a name that starts with a dot is matched as any other, and ``**`` goes through directories of
+                such names.
 
         Returns:
             Absolute paths, sorted; empty when nothing matches.
@@ -218,7 +222,7 @@ class HostFiles:
         if (await self._files.stat(base)).kind != "directory":
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), base)
 
-        search = _Search(self._files, self._info, pattern, self._max_entries)
+        search = _Search(self._files, self._info, pattern, self._max_entries, hidden=hidden)
         found = [base]
         for component in components:
             found = await search.step(found, component)
@@ -347,8 +351,9 @@ class _Search:
     Works on whole levels, so that a host that is far away can be asked for many at once.
     """
 
-    def __init__(self, files: Files, info: HostInfo, pattern: str, max_entries: int) -> None:
+    def __init__(self, files: Files, info: HostInfo, pattern: str, max_entries: int, *, hidden: bool) -> None:
         self._files = files
+        self._hidden = hidden
         self._rules: ModuleType = ntpath if info.os == "windows" else posixpath
         self._flags = re.IGNORECASE if info.os == "windows" else 0
         self._pattern = pattern
@@ -369,7 +374,7 @@ class _Search:
             kinds = await for_each(paths, self._kind_of_itself)
             return [path for path, kind in zip(paths, kinds, strict=True) if kind is not None]
         matches = re.compile(fnmatch.translate(component), self._flags).match
-        hidden = component.startswith(".")
+        hidden = self._hidden or component.startswith(".")
         return [
             path
             for path, entry in await self._entries_of(paths)
@@ -382,7 +387,9 @@ class _Search:
             paths = [
                 path
                 for path, entry in await self._entries_of(paths)
-                if entry.kind == "directory" and not entry.name.startswith(".") and path not in found
+                if entry.kind == "directory"
+                and (self._hidden or not entry.name.startswith("."))
+                and path not in found
             ]
             found.update(dict.fromkeys(paths))
         return list(found)

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from .shells.snapshot import Definition
 
 SNAPSHOT_SECONDS = 10.0
-"""Seconds that a user's startup file has; then all that it has started is stopped."""
+"""Seconds that a user's startup file has; then it is stopped, with all that it has started."""
+
+SNAPSHOT_GRACE = 1.0
+"""Seconds that it has to end then, and to let go of what it holds, before it is killed."""
 
 LOOK_SECONDS = 5.0
 """Seconds in which the host says where snapshots are kept, and which there are."""
@@ -338,7 +341,7 @@ async def _ask(backend: Backend, spawn: Spawn, *, seconds: float) -> tuple[Outco
         spawn,
         output=OutputBuilder(head=0, tail=0, max_line=1),
         timeout=seconds,
-        grace=0,  # a shell that reads commands as for a person does not heed the request to end
+        grace=SNAPSHOT_GRACE,
         listener=listen,
         control=control,
     )

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from ._engine import Control, outlast
+from ._engine import Control
 from ._exceptions import AnyshellError
 from ._types import Channel, Outcome, OutputEvent
+from ._waits import outlast
 from .output import Line, LineDecoder, Page, TextDecoder
 
 if TYPE_CHECKING:
@@ -55,6 +56,14 @@ class Stream:
                 "the command has no outcome yet: iterate to the end or leave the 'async with' first"
             )
         return self._task.result()
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of the shell that runs the command, on its host; also its process group there, where hosts have these.
+
+        ``None`` until it is started, and where the host does not tell.
+        """
+        return None if self._control.process is None else self._control.process.pid
 
     def cancel(self) -> None:
         """Ask the command to end. Events go on until it has; the outcome is then ``cancelled``."""

@@ -8,16 +8,17 @@ import os
 import posixpath
 import re
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._exceptions import CommandFailed, InvalidCommand
 from ._windows_paths import check_path, plain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Mapping
+    from collections.abc import AsyncIterable, Callable, Mapping, Sequence
     from os import PathLike
     from pathlib import Path
     from types import ModuleType
+
 
 OperatingSystem = Literal["linux", "macos", "windows"]
 ShellKind = Literal["bash", "zsh", "sh", "pwsh", "powershell", "wsl"]
@@ -76,6 +77,8 @@ class Command:
         check_text("the command", self.text)
         if self.cwd is not None:
             check_text("cwd", self.cwd)
+            if not self.cwd:
+                raise InvalidCommand("cwd is empty: give a directory, or None for the environment's own")
         if not (self.stdin is None or isinstance(self.stdin, bytes) or hasattr(self.stdin, "__aiter__")):
             kind = type(self.stdin).__name__
             raise InvalidCommand(f"stdin must be bytes, text or an async iterable of bytes, not {kind}")
@@ -132,6 +135,20 @@ def exact(number: float) -> str:
     if len(text) <= _LONGEST_NUMBER:
         return text
     return f"{text[:8]}… ({len(text.lstrip('-'))} digits)"
+
+
+def one_line(text: str) -> str:
+    r"""Keep a host's own words on one line, and show as escapes what a terminal obeys: a name may hold instructions.
+
+    A byte that is no UTF-8, which Python holds as a lone surrogate, becomes ``\xff``: a surrogate is no text.
+    """
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":
+        return rf"\x{ord(char) - 0xDC00:x}"
+    return char.encode("unicode_escape").decode()
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -409,6 +426,9 @@ class Spawn:
             program types what it reads, and then ^D; the terminal can be typed on in any case.
         split_stderr: Two pipes. Otherwise both channels share one, which keeps their order true.
         terminal: What stdin, stdout and stderr are, instead of pipes: the program's controlling terminal.
+        on_asked: Called by a backend whose host can hear the request before it answers: with the `Process`, when the host
+            may have heard and the beginning is not known yet. From then on the caller stops and closes that process,
+            also when `Backend.spawn` raises or is cancelled. ``None``: `Backend.spawn` does it.
     """
 
     argv: tuple[str, ...]
@@ -420,6 +440,7 @@ class Spawn:
     stdin: bool = False
     split_stderr: bool = False
     terminal: Terminal | None = None
+    on_asked: Callable[[Any], object] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.terminal is not None and self.split_stderr:
@@ -460,7 +481,7 @@ class ProcessInfo:
     """A process of a command's tree, named so that it cannot be mistaken for another.
 
     Attributes:
-        pid: Its number on the host.
+        pid: Its number on the host; 0 when that is not known.
         name: Its program, as the host's process list shows it.
         started: When it started, in the host's own unit; with `pid` it names one process for ever.
         alive: Whether it was still running when this was written down.
@@ -474,6 +495,12 @@ class ProcessInfo:
     def ended(self) -> ProcessInfo:
         """The same process, known to be gone."""
         return ProcessInfo(self.pid, self.name, self.started, alive=False)
+
+
+def still_named(alive: Sequence[ProcessInfo], named: Sequence[ProcessInfo]) -> Sequence[ProcessInfo]:
+    """Those of `alive` that `named` has too, whatever program they have become."""
+    known = {(info.pid, info.started) for info in named}
+    return [info for info in alive if (info.pid, info.started) in known]
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,6 +533,9 @@ class Output:
             end of lines that were cut.
         total_lines: Line feeds in what the command wrote.
         omitted_lines: Line feeds of these in what `text` leaves out.
+        head_range: Where something between is left out: the first and last line of `text` before that, counted from 1, a
+            line that is shown in part too; ``None`` when nothing is left out between, or nothing shown before.
+        tail_range: The same of what comes after.
         cut_lines: Lines of `text` that were longer than a line may be, and say so.
         artifact: The whole; ``None`` when nothing was left out, or when it could not be kept.
         artifact_error: Why the whole was not kept, such as ``No space left on device``.
@@ -521,6 +551,8 @@ class Output:
     omitted_bytes: int = 0
     total_lines: int = 0
     omitted_lines: int = 0
+    head_range: tuple[int, int] | None = None
+    tail_range: tuple[int, int] | None = None
     cut_lines: int = 0
     artifact: Artifact | None = None
     artifact_error: str | None = None
@@ -601,14 +633,16 @@ class Outcome:
     Attributes:
         status: ``exited``; ``timed_out`` and ``cancelled``, both with the whole tree stopped; ``lost`` when
             how it ended, or that it ended, could not be learnt; ``running`` when it goes on as a job.
-        exit_code: The shell's exit code; ``None`` when a signal ended it, on Windows when we did, or it never started.
+        exit_code: The shell's exit code; ``None`` when a signal ended it, on Windows when we did, or it is not known to
+            have started.
         signal: The name of the signal that ended it, such as ``SIGKILL``.
         output: What it printed; stdout alone when the channels were asked for apart. So far, if it is running.
         stderr: What it printed there, when the channels were asked for apart.
         duration: Seconds from the start of the clock to the end.
         left_behind: Processes that were still there when the command had ended by itself, or that a stop
             could not end; each says whether it is alive.
-        started: Whether the shell was started at all before the time was over.
+        started: Whether the shell was started at all before the time was over. ``False``: nothing ran, and nothing will.
+            ``None``: unknown, since the host may have heard the request and has not answered; then the status is ``lost``.
         session: What it did to the session that it ran in; ``None`` for a fresh shell.
         job: The id of the job that the command goes on as, or that has what it left behind; ``None`` otherwise.
         waiting: On a terminal, what it waited for to be typed when its time was over; ``None`` when it did not.
@@ -616,6 +650,7 @@ class Outcome:
             could not finish what it was doing: there was no grace, or no way to ask, as on Windows without a terminal.
         terminal: What its terminal was: ``pty``, that of a POSIX system; on Windows ``conpty``, or ``winpty`` where there
             is no ConPTY. ``None`` when it had none.
+        silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
         recording: What became of the recording; ``None`` when none was asked for, or nothing was started.
     """
 
@@ -626,12 +661,13 @@ class Outcome:
     stderr: Output | None = None
     duration: float = 0.0
     left_behind: tuple[ProcessInfo, ...] = ()
-    started: bool = True
+    started: bool | None = True
     session: SessionReport | None = None
     job: str | None = None
     waiting: Waiting | None = None
     ended_at_once: bool = False
     terminal: TerminalKind | None = None
+    silence: float | None = None
     recording: RecordingReport | None = None
 
     def check(self) -> Outcome:
@@ -642,10 +678,14 @@ class Outcome:
         """
         if self.status == "exited" and self.exit_code == 0:
             return self
-        if self.status == "timed_out":
+        if self.status == "timed_out" and self.silence is not None:
+            how = f"timed out: it printed nothing for {exact(self.silence)} s"
+        elif self.status == "timed_out":
             how = f"timed out after {self.duration:.1f} s"
         elif self.status == "running":
             how = f"still runs, as job {self.job}: wait for that"
+        elif self.status == "lost" and self.started is None:
+            how = "may have run: the host was asked and has not answered"
         elif self.status != "exited":
             how = f"was {self.status}"
         elif self.signal is not None:
@@ -958,6 +998,7 @@ class ApprovalRequest:
             characters are shown as escapes, long runs of spaces by their count, and a line that holds
             right-to-left letters is followed by one that says so. Its lines are as long as those of the
             command; what folds them should mark the rows that continue one, as `ask_on_terminal` does.
+        call_id: The id of the tool's call that asks, for `ShellTool.cancel`. Says nothing about what runs.
     """
 
     text: str
@@ -985,6 +1026,7 @@ class ApprovalRequest:
     secret: bool = False
     description: str = field(default="", compare=False)
     display: str = field(default="", compare=False, repr=False)
+    call_id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

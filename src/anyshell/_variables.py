@@ -85,6 +85,7 @@ _CALM: dict[str, str] = {
     # "true" rather than "1": Angular and others parse a boolean, the rest look whether it is set. Some tools
     # become stricter under CI (pnpm and Yarn keep the lock file as it is); env={"CI": ""} undoes that.
     "CI": "true",
+    "AGENT": "1",  # a convention of coding agents, which programs read to print for a model
     "TF_IN_AUTOMATION": "1",  # Terraform CLI, "Environment variables": no advice on what to type next
     "PYTHONUNBUFFERED": "1",  # python(1): output comes as it is printed, also that of a program being stopped
     # Colour.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import errno
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from anyio import CancelScope
+from anyio import CancelScope, to_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
 T = TypeVar("T")
 
@@ -31,20 +32,45 @@ async def to_the_end(work: Coroutine[object, object, T], stop: Callable[[], obje
         await asyncio.wait([task])
     except asyncio.CancelledError:
         (stop or task.cancel)()
-        with CancelScope(shield=True):
-            while not task.done():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait([task])
+        await outlast(task, lambda: None)
         if not task.cancelled():
             task.exception()  # looked at, or asyncio reports it as never retrieved
         raise
     return task.result()
 
 
+async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> asyncio.CancelledError | None:
+    """Wait until a task is done, whatever cancels us meanwhile.
+
+    `to_the_end` differs in two ways: it raises the cancellation, and it heeds one of a cancel scope of anyio's as well. Such
+    a scope cancels every await anew, so that here it is held off: otherwise it would be heard without a pause.
+    A shield of anyio's alone does not do, since it does not hold off a second ``Task.cancel()``.
+
+    Args:
+        task: What is waited for; it is not cancelled by us.
+        on_cancel: Called for every cancellation that arrives.
+
+    Returns:
+        The last cancellation, for the caller to raise when it has cleaned up.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    with CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+                on_cancel()
+    return cancelled
+
+
 async def in_a_thread(call: Callable[[], T]) -> T:
     """Make a blocking call that may hang in a thread of its own, for which nobody waits when he is cancelled.
 
     asyncio's own threads are a handful, so that a few such calls would hold up everybody who wants one.
+
+    Raises:
+        NoThread: No thread can be started.
     """
     made: concurrent.futures.Future[T] = concurrent.futures.Future()
     made.set_running_or_notify_cancel()  # from now on it cannot be cancelled, and takes what the call gives
@@ -55,8 +81,38 @@ async def in_a_thread(call: Callable[[], T]) -> T:
         except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
             made.set_exception(error)
 
-    threading.Thread(target=work, name="anyshell call", daemon=True).start()
+    with threads_as_os_errors():
+        threading.Thread(target=work, name="anyshell call", daemon=True).start()
     return await asyncio.wrap_future(made)
+
+
+async def in_a_worker(call: Callable[[], T], *, abandon_on_cancel: bool = False) -> T:
+    """Make a blocking call in one of anyio's worker threads.
+
+    Args:
+        call: The call, which should have a bound of its own.
+        abandon_on_cancel: Whether a cancellation returns at once. Otherwise the end of the call comes first.
+
+    Raises:
+        NoThread: No thread can be started.
+    """
+    with threads_as_os_errors():
+        return await to_thread.run_sync(call, abandon_on_cancel=abandon_on_cancel)
+
+
+@contextlib.contextmanager
+def threads_as_os_errors() -> Iterator[None]:
+    """Raise `NoThread` where no thread can be started, which Python tells by a `RuntimeError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "can't start new thread":
+            raise
+        raise NoThread(errno.EAGAIN, "no thread can be started: too many processes (ulimit -u)") from error
+
+
+class NoThread(OSError):  # noqa: N818 - what there is not
+    """No thread can be started; ``errno`` is ``EAGAIN``."""
 
 
 class Changes:

@@ -49,6 +49,11 @@ class Wrapped:
         return self._process.terminal_kind
 
     @property
+    def started(self) -> bool | None:
+        """Whether it has begun."""
+        return self._process.started
+
+    @property
     def lost(self) -> bool:
         """Whether the way to it is gone."""
         return self._process.lost
@@ -73,6 +78,10 @@ class Wrapped:
     async def wait_gone(self) -> None:
         """Wait until nothing of it does."""
         await self._process.wait_gone()
+
+    def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
+        """Have `survivors` name these until they end."""
+        self._process.keep_naming(named)
 
     async def resize(self, terminal: Terminal) -> None:
         """Give its terminal another size."""

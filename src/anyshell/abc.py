@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Collection, Iterable, Sequence
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
@@ -59,6 +59,10 @@ class Process(Protocol):
         """What its terminal is; ``None`` without one."""
 
     @property
+    def started(self) -> bool | None:
+        """Whether the program has begun; ``None`` while that is not known. ``False`` is final: it never will."""
+
+    @property
     def lost(self) -> bool:
         """Whether the way to it is gone: what it prints from now on, and how it ends, cannot be learnt."""
 
@@ -77,6 +81,9 @@ class Process(Protocol):
 
     async def wait_gone(self) -> None:
         """Wait until nothing of the tree is alive. Has no bound of its own: the caller cancels it."""
+
+    def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
+        """Have `survivors` name these until they end, also those that make themselves daemons from now on."""
 
     async def resize(self, terminal: Terminal) -> None:
         """Give its terminal another size, of which the foreground hears by SIGWINCH. Never fails because it is gone.
@@ -100,14 +107,24 @@ class Process(Protocol):
 class Program(Process, Protocol):
     """What a backend has started itself."""
 
-    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> Section:
+    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> Section:
         """What a persistent shell starts from now on, apart from what it has started before.
 
         Args:
-            pipe: The path of a pipe that all of it inherits.
+            pipes: The paths of the pipes that it prints to. All of it inherits the first.
             fd: The descriptor at which it does; negative when no number can be told.
             shell: The shell's pid, if the program is not the shell itself but what runs it.
         """
+
+    async def group(self) -> Sequence[ProcessInfo]:
+        """What lives in the program's process group besides the program. Nothing where there are no groups.
+
+        Raises:
+            OSError: This process is out of descriptors: nothing is known.
+        """
+
+    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
+        """Signal some of the tree that were just found, and nothing else. Never fails because they are gone."""
 
 
 class Section(Protocol):
@@ -134,7 +151,24 @@ class Section(Protocol):
         """
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """What of it is alive. Never the shell itself."""
+        """What of it is alive. Never the shell itself.
+
+        Raises:
+            OSError: This process is out of descriptors, or of memory: nothing is known.
+        """
+
+    def hides_holder(self, held: Collection[str]) -> bool:
+        """Whether a process that is no member holds one of these pipes, as far as that is known.
+
+        Args:
+            held: Paths of pipes of the section that can be written to. No member is alive.
+
+        Raises:
+            OSError: As `members`.
+        """
+
+    async def shell_is_back(self) -> bool:
+        """Whether the shell has its own input again; true where the host does not tell. Reads no more than one process."""
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal all of that. Never fails because it is gone, and never reaches anything else."""
@@ -160,6 +194,10 @@ class Outlet(Protocol):
     @property
     def ended(self) -> bool:
         """Whether the stream's end was reached."""
+
+    @property
+    def held(self) -> bool:
+        """Whether a process can write to the pipe now. False where nothing tells."""
 
     @property
     def lost(self) -> bool:
@@ -217,12 +255,19 @@ class Exchange(Protocol):
     async def write(self, name: str, data: bytes) -> None:
         """Put a file there, which a reader of the old one must not be reading any more."""
 
+    async def is_gone(self) -> bool:
+        """Whether somebody else has removed the directory, as far as that can be told."""
+
     @property
     def retracts(self) -> bool:
         """Whether `retract` does anything."""
 
     def retract(self, name: str) -> None:
         """Empty a file that the shell may not have read yet, if that can be done at once. Never waits."""
+
+    @property
+    def opens_alone(self) -> bool:
+        """Whether the shell may open its ends of pipes at once, since the others are open already."""
 
     async def outlet(self) -> Outlet:
         """Make a pipe that a command prints to.

@@ -4,8 +4,9 @@ A detached job has a session of its own, a log file and a record on its host. It
 ours runs for it but a small ``/bin/sh`` there, its parent, which writes down how it ended. So it survives the
 environment, the connection and the process that started it, and any later process finds it again.
 
-A process is known by its pid, its start and the boot together, never by a pid alone: whose pid has come to mean another
-process is not signalled, and its job is ``lost``. What a job starts is known by a variable in the environment that
+A process is known by its pid, its start, the boot and the pid namespace together, never by a pid alone: whose pid has come
+to mean another process is not signalled, and its job is ``lost``. A home can be shared by machines and containers: a job
+of another one is ``foreign``, and only what it has written down is known of it here. What a job starts is known by a variable in the environment that
 everything inherits, ``ANYSHELL_JOB_<id>``.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -20,13 +22,15 @@ import posixpath
 import re
 import secrets
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from . import _engine
+from ._answers import LARGEST_PID, Nonsense, fields, real, whole
 from ._exceptions import AnyshellError, BackendError, InvalidCommand, JobNotFound, SpawnError
-from ._types import Command, JobOutput, ProcessInfo, Spawn, check_count, check_seconds, check_text
+from ._types import Command, JobOutput, ProcessInfo, Spawn, check_count, check_seconds, check_text, one_line
+from ._waits import outlast
+from .backends.collect import collect
 from .output import clean, unfinished
 from .shells import detached
 
@@ -35,11 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
-    from anyio.abc import ByteReceiveStream
-
     from ._environment import Environment
-    from ._types import JobStatus
-    from .abc import Process
 
 MOST_JOBS = 1000
 """Jobs that are recorded on a host for one user; one more is not started until some are removed."""
@@ -74,6 +74,10 @@ STOP_PAUSE = 0.1
 PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds between two questions for a job that is waited for; the last one repeats."""
 
+DetachedStatus = Literal["running", "completed", "failed", "stopped", "lost", "foreign"]
+
+_ID = re.compile(r"[0-9a-f]{12}\Z")
+
 _PREFIX = re.compile(r"[0-9a-f]{1,12}\Z")
 
 
@@ -88,7 +92,8 @@ class DetachedRecord:
         directory: Where it was started; absolute.
         status: ``running``; ``completed`` with exit code 0; ``failed`` with another; ``stopped`` when it ended after
             `DetachedJob.stop`; ``lost`` when it is gone and nobody could write down how: it was killed together with
-            its supervisor, or the host went down.
+            its supervisor, or the host went down; ``foreign`` when its record names another machine or another container
+            with the same home, and nobody there has written down an end: whether it runs can only be asked there.
         exit_code: As its supervisor, a shell, has it: 128 + n when signal n ended it. ``None`` while that is not known.
         pid: The number of its first process, which leads a session of its own.
         started: When it was started, in seconds since the epoch, by the host's clock.
@@ -101,7 +106,7 @@ class DetachedRecord:
     command: str
     host: str
     directory: str
-    status: JobStatus
+    status: DetachedStatus
     exit_code: int | None
     pid: int
     started: float
@@ -138,8 +143,8 @@ class DetachedJob:
         return self._record.host
 
     @property
-    def status(self) -> JobStatus:
-        """``running``, ``completed``, ``failed``, ``stopped`` or ``lost``: see `DetachedRecord`."""
+    def status(self) -> DetachedStatus:
+        """``running``, ``completed``, ``failed``, ``stopped``, ``lost`` or ``foreign``: see `DetachedRecord`."""
         return self._record.status
 
     @property
@@ -162,7 +167,7 @@ class DetachedJob:
         """When it ended, likewise; ``None`` while that is not known."""
         return self._record.ended
 
-    async def refresh(self) -> JobStatus:
+    async def refresh(self) -> DetachedStatus:
         """Ask the host how the job is.
 
         Raises:
@@ -185,27 +190,33 @@ class DetachedJob:
         Raises:
             InvalidCommand: A number is out of its range.
             JobNotFound: Its record was removed.
-            OSError: The log cannot be read.
+            OSError: The log cannot be read, or a link or something else has taken its place.
         """
         _check_offset(since)
         check_count("limit", limit)
         files = self._jobs._environment.files
         over = await self.refresh() != "running"  # first: what it prints after that may be missed otherwise
         try:
+            if (await files.stat(self._record.log, follow=False)).kind != "file":
+                raise OSError(
+                    errno.EINVAL,
+                    "the log is no file any more: something has taken its place",
+                    self._record.log,
+                )
             # No further than it was then: systems differ in how large an offset they take.
             size = self._record.log_bytes
             data = await files.read(
                 self._record.log, offset=min(since, size), length=min(limit, max(size - since, 0))
             )
         except FileNotFoundError as error:
-            raise JobNotFound(f"the log of job {self.id} is gone: {self._record.log}") from error
+            raise JobNotFound(f"the log of job {self.id} is gone: {one_line(self._record.log)}") from error
         if len(data) == limit or not over:
             held = data[: len(data) - unfinished(data)]
             # What is longer than all that was asked for would otherwise never be had.
             data = held if held or len(data) < limit else data
         return JobOutput(text=clean(data), data=data, offset=since + len(data), total_bytes=size)
 
-    async def wait(self, *, timeout: float | None = None) -> JobStatus:
+    async def wait(self, *, timeout: float | None = None) -> DetachedStatus:
         """Wait for its end, at most so many seconds; ``None`` is no bound.
 
         Returns:
@@ -240,7 +251,8 @@ class DetachedJob:
         Raises:
             JobNotFound: Its record was removed.
             BackendError: The host does not answer; what was asked for may have been done. Or there is no room there to
-                write down what must be ended; with a grace of 0 none is needed.
+                write down what must be ended; with a grace of 0 none is needed. Or it is a job of another machine or
+                container.
         """
         _check_given("grace", grace)
         alive: Sequence[ProcessInfo] = ()
@@ -322,11 +334,11 @@ class DetachedJobs:
             env={} if env is None else dict(env),
         )
         work = asyncio.ensure_future(self._start(request))
-        cancelled = await _engine.outlast(work, lambda: None)
+        cancelled = await outlast(work, lambda: None)
         if cancelled is not None:
             if work.exception() is None:
                 stopping = asyncio.ensure_future(work.result().stop(grace=0))
-                await _engine.outlast(stopping, lambda: None)
+                await outlast(stopping, lambda: None)
                 stopping.exception()  # looked at; its record says what became of it
             raise cancelled
         return work.result()
@@ -354,7 +366,7 @@ class DetachedJobs:
         """Remove the records and logs of jobs that have ended or are lost.
 
         Never of one that runs, or has ended and left something that runs, as far as the host can tell: that could not
-        be stopped any more. `DetachedJob.stop` ends it.
+        be stopped any more. `DetachedJob.stop` ends it. Never of one of another machine or container, either: prune there.
 
         Args:
             older_than: Seconds since the end, or since the start of a lost one, that are needed; 0 or more. One whose
@@ -368,16 +380,18 @@ class DetachedJobs:
         """
         _check_given("older_than", older_than)
         lines = await self._look("list")
-        now = float(lines[-1].partition(" ")[2])
+        now = real("the clock", lines[-1].removeprefix("over "))
         old = [
             record.id
             for record in self._records(lines)
-            if record.status != "running" and now - (record.ended or record.started) >= older_than
+            if record.status not in ("running", "foreign")
+            and now - (record.ended or record.started) >= older_than
         ]
         # A start that was killed leaves no record. The host removes what is so for a day.
         bare = [line.removeprefix("bare ") for line in lines if line.startswith("bare ")]
-        answer = await self._look("remove", *old, *bare) if old or bare else []
-        return [line.removeprefix("removed ") for line in answer if line.startswith("removed ")]
+        asked = [*old, *filter(_ID.match, bare)]
+        answer = await self._look("remove", *asked) if asked else []
+        return [each for line in answer if (each := line.removeprefix("removed ")) != line and each in asked]
 
     async def _start(self, request: Command) -> DetachedJob:
         environment = self._environment
@@ -398,12 +412,18 @@ class DetachedJobs:
         answer = await self._ask(replace(spawn, argv=argv), START_SECONDS, starts=id_)
         for line in answer.lines:
             if line.startswith("started ") and line.endswith(f"/{id_}"):
-                _, pid, started, place = line.split(" ", 3)
+                _, pid, started, place = fields("a job", line, 4)
                 break
             if line.startswith("error "):
-                wrong = line.removeprefix("error ")
+                wrong = one_line(line.removeprefix("error "))
                 raise SpawnError(f"the job could not be started on {environment.host}: {wrong}")
         else:
+            # A server may close the channel when the program that it knows has ended, before the word of the job's shell.
+            for pause in PAUSES:
+                with contextlib.suppress(BackendError):
+                    if found := await self._list(id_):
+                        return DetachedJob(self, found[0])
+                await asyncio.sleep(pause)
             raise BackendError(_unknown(id_, environment.host) + answer.complaint)
         told = f"{id_} running - - 0 0 {pid} {started} {asked}"
         return DetachedJob(self, _read(told, posixpath.dirname(place), environment.host))
@@ -432,9 +452,13 @@ class DetachedJobs:
 
     async def _signal(self, id_: str, name: str) -> builtins.list[ProcessInfo]:
         lines = await self._look("signal", name, id_)
-        named = [line.split(" ", 3)[1:] for line in lines if line.startswith("process ")]
+        named = [fields("a process", line, 4)[1:] for line in lines if line.startswith("process ")]
         return [
-            ProcessInfo(int(pid), name, float(began) if began.isdigit() else 0.0)
+            ProcessInfo(
+                whole("a pid", pid, 0, LARGEST_PID),
+                one_line(name),
+                float(whole("a start", began)) if began.isdigit() else 0.0,
+            )
             for pid, began, name in named
         ]
 
@@ -443,7 +467,8 @@ class DetachedJobs:
         answer = await self._ask(Spawn(argv=argv, cwd="/"), ANSWER_SECONDS)
         lines = answer.lines
         if not lines or not lines[-1].startswith("over "):
-            wrong = next((line.removeprefix("error ") for line in lines if line.startswith("error ")), None)
+            errors = (one_line(line.removeprefix("error ")) for line in lines if line.startswith("error "))
+            wrong = next(errors, None)
             raise BackendError(
                 f"the jobs of {self._environment.host} cannot be had: "
                 f"{wrong or 'it did not answer to the end' + answer.complaint}"
@@ -456,22 +481,27 @@ class DetachedJobs:
         if environment._closed:
             raise AnyshellError("this environment is closed: it starts nothing more")
         # Apart: a shell may complain, of a variable of the caller's for one, and do what it was asked for.
-        process = await environment._backend.spawn(replace(spawn, split_stderr=True))
+        split = replace(spawn, split_stderr=True)
         try:
-            async with asyncio.timeout(seconds):
-                answer = await _read_all(process)
-                await process.wait()
-            if starts is not None:
-                # Where none of its shells could close the life pipe, the job has it still; it is not ours to stop.
-                await process.release()
+            # Where none of its shells could close the life pipe, the job has it still: it is not ours to stop.
+            status, out, err = await collect(
+                environment._backend,
+                split,
+                seconds=seconds,
+                most=LONGEST_ANSWER + 1,
+                release=starts is not None,
+            )
         except TimeoutError as error:
             if starts is not None:
                 raise BackendError(_unknown(starts, environment.host)) from error
             raise BackendError(f"{environment.host} did not answer within {seconds:g} s") from error
-        finally:
-            with anyio.CancelScope(shield=True):
-                await process.aclose()
-        return answer
+        if status is None:
+            raise BackendError(
+                f"the answer of the host is longer than {LONGEST_ANSWER} bytes; remove jobs: prune"
+            )
+        lines = out.decode("utf-8", "surrogateescape").split("\n")[:-1]
+        said = err[:LONGEST_COMPLAINT]
+        return _Answer(lines, one_line(clean(said).strip().replace("\n", "; ")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,41 +517,29 @@ class _Answer:
         return f"; it said: {self.said}" if self.said else ""
 
 
-async def _read_all(process: Process) -> _Answer:
-    answer, said = await asyncio.gather(
-        _read_beginning(process.stdout, LONGEST_ANSWER + 1),
-        _read_beginning(process.stderr, LONGEST_COMPLAINT),
-    )
-    if len(answer) > LONGEST_ANSWER:
-        raise BackendError(
-            f"the answer of the host is longer than {LONGEST_ANSWER} bytes; remove jobs: prune"
-        )
-    lines = answer.decode("utf-8", "surrogateescape").split("\n")[:-1]
-    return _Answer(lines, clean(said).strip().replace("\n", "; "))
-
-
-async def _read_beginning(stream: ByteReceiveStream | None, most: int) -> bytes:
-    """Read to the end, and keep so many bytes."""
-    kept = bytearray()
-    if stream is not None:
-        with contextlib.suppress(anyio.EndOfStream):
-            while True:
-                kept += (await stream.receive())[: most - len(kept)]
-    return bytes(kept)
-
-
 def _directory(lines: Sequence[str]) -> str:
-    return next(line.removeprefix("directory ") for line in lines if line.startswith("directory "))
+    for line in lines:
+        if line.startswith("directory "):
+            return line.removeprefix("directory ")
+    raise Nonsense("the directory of jobs", "")
 
 
 def _read(line: str, directory: str, host: str) -> DetachedRecord:
-    """Read what ``list`` of ``look.sh`` prints of a job."""
-    id_, state, code, ended, stopped, size, pid, started, asked = line.split(" ", 8)
+    """Read what ``list`` of ``look.sh`` prints of a job.
+
+    Raises:
+        Nonsense: It is none of that.
+    """
+    id_, state, code, ended, stopped, size, pid, started, asked = fields("a job", line, 9)
+    if _ID.match(id_) is None:
+        raise Nonsense("the id of a job", id_)
     request = _request(asked)
-    exit_code = int(code) if code.isdigit() else None
-    status: JobStatus
-    if state != "ended":
-        status = "running" if state == "running" else "lost"
+    exit_code = whole("an exit code", code, 0, 2**32 - 1) if code.isdigit() else None
+    status: DetachedStatus
+    if state == "running" or state == "foreign":
+        status = "running" if state == "running" else "foreign"
+    elif state != "ended":
+        status = "lost"
     elif stopped == "1":
         status = "stopped"
     else:
@@ -533,11 +551,11 @@ def _read(line: str, directory: str, host: str) -> DetachedRecord:
         directory=request["directory"],
         status=status,
         exit_code=exit_code,
-        pid=int(pid),
-        started=float(started),
-        ended=float(ended) if ended.isdigit() else None,
+        pid=whole("a pid", pid, 0, LARGEST_PID),
+        started=real("a start", started),
+        ended=real("an end", ended) if ended.isdigit() else None,
         log=posixpath.join(directory, id_, "log"),
-        log_bytes=int(size),
+        log_bytes=whole("a size", size),
     )
 
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from . import shells
-from ._engine import Control, outlast
+from ._engine import Control
 from ._environment import GRACE, Environment, _request
 from ._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from ._types import Outcome, check_choice, check_count, check_seconds, check_text
+from ._waits import outlast
 from .backends import SSHOptions, describe_address, read_address
 from .output import ArtifactStore, LineDecoder, Page
 
@@ -256,6 +257,7 @@ class Fleet:
         env: Mapping[str, str] | None = None,
         stdin: bytes | str | None = None,
         timeout: float | None = None,
+        silence: float | None = None,
         grace: float = GRACE,
         left_behind: Literal["stop", "keep"] = "stop",
         split_stderr: bool = False,
@@ -271,6 +273,7 @@ class Fleet:
             env: Variables set over everything else.
             stdin: What it reads, the same on every host; by default end-of-file at once.
             timeout: Seconds for the command on each host, from when that was reached; ``None`` is no bound.
+            silence: On each host, as for `Environment.run`.
             grace: Seconds between the request to end and the kill.
             left_behind: What becomes of processes that outlive the command: ``stop`` or ``keep``, as for
                 `Environment.run`.
@@ -298,6 +301,7 @@ class Fleet:
             check_text("the command", command)
         request = _request("" if callable(command) else command, cwd, env, stdin)
         check_seconds("timeout", timeout)
+        check_seconds("silence", silence)
         check_seconds("grace", grace, zero=True, none=False)
         check_choice("left_behind", left_behind, ("stop", "keep"))
 
@@ -312,6 +316,7 @@ class Fleet:
             return await environment._run(
                 own,
                 timeout=timeout,
+                silence=silence,
                 grace=grace,
                 left_behind=left_behind,
                 split_stderr=split_stderr,
@@ -534,10 +539,6 @@ class FleetRun:
                 if turn.env is not None:
                     self._set(host, "closing")
                     await turn.env.aclose()
-                    if outcome is not None and not outcome.started and (alive := turn.env._unconfirmed):
-                        # The host went away before it could say that the command had begun.
-                        outcome = replace(outcome, status="lost", started=True, left_behind=tuple(alive))
-                        host._survivors = _alive(outcome)
             except asyncio.CancelledError:
                 if _is_cancelled():
                     raise

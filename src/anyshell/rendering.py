@@ -1,7 +1,8 @@
 """What came of a call, drawn by rich for a person: the command, what it printed, what is cut, and how it ended.
 
 A result's `display` is text in blocks. Here it becomes a renderable of `rich <https://rich.readthedocs.io>`_, to be printed
-by its `Console` or put into whatever takes one.
+by its `Console` or put into whatever takes one. A command that a person runs themselves has no result of a tool: it is drawn
+from its events and its outcome.
 
 Nothing of the text is markup, and nothing of it is obeyed: controls are escapes. What a program has printed stands behind a
 bar of ours on each row, so that no output can pass for a word of ours. Terminals do not agree on how wide a character is that
@@ -10,29 +11,48 @@ is joined of several; a row has room for it on each.
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
+import time
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from ._types import exact
+from ._types import Outcome, exact
+from .output.bounded import cut_note
 from .output.cells import width
+from .output.sequences import LONGEST_SEQUENCE
+from .output.tail import Tail
 from .policy import printable, visible
-from .tool.result import JobResult, ShellResult, TerminalResult
+from .tool.result import JobResult, OutputArtifact, ShellResult, TerminalResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.console import Console, ConsoleOptions
 
-    from .tool.result import DisplayBlock, OutputArtifact, ShellDetails, TerminalDetails
+    from ._types import OutputEvent, ProcessInfo
+    from .tool.result import DisplayBlock, ShellDetails, TerminalDetails
 
 PREVIEW_ROWS = 10
 """Rows of an output that a collapsed result shows: the last, for there it says what went wrong."""
 
 COMMAND_ROWS = 3
 """Rows of a command that it shows: the first."""
+
+OWN_ROWS = 20
+"""Rows of the output of a person's own command that are shown while it is collapsed: the last."""
+
+LONGEST_LINE = 4_000
+"""Characters of a line of such an output that are shown."""
+
+LIVE_BYTES = 64 * 1024
+"""Bytes of such an output that are kept while the command runs: the last."""
+
+LISTED = 5
+"""Processes that a command has left behind which are named one by one."""
 
 _TAB = 8
 _LEAST_ROOM = 2
@@ -44,6 +64,8 @@ _CLUSTER = re.compile(
     r"|[^\u200d](?:[\ufe00-\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|\u200d(?:[^\u200d]|\Z))*+|\u200d",
     re.DOTALL,
 )
+
+_NOTE = re.compile(r" \[line cut: [0-9,]+ more bytes?\]")
 
 _TITLE, _COMMAND, _QUIET, _WARNING, _GOOD, _BAD = "bold", "cyan", "dim", "yellow", "green", "red"
 
@@ -60,7 +82,8 @@ class RenderedResult:
     ended, how long it took, and the timeout that was in force.
 
     Args:
-        result: What a call of `ShellTool`, `JobTool` or `TerminalTool` came to.
+        result: What a call of `ShellTool`, `JobTool` or `TerminalTool` came to; or the outcome of a command, which is then
+            drawn as `RenderedCommand` draws it.
         expanded: Whether to show all of it.
         rows: Rows of an output that are shown while it is collapsed; at least 1.
         hint: How a person can expand it, such as ``ctrl+o``; said where rows are left out.
@@ -71,67 +94,254 @@ class RenderedResult:
 
     def __init__(
         self,
-        result: ShellResult | JobResult | TerminalResult,
+        result: ShellResult | JobResult | TerminalResult | Outcome,
         *,
         expanded: bool = False,
         rows: int = PREVIEW_ROWS,
         hint: str = "",
     ) -> None:
-        if rows < 1:
-            raise ValueError(f"rows is {rows}; at least 1 row can be shown")
+        _check_rows(rows)
         self._result = result
+        self._own = (
+            RenderedCommand("", result, expanded=expanded, rows=rows, hint=hint)
+            if isinstance(result, Outcome)
+            else None
+        )
         self._expanded = expanded
         self._rows = rows
         self._hint = visible(hint)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Draw it, as wide as there is room."""
-        page = _Page(options.max_width, ascii_only=options.ascii_only)
-        yield from self._draw(page)
-
-    def _draw(self, page: _Page) -> Iterator[Text]:
         result = self._result
+        if self._own is not None:
+            yield from self._own.__rich_console__(console, options)
+        elif not isinstance(result, Outcome):
+            yield from self._draw(_Page(options.max_width, ascii_only=options.ascii_only), result)
+
+    def _draw(self, page: _Page, result: ShellResult | JobResult | TerminalResult) -> Iterator[Text]:
         warnings = list(_cut(result))
         ended = _exit_notice(result)
         for block in result.display:
             if block.type == "command":
-                yield from self._command(page, block)
+                yield from _command(page, block.text, block.title, expanded=self._expanded, hint=self._hint)
             elif block.type == "output":
                 yield from self._output(page, block)
         for block in result.display:
             if block.type != "notice" or block.text == ended or block.text in warnings:
                 continue
-            yield from self._notice(page, block)
+            yield from self._notice(page, block, result)
         for warning in warnings:
             yield from page.folded("! ", printable(warning), _WARNING)
         yield from page.joined(_footer(result), _BAD if result.is_error else _GOOD)
-
-    def _command(self, page: _Page, block: DisplayBlock) -> Iterator[Text]:
-        if block.title:
-            yield from page.folded("# ", printable(block.title), _TITLE)
-        rows = page.rows(block.text)
-        shown = rows if self._expanded else rows[:COMMAND_ROWS]
-        for number, row in enumerate(shown):
-            yield page.row("$ " if number == 0 else "  ", row, _COMMAND, mark=_QUIET)
-        if len(shown) < len(rows):
-            yield from self._left_out(page, len(rows) - len(shown), "below")
 
     def _output(self, page: _Page, block: DisplayBlock) -> Iterator[Text]:
         rows = page.rows(block.text.removesuffix("\n"))
         shown = rows if self._expanded else rows[-self._rows :]
         if len(shown) < len(rows):
-            yield from self._left_out(page, len(rows) - len(shown), "above")
+            yield from page.left_out(f"{_counted(len(rows) - len(shown), 'more row')} above", self._hint)
         for row in shown:
             yield page.row(page.bar, row, "", mark=_QUIET)
 
-    def _notice(self, page: _Page, block: DisplayBlock) -> Iterator[Text]:
+    def _notice(
+        self, page: _Page, block: DisplayBlock, result: ShellResult | JobResult | TerminalResult
+    ) -> Iterator[Text]:
         rows = list(page.folded("- ", printable(block.text), _QUIET))
-        whole = self._expanded or len(rows) == 1 or self._result.details.status in _NOTHING_RAN
+        whole = self._expanded or len(rows) == 1 or result.details.status in _NOTHING_RAN
         yield from rows if whole else [page.ending(rows[0])]
 
-    def _left_out(self, page: _Page, count: int, where: str) -> Iterator[Text]:
-        said = f"{count:,} more {'row' if count == 1 else 'rows'} {where}"
-        yield from page.folded(f"{page.ellipsis} ", said + (f" ({self._hint})" if self._hint else ""), _QUIET)
+
+class RenderedCommand:
+    """A command that a person runs themselves, as it runs and when it has ended.
+
+    Give it to rich's `Live`, feed it what the command prints, and tell it the end: it is then drawn from the outcome. It
+    can be drawn in one thread, as `Live` does, while it is fed in another.
+
+    Collapsed, the last rows of the output are shown, and how many lines are above them. A line has 4,000 characters at most,
+    and says how much is left out. The footer tells apart how it ended: an exit code or a signal; ``timed out``;
+    ``cancelled``; ``lost``; or ``error``, with what was wrong above it. Until then it is ``running``.
+
+    Args:
+        command: The command, shown above its output; nothing is shown where it is empty.
+        outcome: What became of it, if it has ended; as for `finish`.
+        expanded: Whether to show all that is kept: of a running command the last 64 KiB of its output.
+        rows: Rows of the screen that the output has while it is collapsed; at least 1.
+        hint: How a person can expand it, such as ``ctrl+o``; said where anything is left out.
+        clock: Seconds that have passed, from any moment on.
+
+    Attributes:
+        expanded: As above; it may be changed at any time.
+
+    Raises:
+        ValueError: There are less rows than 1.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        outcome: Outcome | BaseException | None = None,
+        *,
+        expanded: bool = False,
+        rows: int = OWN_ROWS,
+        hint: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        _check_rows(rows)
+        self.expanded = expanded
+        self._command = command
+        self._rows = rows
+        self._hint = visible(hint)
+        self._clock = clock
+        self._began = clock()
+        self._took: float | None = None
+        self._lock = threading.Lock()
+        self._tail = Tail(LIVE_BYTES + LONGEST_SEQUENCE)
+        self._tail.append(b"\n")  # or the first line would be taken for one whose start is missing
+        self._lines = 0  # line feeds of what was fed
+        self._outcome: Outcome | BaseException | None = None
+        if outcome is not None:
+            self.finish(outcome)
+
+    def feed(self, event: OutputEvent) -> None:
+        """Show what the command has printed, by lines or by chunks, as `Environment.stream` gives it."""
+        text = event.text
+        if event.data[-1:] == b"\n" and not text.endswith("\n"):
+            text += "\n"  # an event by lines has its line feed in its data alone
+        with self._lock:
+            self._tail.append(text.encode("utf-8", "replace"))
+            self._lines += text.count("\n")
+
+    def finish(self, outcome: Outcome | BaseException) -> None:
+        """Show how it ended.
+
+        Args:
+            outcome: Its outcome; or what was raised instead of one. `asyncio.CancelledError` and `KeyboardInterrupt` are
+                shown as ``cancelled``, any other exception as ``error``. What was fed is then shown as the output.
+        """
+        with self._lock:
+            self._outcome = outcome
+            self._took = outcome.duration if isinstance(outcome, Outcome) else self._clock() - self._began
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Draw it, as wide as there is room."""
+        page = _Page(options.max_width, ascii_only=options.ascii_only)
+        with self._lock:
+            outcome, took = self._outcome, self._took
+            live = "" if isinstance(outcome, Outcome) else self._live()
+            total = self._lines + (live != "" and not live.endswith("\n"))
+        if self._command:
+            yield from _command(page, self._command, "", expanded=self.expanded, hint=self._hint)
+        if isinstance(outcome, Outcome):
+            output, stderr = outcome.output.text, outcome.stderr
+            yield from self._output(page, output, None, "")
+            if stderr is not None:
+                yield from self._output(page, stderr.text, None, _BAD)
+            yield from _said_of(page, outcome)
+        else:
+            yield from self._output(page, live, total, "")
+            if outcome is not None and not isinstance(outcome, asyncio.CancelledError | KeyboardInterrupt):
+                said = str(outcome) or type(outcome).__name__
+                yield from page.folded("! ", printable(said), _WARNING)
+        how, style = _how_it_ended(outcome)
+        parts = [how, _seconds(self._clock() - self._began if took is None else took)]
+        if isinstance(outcome, Outcome):
+            if outcome.started is False:
+                parts[1:] = ["not started"]
+            for output_of in (outcome.output, outcome.stderr):
+                if output_of is not None and (artifact := OutputArtifact.of(output_of.artifact)) is not None:
+                    parts += _address(artifact)
+        yield from page.joined(parts, style)
+
+    def _live(self) -> str:
+        text, shown = self._tail.text(LIVE_BYTES, LONGEST_LINE)
+        return text.text()[1:] if shown == self._tail.total else text.text()
+
+    def _output(self, page: _Page, text: str, total: int | None, style: str) -> Iterator[Text]:
+        """The last rows of an output of so many lines, of which the text has the last ones."""
+        text = text.removesuffix("\n")
+        lines = text.split("\n") if text else []
+        shown = lines if self.expanded else lines[-self._rows :]
+        above = max(len(lines) if total is None else total, len(lines)) - len(shown)
+        rows = [page.rows(_bounded(line)) for line in shown]
+        spare = 0 if self.expanded else sum(map(len, rows)) - self._rows
+        begun = False  # whether the first line that is shown has rows above
+        while spare > 0:
+            begun = spare < len(rows[0])
+            if begun:
+                del rows[0][:spare]
+                break
+            spare -= len(rows.pop(0))
+            above += 1
+        missing = [_counted(above, "more line")] if above else []
+        if missing or begun:
+            said = " and ".join(
+                [*missing, f"the start of this {'one' if missing else 'line'}"] if begun else missing
+            )
+            yield from page.left_out(f"{said} above", self._hint)
+        for row in (row for line in rows for row in line):
+            yield page.row(page.bar, row, style, mark=style or _QUIET)
+
+
+def _check_rows(rows: int) -> None:
+    if rows < 1:
+        raise ValueError(f"rows is {rows}; at least 1 row can be shown")
+
+
+def _bounded(line: str) -> str:
+    if len(line) <= LONGEST_LINE:
+        return line
+    kept, rest = line[:LONGEST_LINE], line[LONGEST_LINE:]
+    # A line of what is fed is cut already, and has its note at the end.
+    return kept + (rest if _NOTE.fullmatch(rest) else cut_note(len(rest.encode("utf-8", "replace"))))
+
+
+def _command(page: _Page, command: str, title: str, *, expanded: bool, hint: str) -> Iterator[Text]:
+    if title:
+        yield from page.folded("# ", printable(title), _TITLE)
+    rows = page.rows(command)
+    shown = rows if expanded else rows[:COMMAND_ROWS]
+    for number, row in enumerate(shown):
+        yield page.row("$ " if number == 0 else "  ", row, _COMMAND, mark=_QUIET)
+    if len(shown) < len(rows):
+        yield from page.left_out(f"{_counted(len(rows) - len(shown), 'more row')} below", hint)
+
+
+def _said_of(page: _Page, outcome: Outcome) -> Iterator[Text]:
+    """What else a person should know of an outcome."""
+    if alive := [process for process in outcome.left_behind if process.alive]:
+        yield from page.folded("- ", f"Still running: {_named(alive)}.", _QUIET)
+    for output in (outcome.output, outcome.stderr):
+        if output is not None and output.artifact_error is not None:
+            said = f"The whole output was not kept: {printable(output.artifact_error)}."
+            yield from page.folded("! ", said, _WARNING)
+
+
+def _named(processes: list[ProcessInfo]) -> str:
+    named = ", ".join(
+        [visible(process.name) + f" ({process.pid})" * bool(process.pid) for process in processes[:LISTED]]
+    )
+    more = len(processes) - LISTED
+    return f"{named} and {more:,} more" if more > 0 else named
+
+
+def _how_it_ended(outcome: Outcome | BaseException | None) -> tuple[str, str]:
+    """How a person's own command ended, and the style of that."""
+    if outcome is None:
+        return "running", _COMMAND
+    if not isinstance(outcome, Outcome):
+        cancelled = isinstance(outcome, asyncio.CancelledError | KeyboardInterrupt)
+        return ("cancelled", _WARNING) if cancelled else ("error", _BAD)
+    match outcome.status:
+        case "exited":
+            return _exit(outcome), _GOOD if outcome.exit_code == 0 else _BAD
+        case "timed_out":
+            return "timed out", _BAD
+        case "cancelled":
+            return "cancelled", _WARNING
+        case "running":
+            return f"running as job {visible(outcome.job or '')}", _COMMAND
+        case _:
+            return outcome.status, _BAD
 
 
 class _Page:
@@ -157,6 +367,10 @@ class _Page:
         row.append(mark_text, mark)
         row.append(text, style)
         return row
+
+    def left_out(self, said: str, hint: str) -> Iterator[Text]:
+        """Say what is not shown."""
+        yield from self.folded(f"{self.ellipsis} ", said + (f" ({hint})" if hint else ""), _QUIET)
 
     def folded(self, mark: str, text: str, style: str) -> Iterator[Text]:
         """A sentence of ours behind a mark, folded between words where that is possible."""
@@ -189,6 +403,10 @@ class _Page:
             row.right_crop(over)
         row.append(self.ellipsis, _QUIET)
         return row
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _without_tabs(line: str) -> str:
@@ -286,6 +504,8 @@ def _how(result: ShellResult | JobResult | TerminalResult) -> str:
     match details.status:
         case "exited" | "done":
             return _exit(result.details)
+        case "timed_out" if details.silence is not None:
+            return f"silent for {exact(details.silence)} s"
         case "timed_out":
             return "timed out"
         case "running" if isinstance(result, ShellResult):
@@ -296,7 +516,7 @@ def _how(result: ShellResult | JobResult | TerminalResult) -> str:
             return details.status
 
 
-def _exit(details: ShellDetails | TerminalDetails) -> str:
+def _exit(details: ShellDetails | TerminalDetails | Outcome) -> str:
     code = "" if details.exit_code is None else f"exit code {details.exit_code}"
     if details.signal is None:
         return code or "ended"
@@ -306,7 +526,7 @@ def _exit(details: ShellDetails | TerminalDetails) -> str:
 def _times(details: ShellDetails) -> Iterator[str]:
     if details.status in _NOTHING_RAN:
         return
-    if details.started:
+    if details.started is not False:
         yield _seconds(details.duration)
     yield "no timeout" if details.timeout is None else f"timeout {exact(details.timeout)} s"
 

@@ -197,6 +197,11 @@ class FakeProcess:
         return None if self.terminal is None else "pty"
 
     @property
+    def started(self) -> bool:
+        """Always: it is here."""
+        return True
+
+    @property
     def lost(self) -> bool:
         """Never: it is here."""
         return False
@@ -231,6 +236,9 @@ class FakeProcess:
         """Wait until nothing of it lives."""
         await self._gone.wait()
 
+    def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
+        """Do nothing: the children are named until they end."""
+
     async def resize(self, terminal: Terminal) -> None:
         """Note another size, if it has a terminal."""
         if self.terminal is not None:
@@ -245,9 +253,16 @@ class FakeProcess:
         self.released = True
         await self._close()
 
-    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> Section:
+    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> Section:
         """Refuse: a script is no shell."""
         raise BackendUnavailable("a FakeProcess has no sections")
+
+    async def group(self) -> Sequence[ProcessInfo]:
+        """Nothing: there are no groups."""
+        return ()
+
+    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
+        """Nothing: there are no groups."""
 
     async def aclose(self) -> None:
         """End what lives, unless it was released."""

@@ -27,9 +27,13 @@ WINDOWS_ONLY = ("colorama", "pywinpty==3.1.2")
 
 
 TEST_SECONDS = 120
-"""Seconds that one test may take: programs start, and files are read and written, slowly here. Then its whole run has
-failed, since a thread cannot be ended on Windows (pytest-timeout's method is the one of that name)."""
+"""Seconds that one test may take: programs start, and files are read and written, slowly here. Then its worker ends
+with it, since a thread cannot be ended on Windows (pytest-timeout's method is the one of that name)."""
 
+
+CONTRACT = ("tests/test_backends.py", "tests/test_windows.py", "tests/test_windows_terminals.py")
+"""What runs under each Python but the first: what depends on processes, pipes and the event loop, as the contract does
+that `tox` runs on Linux. What else the suite tests is the same under every Python, and runs under the first."""
 
 _SOME_FAILED = 1
 """pytest's exit code for it."""
@@ -58,12 +62,12 @@ def _set_up() -> Windows:
 
 
 def _test(made: Windows, arguments: Sequence[str]) -> int:
-    """Run pytest under every Python, all at the same time; the worst exit code counts.
+    """Run pytest under every Python, all at the same time, each in a Wine of its own; the worst exit code counts.
 
-    What has failed runs once more: some one in ten thousand tests meets a process that Wine 8 cannot create, or a socket
+    The first Python runs everything, the others `CONTRACT`; arguments that are given hold for each. What has failed runs once more: some one in ten thousand tests meets a process that Wine 8 cannot create, or a socket
     that has no room. Both runs are shown, and what fails twice has failed.
     """
-    with made.awake(), tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as pool:
+    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as pool:
         # Installed, as a user has it: from the wheel, with its version.
         parts.run_pip("install", "--no-deps", "--target", directory, ROOT)
 
@@ -77,13 +81,15 @@ def _test(made: Windows, arguments: Sequence[str]) -> int:
             }
             slow = ("--timeout", str(TEST_SECONDS), "--hypothesis-profile", "few")
             cache = f"cache_dir={windows.windows_path(Path(directory) / f'cache-{version}')}"
-            options = ("-m", "pytest", "-o", cache, *slow, *arguments)
-            code = abs(made.python(version, *options, env=env, out=out))
-            if code == _SOME_FAILED:
-                out.write(b"What has failed runs once more, alone: Wine itself fails now and then.\n")
-                out.flush()
-                again = ("--last-failed", "--last-failed-no-failures", "none")
-                code = abs(made.python(version, *options, *again, env=env, out=out))
+            which = arguments or (() if version == next(iter(parts.PYTHONS)) else CONTRACT)
+            options = ("-m", "pytest", "-o", cache, *slow, *which)
+            with made.copy() as windows_of_its_own, windows_of_its_own.awake():
+                code = abs(windows_of_its_own.python(version, *options, env=env, out=out))
+                if code == _SOME_FAILED:
+                    out.write(b"What has failed runs once more, alone: Wine itself fails now and then.\n")
+                    out.flush()
+                    again = ("--last-failed", "--last-failed-no-failures", "none")
+                    code = abs(windows_of_its_own.python(version, *options, *again, env=env, out=out))
             return code
 
         # One is shown as it goes on, the others when they are over.
@@ -105,7 +111,8 @@ def _test(made: Windows, arguments: Sequence[str]) -> int:
 def _requirements() -> tuple[str, ...]:
     """What the package and its tests need, as ``pyproject.toml`` says it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return (*project["project"]["dependencies"], *project["dependency-groups"]["test"], *WINDOWS_ONLY)
+    groups = project["dependency-groups"]
+    return (*project["project"]["dependencies"], *groups["test"], *groups["parallel"], *WINDOWS_ONLY)
 
 
 @contextlib.contextmanager

@@ -102,6 +102,20 @@ class Windows:
                 subprocess.run((SERVER, "-k"), env=self.environment(), check=False, timeout=STOP_SECONDS)
 
     @contextmanager
+    def copy(self) -> Iterator[Windows]:
+        """Make a Windows with a server, a registry and processes of its own; it takes no second and no room.
+
+        Files that are there already are shared with the original by hard links. The registry is copied: Wine's server
+        writes to a file with several links in place.
+        """
+        with parts.beside(self.prefix) as directory:
+            made = Windows(prefix=directory / "prefix", programs=directory / "programs")
+            shutil.copytree(self.prefix, made.prefix, symlinks=True, copy_function=_link)
+            shutil.copytree(self.programs, made.programs)
+            _write_pwsh(made.pwsh, made)
+            yield made
+
+    @contextmanager
     def _desktop(self) -> Iterator[None]:
         with subprocess.Popen(
             (parts.WINE, self.programs / "desktop.exe"),
@@ -159,6 +173,13 @@ class Windows:
             return process.wait(STOP_SECONDS)
 
 
+def _link(source: str, target: str) -> None:
+    if source.endswith((".reg", "awake")):
+        shutil.copy2(source, target)
+    else:
+        os.link(source, target)
+
+
 def windows_path(path: Path) -> str:
     """The name by which Windows knows a file of this machine."""
     return "Z:" + str(path).replace("/", "\\")
@@ -167,10 +188,14 @@ def windows_path(path: Path) -> str:
 def find() -> Windows:
     """Give the Windows that has been put together on this machine.
 
+    ``ANYSHELL_WINE_COPY`` names the directory of a copy to give instead.
+
     Raises:
         MissingPartError: There is none.
     """
     found = _places()
+    if copy := os.environ.get("ANYSHELL_WINE_COPY"):
+        found = Windows(prefix=Path(copy) / "prefix", programs=Path(copy) / "programs")
     if not parts.WINE.exists() or not found.prefix.exists() or not found.pwsh.exists():
         raise MissingPartError("there is no Windows yet: python -m tests.wine set-up")
     return found

@@ -66,7 +66,7 @@ def list_(*, as_json: bool) -> None:
       0    also when nothing is kept
       125  anyshell itself failed, such as for a directory that cannot be read
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
-    from .printing import mention, print_json, size
+    from .printing import mention, print_json, printable, size
 
     store = _store()
     entries = store.list()
@@ -77,7 +77,7 @@ def list_(*, as_json: bool) -> None:
     for entry in entries:
         click.echo(f"{entry.id}  {size(entry.size):>10}  {ago(now - entry.modified)}")
     total = size(sum(entry.size for entry in entries))
-    mention(f"{len(entries)} kept, {total}, in {store.directory}")
+    mention(f"{len(entries)} kept, {total}, in {printable(str(store.directory))}")
 
 
 def _complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

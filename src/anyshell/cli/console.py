@@ -20,6 +20,7 @@ from .options import (
     host_option,
     prefix_option,
     shell_option,
+    silence_option,
     snapshot_option,
     timeout_option,
 )
@@ -54,6 +55,7 @@ _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
 @cwd_option
 @env_option
 @timeout_option
+@silence_option
 @grace_option
 @click.option(
     "--stop-key",
@@ -134,6 +136,7 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         cwd=options["cwd"],
         variables=options["variables"],
         timeout=options["timeout"],
+        silence=options["silence"],
         grace=options["grace"],
         snapshot=options["snapshot"],
         prefix=options["prefix"],
@@ -224,6 +227,7 @@ class _ConsoleRun(Run):
             rows=min(max(rows - _BARS, 2), 1_000),
             env=dict(request.variables),
             timeout=request.timeout,
+            silence=request.silence,
             grace=request.grace,
             left_behind=request.left_behind,
             scrollback=self._scrollback,

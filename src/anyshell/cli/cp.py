@@ -230,7 +230,7 @@ class _Copies:
                 await self._copy(operand, source, target)
             except OSError as error:
                 if error.errno == errno.ECONNRESET:
-                    raise LinkLost(f"{self._what(operand)}: {_why(error)}") from error
+                    raise LinkLost(printable(f"{self._what(operand)}: {_why(error)}")) from error
                 self._fail(operand, _why(error))
             except InvalidCommand as error:
                 self._fail(operand, str(error))
@@ -243,7 +243,9 @@ class _Copies:
             is_directory = (await target.files.stat(target.path)).kind == "directory"
         except OSError as error:
             raise NotAllCopied(
-                f"{self._target.text}: {_why(error)}; several sources go into a directory that is there"
+                printable(
+                    f"{self._target.text}: {_why(error)}; several sources go into a directory that is there"
+                )
             ) from error
         if not is_directory:
             raise NotAllCopied(f"{self._target.text}: several sources go into a directory, and this is none")

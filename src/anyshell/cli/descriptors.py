@@ -18,6 +18,8 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from .._waits import threads_as_os_errors
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
@@ -111,12 +113,19 @@ class _Thread(Generic[T]):
         self._calls: queue.SimpleQueue[tuple[asyncio.Future[T], Callable[[], T]] | None] | None = None
 
     def start(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        """Have a call made. Its `OSError` comes back in the future; nothing else may be raised."""
-        if self._calls is None:
-            self._calls = queue.SimpleQueue()
-            # A daemon: the interpreter does not wait for it. An asyncio or anyio worker thread would be joined.
-            threading.Thread(target=self._serve, args=(self._calls,), name=self._name, daemon=True).start()
+        """Have a call made. Its `OSError` comes back in the future, as that of a thread that cannot be started."""
         future: asyncio.Future[T] = self._loop.create_future()
+        if self._calls is None:
+            calls: queue.SimpleQueue[tuple[asyncio.Future[T], Callable[[], T]] | None] = queue.SimpleQueue()
+            # A daemon: the interpreter does not wait for it. An asyncio or anyio worker thread would be joined.
+            thread = threading.Thread(target=self._serve, args=(calls,), name=self._name, daemon=True)
+            try:
+                with threads_as_os_errors():
+                    thread.start()
+            except OSError as error:
+                future.set_exception(error)
+                return future
+            self._calls = calls
         self._calls.put((future, call))
         return future
 
@@ -231,7 +240,9 @@ def watch_reader(fd: int, on_gone: Callable[[], object]) -> None:
             return
         # A socket has something to read, which is not ours and would wake the loop for ever; or its peer says
         # nothing more, and may read all the same. A thread waits for nothing but the end.
-        _Thread[object](f"watcher of {fd}").start(poll.poll).add_done_callback(lambda _: on_gone())
+        _Thread[object](f"watcher of {fd}").start(poll.poll).add_done_callback(
+            lambda looked: looked.exception() or on_gone()  # without a thread, writing will tell
+        )
 
     try:
         loop.add_reader(fd, look)

@@ -281,6 +281,7 @@ def _look_at_system() -> Iterator[Finding]:
 
     yield _look_at_terminals()
     if sys.platform == "linux":
+        yield _look_at_proc()
         yield _tried("pidfd", "processes are signalled safely", lambda: os.close(os.pidfd_open(os.getpid())))
         yield _tried(
             "prlimit",
@@ -328,6 +329,20 @@ def _look_at_terminals() -> Finding:
     return Finding("system", "terminal", "ok", "commands that ask for one can have it")
 
 
+def _look_at_proc() -> Finding:
+    """See whether /proc shows the processes of this one's own pid namespace."""
+    advice = "what leaves the session of its command may outlive a stop, and orphans are not seen; mount -t proc proc /proc"
+    try:
+        shown = os.readlink("/proc/self")
+    except OSError:
+        return Finding("system", "proc", "problem", "/proc shows no processes", advice)
+    if shown != str(os.getpid()):
+        return Finding(
+            "system", "proc", "problem", "/proc shows the processes of another pid namespace", advice
+        )
+    return Finding("system", "proc", "ok", "processes that hide are found in /proc")
+
+
 def _tried(name: str, purpose: str, call: Callable[[], object]) -> Finding:
     """See whether the kernel, and whatever confines this process, lets a system call through."""
     try:
@@ -356,10 +371,12 @@ def _print(report: Report, host: str | None) -> None:
     if host is not None:
         return  # what a killed anyshell left there, and whose anyshell it was, cannot be known from here
     if not report.orphans:
-        nothing = "nothing still runs of a command whose anyshell has ended"
+        verdict, nothing = "ok", "nothing still runs of a command whose anyshell has ended"
         if sys.platform != "linux":
             nothing = "only on Linux can it be known what a killed anyshell left running"
-        click.echo(f"{'ok':<8} {'orphans':<{width}}  {nothing}")
+        elif any(finding.name == "proc" and finding.verdict == "problem" for finding in report.findings):
+            verdict, nothing = "skipped", "what a killed anyshell left running cannot be seen without /proc"
+        click.echo(f"{verdict:<8} {'orphans':<{width}}  {nothing}")
         return
     click.echo(
         "\nStill running, though the anyshell that started it has ended (killed, or asked to keep it):"

@@ -23,21 +23,25 @@ from __future__ import annotations
 
 import re
 
+from ..output.sequences import FINAL, INTERMEDIATES, PARAMETERS, in_text
+
 LARGEST_NUMBER = 9_999
 """The largest number in a sequence that passes; no terminal has more columns or rows."""
 
 _C1 = re.compile("[\x80-\x9f]")
 _LONG_FORM = {code: "\x1b" + chr(code - 0x40) for code in range(0x80, 0xA0)}
 
+_PARAMETERS, _INTERMEDIATES = in_text(PARAMETERS), in_text(INTERMEDIATES)
+
 # Whole sequences; control strings up to what ends them or, as yet, to the end of what there is; and single controls. An
 # ESC ends a control string, and begins what comes next: ST is one as well.
 _SEQUENCE = re.compile(
-    r"\x1b\[([0-?]{0,256}+)([ -/]{0,16}+)([@-~])"
+    rf"\x1b\[({_PARAMETERS})({_INTERMEDIATES})({in_text(FINAL)})"
     r"|\x1b(\][^\x07\x18\x1a\x1b]*+|[PX^_][^\x18\x1a\x1b]*+)(?:[\x07\x18\x1a]|(?=\x1b)|(\Z))"
-    r"|\x1b([ -/]{1,16}+[0-~]|[0-~])"
+    rf"|\x1b({_INTERMEDIATES}[0-~])"
     r"|[\x00-\x06\x10-\x1a\x1b-\x1f\x7f]"
 )
-_BEGUN = re.compile(r"\x1b(?:\[[0-?]{0,256}+[ -/]{0,16}+|[ -/]{0,16}+)\Z")
+_BEGUN = re.compile(rf"\x1b(?:\[{_PARAMETERS}{_INTERMEDIATES}|{_INTERMEDIATES})\Z")
 _END_OF_OSC = re.compile(r"[\x07\x18\x1a\x1b]")
 _END_OF_STRING = re.compile(r"[\x18\x1a\x1b]")
 

@@ -24,6 +24,7 @@ from .options import (
     grace_option,
     prefix_option,
     shell_option,
+    silence_option,
     snapshot_option,
 )
 from .printing import mention, printable, to_json
@@ -117,6 +118,7 @@ def _complete_hosts(ctx: click.Context, param: click.Parameter, incomplete: str)
     type=Seconds(),
     help="Stop the command on a host, and all that it started there, after so many seconds. Default: none.",
 )
+@silence_option
 @grace_option
 @shell_option
 @cwd_option
@@ -203,6 +205,7 @@ class _Request:
     fail_fast: bool
     connect_timeout: float | None
     timeout: float | None
+    silence: float | None
     grace: float
     shell: str | None
     cwd: str | None
@@ -325,6 +328,7 @@ async def _perform(request: _Request, hosts: list[str], interruption: Interrupti
                 env=dict(request.variables),
                 stdin=stdin,
                 timeout=request.timeout,
+                silence=request.silence,
                 grace=request.grace,
                 left_behind=request.left_behind,
                 listener=view.hear,

@@ -114,10 +114,14 @@ def describe(result: HostOutcome, timeout: float | None) -> str:
 
 
 def _ended(outcome: Outcome, timeout: float | None) -> str:
+    if outcome.status == "timed_out" and outcome.silence is not None:
+        return f"silent for {seconds(outcome.silence)}, and stopped"
     if outcome.status == "timed_out":
         return "timed out" if timeout is None else f"timed out after {seconds(timeout)}"
     if outcome.status == "cancelled":
-        return "stopped" if outcome.started else "stopped before it was started"
+        return "stopped before it was started" if outcome.started is False else "stopped"
+    if outcome.status == "lost" and outcome.started is None:
+        return "lost: it may have run"
     if outcome.status != "exited":
         return "lost: how it ended, or that it did, could not be learnt"
     if outcome.signal is not None:

@@ -85,6 +85,7 @@ class _Examination:
         settings = await self._name_and_port()
         connection = await self._key_and_auth(settings)
         info = await self._shell()
+        await self._stops(info)
         await self._terminal(connection)
         await self._sftp(connection)
         await self._limits(connection)
@@ -177,7 +178,7 @@ class _Examination:
         from ..backends import connect
         from ..shells import SHELLS, Login, not_found, query
 
-        backend = connect(self._options, launcher=Login)
+        backend = self._backend = connect(self._options, launcher=Login)
         self._stack.push_async_callback(backend.aclose)
         try:
             info = await backend.info(query((*SHELLS, *programs(), *installers())))
@@ -191,6 +192,33 @@ class _Examination:
             f"commands run in {info.shell.name} ({info.shell.path}) as {info.user} on {info.hostname}",
         )
         return info
+
+    async def _stops(self, info: HostInfo) -> None:
+        """See whether what is stopped there is seen to end. Nothing is said where it is."""
+        from .._types import Spawn
+        from ..backends.ssh.backend import OPEN_SECONDS
+        from ..backends.ssh.pool import SETTLE_SECONDS
+
+        if info.shell is None or info.os == "windows":
+            return
+        with suppress(AnyshellError, TimeoutError):
+            async with asyncio.timeout(OPEN_SECONDS):
+                process = await self._backend.spawn(Spawn(argv=(info.shell.path, "-c", "sleep 60"), cwd="/"))
+                await process.send_signal("kill")
+                alive = await process.survivors()
+                await process.aclose()
+            if alive:
+                self._report.findings.append(
+                    Finding(
+                        "host",
+                        "stops",
+                        "problem",
+                        "a command that is stopped is not seen to end: it is said to be lost, and what it started may go on",
+                        "commands are looked for by /proc (or ps) and awk, in one pid namespace: see that the host has "
+                        "them, that its name leads to one machine, and that sessions share their namespace",
+                    )
+                )
+        await asyncio.sleep(5 * SETTLE_SECONDS)  # there may be room for one session alone
 
     async def _terminal(self, connection: asyncssh.SSHClientConnection) -> None:
         import asyncssh

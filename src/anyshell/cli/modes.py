@@ -11,13 +11,21 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ..output import unfinished
-from ..output.decode import CSI, ESCAPE, STRING, STRING_END
+from ..output.sequences import (
+    ESCAPE,
+    FINAL,
+    INTERMEDIATES,
+    INTRODUCER,
+    PARAMETERS,
+    STRING,
+    STRING_END,
+)
 
 DEEPEST_KEYBOARD = 8
 """Ways to send keys that a program can put one upon the other; as many as kitty's protocol asks terminals for."""
 
 _SEQUENCE = re.compile(
-    CSI.replace(rb"[0-?]", rb"([0-?]", 1) + rb")([@-~])"
+    INTRODUCER + rb"(" + PARAMETERS + INTERMEDIATES + rb")(" + FINAL + rb")"
     rb"|(" + STRING + STRING_END + rb"|" + ESCAPE + rb"|[\x0e\x0f])"
 )
 

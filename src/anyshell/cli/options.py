@@ -186,6 +186,16 @@ def timeout_option(command: F) -> F:
     )(command)
 
 
+def silence_option(command: F) -> F:
+    """Add ``--silence``."""
+    return click.option(
+        "--silence",
+        type=Seconds(),
+        help="Stop the command, as --timeout does, when it has printed nothing and was given no input for so many "
+        "seconds. Default: never.",
+    )(command)
+
+
 def grace_option(command: F) -> F:
     """Add ``--grace``."""
     return click.option(

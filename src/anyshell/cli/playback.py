@@ -13,6 +13,8 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from .._exceptions import RecordingError
+from .._waits import threads_as_os_errors
+from ..output.sequences import CSI, FINAL, INTERMEDIATES, in_text
 from .descriptors import Writer
 from .filter import Filter
 from .modes import Modes
@@ -42,7 +44,9 @@ _HANG_UP = 129
 _SHOWN = frozenset("orx")
 """Events that take their time: output, another size, the end. What was typed is seen by what the terminal printed of it."""
 
-_SEQUENCES_AT_END = re.compile(r"(?:\x1b(?:\[[0-?]*+[ -/]*+[@-~]|[ -/]*+[0-Z\\-~]))++\Z")
+_SEQUENCES_AT_END = re.compile(
+    in_text(rb"(?:" + CSI + FINAL + rb"|\x1b" + INTERMEDIATES + rb"[0-Z\\-~])++\Z")
+)
 
 
 class _Terminal(Protocol):
@@ -169,7 +173,8 @@ class Playback:
         """The events that are shown, read by a thread: a file may be a pipe, or on a disk that is slow."""
         loop = asyncio.get_running_loop()
         while True:
-            events, error = await loop.run_in_executor(None, self._take)
+            with threads_as_os_errors():
+                events, error = await loop.run_in_executor(None, self._take)
             for event in events:
                 yield event
             if error is not None:

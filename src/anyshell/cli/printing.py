@@ -18,6 +18,10 @@ from .process import settle
 def to_json(value: object, *, one_line: bool = False) -> bytes:
     """Write a value as JSON, in UTF-8, with a line feed at its end."""
     text = json.dumps(value, indent=None if one_line else 2, ensure_ascii=False, default=_plain)
+    # JSON itself leaves DEL, C1 controls and bidirectional formats as they are; a terminal would obey them.
+    hidden = {character for character in set(text) if not character.isprintable() and character != "\n"}
+    text = text.translate({ord(character): json.dumps(character)[1:-1] for character in hidden - {"\x7f"}})
+    text = text.replace("\x7f", r"\u007f")
     # A lone surrogate, which stands for a byte of a file name that is no UTF-8, has no encoding. This writes it
     # as \udcXX, which is how JSON writes it too.
     return text.encode("utf-8", "backslashreplace") + b"\n"
@@ -72,6 +76,11 @@ def printable(text: str) -> str:
 
 
 _BYTE = re.compile(r"[\udc80-\udcff]|\\udc(?=[89a-f][0-9a-f])")
+
+
+def printable_lines(text: str) -> str:
+    """Show several lines as `printable` shows one: line feeds are kept, so they have to be our own."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def readable(text: str) -> str:

@@ -11,6 +11,7 @@ import os
 import sys
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,9 +53,9 @@ class Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the message the way Unix programs do."""
-        from .printing import readable
+        from .printing import printable_lines
 
-        click.echo(f"anyshell: {readable(self.format_message())}", file=file, err=file is None)
+        click.echo(f"anyshell: {printable_lines(self.format_message())}", file=file, err=file is None)
 
 
 class Program(click.Group):
@@ -99,9 +100,14 @@ class Program(click.Group):
         except click.Abort:
             code = 130
         except click.ClickException as error:
+            from .printing import printable_lines
+
             code = error.exit_code
+            said = StringIO()
+            error.show(said)
+            # click itself repeats some arguments as they are.
             with suppress(OSError):  # that nobody can be told changes nothing
-                error.show()
+                click.echo(printable_lines(said.getvalue()), nl=False, err=True)
         settle(sys.stdout)
         settle(sys.stderr)
         sys.exit(code if isinstance(code, int) else 0)
@@ -136,8 +142,10 @@ def _failures() -> Iterator[None]:
             if is_deserted(error, 1):
                 raise click.exceptions.Exit(141) from None
             raise Failure(f"cannot write to stdout: {error.strerror}") from error
+        from .printing import printable
+
         where = f": {error.filename}" if error.filename else ""
-        raise Failure(f"{error.strerror or error}{where}") from error
+        raise Failure(printable(f"{error.strerror or error}{where}")) from error
 
 
 def _raised_by(error: BaseException) -> CodeType | None:

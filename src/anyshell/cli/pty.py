@@ -56,6 +56,7 @@ class PersonRun(Run):
             term=_term(),
             env={**self._of_this_terminal(), **dict(request.variables)},
             timeout=request.timeout,
+            silence=request.silence,
             grace=request.grace,
             left_behind=request.left_behind,
             listener=show,

@@ -11,7 +11,7 @@ import click
 
 from .._exceptions import RecordingError
 from .options import Seconds, complete_file
-from .printing import mention
+from .printing import mention, printable
 from .program import Failure
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
             limit = header.idle_time_limit if idle_limit is None else idle_limit
             ctx.exit(signals.run(Playback(events, lines, speed=speed, idle_limit=limit).play))
         except RecordingError as error:
-            raise Failure(f"{file}: {error}") from error
+            raise Failure(printable(f"{file}: {error}")) from error
 
 
 class Lines:

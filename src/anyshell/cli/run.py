@@ -24,6 +24,7 @@ from .options import (
     prefix_option,
     record_options,
     shell_option,
+    silence_option,
     snapshot_option,
     timeout_option,
 )
@@ -60,6 +61,7 @@ _SIGPIPE = 13
 @cwd_option
 @env_option
 @timeout_option
+@silence_option
 @grace_option
 @click.option(
     "--interactive",
@@ -150,7 +152,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     Exit code:
       the command's own
       2      wrong usage
-      124    the timeout was over, also when only a reader had not taken the rest in time
+      124    the timeout was over, also when only a reader had not taken the rest in time; or
+             nothing was printed for as long as --silence says
       125    anyshell itself failed, could not write to stdout or stderr, or could not
              reach the host: nothing was started there
       128+n  signal n ended the command, or was sent to this program
@@ -224,7 +227,7 @@ def _check_background(ctx: click.Context) -> None:
     """Refuse what a job cannot have."""
     from .descriptors import has_input
 
-    for name in ("timeout", "grace", "left_behind", "split_stderr"):
+    for name in ("timeout", "silence", "grace", "left_behind", "split_stderr"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = name.replace("_", "-")
             raise click.UsageError(
@@ -256,6 +259,7 @@ class Request:
     cwd: str | None
     variables: tuple[tuple[str, str], ...]
     timeout: float | None
+    silence: float | None
     grace: float
     interactive: bool
     pty: bool
@@ -436,6 +440,7 @@ class Run:
             if stdin is None and terminal is not None
             else stdin,  # on a terminal, the end has to be typed
             timeout=request.timeout,
+            silence=request.silence,
             grace=request.grace,
             left_behind=request.left_behind,
             split_stderr=apart and terminal is None,
@@ -525,6 +530,8 @@ class Run:
         alive = any(process.alive for process in outcome.left_behind)
         if self._elsewhere is None:
             return _NOT_STOPPED if alive else _NOT_KNOWN
+        if outcome.started is None:
+            return f"{self._elsewhere} was asked and has not answered; the command may have run, or may run there now"
         broke = f"the connection to {self._elsewhere} broke"
         if outcome.left_behind and not alive:
             return f"{broke}; what still ran there was stopped"
@@ -562,9 +569,11 @@ class Run:
 
 
 def _timed_out(outcome: Outcome, timeout: float) -> str:
-    if not outcome.started:
+    if outcome.started is False:
         return f"timed out after {timeout:g} s, before the shell was started"
     how = "ended at once, without being asked to end first" if outcome.ended_at_once else "stopped"
+    if outcome.silence is not None:
+        return f"timed out: nothing was printed, and no input given, for {outcome.silence:g} s; the command was {how}"
     return f"timed out after {timeout:g} s; the command was {how}"
 
 

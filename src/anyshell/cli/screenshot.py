@@ -14,7 +14,7 @@ import click
 
 from .._exceptions import RecordingError
 from .options import Seconds, complete_file
-from .printing import mention
+from .printing import mention, printable
 from .program import Failure
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def screenshot(
                 header, events = read(opened)
                 drawn = _draw(header, events, None, stop_after=drawn.used)
         except RecordingError as error:
-            raise Failure(f"{file}: {error}") from error
+            raise Failure(printable(f"{file}: {error}")) from error
     if not drawn.is_used:
         mention("anyshell: nothing stands on the screen")
     screen = drawn.screen

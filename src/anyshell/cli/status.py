@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ..output import clean, unfinished
+from ..output.sequences import COLOURS
 from .descriptors import PATIENCE, Writer
 from .drawing import Drawn, columns, fit, has_colour, has_one_row, is_in_foreground
 from .modes import Modes
@@ -43,7 +44,7 @@ LAST_LINE_BYTES = 4096
 # What moves no cursor: colours, erasing on the line, a visible cursor, pastes, frames, titles, links, character sets. What
 # of it is on, `Modes` tells.
 _MOVES_NOTHING = re.compile(
-    rb"\x1b\[[0-9;:]*+m|\x1b\[[0-2]?K|\x1b\[\?(?:12|25|2004|2026)[hl]"
+    COLOURS + rb"|\x1b\[[0-2]?K|\x1b\[\?(?:12|25|2004|2026)[hl]"
     rb"|\x1b\](?:[012]|8);[^\x00-\x1f\x7f]*+(?:\x07|\x1b\\)|\x1b[()][0AB]"
 )
 _MOVING_CONTROLS = b"\x0b\x0c\x0e\x0f\x1b"

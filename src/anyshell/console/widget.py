@@ -564,6 +564,8 @@ class Console(Vertical):
             return f"ended by {outcome.signal}" if outcome.signal else f"exit code {outcome.exit_code}"
         if outcome.status == "cancelled":
             return "stopped"
+        if outcome.silence is not None:
+            return f"silent for {outcome.silence:g} s, and was stopped"
         return "timed out, and was stopped" if outcome.status == "timed_out" else "lost: it may still run"
 
     def _position(self) -> str:

@@ -90,7 +90,8 @@ class Job:
     def status(self) -> JobStatus:
         """How it is: ``running``; ``completed`` with exit code 0, or adopted and gone; ``failed`` with any other end.
 
-        ``stopped`` and ``timed_out``, with the whole tree gone; ``lost`` when how or that it ended could not be learnt.
+        ``stopped`` and ``timed_out``, also by silence, with the whole tree gone; ``lost`` when how or that it ended could
+        not be learnt.
         """
         if not self._work.task.done():
             return "running"
@@ -114,6 +115,11 @@ class Job:
     def pid(self) -> int | None:
         """The number of its program on the host; of an adopted one, that of one of its processes."""
         return self._work.pid
+
+    @property
+    def printed(self) -> int:
+        """Raw bytes that it has printed so far."""
+        return self._work.log.total
 
     @property
     def started(self) -> datetime:
@@ -329,7 +335,7 @@ class Job:
             raise InvalidCommand(f"since must be 0 to {total}, the bytes that the job has printed")
 
     async def _feed(self, stdin: ByteSendStream, data: bytes, *, close: bool) -> None:
-        self._work.last_heard = time.monotonic()
+        self._sent()
         begun = False
         try:
             await stdin.send(data[:ATOMIC])
@@ -348,7 +354,11 @@ class Job:
                 f"job {self.id} reads nothing more: its input is closed, or it ended"
             ) from None
         finally:
-            self._work.last_heard = time.monotonic()
+            self._sent()
+
+    def _sent(self) -> None:
+        self._work.last_heard = time.monotonic()
+        self._work.control.touch()
 
     async def _wait_match(
         self, pattern: re.Pattern[str], offset: int, timeout: float | None

@@ -104,12 +104,13 @@ class Outlived(Wrapped):
 
     Args:
         process: The program that left it.
-        pid: Which of what it left stands for it.
+        named: What an outcome has named of it. The first stands for it.
     """
 
-    def __init__(self, process: Process, pid: int | None) -> None:
+    def __init__(self, process: Process, named: Sequence[ProcessInfo]) -> None:
         super().__init__(process)
-        self._pid = pid
+        self._pid = (named[0].pid or None) if named else process.pid
+        process.keep_naming(named)
 
     @property
     def pid(self) -> int | None:

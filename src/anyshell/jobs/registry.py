@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from .. import _engine
 from .._exceptions import AnyshellError, InvalidCommand, JobNotFound
 from .._types import LONGEST_NAME, Outcome
+from .._waits import outlast
 from .job import Job
 from .processes import Given, Outlived
 from .readiness import Readiness
@@ -161,14 +162,14 @@ class Jobs:
             await readiness.wait(job, taken=taken)
         except asyncio.CancelledError:  # nobody has the job yet
             work.task.cancel()
-            await _engine.outlast(work.task, work.task.cancel)
+            await outlast(work.task, work.task.cancel)
             raise
         return job
 
     def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> Job:
         """Make a job of what a command left behind. It is awaited by the engine, like every process."""
         work = Work(self._store, code_page=self._code_page)
-        outlived = Outlived(process, survivors[0].pid if survivors else process.pid)
+        outlived = Outlived(process, survivors)
         work.pid = outlived.pid
         work.begin(self._outlive(work, outlived, spawn))
         job = self._add(command, work, ADOPTED_GRACE, adopted=True)

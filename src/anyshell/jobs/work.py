@@ -29,15 +29,21 @@ class Work:
 
     Args:
         store: Where the whole of its output is kept.
+        control: Ends it early; by default one of its own.
         sends: Whether its input is a pipe for what `Job.send` is given, and not the run's.
         code_page: The number of the host's code page; ``None`` is none.
     """
 
     def __init__(
-        self, store: ArtifactStore | None, *, sends: bool = False, code_page: int | None = None
+        self,
+        store: ArtifactStore | None,
+        *,
+        control: _engine.Control | None = None,
+        sends: bool = False,
+        code_page: int | None = None,
     ) -> None:
         self.log = OutputLog(store, code_page=code_page)
-        self.control = _engine.Control()
+        self.control = control or _engine.Control()
         self.pid: int | None = None
         self.stdin: ByteSendStream | None = None
         self.started = datetime.now(UTC)

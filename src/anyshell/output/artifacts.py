@@ -82,7 +82,7 @@ class ArtifactStore:
         max_size: Bytes of output that one artifact keeps; at least 1.
 
     Raises:
-        ValueError: A limit is out of its range.
+        ValueError: A limit is out of its range, or the directory is no path.
     """
 
     def __init__(
@@ -93,6 +93,8 @@ class ArtifactStore:
         max_total: int = 1024**3,
         max_size: int = 64 * 1024**2,
     ) -> None:
+        if not (directory is None or isinstance(directory, Path)):
+            raise ValueError(f"the directory must be a pathlib.Path or None, not {type(directory).__name__}")
         _check_limits(max_age, max_total)
         if max_size < 1:
             raise ValueError(f"max_size must be 1 byte or more, not {max_size!r}")

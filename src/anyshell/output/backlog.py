@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .emulator import LARGEST_NUMBER
+from .sequences import DIGITS, INTRODUCER, NUMBERS, PARAMETERS, long_form, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,32 +28,31 @@ ROW_WORK = 16
 """Bytes whose drawing is as much work as a row that is moved, scrolled away or wiped."""
 
 CELLS_OF_A_ROW = 8
-"""Characters that are repeated by one sequence, and are as much work as a row: they can be wide."""
+"""Characters that one sequence repeats, or looks at for their protection, and that are as much work as a row."""
 
 STATES = 256
 """Different sequences that are known of what was skipped: the last ones."""
 
 # What says how the following is to be drawn: modes, margins, character sets, the title; and what wipes the screen.
 _STATE = (
-    rb"\[(?:[0-9;?]{0,64}+[hlrJ]|!p)|[=>c]|[()][0-9A-Za-z]"
+    rb"\[(?:" + PARAMETERS + rb"[hlrJ]|" + DIGITS + rb"\"q|!p|[<=>]" + NUMBERS + rb"u)"
+    rb"|[=>c]|#8|[()][0-9A-Za-z]"
     rb"|\][02];[^\x00-\x1f\xc2]{0,1024}+(?:\x07|\x1b\\|\xc2\x9c)"
 )
-_MOVE = _STATE + rb"|\[[0-9;]{0,16}+[ABEFHLMSTdef]|[78DEM]"
+_MOVE = _STATE + rb"|\[" + NUMBERS + rb"[ABEFHLMSTdef]|[78DEM]"
 _STATES = re.compile(rb"\x1b(?:" + _STATE + rb")")
 _MOVES = re.compile(rb"\r?\n|[\x0e\x0f]|\x1b(?:" + _MOVE + rb")")
-_UP = re.compile(rb"\x1b\[([0-9]{0,3})A")
+_UP = re.compile(rb"\x1b\[(" + DIGITS + rb")A")
 _SHIFTS = (b"\x0e", b"\x0f")
-# The C1 forms are rare, and are looked for in the form that they stand for.
-_C1 = re.compile(rb"\xc2([\x80-\x9f])")
 
 
-# What moves, scrolls or wipes rows, with its parameters; and REP, whose text can be wide.
-_ROWS = re.compile(rb"\x1b(?:\[([0-?]{0,256}+)([LMSTbJhl])|([cDEM]))")
-_ROWS_OR_C1 = re.compile(
-    rb"(?:\x1b\[|\xc2\x9b)([0-?]{0,256}+)([LMSTbJhl])|(?:\x1b([cDEM])|\xc2[\x84\x85\x8d])"
-)
-_NUMBER = re.compile(rb"[0-9]{1,6}")
-_SWITCH = re.compile(rb"47|1049")  # 1047 has it too
+# What moves, scrolls or wipes rows, with its parameters; REP, whose text can be wide; and DECSEL, which looks at each column.
+# DECSEL stands apart: EL, which it is told from by its parameters, is in every bar.
+_CONTROL = rb"(?:\?" + PARAMETERS + rb"(K)|(" + PARAMETERS + rb")([LMSTbJhl]| [@A]|'[}~]))"
+_ROWS = re.compile(rb"\x1b(?:\[" + _CONTROL + rb"|([cDEM]|#8))")
+_ROWS_OR_C1 = re.compile(INTRODUCER + _CONTROL + rb"|(?:\x1b([cDEM]|#8)|\xc2[\x84\x85\x8d])")
+_NUMBER = re.compile(rb"[0-9]+")
+_SWITCH = re.compile(rb"47|1049|(?<![0-9])0*3(?![0-9])")  # 1047 has it too
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +98,17 @@ def _piece(data: bytes, at: int, lines: int, extra: int) -> Piece:
 
 def _rows(match: re.Match[bytes], screen: Emulator) -> int:
     """The rows that a sequence of `_ROWS` is worth at most."""
-    parameters, final, escape = match.groups()
-    if escape == b"c" or final == b"J":
+    selective, parameters, final, escape = match.groups()
+    if selective or (final == b"J" and parameters[:1] == b"?"):
+        return (1 if selective else screen.height) * (screen.columns // CELLS_OF_A_ROW + 1)
+    if escape in (b"c", b"#8") or (final is not None and (final == b"J" or len(final) > 1)):
         return screen.height
     if final is None:
         return 1
     if final in b"hl":
         return screen.height if parameters[:1] == b"?" and _SWITCH.search(parameters) is not None else 0
     number = _NUMBER.match(parameters)
-    count = 1 if number is None else max(int(number[0]), 1) if len(number[0]) < 6 else LARGEST_NUMBER
+    count = 1 if number is None else max(number_of(number[0]), 1)
     return min(count, screen.height) if final != b"b" else min(count, screen.columns) // CELLS_OF_A_ROW + 1
 
 
@@ -185,7 +186,7 @@ class Backlog:
         while len(self._states) > STATES:
             del self._states[next(iter(self._states))]
         y = screen.y if self._y is None else self._y
-        y += data.count(b"\n") - sum([int(count or 1) for count in _UP.findall(data)])
+        y += data.count(b"\n") - sum([number_of(count) or 1 for count in _UP.findall(data)])
         self._y = min(max(y, 0), screen.height - 1)
 
     def _begin_with_a_line(self, screen: Emulator) -> None:
@@ -203,11 +204,6 @@ class Backlog:
 def _sketch(piece: Piece, screen: Emulator) -> None:
     """Leave the terminal as a piece would have left it, as far as can be told without the text."""
     _apply(_MOVES.findall(long_form(piece.data)), screen, piece)
-
-
-def long_form(data: bytes) -> bytes:
-    """Output with the C1 controls as the ``ESC`` sequences that they stand for."""
-    return _C1.sub(lambda match: b"\x1b" + bytes([match[1][0] - 0x40]), data) if b"\xc2" in data else data
 
 
 def _apply(sequences: list[bytes], screen: Emulator, piece: Piece) -> None:

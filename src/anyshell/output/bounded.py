@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .decode import Stretch, has_edits, strip, strip_to_edits
 from .lines import EditedLine, State
+from .sequences import INTRODUCER, in_text
 
 if TYPE_CHECKING:
     from .pages import Page
@@ -16,7 +17,7 @@ SLICE = 64 * 1024
 
 _Saved = tuple[int, int, int, int, int, State, int, bool, bytes, int]
 
-_ERASES_END = re.compile("(?:\x1b\\[|\x9b)[02]?K")
+_ERASES_END = re.compile(in_text(INTRODUCER) + "0*2?K")
 
 
 class BoundedText:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from .._types import Artifact, Output
 from .bounded import BoundedText
-from .decode import LONGEST_SEQUENCE, is_plain
+from .decode import is_plain
 from .pages import Page, Recognizer
+from .sequences import LONGEST_SEQUENCE
 from .tail import Tail
 
 if TYPE_CHECKING:
@@ -228,6 +229,8 @@ class OutputBuilder:
         lines = self._lines - head.lines - end.lines
         notice = marker(lines, between, self._lines, self._total, artifact, error, name_path=self._name_path)
         before, after = head.text(), end.text()
+        shown_last = head.lines + (not before.endswith("\n"))
+        seam, last = head.lines + lines + 1, self._lines + (not after.endswith("\n"))
         if before and not before.endswith("\n"):
             before += "\n"
         if after:
@@ -238,6 +241,8 @@ class OutputBuilder:
             omitted_bytes=between + head.cut_bytes + end.cut_bytes,
             total_lines=self._lines,
             omitted_lines=lines,
+            head_range=(1, shown_last) if before else None,
+            tail_range=(seam, max(seam, last)) if after else None,
             cut_lines=head.cut_lines + end.cut_lines,
             artifact=artifact,
             artifact_error=error,
@@ -337,8 +342,9 @@ def marker(
         error: Why it was not, if it was to be.
         name_path: Whether to say in which file it is, rather than as which artifact it is kept.
     """
-    text = f"{_count(lines, 'line')}, {_count(size, 'byte')} left out of "
-    text += f"{_count(total_lines, 'line')}, {_count(total, 'byte')}"
+    # Of an output without a line feed, lines would be counted that are not there: "0 lines of 0 lines".
+    left_out, of = (f"{_count(count, 'line')}, " if total_lines else "" for count in (lines, total_lines))
+    text = f"{left_out}{_count(size, 'byte')} left out of {of}{_count(total, 'byte')}"
     if artifact is not None:
         missing = artifact.omitted_bytes
         kept = f"all but {_count(missing, 'byte')} of the middle is" if missing else "the whole is"

@@ -9,7 +9,7 @@ LONGEST_CELL = 9
 """Code points that one column holds: a character and what is drawn over it. More are not shown."""
 
 CLUSTERS = 4_096
-"""Different characters with something drawn over them that one terminal knows; further ones lose what is over them."""
+"""Different characters with something drawn over them, or protected, that one terminal knows; further ones lose that."""
 
 CACHED_WIDTHS = 8_192
 """Characters whose width is remembered."""
@@ -20,6 +20,9 @@ REST = "\uffff"
 # Stand-ins for what one code point cannot say: plane 16 is for private use, and output that uses it loses it.
 _FIRST = 0x100000
 _STAND_INS = re.compile("[\uffff\U00100000-\U0010ffff]")
+_PROTECTED = 0x8000  # of a stand-in's number, says that the character is protected
+PROTECTED = re.compile("(?:[\U00108000-\U0010ffff]\uffff?+)++")
+"""Cells of a row that are protected."""
 
 # One column each, as `wcwidth` says; a test compares. The common ranges only: the others are looked up one by one.
 NARROW = (
@@ -48,7 +51,8 @@ class Cells:
     """Turns text into cells and back.
 
     A cell is a code point: the character itself; `REST` after a wide one; or a stand-in for a character with marks
-    over it, which only the `Cells` that made it can read. So a row of a terminal is a string, as long as it is wide.
+    over it, or for a protected one, which only the `Cells` that made it can read. So a row of a terminal is a string, as
+    long as it is wide.
     """
 
     def __init__(self) -> None:
@@ -84,22 +88,29 @@ class Cells:
                 cells.append(REST)
         return changed, "".join(cells)
 
+    def protect(self, cells: str) -> str:
+        """The same text as cells that `PROTECTED` finds; blanks stay as they are."""
+        return "".join([cell if cell in " \uffff" else self._protect(cell) for cell in cells])
+
     def read(self, cells: str) -> str:
         """The text of cells."""
         return cells if is_narrow(cells) else _STAND_INS.sub(lambda match: self._text(match[0]), cells)
 
     def _text(self, cell: str) -> str:
-        return "" if cell == REST else self._clusters[ord(cell) - _FIRST]
+        return "" if cell == REST else self._clusters[(ord(cell) - _FIRST) % _PROTECTED]
 
     def _join(self, cell: str, mark: str) -> str:
         text = (self._text(cell) if cell >= "\U00100000" else cell) + mark
-        if len(text) > LONGEST_CELL:
-            return cell
-        number = self._numbers.get(text)
-        if number is None:
-            number = len(self._clusters)
-            if number == CLUSTERS:
-                return cell
+        number = None if len(text) > LONGEST_CELL else self._number(text)
+        protected = _PROTECTED if PROTECTED.match(cell) else 0
+        return cell if number is None else chr(_FIRST + number + protected)
+
+    def _protect(self, cell: str) -> str:
+        number = self._number(self._text(cell) if cell >= "\U00100000" else cell)
+        return cell if number is None else chr(_FIRST + number + _PROTECTED)
+
+    def _number(self, text: str) -> int | None:
+        if text not in self._numbers and len(self._clusters) < CLUSTERS:
+            self._numbers[text] = len(self._clusters)
             self._clusters.append(text)
-            self._numbers[text] = number
-        return chr(_FIRST + number)
+        return self._numbers.get(text)

@@ -32,36 +32,31 @@ from typing import TYPE_CHECKING
 
 from .lines import EditedLine
 from .pages import Recoder, Recognizer
+from .sequences import (
+    CSI,
+    DIGITS,
+    ESCAPE,
+    FINAL,
+    INTERMEDIATES,
+    INTRODUCER,
+    LONGEST_SEQUENCE,
+    STRING,
+    STRING_END,
+)
 
 if TYPE_CHECKING:
     from .pages import Page
 
-LONGEST_SEQUENCE = 4100
-"""Bytes that a sequence can have: a control string of 4 KiB with its introducer and its end."""
-
 LONGEST_LINE = 64 * 1024
 """Raw bytes of a line that a `LineDecoder` holds; a longer line is delivered in pieces."""
 
-# Possessive quantifiers throughout: no sequence is looked at again from a second angle when it fails.
-CSI = rb"(?:\x1b\[|\xc2\x9b)[0-?]{0,256}+[ -/]{0,16}+"
-STRING = (
-    rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])"
-    rb"(?:[^\n\r\x07\x18\x1a\x1b\xc2]|\xc2(?![\x80-\x9f])){0,4096}+"
-)
-STRING_END = rb"(?:\x07|\x1b\\|\xc2\x9c)"
-ESCAPE = (
-    rb"\x1b[ -/]{0,16}+[0-OQ-WYZ\\`-~]"  # all finals but those that introduce something longer
-    rb"|\x1b[ -/]{1,16}+[PX\[\]^_]"
-    rb"|\x1b[\]PX^_]?"  # unfinished: without its introducer
-    rb"|\xc2[\x80-\x9f]"
-)
-_EDIT = rb"(?:\x1b\[|\xc2\x9b)[0-9]{0,5}+[DGK`]"
-_SEQUENCE = re.compile(CSI + rb"[@-~]|" + STRING + STRING_END + rb"|" + ESCAPE)
+_EDIT = INTRODUCER + DIGITS + rb"[DGK`]"
+_SEQUENCE = re.compile(CSI + FINAL + rb"|" + STRING + STRING_END + rb"|" + ESCAPE)
 _SEQUENCE_BUT_EDITS = re.compile(rb"(?!" + _EDIT + rb")(?:" + _SEQUENCE.pattern + rb")")
 _UNFINISHED = re.compile(
     rb"(?:" + CSI + rb"|" + STRING + rb"\x1b?"
-    rb"|\x1b[ -/]{0,16}+"
-    rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2}"
+    rb"|\x1b" + INTERMEDIATES + rb"|"
+    rb"[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2}"
     rb")\Z"
 )
 _CONTROLS = bytes([*range(0x09), *range(0x0B, 0x20), 0x7F])  # all C0 but TAB and LF, and DEL

@@ -1,16 +1,26 @@
-"""A terminal's screen, kept as a person would see it: what ``TERM=xterm-256color`` promises, without the colours."""
+"""What a terminal does with output: text, controls and sequences, as ``TERM=xterm-256color`` promises, without the colours."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from . import queries
-from .cells import REST, Cells, is_narrow
-from .decode import CSI, ESCAPE, STRING, STRING_END
-from .rows import Row, left, over, right
+from .grid import TEXT, Grid, Offsets
+from .rows import Row
+from .sequences import (
+    COLOURS,
+    ESCAPE,
+    FINAL,
+    INTERMEDIATES,
+    INTRODUCER,
+    PARAMETERS,
+    STRING,
+    STRING_END,
+    number_of,
+    numbers_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,31 +31,32 @@ if TYPE_CHECKING:
 LONGEST_TITLE = 256
 """Characters of a title that are kept."""
 
-LARGEST_NUMBER = 99_999
-"""The largest number that a sequence can give; a larger one counts as this."""
+DEEPEST_KEYBOARD = 8
+"""Sets of flags of kitty's keyboard protocol that a program can put one upon the other; the oldest is forgotten then."""
+
+KEYBOARD = 0b11001
+"""The flags that are heeded: keys that cannot be confused, all keys as sequences, and their text (1, 8, 16). Releases (2) and
+other layouts' keys (4) are not known here."""
 
 # Colours are no matter here; `styled` keeps them. CAN takes their place: it ends what ESC would have ended, and is nothing itself.
-_COLOURS = re.compile(rb"\x1b\[[0-9;:]{0,256}+m")
+_COLOURS = re.compile(COLOURS)
 
 # A run of text; a CSI as its parameters and its final byte; or anything else. What is begun and not ended is shown
 # without its introducer, by the rule in `decode`.
-_TEXT = rb"[^\x00-\x17\x19-\x1f\x7f\xc2]"
 _TOKENS = re.compile(
-    rb"((?:" + _TEXT + rb"++|\xc2(?![\x80-\x9f]))++)"
-    rb"|" + CSI.replace(rb"[0-?]", rb"([0-?]", 1) + rb")([@-~])"
+    rb"((?:" + TEXT + rb"++|\xc2(?![\x80-\x9f]))++)"
+    rb"|" + INTRODUCER + rb"(" + PARAMETERS + INTERMEDIATES + rb")(" + FINAL + rb")"
     rb"|(\r\n|" + STRING + STRING_END + rb"|" + ESCAPE + rb"|[\x00-\x1f\x7f])"
 )
 
 # What ends a line, or has it scroll away, and is no line feed.
 _INDEX = re.compile(rb"[\x0b\x0c]|\x1b[DE]|\xc2[\x84\x85]")
-_SCROLL = re.compile(rb"(?:\x1b\[|\xc2\x9b)[0-?]{0,256}+S")
 
-_PLACE = re.compile(rb"([0-9]{1,5});([0-9]{1,5})")
+_PLACE = re.compile(rb"([0-9]++);([0-9]++)")
 
 # Many whole lines, as a flood has them.
-_LINES = re.compile(rb"(?<=\n)(?:" + _TEXT + rb"*+\r\n){8,}+")
-
-_LINE_DRAWING = str.maketrans("_`abcdefghijklmnopqrstuvwxyz{|}~", " ◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·")
+# They follow a line feed; `re` finds a pattern fast that begins with one character.
+_LINES = re.compile(rb"\n((?:" + TEXT + rb"*+\r\n){8,}+)")
 
 Mouse = Literal["press", "click", "drag", "move"]
 
@@ -75,48 +86,21 @@ class Modes:
     keyboard: int = 0
 
 
-class Offsets:
-    """Where in a piece of output lines end: how many bytes, and how many line feeds, end there."""
-
-    def __init__(self, data: bytes, at: int, lines: int) -> None:
-        self._data = data
-        self._at = at
-        self._found = 0
-        self._lines = lines
-
-    def next(self) -> tuple[int, int]:
-        """Go on to the next line feed."""
-        self._found = self._data.find(b"\n", self._found) + 1
-        self._lines += 1
-        return self._at + self._found, self._lines
-
-    def after(self, end: re.Pattern[bytes]) -> tuple[int, int]:
-        """Go on to the next of what ends a line without a line feed."""
-        match = end.search(self._data, self._found)
-        if match is not None:
-            self._found = match.end()
-        return self.last
-
-    @property
-    def last(self) -> tuple[int, int]:
-        """Where the last line ended, or scrolled away."""
-        return self._at + self._found, self._lines
-
-
 @dataclass(slots=True)
 class _Saved:
-    """What DECSC saves."""
+    """What DECSC saves. Whether lines wrap (DECAWM) is not part of it, but a wrap that is pending is, as in xterm."""
 
     x: int = 0
     y: int = 0
+    pending: bool = False
     sets: tuple[bool, bool] = (False, False)
     shift: int = 0
     origin: bool = False
-    wrap: bool = True
+    protecting: bool = False
     style: Style | None = None
 
 
-class Emulator:
+class Emulator(Grid):
     """Draws output on a screen.
 
     Its memory is bounded by the size of the terminal and by what stands in `scrolled` until it is taken. A sequence
@@ -126,71 +110,30 @@ class Emulator:
         terminal: Its size.
 
     Attributes:
-        scrolled: Rows that have left the main screen at its top, and will not change any more; whoever feeds takes
-            them.
-        replies: Answers to what the program has asked, in the order of the questions; whoever feeds takes them.
-        frame: The last frame of the alternate screen that was left; ``None`` when it was not used.
+        replies: Answers to what the program has asked, in the order of the questions; the caller that feeds takes them.
         title: What the program calls its window.
         modes: What keys it wants.
         cursor_visible: Whether it shows its cursor.
     """
 
     def __init__(self, terminal: Terminal) -> None:
-        self.columns = terminal.columns
-        self.height = terminal.rows
-        self.scrolled: list[Row] = []
+        super().__init__(terminal)
         self.replies: list[bytes] = []
-        self.frame: str | None = None
-        self.reader = Cells()
         self._handlers = _handlers(self)
-        self._offsets = Offsets(b"", 0, 0)
-        self._reset()
 
     def _reset(self) -> None:
+        super()._reset()
         self.title = ""
         self.modes = Modes()
-        self.rows = [Row() for _ in range(self.height)]
-        self._other: list[Row] | None = None  # the main screen's, while the alternate one is shown
-        self.x = 0  # is `columns` when the last column was written and the next character wraps
-        self.y = 0
-        self._top, self._bottom = 0, self.height - 1
-        self._wrap, self._insert, self._origin, self._newline, self.cursor_visible = (
-            True,
-            False,
-            False,
-            False,
-            True,
-        )
+        self._newline, self.cursor_visible = False, True
+        self._written = False  # whether a character came last, for REP
+        self._many_columns = False  # whether DECCOLM is set, which has 132 columns elsewhere
         self._sets, self._shift = (False, False), 0  # whether G0 and G1 draw lines; which of them is in use
-        self._drawing = False
-        self._saved, self._main_saved = _Saved(), _Saved()
-        self._stops: list[int] | None = None  # in their order; None is every eighth column
-        self._last = ""
-
-    # --- what others ask ----------------------------------------------------------------------------------
-
-    @property
-    def alternate(self) -> bool:
-        """Whether the alternate screen is shown."""
-        return self._other is not None
-
-    @property
-    def main(self) -> list[Row]:
-        """The rows of the main screen, shown or not."""
-        return self.rows if self._other is None else self._other
-
-    @property
-    def column(self) -> int:
-        """The column of the cursor."""
-        return min(self.x, self.columns - 1)
-
-    def text(self, row: Row) -> str:
-        """The text of a row, as far as the terminal is wide, without the blanks at its end."""
-        return self.reader.read(left(row.cells, self.columns).rstrip(" "))
-
-    def picture(self) -> str:
-        """The text of the screen that is shown, without blank rows at its end."""
-        return "\n".join([self.text(row) for row in self.rows]).rstrip("\n")
+        self._saved, self._other_saved = (
+            _Saved(),
+            _Saved(),
+        )  # of the screen that is shown, and of the other one
+        self._keyboards = ([0], [0])  # of the main screen, and of the alternate one: the last flags count
 
     # --- drawing ------------------------------------------------------------------------------------------
 
@@ -198,7 +141,7 @@ class Emulator:
         """Draw some output.
 
         Args:
-            data: Raw bytes that end with nothing `unfinished`.
+            data: Raw bytes, `interrupted.settled`, that end with nothing `interrupted.unfinished`.
             at: Bytes that came before.
             lines: Line feeds that came before.
         """
@@ -208,14 +151,14 @@ class Emulator:
     def _draw_all(self, data: bytes) -> None:
         done = 0
         for flood in _LINES.finditer(data):
-            self._draw(data[done : flood.start()])
-            if not self._write_lines(flood[0]):
-                self._draw(flood[0])
+            self._draw(data[done : flood.start(1)])
+            if not self._write_lines(flood[1]):
+                self._draw(flood[1])
             done = flood.end()
         self._draw(data[done:] if done else data)
 
     def _draw(self, data: bytes) -> None:
-        handlers, offsets = self._handlers, self._offsets
+        handlers, offsets, written = self._handlers, self._offsets, self._written
         for run, parameters, final, other in _TOKENS.findall(data):
             if run:
                 text = run.decode("utf-8", "replace")
@@ -223,349 +166,56 @@ class Emulator:
                     text = text.replace("\x18", "")
                 if text:
                     self._write(text)
+                    written = True
             elif final:
                 if final == b"m" and parameters[:1] != b"?":
                     self._render(parameters)
                     continue
                 handler = handlers.get(final)
                 if handler is not None and (not parameters or parameters.isdigit()):
-                    handler(int(parameters or 0) if len(parameters) < 6 else LARGEST_NUMBER)
+                    handler(int(parameters or 0) if len(parameters) < 6 else number_of(parameters))
                 elif final == b"H" and (place := _PLACE.fullmatch(parameters)) is not None:
                     self._to(int(place[1]) - 1, int(place[2]) - 1)
+                elif final == b"b" and not parameters.strip(b"0123456789;:"):
+                    if written:
+                        self._repeat(numbers_of(parameters)[0])
+                    continue
                 else:
                     self._control(parameters, final)
-            elif other == b"\r":
-                self.x = 0
-            elif other == b"\r\n":
-                self.x = 0
-                row = self.rows[self.y]
-                row.end, row.ends = offsets.next()
-                self._index()
-            elif other == b"\n":
-                row = self.rows[self.y]
-                row.end, row.ends = offsets.next()
-                if self._newline:
+                written = False
+            else:
+                written = False
+                if other == b"\r":
                     self.x = 0
-                self._index()
-            else:
-                self._escape(other)
-
-    def _write_lines(self, data: bytes) -> bool:
-        """Write many whole lines at once, if nothing but text will come of it."""
-        rows, columns = self.rows, self.columns
-        simple = self._wrap and not (self._insert or self._drawing or self.x or self._other)
-        if not simple or self._top or self._bottom != self.height - 1:
-            return False
-        text = data.decode("utf-8", "replace").replace("\x18", "")
-        if any(row.cells for row in rows[self.y :]) or not (
-            text.isascii() or is_narrow(text.replace("\r\n", ""))
-        ):
-            return False
-        next_offset = self._offsets.next
-        drawn = rows[: self.y]
-        lines = text.split("\r\n")
-        lines.pop()
-        for line in lines:
-            row = Row()
-            drawn.append(row)
-            if len(line) > columns:
-                row.cells = line[:columns]
-                for start in range(columns, len(line), columns):
-                    row = Row()
-                    row.continues = True
-                    row.cells = line[start : start + columns]
-                    drawn.append(row)
-            else:
-                row.cells = line
-            row.end, row.ends = next_offset()
-        self._last = lines[-1][-1:] or self._last
-        drawn.append(Row())
-        surplus = max(0, len(drawn) - self.height)
-        self.scrolled += drawn[:surplus]
-        del drawn[:surplus]
-        self.y = len(drawn) - 1
-        drawn += [Row() for _ in range(self.height - len(drawn))]
-        rows[:] = drawn
-        return True
-
-    def _write(self, text: str) -> None:
-        if self._drawing:
-            text = text.translate(_LINE_DRAWING)
-        row = self.rows[self.y]
-        x = self.x
-        if not is_narrow(text):
-            before = row.cells[:x]
-            changed, text = self.reader.lay(text, before)
-            if changed:
-                row.cells = before[: -len(changed)] + changed + row.cells[x : self.columns]
-            if not text:
-                self._last = changed or self._last
-                return
-        self._last = text[-2:] if text[-1] == REST else text[-1]
-        end = x + len(text)
-        if end < self.columns and not self._insert:
-            cells = row.cells
-            size = len(cells)
-            if x == size:
-                row.cells = cells + text
-            elif x > size:
-                row.cells = cells + " " * (x - size) + text
-            elif cells.isascii():
-                row.cells = cells[:x] + text + cells[end : self.columns]
-            else:
-                row.cells = left(over(cells, x, text), self.columns)
-            self.x = end
-            return
-        self._write_wrapping(text)
-
-    def _write_wrapping(self, text: str) -> None:
-        columns = self.columns
-        at = 0
-        while at < len(text):
-            room = columns - self.x
-            if room <= 0 or (room == 1 and text[at + 1 : at + 2] == REST):
-                if not self._wrap:
-                    self._write_at_margin(text[at:])
-                    return
-                row = self.rows[self.y]
-                row.cells = left(row.cells, columns)
-                self.x = 0
-                if self.y == self._bottom or self.y < self.height - 1:
+                elif other == b"\r\n":
+                    self.x = 0
+                    row = self.rows[self.y]
+                    row.end, row.ends = offsets.next()
                     self._index()
-                    self.rows[self.y].continues = True
-                room = columns
-            piece = text[at : at + room]
-            if text[at + room : at + room + 1] == REST:
-                piece = piece[:-1]
-            at += len(piece)
-            row = self.rows[self.y]
-            cells = row.cells.ljust(self.x)
-            if self._insert:
-                cells = left(cells, self.x) + piece + right(cells, self.x)
-                row.cells = left(cells, columns)
-            else:
-                row.cells = left(over(cells, self.x, piece), columns)
-            self.x += len(piece)
-            if self.x >= columns:
-                self._end_line()
+                elif other == b"\n":
+                    row = self.rows[self.y]
+                    row.end, row.ends = offsets.next()
+                    self._feed_line()
+                else:
+                    self._escape(other)
+        self._written = written
 
-    def _write_at_margin(self, text: str) -> None:
-        """The last column, or the last two, take all that comes there, one after the other."""
-        row, columns = self.rows[self.y], self.columns
-        cells = left(row.cells, columns).ljust(columns)
-        wide = text.rfind(REST)
-        if wide > 0:
-            cells = over(cells, columns - 2, text[wide - 1 : wide + 1])
-        if wide < len(text) - 1:
-            cells = over(cells, columns - 1, text[-1])
-        row.cells = cells
-        self.x = columns
-        self._end_line()
-
-    def _end_line(self) -> None:
-        """The row that the cursor is in is not continued by the next one, or not any more."""
-        if self.y < self.height - 1:
-            self.rows[self.y + 1].continues = False
-
-    def _index(self) -> None:
-        if self.y == self._bottom:
-            self._scroll_up(1)
-        elif self.y < self.height - 1:
-            self.y += 1
-
-    def _reverse_index(self) -> None:
-        if self.y == self._top:
-            self._add_rows(self._top, 1)
-        elif self.y:
-            self.y -= 1
-
-    def _scroll_up(self, count: int) -> None:
-        """Scroll. Rows that leave the main screen at its top are kept; all others are gone."""
-        count = min(count, self._bottom - self._top + 1)
-        if self._top == 0 and self._other is None:
-            gone = self.rows[:count]
-            for row in gone:
-                if not row.end:
-                    row.end, row.ends = self._offsets.last
-            self.scrolled += gone
-        self._remove_rows(self._top, count)
-
-    def _scroll(self, count: int) -> None:
-        self._offsets.after(_SCROLL)
-        self._scroll_up(max(count, 1))
-
-    def _remove_rows(self, top: int, count: int) -> None:
-        rows, bottom = self.rows, self._bottom
-        del rows[top : top + count]
-        if count == 1:
-            rows.insert(bottom, Row())
-        else:
-            first = bottom - count + 1
-            rows[first:first] = [Row() for _ in range(count)]
-        if top:
-            rows[top].continues = False
-
-    def _add_rows(self, top: int, count: int) -> None:
-        rows, bottom = self.rows, self._bottom
-        count = min(count, bottom - top + 1)
-        del rows[bottom - count + 1 : bottom + 1]
-        rows[top:top] = [Row() for _ in range(count)]
-        for after in (top + count, bottom + 1):
-            if after < len(rows):
-                rows[after].continues = False
-
-    # --- the cursor ---------------------------------------------------------------------------------------
-
-    def _to(self, y: int, x: int) -> None:
-        first, last = (self._top, self._bottom) if self._origin else (0, self.height - 1)
-        self.y = min(max(first + y, first), last)
-        self.x = min(max(x, 0), self.columns - 1)
-
-    def _up(self, count: int) -> None:
-        first = self._top if self.y >= self._top else 0
-        self.y = max(self.y - max(count, 1), first)
-        self.x = self.column
-
-    def _down(self, count: int) -> None:
-        last = self._bottom if self.y <= self._bottom else self.height - 1
-        self.y = min(self.y + max(count, 1), last)
-        self.x = self.column
-
-    def _right(self, count: int) -> None:
-        self.x = min(self.x + max(count, 1), self.columns - 1)
-
-    def _left(self, count: int) -> None:
-        self.x = max(self.column - max(count, 1), 0)
-
-    def _to_column(self, number: int) -> None:
-        self.x = min(max(number, 1), self.columns) - 1
-
-    def _to_row(self, number: int) -> None:
-        self._to(max(number, 1) - 1, self.column)
-
-    def _next_line(self, count: int) -> None:
-        self._down(count)
-        self.x = 0
-
-    def _previous_line(self, count: int) -> None:
-        self._up(count)
-        self.x = 0
-
-    def _position(self, number: int) -> None:
-        self._to(max(number, 1) - 1, 0)
-
-    def _tab(self, count: int) -> None:
-        count, last = max(count, 1), self.columns - 1
-        if self._stops is None:
-            self.x = min((self.column // 8 + count) * 8, last)
-        else:
-            at = bisect_right(self._stops, self.column) + count - 1
-            self.x = min(self._stops[at], last) if at < len(self._stops) else last
-
-    def _back_tab(self, count: int) -> None:
-        count = max(count, 1)
-        if self._stops is None:
-            self.x = max(((self.column + 7) // 8 - count) * 8, 0)
-        else:
-            at = bisect_left(self._stops, self.column) - count
-            self.x = self._stops[at] if at >= 0 else 0
-
-    def _set_stop(self) -> None:
-        if self._stops is None:
-            self._stops = [*range(0, self.columns, 8)]
-        if self.column not in self._stops:
-            insort(self._stops, self.column)
-
-    def _clear_stop(self, kind: int) -> None:
-        if kind == 3:
-            self._stops = []
-        elif kind == 0:
-            self._set_stop()
-            assert self._stops is not None
-            self._stops.remove(self.column)
+    def _feed_line(self) -> None:
+        if self._newline:
+            self.x = 0
+        self._line_feed()
 
     def _save(self) -> None:
-        self._saved = _Saved(self.x, self.y, self._sets, self._shift, self._origin, self._wrap)
+        pending = self.x >= self.columns
+        self._saved = _Saved(self.x, self.y, pending, self._sets, self._shift, self._origin, self._protecting)
 
     def _restore(self) -> None:
         saved = self._saved
-        self.x, self.y = min(saved.x, self.columns), min(saved.y, self.height - 1)
-        self._sets, self._origin, self._wrap = saved.sets, saved.origin, saved.wrap
+        self._sets, self._origin, self._protecting = saved.sets, saved.origin, saved.protecting
+        self._to(saved.y - (self._top if self._origin else 0), saved.x)
+        if saved.pending:
+            self.x = min(saved.x, self.columns)
         self._shift_to(saved.shift)
-
-    # --- erasing, inserting, deleting ---------------------------------------------------------------------
-
-    def _erase_line(self, kind: int) -> None:
-        row = self.rows[self.y]
-        if kind == 0:
-            row.cells = left(row.cells, self.x)
-            self._end_line()
-        elif kind == 1:
-            x = self.column + 1
-            row.cells = " " * x + right(left(row.cells, self.columns), x)
-        elif kind == 2:
-            row.cells = ""
-            row.continues = False
-            self._end_line()
-
-    def _erase_screen(self, kind: int) -> None:
-        if self._other is not None and (kind == 2 or (kind == 0 and self.x == self.y == 0)):
-            self._keep_frame()
-        if kind == 0:
-            self._erase_line(0 if self.x else 2)
-            self._blank(self.y + 1, self.height)
-        elif kind == 1:
-            self._blank(0, self.y)
-            self._erase_line(1)
-        elif kind == 2:
-            self._blank(0, self.height)
-
-    def _blank(self, start: int, end: int) -> None:
-        for row in self.rows[start:end]:
-            row.cells = ""
-            row.continues = False
-
-    def _erase(self, count: int) -> None:
-        row, x = self.rows[self.y], self.x
-        end = x + max(count, 1)
-        if end >= min(len(row.cells), self.columns):
-            row.cells = left(row.cells, x)
-        else:
-            row.cells = left(over(row.cells, x, " " * (end - x)), self.columns)
-        if end >= self.columns:
-            self._end_line()
-
-    def _insert_blanks(self, count: int) -> None:
-        row, x = self.rows[self.y], self.x
-        if len(row.cells) > x:
-            blanks = " " * min(max(count, 1), self.columns - x)
-            row.cells = left(left(row.cells, x) + blanks + right(row.cells, x), self.columns)
-        self._end_line()
-
-    def _delete(self, count: int) -> None:
-        row, x = self.rows[self.y], self.x
-        if len(row.cells) > x:
-            row.cells = left(row.cells, x) + right(left(row.cells, self.columns), x + max(count, 1))
-        self._end_line()
-
-    def _insert_rows(self, count: int) -> None:
-        if self._top <= self.y <= self._bottom:
-            self._add_rows(self.y, max(count, 1))
-            self.x = 0
-
-    def _delete_rows(self, count: int) -> None:
-        if self._top <= self.y <= self._bottom:
-            self._remove_rows(self.y, min(max(count, 1), self._bottom - self.y + 1))
-            self.rows[self.y].continues = False
-            if self._bottom < self.height - 1:
-                self.rows[self._bottom + 1].continues = False
-            self.x = 0
-
-    def _repeat(self, count: int) -> None:
-        if self._last:
-            drawing, self._drawing = self._drawing, False  # it was translated when it was written
-            self._write(self.reader.read(self._last) * min(max(count, 1), self.columns))
-            self._drawing = drawing
 
     # --- sequences ----------------------------------------------------------------------------------------
 
@@ -574,6 +224,8 @@ class Emulator:
         if answer is not None:
             self.replies.append(answer)
             return
+        if final == b"u" and parameters[:1] in (b"?", b"<", b"=", b">"):
+            self._speak_of_keys(parameters[:1], numbers_of(parameters[1:]))
         if parameters[:1] in (b"<", b"=", b">"):
             return
         private = parameters[:1] == b"?"
@@ -586,6 +238,10 @@ class Emulator:
                 self._tell_mode(first, private=private)
             elif final == b"p" and intermediate == b"!":
                 self._reset_softly()
+            elif final == b"q" and intermediate == b'"':
+                self._protecting = first == 1
+            elif (change := _COLUMNS.get(intermediate + final)) is not None:
+                change(self, first)
         elif final in (b"h", b"l"):
             for number in numbers:
                 if private:
@@ -597,9 +253,9 @@ class Emulator:
                 self._tell_cursor(private=private)
         elif private:
             if final == b"J":
-                self._erase_screen(first)  # selective: nothing is protected
+                self._erase_selectively(self._erase_screen, first, self.rows)
             elif final == b"K":
-                self._erase_line(first)
+                self._erase_selectively(self._erase_line, first, [self.rows[self.y]])
         elif final in (b"H", b"f"):
             self._to(max(first, 1) - 1, max(numbers[1] if len(numbers) > 1 else 1, 1) - 1)
         elif final == b"r":
@@ -655,6 +311,7 @@ class Emulator:
             return modes.mouse == _MOUSE[number]
         return {
             1: modes.application_cursor,
+            3: self._many_columns,
             6: self._origin,
             7: self._wrap,
             25: self.cursor_visible,
@@ -676,6 +333,14 @@ class Emulator:
     def _set_private(self, number: int, *, on: bool) -> None:
         if number == 1:
             self.modes = replace(self.modes, application_cursor=on)
+        elif number == 3:
+            # Also without 132 columns a switch wipes the screen. To set what is set already is none: terminfo's `init`
+            # resets the mode, and would wipe what a person reads.
+            if on or self._many_columns:
+                self._top, self._bottom = 0, self.height - 1
+                self._erase_screen(2)
+                self._to(0, 0)
+            self._many_columns = on
         elif number == 6:
             self._origin = on
             self._to(0, 0)
@@ -713,22 +378,40 @@ class Emulator:
         if on and self._other is None:
             if cursor:
                 self._save()
-            self._main_saved, self._saved = self._saved, _Saved()
+            self._saved, self._other_saved = self._other_saved, self._saved
             self._other, self.rows = self.rows, [Row() for _ in range(self.height)]
             self.frame = ""
+            self._keyboards[True][:] = [0]
         elif not on and self._other is not None:
             self._keep_frame()
             self.rows, self._other = self._other, None
-            self._saved = self._main_saved
+            self._saved, self._other_saved = self._other_saved, self._saved
             if cursor:
                 self._restore()
-            self.x, self.y = min(self.x, self.columns), min(self.y, self.height - 1)
         elif not on and cursor:
             self._restore()  # also where there is nothing to leave, as xterm does
+        self._tell_keyboard()
 
-    def _keep_frame(self) -> None:
-        """Remember what the alternate screen shows, unless it was wiped just before it is left."""
-        self.frame = self.picture() or self.frame
+    # --- kitty's keyboard protocol ------------------------------------------------------------------------
+
+    def _speak_of_keys(self, kind: bytes, numbers: list[int]) -> None:
+        stack, first = self._keyboards[self.alternate], numbers[0]
+        if kind == b"?":
+            self.replies.append(b"\x1b[?%du" % stack[-1])
+        elif kind == b">":
+            if len(stack) > DEEPEST_KEYBOARD:
+                del stack[1]  # the protocol has the oldest forgotten; the first one is the terminal's own
+            stack.append(first & KEYBOARD)
+        elif kind == b"<":
+            del stack[max(1, len(stack) - max(first, 1)) :]
+        else:
+            change = first & KEYBOARD
+            how = numbers[1] if len(numbers) > 1 else 1
+            stack[-1] = {2: stack[-1] | change, 3: stack[-1] & ~change}.get(how, change)
+        self._tell_keyboard()
+
+    def _tell_keyboard(self) -> None:
+        self.modes = replace(self.modes, keyboard=self._keyboards[self.alternate][-1])
 
     def _shift_to(self, number: int) -> None:
         self._shift = number
@@ -750,6 +433,7 @@ class Emulator:
     def _reset_softly(self) -> None:
         self._top, self._bottom = 0, self.height - 1
         self._wrap, self._insert, self._origin, self.cursor_visible = True, False, False, True
+        self._protecting = False
         self._sets = (False, False)
         self._shift_to(0)
         self._saved = _Saved()
@@ -767,18 +451,19 @@ class Emulator:
 
         A lower screen loses the blank rows below the cursor first, and then those at its top, which count as scrolled.
         """
+        pending = self.x >= self.columns
         self.columns, self.height = terminal.columns, terminal.rows
         if self._other is None:
             gone = self._fit(self.rows, self.y)
             self.y -= len(gone)
         else:
-            gone = self._fit(self._other, self._main_saved.y)
-            self._main_saved.y = max(self._main_saved.y - len(gone), 0)
+            gone = self._fit(self._other, self._other_saved.y)
+            self._other_saved.y = max(self._other_saved.y - len(gone), 0)
             self.y -= len(self._fit(self.rows, self.y))
         self.scrolled += gone
         self._top, self._bottom = 0, self.height - 1
         self.y = min(max(self.y, 0), self.height - 1)
-        self.x = min(self.x, self.columns)
+        self.x = min(self.x, self.columns if pending else self.columns - 1)
 
     def _fit(self, rows: list[Row], y: int) -> list[Row]:
         """Make rows as many as there can be, and return those that had to leave at the top."""
@@ -815,9 +500,8 @@ def _handlers(screen: Emulator) -> dict[bytes, Callable[[int], None]]:
         b"Z": screen._back_tab,
         b"`": screen._to_column,
         b"a": screen._right,
-        b"b": screen._repeat,
         b"d": screen._to_row,
-        b"e": screen._down,
+        b"e": screen._rows_down,
         b"f": screen._position,
         b"g": screen._clear_stop,
         b"s": lambda _: screen._save(),
@@ -828,15 +512,16 @@ def _handlers(screen: Emulator) -> dict[bytes, Callable[[int], None]]:
 _SIMPLE: dict[bytes, Callable[[Emulator], None]] = {
     b"\b": lambda screen: screen._left(1),
     b"\t": lambda screen: screen._tab(1),
-    b"\x0b": Emulator._index,
-    b"\x0c": Emulator._index,
+    b"\x0b": Emulator._feed_line,
+    b"\x0c": Emulator._feed_line,
     b"\x0e": lambda screen: screen._shift_to(1),
     b"\x0f": lambda screen: screen._shift_to(0),
     b"\x1b7": lambda screen: screen._save(),
     b"\x1b8": lambda screen: screen._restore(),
     b"\x1b=": lambda screen: screen._set_keypad(True),
     b"\x1b>": lambda screen: screen._set_keypad(False),
-    b"\x1bD": Emulator._index,
+    b"\x1b#8": Emulator._align,
+    b"\x1bD": Emulator._line_feed,
     b"\x1bE": Emulator._new_line,
     b"\x1bH": Emulator._set_stop,
     b"\x1bM": Emulator._reverse_index,
@@ -849,12 +534,12 @@ _SIMPLE: dict[bytes, Callable[[Emulator], None]] = {
 }
 
 
+_COLUMNS: dict[bytes, Callable[[Emulator, int], None]] = {
+    b" @": lambda screen, count: screen._move_columns(screen._delete_at, 0, count),  # SL
+    b" A": lambda screen, count: screen._move_columns(screen._insert_at, 0, count),  # SR
+    b"'}": lambda screen, count: screen._move_columns(screen._insert_at, screen.column, count),  # DECIC
+    b"'~": lambda screen, count: screen._move_columns(screen._delete_at, screen.column, count),  # DECDC
+}
+
+
 _ENDS = frozenset((b"\x0b", b"\x0c", b"\x1bD", b"\x1bE"))
-
-
-def numbers_of(parameters: bytes) -> list[int]:
-    """The numbers of a sequence, of which there is at least one; what is left out is 0."""
-    return [
-        min(int(number[:6]), LARGEST_NUMBER) if number.isdigit() else 0
-        for number in parameters.replace(b":", b";").split(b";")[:32]
-    ]

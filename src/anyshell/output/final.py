@@ -63,6 +63,7 @@ class FinalLines:
         self._cut = 0
         self._end = 0
         self._ends = 0
+        self._before = (0, 0)  # where the line before ended
         self._ended = True
         self._lost = 0  # bytes of the start of a last line that is larger than the tail
 
@@ -76,7 +77,10 @@ class FinalLines:
             self._cut += len(text[self._max_line :].encode("utf-8", "replace"))
             text = text[: self._max_line]
         self._line = text
-        self._end, self._ends = max(self._end, end), max(self._ends, ends)
+        if end or not continues:
+            # A row that has scrolled away says where the output was by then. The end of its line, which is known later, counts.
+            before, befores = self._before
+            self._end, self._ends = max(before, end), max(befores, ends)
 
     def gap(self, end: int, ends: int) -> None:
         """Output was skipped here, up to so many raw bytes and line feeds from its start."""
@@ -125,6 +129,15 @@ class FinalLines:
         before, _, after = self._shown()
         return self._between + sum(line.cut for line in (*before, *after))
 
+    def ranges(self, total: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """The lines before and after what is left out between, counted by line feeds, of which there are `total`."""
+        before, missing, after = self._shown()
+        if missing is None:
+            return None, None
+        start = missing[1] + 1
+        head = (1, max(1, before[-1].ends)) if before else None
+        return head, (start, max(start, total + (not self._ended))) if after else None
+
     @property
     def _between(self) -> int:
         before, missing, _ = self._shown()
@@ -164,11 +177,11 @@ class FinalLines:
     def _push(self) -> None:
         assert self._line is not None
         text = self._line if self._cut else self._line.rstrip(" ")
-        size = len(text.encode("utf-8", "replace")) + 1
+        size = (len(text) if text.isascii() else len(text.encode("utf-8", "replace"))) + 1
         line = _Final(
             text + cut_note(self._cut) if self._cut else text, size, self._cut, self._end, self._ends
         )
-        self._line, self._cut = None, 0
+        self._line, self._cut, self._before = None, 0, (self._end, self._ends)
         self.count += 1
         if not self._full and size <= self._room:
             self._head.append(line)

@@ -11,6 +11,7 @@ import re
 from typing import Literal, NamedTuple
 
 from .cells import LONGEST_CELL, NARROW, is_narrow, width
+from .sequences import DIGITS, INTRODUCER, in_text, number_of
 
 TAB_WIDTH = 8
 """Columns between two tab stops."""
@@ -19,7 +20,7 @@ EDITS = "\r\b\x1b\x9b"
 """What makes a line one that goes back; without any of it, it is its own text."""
 
 _PLAIN = re.compile(f"[^{EDITS}]+")
-_TOKENS = re.compile("([^\r\b\x1b\x9b\t]+)|(\r+|\b+|\t)|(?:\x1b\\[|\x9b)([0-9]{0,5})([KDG`])")
+_TOKENS = re.compile(f"([^\r\b\x1b\x9b\t]+)|(\r+|\b+|\t)|{in_text(INTRODUCER)}({in_text(DIGITS)})([KDG`])")
 
 # A bar that is printed so fast that many states of it come at once: that all of them are narrow text is worth a look.
 _WORTH_SKIPPING = 64
@@ -126,11 +127,11 @@ class EditedLine:
             elif control:
                 self._to(0) if control[0] == "\r" else self._back(len(control))
             elif final == "K":
-                self._erase(int(number or 0))
+                self._erase(number_of(number))
             elif final == "D":
-                self._back(max(int(number or 1), 1))
+                self._back(max(number_of(number), 1))
             else:
-                self._to(max(int(number or 1), 1) - 1)
+                self._to(max(number_of(number), 1) - 1)
         return None
 
     def _skip(self, text: str, longest: int | None, largest: int | None) -> str:

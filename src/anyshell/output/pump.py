@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import anyio
@@ -27,6 +28,9 @@ class Pump:
         channel: What the listener is told that the output was written to.
         listener: Is given every piece of output after that and awaited, so a slow listener slows the
             program down instead of filling our memory.
+
+    Attributes:
+        last_heard: When output came last, or the listener was done with it, by the monotonic clock; 0 before any.
     """
 
     def __init__(
@@ -41,17 +45,21 @@ class Pump:
         self._channel = channel
         self._listener = listener
         self._hearing: anyio.CancelScope | None = None
+        self.last_heard = 0.0
 
     async def run(self) -> None:
         """Carry output until the stream ends or breaks. What a stream breaks with is not an error here."""
-        receive, feed = self._stream.receive, self._builder.feed
+        receive, feed, now = self._stream.receive, self._builder.feed, time.monotonic
+        # Now: anyio imports names when they are first used, which fails where the interpreter is ending.
+        ends = anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
         try:
             while True:
                 data = await receive(READ_SIZE)
+                self.last_heard = now()
                 feed(data)
                 if self._listener is not None:
                     await self._tell(data)
-        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        except ends:
             pass
 
     @property
@@ -73,4 +81,5 @@ class Pump:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._listener = None  # nobody listens any more; the command goes on
         finally:
+            self.last_heard = time.monotonic()
             self._hearing = None  # also when it fails: or the engine would wait for it for ever

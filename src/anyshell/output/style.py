@@ -190,4 +190,4 @@ def _number(digits: bytes) -> int:
     """A parameter; what is left out is 0, and what is no number is one that means nothing."""
     if not digits:
         return 0
-    return int(digits) if digits.isdigit() and len(digits) < 6 else -1
+    return int(digits) if digits.isdigit() else -1

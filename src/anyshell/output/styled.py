@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .cells import REST, is_narrow, width
-from .emulator import Emulator, Offsets, numbers_of
+from .cells import PROTECTED, REST, is_narrow, width
+from .emulator import Emulator
+from .grid import Offsets
 from .rows import left
 from .style import PLAIN, Span, Style, blank, render
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .rows import Row
-
-
-DEEPEST_KEYBOARD = 8
-"""Sets of flags of kitty's keyboard protocol that a program can put one upon the other; the oldest is forgotten then."""
-
-KEYBOARD = 0b11001
-"""The flags that are heeded: keys that cannot be confused, all keys as sequences, and their text (1, 8, 16). Releases (2) and
-other layouts' keys (4) are not known here."""
 
 
 class StyledEmulator(Emulator):
@@ -63,43 +57,10 @@ class StyledEmulator(Emulator):
     def _reset(self) -> None:
         super()._reset()
         self.style = PLAIN
-        self._keyboards = ([0], [0])  # of the main screen, and of the alternate one: the last flags count
 
     def _reset_softly(self) -> None:
         super()._reset_softly()
         self.style = PLAIN
-
-    # --- kitty's keyboard protocol, for whoever has a person before it -----------------------------------------
-
-    def _control(self, parameters: bytes, final: bytes) -> None:
-        if final != b"u" or parameters[:1] not in (b"?", b"<", b"=", b">"):
-            super()._control(parameters, final)
-            return
-        stack, numbers = self._keyboards[self.alternate], numbers_of(parameters[1:])
-        kind, first = parameters[:1], numbers[0]
-        if kind == b"?":
-            self.replies.append(b"\x1b[?%du" % stack[-1])
-        elif kind == b">":
-            if len(stack) > DEEPEST_KEYBOARD:
-                del stack[1]  # the protocol has the oldest forgotten; the first one is the terminal's own
-            stack.append(first & KEYBOARD)
-        elif kind == b"<":
-            del stack[max(1, len(stack) - max(first, 1)) :]
-        else:
-            change = first & KEYBOARD
-            how = numbers[1] if len(numbers) > 1 else 1
-            stack[-1] = {2: stack[-1] | change, 3: stack[-1] & ~change}.get(how, change)
-        self._tell_keyboard()
-
-    def _show_alternate(self, on: bool, *, cursor: bool) -> None:
-        before = self.alternate
-        super()._show_alternate(on, cursor=cursor)
-        if on and not before:
-            self._keyboards[True][:] = [0]
-        self._tell_keyboard()
-
-    def _tell_keyboard(self) -> None:
-        self.modes = replace(self.modes, keyboard=self._keyboards[self.alternate][-1])
 
     def _render(self, parameters: bytes) -> None:
         if parameters.translate(None, b"0123456789:;"):
@@ -167,6 +128,14 @@ class StyledEmulator(Emulator):
             start, end = {0: (self.x, self.columns), 1: (0, self.column + 1), 2: (0, self.columns)}[kind]
             self._fill(self.rows[self.y], start, end, self._blanks)
 
+    def _erase_selectively(self, erase: Callable[[int], None], kind: int, rows: list[Row]) -> None:
+        before = [[*(row.styles or ())] for row in rows]
+        super()._erase_selectively(erase, kind, rows)
+        for row, styles in zip(rows, before, strict=True):
+            for kept in PROTECTED.finditer(row.cells):
+                for x in range(*kept.span()):
+                    self._fill(row, x, x + 1, styles[x] if x < len(styles) else PLAIN)
+
     def _blank(self, start: int, end: int) -> None:
         super()._blank(start, end)
         blanks = self._blanks
@@ -177,15 +146,13 @@ class StyledEmulator(Emulator):
         super()._erase(count)
         self._fill(self.rows[self.y], self.x, min(self.x + max(count, 1), self.columns), self._blanks)
 
-    def _insert_blanks(self, count: int) -> None:
-        super()._insert_blanks(count)
-        end = min(self.x + max(count, 1), self.columns)
-        self._fill(self.rows[self.y], self.x, end, self._blanks, insert=True)
+    def _insert_at(self, row: Row, x: int, count: int) -> None:
+        super()._insert_at(row, x, count)
+        self._fill(row, x, min(x + count, self.columns), self._blanks, insert=True)
 
-    def _delete(self, count: int) -> None:
-        super()._delete(count)
-        row, x = self.rows[self.y], self.x
-        count = min(max(count, 1), self.columns - x)
+    def _delete_at(self, row: Row, x: int, count: int) -> None:
+        super()._delete_at(row, x, count)
+        count = min(count, self.columns - x)
         if row.styles is not None:
             del row.styles[x : x + count]
         if self._blanks is not PLAIN:

@@ -6,7 +6,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from .bounded import BoundedText
-from .decode import LONGEST_SEQUENCE, Stretch, edit, leading_sequence, strip_to_edits, unfinished
+from .decode import Stretch, edit, leading_sequence, strip_to_edits, unfinished
+from .sequences import LONGEST_SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand
 from .._types import Artifact, Output, Screen, Terminal, TerminalLines, check_count
-from .backlog import PIECE, Backlog, Piece, long_form, pieces
+from .backlog import PIECE, Backlog, Piece, pieces
 from .builder import COALESCE, Keeper, Store, marker
-from .decode import unfinished
 from .emulator import Emulator
 from .final import FinalLines
+from .interrupted import settled, unfinished
 from .rows import left
+from .sequences import DIGITS, PARAMETERS, RENDITION, SWITCH, long_form
 from .style import StyledScreen
 from .styled import StyledEmulator
 
@@ -36,11 +37,17 @@ LARGEST_SCROLLBACK = 10_000
 """Rows that can be kept of what was scrolled off a terminal, for `TerminalOutput.view`."""
 
 # All but what moves nothing, and what erases on a line: that is drawn as fast as it comes.
-_MOVES = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[mK]|\[\?(?:1|12|25|2004|2026)[hl]|[()*+\]=>\\PX^_])")
+_MOVES = re.compile(rb"\x1b(?!\[" + RENDITION + rb"[mK]|\[\?(?:1|12|25|2004|2026)[hl]|[()*+\]=>\\PX^_])")
 _QUESTIONS = re.compile(
-    rb"\x1b(?:\[(?:[0-?]{0,64}+(?:[cntx]|\$p)|>[0-9]{0,4}q|\?[0-9]{1,4}m)|[PZ]|\](?:4|10|11|12);)"
+    rb"\x1b(?:\[(?:"
+    + PARAMETERS
+    + rb"(?:[cntx]|\$p)|>"
+    + DIGITS
+    + rb"q|\?"
+    + DIGITS
+    + rb"[mu])|[PZ]|\](?:4|10|11|12);)"
 )
-_ALTERNATE = re.compile(rb"\x1b(?:c|\[\?(?:[0-9;]{0,60};)?(?:47|1047|1049)(?:;[0-9;]{0,60})?([hl]))")
+_SWITCH = re.compile(SWITCH)
 
 
 class TerminalOutput:
@@ -214,20 +221,20 @@ class TerminalOutput:
         self._gathered.clear()
         if self._keeper is not None:
             self._keeper.write(data)
-        at, lines = self._total - len(self._carry), self._lines
+        at, lines = self._total - len(self._carry), self._lines - self._carry.count(b"\n")
         self._total += len(data)
         self._lines += data.count(b"\n")
         data = self._carry + data
         held = unfinished(data)
         self._carry = data[len(data) - held :]
         asked = False
-        for piece in pieces(data[: len(data) - held], at, lines, self._emulator):
+        for piece in pieces(settled(data[: len(data) - held]), at, lines, self._emulator):
             data = long_form(piece.data)
             if self._may_draw(piece.work, data):
                 self._draw(piece)
                 continue
             self._backlog.append(piece, self._emulator)
-            shown = _ALTERNATE.findall(data)
+            shown = _SWITCH.findall(data)
             if shown:
                 self._alternate = shown[-1] == b"h"
             asked = asked or _QUESTIONS.search(data) is not None
@@ -278,14 +285,16 @@ class TerminalOutput:
     def _add(self, rows: list[Row]) -> None:
         final, read = self._final, self._emulator.reader.read
         for row in rows:
-            final.add(read(row.cells), row.end, row.ends, continues=row.continues)
+            cells = row.cells
+            final.add(cells if cells.isascii() else read(cells), row.end, row.ends, continues=row.continues)
 
     def _build(self) -> Output:
         self._answer = None  # nobody is there any more to be answered
         emulator = self._drawn()
         if self._carry:
             data, self._carry = self._carry, b""
-            self._draw(Piece(data, self._total - len(data), self._lines, len(data)))
+            lines = self._lines - data.count(b"\n")
+            self._draw(Piece(data, self._total - len(data), lines, len(data)))
         used = self._used()
         self._add(emulator.main[:used])
         frame = emulator.picture() or emulator.frame if emulator.alternate else emulator.frame
@@ -297,12 +306,15 @@ class TerminalOutput:
                 lines, size, self._lines, self._total, artifact, error, name_path=self._name_path
             )
         )
+        head_range, tail_range = final.ranges(self._lines)
         return Output(
             text=text,
             total_bytes=self._total,
             omitted_bytes=min(final.omitted_bytes, self._total),
             total_lines=self._lines,
             omitted_lines=final.omitted_lines,
+            head_range=head_range,
+            tail_range=tail_range,
             cut_lines=final.cut_lines,
             artifact=artifact,
             artifact_error=error,

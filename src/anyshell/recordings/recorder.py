@@ -206,7 +206,7 @@ class Recorder:
         how = None
         if outcome.status != "exited":
             how = (
-                "the command timed out"
+                f"the command timed out{'' if outcome.silence is None else ', having printed nothing for long'}"
                 if outcome.status == "timed_out"
                 else f"the command was {outcome.status}"
             )

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from .._types import ProcessInfo, still_named
+from ..backends.closing import kill_until_gone
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Any, Literal
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
-    from .._types import ExitStatus, ProcessInfo, Signal, Terminal
+    from .._types import ExitStatus, Signal, Terminal
     from ..abc import Inlet, Outlet, Section
     from .shell import Shell
 
@@ -24,6 +27,9 @@ INTERRUPT_AGAIN = 0.02
 
 HEED_SECONDS = 1.0
 """Seconds that a shell which is told to stop a command has to say that it does, once that is to be killed."""
+
+ABANDON_SECONDS = 2.0
+"""Seconds in which a shell that a command is given up with must come back; and then, once killed, must end. Else it is abandoned."""
 
 REPLACE_SECONDS = 0.1
 """Seconds after the kill of what a command has started in which its shell must be back; otherwise it is replaced."""
@@ -73,6 +79,7 @@ class SessionProcess:
         self._stdin = stdin
         self._signalled = False
         self._stopped = False
+        self._interrupted = False
         self._signals: set[asyncio.Task[None]] = set()
         self.dumps: list[dict[str, str]] = []
         """The exported variables before and after it, if they were asked for."""
@@ -89,6 +96,7 @@ class SessionProcess:
         self.on_over: Callable[[], object] | None = None
         self._waiting: asyncio.Future[None] | None = None
         self._nobody_lives: bool | None = None
+        self._named: Sequence[ProcessInfo] = ()
 
     @property
     def pid(self) -> int | None:
@@ -128,15 +136,20 @@ class SessionProcess:
 
     @property
     def state(self) -> Literal["kept", "ended", "lost"]:
-        """What it did to its shell, once it has ended."""
-        if not self.ended.result().shell_ended and not self._shell.doomed:
+        """What it did to its shell, once it has ended or that shell was killed."""
+        if not self._shell.doomed and not self.ended.result().shell_ended:
             return "kept"
         return "lost" if self._stopped or self.away else "ended"
 
     @property
+    def directory(self) -> str | None:
+        """Where it left its shell; ``None`` unless that was kept."""
+        return self.ended.result().directory if self.state == "kept" else None
+
+    @property
     def away(self) -> bool:
         """Whether it ended with the loss of its host."""
-        return self.ended.result().away
+        return self.ended.done() and self.ended.result().away
 
     def set_ended(self, end: End) -> None:
         """Say how it ended. For its shell alone."""
@@ -153,6 +166,11 @@ class SessionProcess:
     @property
     def terminal_kind(self) -> None:
         """None: it has no terminal."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the shell was given its text and did not refuse it."""
+        return not self.problem
 
     @property
     def lost(self) -> bool:
@@ -173,6 +191,26 @@ class SessionProcess:
             finally:
                 self._waiting = None
         return self.ended.result().status
+
+    @property
+    def broken_off(self) -> bool:
+        """Whether its text ends before its end because somebody has interrupted it, and nothing has stopped it."""
+        return self._interrupted and not self._stopped
+
+    async def interrupt(self) -> None:
+        """Have the shell go no further with the text, as far as that keeps the shell; SIGINT to what the text has started."""
+        shell = self._shell
+        sure = shell.may_interrupt(begun=self.begun.done())
+        if not sure and shell.interruptible:  # far away, the text may not have begun
+            await asyncio.wait((self.begun,), timeout=HEED_SECONDS)
+            sure = shell.may_interrupt(begun=self.begun.done())
+        if self.ended.done():
+            return
+        if sure:
+            self._interrupted = True
+            with anyio.move_on_after(HEED_SECONDS):
+                await asyncio.shield(self._send(shell.interrupt(self, self._section)))
+        await asyncio.shield(self._send(self._section.send_signal("interrupt")))
 
     async def send_signal(self, signal: Signal) -> None:
         """Have the shell go no further with the text, and signal what the text has started."""
@@ -195,20 +233,31 @@ class SessionProcess:
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What lives of what it has started, and the shell as long as that is busy with it."""
         over = self.ended.done()
+        daemons_alone = False
         if over and not self._signalled and all(outlet.ended for outlet in self._outlets):
             # Nobody prints any more. Who has closed what it inherits is known by the pids that were given meanwhile.
             if self._nobody_lives is None:
                 end = self.ended.result()
                 self._nobody_lives = not await self._section.may_live(end.first, end.last)
-            if self._nobody_lives:
+            daemons_alone = self._nobody_lives
+            if daemons_alone and not self._named:
                 return ()
         try:
             members = await self._section.members()
             if not members and self._signalled:
                 members = await self._section.members()  # who forks all the time can be missed once
+            held = [outlet.path for outlet in self._outlets if outlet.held]
+            if over and not members and held and self._section.hides_holder(held):
+                return [ProcessInfo(0, "unknown", 0.0)]
         except OSError:  # out of descriptors: who cannot look must not say that nobody is there
             return [self._shell.info]
+        if daemons_alone:
+            members = self._named = still_named(members, self._named)
         return members if self.ended.done() else [*members, self._shell.info]
+
+    async def members(self) -> Sequence[ProcessInfo]:
+        """What lives of what it has started. Raises what `Section.members` raises."""
+        return await self._section.members()
 
     async def wait_gone(self) -> None:
         """Wait until nothing of it is alive and the shell is back; interrupt that again as long as it is not."""
@@ -222,6 +271,10 @@ class SessionProcess:
                     await asyncio.sleep(INTERRUPT_AGAIN)
                 else:
                     await asyncio.shield(self.ended)
+
+    def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
+        """Have `survivors` name these until they end, also those that make themselves daemons from now on."""
+        self._named = named
 
     async def _interrupt(self) -> None:
         """Have the shell go no further with the text, nor begin with it; where that is not sure, kill it."""
@@ -266,6 +319,7 @@ class SessionProcess:
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""
         self._released = True
+        self._give_up()
         for outlet in self._outlets:
             outlet.discard()
 
@@ -276,11 +330,29 @@ class SessionProcess:
         self._closed = True
         if self._stdin is not None:
             self._stdin.close()
+        if self._released and not self._signalled:
+            await self._shell.prune()
+            return
+        self._shell.forget(self)
         if self._released:
             return
-        with anyio.move_on_after(REPLACE_SECONDS * 5):
-            while await self.survivors():
-                await self.send_signal("kill")
-                await asyncio.sleep(INTERRUPT_AGAIN)
+        await kill_until_gone(self, REPLACE_SECONDS * 5, pause=INTERRUPT_AGAIN)
+        self._give_up()
         for outlet in self._outlets:
             outlet.close()
+
+    def _give_up(self) -> None:
+        """See to it that the shell is free for the next command, or is abandoned. Never waits."""
+        if not self.ended.done():
+            self._send(self._come_back_or_end())
+
+    async def _come_back_or_end(self) -> None:
+        if not self._shell.doomed:
+            await asyncio.wait((self.ended,), timeout=ABANDON_SECONDS)
+        if not self.ended.done():
+            self._shell.doomed = True
+            await self._section.kill_shell()
+            await asyncio.wait((self.ended,), timeout=ABANDON_SECONDS)
+        if not self.ended.done():
+            self._stopped = True
+            self._shell.abandon()

@@ -22,16 +22,19 @@ from ..output import OutputBuilder
 from .shell import END_SECONDS, Shell, ShellGone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
 
-    from .._types import Channel, LeftBehind, Outcome, Recording, ShellInfo
+    from .._types import Channel, LeftBehind, Outcome, ProcessInfo, Recording, ShellInfo
     from ..abc import Backend, Process
     from .process import SessionProcess
 
 IDLE_SECONDS = 1800.0
 """How long the shell of a session with a name is kept when nobody wants it."""
+
+MOST_ABANDONED = 64
+"""Processes that are remembered of shells that could not be killed."""
 
 
 class Session:
@@ -82,6 +85,7 @@ class Session:
         self._running: set[Control] = set()
         self._idle: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._abandoned: list[ProcessInfo] = []
         self._closed = False
 
     @property
@@ -104,6 +108,15 @@ class Session:
         """Whether its shell runs, as far as is known, and so has what earlier commands have set up."""
         return self._shell is not None and not self._shell.ended and not self._shell.doomed
 
+    @property
+    def abandoned(self) -> Sequence[ProcessInfo]:
+        """Shells of it that could not be killed, with what each had started; they may still run. The last `MOST_ABANDONED`.
+
+        Such a shell is frozen by a control group, waits in the kernel, or was given to another user by a set-uid prefix. Of a
+        shell that has ended, what could not be killed of its process group.
+        """
+        return tuple(self._abandoned)
+
     async def __aenter__(self) -> Session:
         return self
 
@@ -121,6 +134,7 @@ class Session:
         env: Mapping[str, str] | None = None,
         stdin: bytes | str | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
+        silence: float | None = None,
         grace: float = 2.0,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
@@ -128,6 +142,7 @@ class Session:
         may_be_fresh: bool = True,
         listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        control: Control | None = None,
     ) -> Outcome:
         """Run a command in the session's shell and wait for its end.
 
@@ -137,6 +152,7 @@ class Session:
             env: Variables that are exported first, and stay.
             stdin: What it reads; by default end-of-file at once.
             timeout: Seconds from now, the wait for its turn included, until what it has started is stopped.
+            silence: As for `Environment.run`; counts from its turn.
             grace: Seconds between the request to end and the kill.
             left_behind: What becomes of processes that outlive the command, as for `Environment.run`.
             split_stderr: Two texts.
@@ -145,6 +161,7 @@ class Session:
                 and is not run when their shell is gone.
             listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
             record: A new file into which what it prints is recorded, as for `Environment.run`.
+            control: Stops the command from another task, as for `Environment.run`.
 
         Returns:
             As `Environment.run` does, with a `SessionReport`. The shell's state is kept when a command is stopped, as
@@ -160,7 +177,7 @@ class Session:
         if self._closed:
             raise AnyshellError("this session is closed: make another by Environment.session()")
         turn = _Turn(self, variables=variables, may_be_fresh=may_be_fresh)
-        control = Control()
+        control = control or Control()
         self._running.add(control)
         try:
             outcome = await self._execute(
@@ -170,6 +187,7 @@ class Session:
                 env=env,
                 stdin=stdin,
                 timeout=timeout,
+                silence=silence,
                 grace=grace,
                 left_behind=left_behind,
                 split_stderr=split_stderr,
@@ -181,21 +199,41 @@ class Session:
             self._running.discard(control)
             self._rest()
         if turn.problem:
-            raise SpawnError(
-                "the session's shell could not begin the command: its private directory on the host is gone, or there "
-                "is no room left; restart() the session"
-            )
+            raise SpawnError(await turn.why_not())
         return replace(outcome, session=turn.report())
+
+    async def interrupt(self) -> bool:
+        """Interrupt the command that runs now, as ^C does at a prompt: SIGINT to what it has started; the shell is kept.
+
+        What has come to its end by that, or runs in the shell itself, is followed by nothing more of the text, and the exit
+        code is 130. A program that handles SIGINT, or ignores it, goes on, and its command with it: call again, or stop the
+        command. Where a text has set traps or options that `run` could stop only by replacing the shell, the programs
+        alone are interrupted, and the text goes on. In bash, a command substitution that SIGINT ends takes the shell with it, as
+        in a script: the outcome says ``ended``. On Windows programs are ended at once.
+
+        Commands that wait for their turn are not interrupted.
+
+        Returns:
+            Whether a command ran.
+        """
+        process = None if self._shell is None else self._shell.current
+        if process is not None:
+            await process.interrupt()
+        return process is not None
 
     async def restart(self) -> None:
         """Stop what runs, end the shell, and begin the next command in a fresh one.
 
-        What earlier commands have left running as jobs goes on.
+        What earlier commands have left running as jobs goes on. A shell that cannot be killed is `abandoned`, within ten
+        seconds.
         """
         await self._stop("the session was restarted")
 
     async def aclose(self) -> None:
-        """Stop what runs and end the shell. Closing twice does nothing."""
+        """Stop what runs and end the shell. Closing twice does nothing.
+
+        A shell that cannot be killed is `abandoned`, within ten seconds.
+        """
         self._closed = True
         self._on_closed(self)
         await self._stop()
@@ -225,7 +263,15 @@ class Session:
                     timeout=END_SECONDS,
                     grace=0,
                 )
+        await self._close(shell)
+
+    async def _close(self, shell: Shell) -> None:
         await shell.aclose()
+        self._abandoned = [*self._abandoned, *shell.abandoned, *shell.left][-MOST_ABANDONED:]
+        if shell.abandoned:
+            shells = [each for each in shell.abandoned if each.pid == shell.info.pid] or shell.abandoned[:1]
+            named = f"{shells[0].name} (pid {shells[0].pid})"
+            self._fresh = f"the shell of the session could not be killed and was abandoned: {named}"
 
     def _rest(self) -> None:
         """Close the shell when nobody wants it for long."""
@@ -259,10 +305,13 @@ class Session:
         if process.over.done():
             self._over(process)
         if spawn.cwd:
+            if spawn.on_asked is not None:
+                spawn.on_asked(process)
             try:
                 await asyncio.shield(process.begun)
             except BaseException:
-                await to_the_end(process.aclose(), stop=lambda: None)
+                if spawn.on_asked is None:
+                    await to_the_end(process.aclose(), stop=lambda: None)
                 raise
             if process.problem:
                 await process.aclose()
@@ -286,7 +335,7 @@ class Session:
             self._fresh = self._fresh or "the shell of the session was gone"
             self._directory = None
             shell, self._shell = self._shell, None
-            await shell.aclose()
+            await self._close(shell)
         if not may_be_fresh:
             raise AnyshellError(
                 "the shell of the session is gone, and the command was not to run in a fresh one"
@@ -339,15 +388,20 @@ class _Turn:
         """Why the shell did not begin with it; empty when it did."""
         return "" if self._process is None else self._process.problem
 
+    async def why_not(self) -> str:
+        """Say that in a sentence."""
+        assert self._shell is not None
+        return await self._shell.why_not(self.problem)
+
     def report(self) -> SessionReport | None:
         """What the command did to the session; ``None`` when it never began."""
         process = self._process
-        if process is None or self._shell is None or not process.ended.done():
+        if process is None or self._shell is None or not (process.ended.done() or self._shell.doomed):
             return None
         self._shell.fresh = ""  # somebody is told
         return SessionReport(
             state=process.state,
-            directory=process.ended.result().directory if process.state == "kept" else None,
+            directory=process.directory,
             fresh=self._fresh,
             variables=process.changes() if self._variables else None,
         )

@@ -14,15 +14,15 @@ import anyio
 
 from .. import shells
 from .._exceptions import SpawnError
-from .._types import ExitStatus, ProcessInfo, Spawn
+from .._types import ExitStatus, ProcessInfo, Spawn, one_line
 from .._waits import to_the_end
-from .process import End, SessionProcess
+from .process import INTERRUPT_AGAIN, End, SessionProcess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._types import ShellInfo
-    from ..abc import Backend, Exchange, Program, Section
+    from ..abc import Backend, Exchange, Outlet, Program, Section
 
 START_SECONDS = 30.0
 """How long a prefix may take to start the shell."""
@@ -33,10 +33,25 @@ END_SECONDS = 2.0
 LAST_WORDS_SECONDS = 0.1
 """How long a shell that has ended is listened to, while something that it started goes on holding its stream."""
 
+SWEEP_AGAIN = 0.05
+"""Seconds between two looks for what a shell that has ended has left in its process group."""
+
+SWEEPS = 10
+"""Looks of that kind, and signals: two ask, the others kill. What lives then is named."""
+
+KEPT = 64
+"""Commands that have left something running to be kept; with more, those of which nothing lives any more are forgotten."""
+
 LONGEST_RECORD = 16 * 1024 * 1024
 """Bytes of what a shell says of one command, its variables above all. A shell that says more is replaced."""
 
-_NUMBER = re.compile(rb"-?\d+")
+LOOK_AGAIN = 0.001
+"""Seconds between two looks whether the output of a command on another host has ended, once its shell says that it has."""
+
+BROKEN_OFF = 130
+"""The exit code of a text that was interrupted, as shells have it: 128 and the number of SIGINT."""
+
+_NUMBER = re.compile(rb"-?[0-9]{1,10}")
 _OURS = ("ANYSHELL_", "BASH_FUNC_")
 _CHANGING = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 
@@ -64,17 +79,33 @@ class Shell:
         self._section: Section | None = None
         self._status = 0
         self._entries: list[bytes] | None = None
+        self._problem = ""
+        self._word = secrets.token_hex(5)
+        """What no text can find, and so not say in its stead: it stands before what keeps it from its first command."""
         self.ended = False
         self.doomed = False
         """Whether it was killed, and may not know that yet."""
+        self.abandoned: Sequence[ProcessInfo] = ()
+        """What of it could not be ended when it was closed, and may still run."""
+        self.left: Sequence[ProcessInfo] = ()
+        """What is still in its process group though it was to be stopped when the shell had ended."""
+        self._commands: set[SessionProcess] = set()
+        """Those that run, or have left something running that goes on when the shell has ended."""
+        self._most_commands = KEPT
+        self._exited = False
         self.fresh = ""
         """Why it is another than the one before, as long as nobody was told; empty for the first."""
         self.interruptible = True
         """Whether an interrupt is sure to keep it from running what is left of a text."""
         self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._careful = False
-        self._back: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._back.set_result(None)
+        self._back = ""
+        """The word that it says when it is back from the current command."""
+        self._end: End | None = None
+        """How the current command has ended, as is said; it has when the shell is back."""
+        self._outlets: Sequence[Outlet] = ()
+        """What the current command prints to."""
+        self._coming_back: asyncio.Task[None] | None = None
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
@@ -107,11 +138,10 @@ class Shell:
                 argv = prefix.wrap(argv, on_windows=shell.on_windows)
             process = await backend.spawn(replace(spawn, argv=argv, stdin=True, split_stderr=True))
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                await exchange.aclose()
+            await to_the_end(exchange.aclose(), stop=lambda: None)
             raise
         started = cls(process, exchange, speak, shell.kind)
-        lines = speak.begin(snapshot)
+        lines = speak.begin(snapshot, started._word)
         if prefix is not None:
             lines += speak.tell_pid()
         if prefix is None:
@@ -155,11 +185,10 @@ class Shell:
             ShellGone: It has ended, and has heard nothing of it.
         """
         assert spawn.script is not None
-        if not self._back.done():
-            await asyncio.wait((self._back, self._listening), return_when=asyncio.FIRST_COMPLETED)
         if self.ended:  # by the command before, after it had ended: this one was never given to it
-            raise ShellGone
+            raise self._unusable()
         self._careful = self._careful or self._speak.needs_care(spawn.script)
+        text, marked = self._speak.text(spawn.script)
         stack = contextlib.ExitStack()
         with stack:
             try:
@@ -172,7 +201,9 @@ class Shell:
                 if stdin is not None:
                     stack.callback(stdin.close)
                 section = self._section = self.process.section(
-                    stdout.path, self._speak.life_fd, shell=self.info.pid
+                    [each.path for each in (stdout, stderr) if each is not None],
+                    self._speak.life_fd,
+                    shell=self.info.pid,
                 )
                 frame = shells.Frame(
                     # Not to be guessed by a text that would say in the shell's stead how it ended.
@@ -189,24 +220,32 @@ class Shell:
                     variables=variables,
                     pids=section.wants_pids,
                     careful=self._careful,
+                    alone=self._exchange.opens_alone,
+                    marked=marked,
                 )
-                ask = self._speak.may_not_come_back(spawn.script, careful=self._careful)
-                line = await self._written(frame.number, self._speak.run(frame), spawn.script, ask=ask)
+                self._outlets = [stdout] if stderr is None else [stdout, stderr]
+                self._back, self._end = secrets.token_hex(5), None
+                line = await self._written(frame.number, self._speak.run(frame), text)
             except BrokenPipeError:
                 await self._gone()
-                raise ShellGone from None
+                raise self._unusable() from None
+            except SpawnError as error:  # it has no pipes any more: perhaps nowhere to be
+                if await self._exchange.is_gone():
+                    raise SpawnError(self._removed()) from error
+                raise
             except OSError as error:
+                if isinstance(error, FileNotFoundError | FileExistsError):
+                    raise SpawnError(self._removed()) from error
                 where = self._exchange.directory
-                hint = f"if its private directory {where} is gone or full, " if where else ""
+                hint = f"if its private directory {where} is full, " if where else ""
                 raise SpawnError(
                     f"the session cannot take a command: {error.strerror or error}; {hint}restart() the session"
                 ) from error
             stack.pop_all()
         command = SessionProcess(self, section, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
         self._current = command
+        self._commands.add(command)
         self.interruptible = self.interruptible and self._speak.stays_interruptible(spawn.script)
-        if ask:
-            self._back = asyncio.get_running_loop().create_future()
         try:
             told = await self._tell(line)
         except BaseException:  # it may have come through
@@ -217,19 +256,19 @@ class Shell:
             command.set_ended(End(ExitStatus(), shell_ended=True, away=True))
             await command.aclose()
             await self._gone()
-            raise ShellGone
+            raise self._unusable()
         return command
 
-    async def _written(self, number: int, run: str, command: str, *, ask: bool) -> str:
+    async def _written(self, number: int, run: str, command: str) -> str:
         """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
         longest = self._exchange.longest_line
         if len(command) * 4 <= longest:
-            return self._speak.line(number, run, command, ask=ask)
+            return self._speak.line(number, run, command, back=self._back)
         await self._exchange.write("command", command.encode(errors="surrogateescape"))
         if len(run) * 4 <= longest:
-            return self._speak.line(number, run, ask=ask)
+            return self._speak.line(number, run, back=self._back)
         await self._exchange.write(self._speak.run_file(number), run.encode(errors="surrogateescape"))
-        return self._speak.line(number, ask=ask)
+        return self._speak.line(number, back=self._back)
 
     async def _tell(self, line: str) -> bool:
         """Write to it; whether it may have heard that."""
@@ -253,6 +292,11 @@ class Shell:
         self._exchange.retract("command")
         return self._exchange.retracts or begun
 
+    @property
+    def current(self) -> SessionProcess | None:
+        """The command that it runs; ``None`` when it runs none."""
+        return None if self._current is None or self._current.ended.done() else self._current
+
     async def interrupt(self, command: SessionProcess, section: Section) -> None:
         """Have it go no further with a command, nor begin with it.
 
@@ -273,6 +317,19 @@ class Shell:
         if self._current is not None:
             self._current.kill_shell()
 
+    async def why_not(self, problem: str) -> str:
+        """Say why it did not begin with a command, by its own word for it."""
+        return self._removed() if await self._exchange.is_gone() else why_not(problem)
+
+    def _removed(self) -> str:
+        return (
+            f"nothing ran: the session's private directory {self._exchange.directory} was removed, as when temporary files "
+            "are cleaned up; restart() the session, which then begins without what it knew"
+        )
+
+    def _unusable(self) -> Exception:
+        return SpawnError(why_not(self._problem)) if self._problem else ShellGone()
+
     async def _gone(self) -> None:
         """Nobody reads what it is told: it has ended, or ends now. What it has started before goes on."""
         if self._section is not None:
@@ -290,18 +347,61 @@ class Shell:
             # What an EXIT trap has started may have the stream, and keep it as long as it lives.
             await asyncio.wait((reading,), timeout=LAST_WORDS_SECONDS)
             status = await exiting
+            self._exited = True
         finally:
-            reading.cancel()
-            exiting.cancel()
+            if not loop.is_closed():  # during a command; nothing can be cancelled then
+                reading.cancel()
+                exiting.cancel()
         self.ended = True
         if self._current is not None:
             # Without signals, how a shell that was killed has ended is no more than how it was killed.
             known = ExitStatus() if self.doomed and status.code is not None else status
-            self._current.set_ended(End(known, shell_ended=True, away=status == ExitStatus()))
+            end = End(known, shell_ended=True, away=status == ExitStatus(), problem=self._problem)
+            if self._end is not None and not (self.doomed or end.away or status.signal == "SIGKILL"):
+                # By itself, after the text, as bash after "set -t".
+                end = replace(self._end, shell_ended=True)
+            self._current.set_ended(end)
         if status == ExitStatus():  # the host is away: what runs there is to be stopped when it is back
             await self.process.aclose()
         else:
+            await self._sweep()
             await self.process.release()
+
+    def forget(self, command: SessionProcess) -> None:
+        """Take note that nothing of a command is to go on when the shell has ended."""
+        self._commands.discard(command)
+
+    async def prune(self) -> None:
+        """Forget commands of which nothing lives any more, now and then."""
+        if len(self._commands) > self._most_commands:
+            with contextlib.suppress(OSError):
+                for each in tuple(self._commands):
+                    if not await each.members():
+                        self._commands.discard(each)
+            self._most_commands = max(KEPT, 2 * len(self._commands))
+
+    async def _sweep(self) -> None:
+        """Stop what is still in the group of the shell, which has ended, and of no command that may go on.
+
+        A trap that ran between two commands has started it, or it could not be stopped with its command.
+        """
+        with contextlib.suppress(OSError):
+            for turn in range(SWEEPS):
+                left = await self.process.group()
+                if left:
+                    kept = {
+                        (each.pid, each.started)
+                        for command in tuple(self._commands)
+                        for each in await command.members()
+                    }
+                    if any(pid == self.info.pid for pid, _ in kept):  # the host does not answer
+                        return
+                    left = [each for each in left if (each.pid, each.started) not in kept]
+                self.left = left
+                if not left:
+                    return
+                await self.process.signal_some("terminate" if turn < 2 else "kill", left)
+                await asyncio.sleep(SWEEP_AGAIN)
 
     async def _read(self) -> None:
         assert self.process.stderr is not None
@@ -329,11 +429,18 @@ class Shell:
             return False
         word, _, rest = record.partition(b" ")
         if word == b"back":
-            if not self._back.done():
-                self._back.set_result(None)
+            # A text can say in the shell's stead how it ended, but not that the shell is back.
+            if self._current is None or self._end is None or rest != self._back.encode():
+                return False
+            self._coming_back = asyncio.get_running_loop().create_task(self._back_at_input(self._current))
+            return True
+        if word == b"few":
+            said, _, files = rest.partition(b" ")
+            if said == self._word.encode():
+                self._problem = f"few {files.decode('ascii', 'replace')}"
             return False
         if word == b"shell":
-            if rest.isdigit() and not self._pid.done():
+            if _NUMBER.fullmatch(rest) and not self._pid.done():
                 self.info = replace(self.info, pid=int(rest))
                 self._pid.set_result(None)
             return False
@@ -358,31 +465,77 @@ class Shell:
                 return False
             known = _NUMBER.fullmatch(code) is not None
             self._status = self._speak.exit_code(int(code)) if known else 1
-            status = ExitStatus(code=self._status) if not interrupted else ExitStatus()
-            self._current.set_ended(
-                End(
-                    status,
-                    directory=directory.removesuffix(b"\n").decode("utf-8", "surrogateescape"),
-                    problem="" if known or interrupted else code.decode("utf-8", "replace"),
-                    first=int(first) if first.isdigit() else None,
-                    last=int(last) if last.isdigit() else None,
-                )
+            status = ExitStatus() if interrupted else ExitStatus(code=self._status)
+            if interrupted and self._current.broken_off:
+                self._status = BROKEN_OFF
+                status = ExitStatus(code=BROKEN_OFF)
+            self._end = End(
+                status,
+                directory=directory.removesuffix(b"\n").decode("utf-8", "surrogateescape"),
+                problem="" if known or interrupted else code.decode("utf-8", "replace"),
+                first=int(first) if _NUMBER.fullmatch(first) else None,
+                last=int(last) if _NUMBER.fullmatch(last) else None,
             )
-            return True
+            if not self._speak.says_back:
+                self._current.set_ended(self._end)
+                return True
         return False
 
+    async def _back_at_input(self, command: SessionProcess) -> None:
+        """Have a command be over when its shell has its own input again: until then a text may have said so in its stead."""
+        section, outlets = self._section, self._outlets
+        assert section is not None
+        assert self._end is not None
+        # To ask another host takes a round trip. The end of the output comes by itself, and a text keeps that open unless it
+        # closes it.
+        looks = round(INTERRUPT_AGAIN / LOOK_AGAIN) if section.wants_pids else 0
+        for _ in range(looks):
+            if all(outlet.ended for outlet in outlets):
+                command.set_ended(self._end)
+                return
+            await asyncio.sleep(LOOK_AGAIN)
+        while not (command.ended.done() or await section.shell_is_back()):  # noqa: ASYNC110 - nothing tells when
+            await asyncio.sleep(INTERRUPT_AGAIN)
+        command.set_ended(self._end)  # the newest: the shell may have told its own meanwhile
+
+    def abandon(self) -> None:
+        """Count it as ended, since it cannot be killed: frozen, in the kernel, or another user's."""
+        self.doomed = self.ended = True
+        if self._current is not None:
+            self._current.set_ended(End(ExitStatus(), shell_ended=True))
+
     async def aclose(self) -> None:
-        """End it. What its commands have left running goes on, if somebody has it."""
+        """End it, within a bound. What its commands have left running goes on, if somebody has it.
+
+        What cannot be ended is then `abandoned`.
+        """
         if not self.ended and self._section is not None:
             await self._gone()
-        if not self._listening.done():
+        if not self._exited:
             await self.process.aclose()
+            self.abandoned = await self.process.survivors()
         with anyio.move_on_after(END_SECONDS):
             await asyncio.wait([self._listening])
         self._listening.cancel()
+        if self._coming_back is not None:
+            self._coming_back.cancel()
         await self._exchange.aclose()
 
 
 def _variables(entries: Sequence[bytes]) -> dict[str, str]:
     pairs = (entry.decode("utf-8", "surrogateescape").partition("=") for entry in entries)
     return {name: value for name, _, value in pairs if not name.startswith(_OURS) and name not in _CHANGING}
+
+
+def why_not(problem: str) -> str:
+    """Say why a shell did not begin with a command, by its own word for it."""
+    word, _, files = problem.partition(" ")
+    if word == "few":
+        return (
+            f"the session's shell may have {one_line(files[:20])} open files at most (ulimit -n), and for a session bash needs "
+            "200: raise the limit where it is set, such as in a startup file of the host, or take shell='sh'"
+        )
+    return (
+        "the session's shell could not begin the command: there is no room left on the host, or its private directory "
+        "cannot be used; restart() the session"
+    )

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anyshell._exceptions import InvalidCommand, ShellNotFound
-from anyshell._types import HostQuery
+from anyshell._types import HostQuery, one_line
 
 from .login import Login
 from .posix import BASH, SH, WSL, ZSH, Launch, Shell
@@ -180,7 +180,7 @@ def not_found(
     Raises:
         InvalidCommand: The request is none that is known on that system.
     """
-    tried = tuple(tried)
+    tried = tuple(map(one_line, tried))
     wanted = "a shell" if request is None else repr(request)
     lines = [f"{wanted} was not found on this host, or did not answer. Tried:"]
     lines += [f"  {line}" for line in tried or ("nothing",)]

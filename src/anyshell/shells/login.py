@@ -57,6 +57,10 @@ _MENDED_TO_READ = "echo eval head printf stty"
 _NO_ALIAS = "\\"
 """Before a command's name: zsh would replace an alias before the line that removes it has run."""
 
+_TELLING = "{a..c} {1..3..2} {a..c..2}"
+"""Words of which bash makes seven, or five before its version 4, and zsh six; dash, busybox, fish and tcsh leave three.
+No shell takes them for an error, as tcsh does ``$BASH_VERSION``."""
+
 _OPTIONS = "\\unalias -a 2>/dev/null; set +C +e +f +u +v +x; trap - EXIT HUP INT QUIT PIPE TERM"
 """What a startup file may have set that would change what the text means, or what the command inherits."""
 
@@ -89,9 +93,12 @@ class Login:
         return SH.join(arguments)
 
     def read_and_run(self, text: str) -> Start:
-        """Have ``/bin/sh`` run a text that it reads from its stdin, whatever the login shell is."""
+        """Have ``/bin/sh`` run a text that it reads from its stdin, whatever the login shell is.
+
+        The number of the text's arguments tells the shell that has read the line: see `watcher.sh`, ``facts``.
+        """
         sent = _encode(text)
-        return Start(line=_exec_sh(_read(len(sent)), "anyshell"), sent=sent)
+        return Start(line=_exec_sh(_read(len(sent)), f"anyshell {_TELLING}"), sent=sent)
 
     def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> Start:
         """Have a command started.
@@ -165,9 +172,10 @@ class Login:
             rf"\ulimit -S -x {tag} 2>/dev/null || \ulimit -S -w {tag} 2>/dev/null",
             # Whoever asked for the command may be gone by now. Then this fails, and nothing is run.
             *([f"{_say(token, '')} >&2 || exit 1"] if spawn.split_stderr else []),
-            f"{_say(token, 'started $$')} || exit 1",
-            # Where so high a number is not allowed (ulimit -n), another is better than none.
+            # Where so high a number is not allowed (ulimit -n), another is better than none. Said only after that: a shell
+            # that knows single digits alone takes the number for a program, and ends.
             f"{{ exec {self.life_fd}>&1; }} 2>/dev/null || exec {_LIFE_FD}>&1",
+            f"{_say(token, 'started $$')} || exit 1",
             f"exec {words(spawn.argv)}{self._redirections(spawn)}",
         ]
         return "\n".join(lines)

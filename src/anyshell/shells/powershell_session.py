@@ -266,6 +266,11 @@ class PowerShellConversation:
         return -1
 
     @property
+    def says_back(self) -> bool:
+        """No: it says that a command has ended when it is back."""
+        return False
+
+    @property
     def numbers_statuses(self) -> bool:
         """No: none is kept where a text could change it."""
         return False
@@ -282,7 +287,7 @@ class PowerShellConversation:
         )
         return self.shell.argv(info, host)
 
-    def begin(self, snapshot: str | None) -> str:
+    def begin(self, snapshot: str | None, word: str) -> str:
         """What the shell reads first: nothing. There are no snapshots of PowerShell."""
         assert snapshot is None
         return ""
@@ -291,14 +296,14 @@ class PowerShellConversation:
         """Nothing: it says its pid of its own accord."""
         return ""
 
-    def line(self, number: int, run: str = "", command: str | None = None, *, ask: bool = False) -> str:
+    def line(self, number: int, run: str = "", command: str | None = None, *, back: str) -> str:
         """The line that has the shell run a command.
 
         Args:
             number: Its number, which stands in `run` as well.
             run: What `run` returned.
             command: The text of the command.
-            ask: Of no meaning here.
+            back: Of no meaning here.
         """
         assert command is not None
         return f"{run} {int(reads_input(command))} {_word(command)}\n"
@@ -334,12 +339,12 @@ class PowerShellConversation:
         """Yes: what stops a text is nothing that it could change."""
         return True
 
+    def text(self, text: str) -> tuple[str, bool]:
+        """The text as it is."""
+        return text, False
+
     def needs_care(self, text: str) -> bool:
         """No: nothing of ours is traced."""
-        return False
-
-    def may_not_come_back(self, text: str, *, careful: bool) -> bool:
-        """No: the host reads on as long as it lives."""
         return False
 
 

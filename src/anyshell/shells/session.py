@@ -1,7 +1,7 @@
 """What a persistent shell is given, so that it runs one text after another and says how each has ended.
 
 The shell reads its own input line by line. For each command it is told to source a text of ours, which sources
-``command``, a file that holds the caller's text and nothing else: so quotes and heredocs that are never closed end with
+``command``, a file that holds the caller's text and nothing else (but for zsh, see `Conversation.text`): so quotes and heredocs that are never closed end with
 the file. What the command prints goes to a named pipe of its own; how it ended goes to the stream that was the shell's
 standard error when it started, and that no command has.
 
@@ -15,9 +15,14 @@ begins. From there on nothing of the text runs any more, and the shell is back a
 
 Where that cannot be sure, such as where a text has a DEBUG trap of its own, the trap kills the shell instead.
 
-The shell reads a second line with each command. If it comes to that without having said how the command ended, since
-the text took from it what it says that with, it kills itself: nobody waits for it in vain. Where a shell might not come
-back to its input at all, as bash after ``set -t``, it is also asked to say that it has.
+The shell reads more lines with each command. bash unwinds to its input by some errors, such as in arithmetic, past every
+file: the next line has it source what stands after the text once more. A shell that comes to the last line without having
+said how the command ended, since the text took from it what it says that with, kills itself: no command waits in vain.
+Otherwise it says a word that stands nowhere else, and so not where the text can find it: only then has the command ended,
+whatever was said before.
+
+bash and zsh expand aliases of reserved words. So the lines have none, and what they source is one compound command, read
+while aliases are off: in zsh, where a global alias can have any name, they are off between commands.
 """
 
 from __future__ import annotations
@@ -34,9 +39,13 @@ if TYPE_CHECKING:
     from .posix import Shell
 
 RESERVED = frozenset(
-    f"ANYSHELL_{name}" for name in ("EXEC", "FIRST", "LAST", "SET", "STATUS", "TOLD", "TRACE")
+    f"ANYSHELL_{name}"
+    for name in ("ALIASES", "EXEC", "FIRST", "LAST", "PID", "REST", "SET", "STATUS", "TOLD", "TRACE")
 )
 """Variables that the shell is led by; no caller can set them."""
+
+_BOTH_ENDS = (196, 195, 194)
+"""Where bash has its pipes at both ends for a moment."""
 
 LIFE_FD = {"bash": 197}
 """The descriptor by which everything that a command starts has the pipe that it prints to."""
@@ -63,6 +72,8 @@ class Frame:
         variables: Whether to tell the exported variables before and after it.
         pids: Whether to tell which pid the host gave last, before and after it.
         careful: Whether the shell may have a trap, or trace: see `Conversation.needs_care`.
+        alone: Whether the shell may open the pipes before anybody reads or writes them: whoever was to may have been killed.
+        marked: Whether a line stands behind the text: see `Conversation.text`.
     """
 
     number: int
@@ -78,6 +89,8 @@ class Frame:
     variables: bool
     pids: bool
     careful: bool
+    alone: bool
+    marked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +111,11 @@ class Conversation:
         return LIFE_FD.get(self.shell.kind, _LIFE_FD)
 
     @property
+    def says_back(self) -> bool:
+        """Whether the shell says that it is back at its input, and a command has not ended before."""
+        return True
+
+    @property
     def numbers_statuses(self) -> bool:
         """Whether a status begins with the number of its command: a readonly variable would otherwise stand for all.
 
@@ -109,43 +127,67 @@ class Conversation:
         """What is started."""
         return (info.path, *self.shell.options, "-s")
 
-    def begin(self, snapshot: str | None) -> str:
-        """What the shell reads first, a file of the user's own set-up among it."""
-        begin = _BEGIN[self.shell.kind].replace("DIRECTORY", self._path(""))
-        return begin if snapshot is None else f"{begin}{self.shell.load(snapshot)}\n"
+    def begin(self, snapshot: str | None, word: str) -> str:
+        """What the shell reads first, a file of the user's own set-up among it; `word` stands before what it says of itself."""
+        trap = self.shell.quote(_INTERRUPT_BASH.replace("DIRECTORY", self._path("")))
+        begin = _ENOUGH.get(self.shell.kind, "").replace("WORD", word) + _BEGIN[self.shell.kind]
+        begin = begin.replace("TRAP ", f"{trap} ").replace("DIRECTORY", self._path(""))
+        loaded = begin if snapshot is None else f"{begin}{self.shell.load(snapshot)}\n"
+        return loaded + (_WITHOUT_ALIASES["zsh"] if self.shell.kind == "zsh" else "")
 
     def tell_pid(self) -> str:
         """The line that has the shell say its pid."""
         kind = self.shell.kind
         return f"{_BUILTIN[kind]} printf '\\000shell %s\\000' $$ >&{_STATUS_FD[kind]}\n"
 
-    def line(self, number: int, run: str = "", command: str | None = None, *, ask: bool = False) -> str:
+    def line(self, number: int, run: str = "", command: str | None = None, *, back: str) -> str:
         """The lines that have the shell run a command.
 
         Args:
             number: Its number.
             run: What `run` returned, if it was not written to the file that `run_file` names.
             command: The text of the command, if it was not written to the file ``command``.
-            ask: Whether the shell has to say that it is back.
+            back: A word of letters and digits by which the shell says that it is back at its input.
         """
         kind = self.shell.kind
-        source = f"{_BUILTIN[kind]} . {self._path(self.run_file(number))}"
-        said = f";{_BUILTIN[kind]} printf 'back\\0' >&{_STATUS_FD[kind]}" if ask else ""
-        back = f"{_UNLESS_TOLD[kind]}{said}\n"
+        source = f"{_BUILTIN[kind]} \\. {self._path(self.run_file(number))}"
         written = [(self.run_file(number), run)] if run else []
         if command is not None:
             written.append(("command", command))
-        if not written:
-            return f"{source}\n{back}"
-        writes = " && ".join(
-            f"{_BUILTIN[kind]} printf %s {self.shell.quote(text)} 2>/dev/null >|{self._path(name)}"
-            for name, text in written
-        )
-        # What could not be written whole must not run, and the one before not again.
-        return (
-            f"if {writes}; then {source}; else {_BUILTIN[kind]} printf '\\000ended {number} full \\n\\000' >&{_STATUS_FD[kind]}; "
-            f"ANYSHELL_TOLD=1; fi\n{back}"
-        )
+        lines = [source]
+        if kind == "sh":
+            lines.append(f"anyshell_frame {_AT_HOME}")
+        if written:
+            # What could not be written whole must not run, and the one before not again.
+            writes = " && ".join(
+                f"{_BUILTIN[kind]} printf %s {self.shell.quote(text)} 2>/dev/null >|{self._path(name)}"
+                for name, text in written
+            )
+            lines = [f"{writes} || ANYSHELL_TOLD=full", *(f"{_IF_TOLD[kind]}||{line}" for line in lines)]
+        if kind == "bash":
+            lines.append(f'{_IF_TOLD[kind]}||\\. {self._path(self.run_file(number))} {_UNWOUND} "$?"')
+        if written:
+            full = f"{_BUILTIN[kind]} printf '\\000ended {number} full \\n\\000' >&{_STATUS_FD[kind]}"
+            lines.append(f'{_BUILTIN[kind]} test "${{ANYSHELL_TOLD-}}" != full||{full}')
+        # The backslash keeps a global alias of zsh from the descriptor.
+        said = f"{_BUILTIN[kind]} printf 'back {back}\\0'>&\\{_STATUS_FD[kind]}"
+        lines.append(f'{_IF_TOLD[kind]}||\\kill -9 "$$";{said}')
+        # First: the last line of the command before may have been taken away by its text.
+        return "ANYSHELL_TOLD=;" + "".join(f"{line}\n" for line in lines)
+
+    def text(self, text: str) -> tuple[str, bool]:
+        """The contents of the file ``command`` for a text, and whether 126 without a number is an error of zsh's own.
+
+        By such an error zsh leaves the file, and says 126 in place of its exit code; a program that cannot be run has 126,
+        too. A line behind the text, which is run in the second case alone, takes the number down. A text that could take the
+        line into a here-document has none, nor one that returns what an expression gives.
+        """
+        if self.shell.kind != "zsh" or _takes_line(text):
+            return text, False
+        if _is_unfinished(text):
+            return text, True
+        line_feed = "\n\n" if text.endswith("\\") else "\n"
+        return f"{text}{line_feed}ANYSHELL_STATUS=$?\n", True
 
     @staticmethod
     def run_file(number: int) -> str:
@@ -172,21 +214,20 @@ class Conversation:
 
         What it sources, and what it puts together, is not seen.
         """
-        return _UNINTERRUPTIBLE[self.shell.kind].search(text) is None
+        signals = ("26", *_UNINTERRUPTIBLE[self.shell.kind])
+        if "VTALRM" in text or "ANYSHELL_" in text or _DEFINES_BUILTIN.search(text):
+            return False
+        if not any(name in text for name in signals):
+            return True
+        named = re.compile(rf"\b(?:{'|'.join(signals)})\b")
+        return not any(named.search(found[0]) for found in _TRAP.finditer(text))
 
     def needs_care(self, text: str) -> bool:
         """Whether a shell that has run a text may have a trap for EXIT or DEBUG, or trace what it does.
 
         What an EXIT trap prints must go to the output, and what others print of ours must not. That takes time.
         """
-        return _NEEDS_CARE.search(text) is not None
-
-    def may_not_come_back(self, text: str, *, careful: bool) -> bool:
-        """Whether the shell may end by itself after it has said how a text ended.
-
-        bash does after ``set -t``, and after ``$(`` without an end.
-        """
-        return self.shell.kind == "bash" and (careful or "$(" in text)
+        return any(word in text and pattern.search(text) for word, pattern in _NEEDS_CARE.items())
 
     def _path(self, name: str) -> str:
         return self.shell.quote(f"{self.directory}/{name}")
@@ -233,11 +274,20 @@ class Conversation:
         return f"{variable}=; {_BUILTIN[self.shell.kind]} read -r {variable} 2>/dev/null </proc/loadavg || :"
 
     def _input(self, frame: Frame) -> str:
-        return "</dev/null" if frame.stdin is None else f"<{self.shell.quote(frame.stdin)}"
+        return "</dev/null" if frame.stdin is None else self._opened(frame, "0<", frame.stdin)
 
     def _output(self, frame: Frame) -> str:
-        stderr = "2>&1" if frame.stderr is None else f"2>|{self.shell.quote(frame.stderr)}"
-        return f">|{self.shell.quote(frame.stdout)} {stderr} {self.life_fd}>&1"
+        stderr = "2>&1" if frame.stderr is None else self._opened(frame, "2>|", frame.stderr)
+        return f"{self._opened(frame, '1>|', frame.stdout)} {stderr} {self.life_fd}>&1"
+
+    def _opened(self, frame: Frame, how: str, pipe: str) -> str:
+        """The redirection to a pipe. Opened at both ends first, it does not wait for another process (fifo(7))."""
+        path = self.shell.quote(pipe)
+        if not frame.alone or self.shell.kind == "bash":
+            return f"{how}{path}"
+        if self.shell.kind == "zsh":  # which copies to both when a descriptor is redirected twice
+            return f"{self.life_fd}<>{path} {how}{path} {self.life_fd}>&-"
+        return f"{how[0]}<>{path} {how}{path}"
 
     def _tell(self, frame: Frame) -> str:
         """How it ended, and where the shell is.
@@ -253,7 +303,7 @@ class Conversation:
         if frame.pids:
             words += ' "${ANYSHELL_FIRST##* }" "${ANYSHELL_LAST##* }"'
         # PWD is a variable like any other, and what the shell remembers may have another name by now.
-        there = '[ . -ef "${PWD-}" ]' if self.shell.kind == "sh" else "[[ ${PWD-} == /* && . -ef $PWD ]]"
+        there = '\\[ . -ef "${PWD-}" ]' if self.shell.kind == "sh" else "[[ ${PWD-} == /* && . -ef $PWD ]]"
         where = (
             f"{{ if {there} 2>/dev/null; then {builtin} pwd{each}; else "
             f"\\command -p env pwd -P{each} || {builtin} printf '%s\\n' \"${{PWD-}}\"{each}; fi; }}"
@@ -271,6 +321,12 @@ class Conversation:
         )
 
 
+_AT_HOME = "anyshell:shell"
+"""The first positional parameter of sh where nothing of a text runs."""
+
+_UNWOUND = "anyshell:unwound"
+"""What bash gives its file when a text has had it unwind to its input: the text must not run again, nor its end be unsaid."""
+
 _BUILTIN: dict[ShellKind, str] = {"bash": "\\builtin", "zsh": "\\builtin", "sh": "\\command"}
 
 _STATUS_FD: dict[ShellKind, int] = {"bash": 199, "zsh": 8, "sh": 8}
@@ -283,16 +339,40 @@ _TOLD: dict[ShellKind, str] = {
     "sh": "ANYSHELL_TOLD=1",
 }
 
-_UNLESS_TOLD: dict[ShellKind, str] = {
-    "bash": '[[ ${ANYSHELL_TOLD-} ]]||kill -9 "$$";ANYSHELL_TOLD=',
-    "zsh": '[[ ${ANYSHELL_TOLD-} ]]||kill -9 "$$";ANYSHELL_TOLD=',
-    "sh": '[ "${ANYSHELL_TOLD-}" ]||kill -9 "$$";ANYSHELL_TOLD=',
+_IF_TOLD: dict[ShellKind, str] = {
+    # No alias and no function answers to this.
+    "bash": "((${ANYSHELL_TOLD:+1}))",
+    "zsh": "((${ANYSHELL_TOLD:+1}))",
+    "sh": '\\[ "${ANYSHELL_TOLD-}" ]',
 }
 """Short, since a shell reads its input byte by byte."""
 
+_WITHOUT_ALIASES: dict[ShellKind, str] = {
+    "bash": "\\builtin shopt -q expand_aliases || ANYSHELL_ALIASES=off; \\builtin shopt -u expand_aliases\n",
+    # Between commands: a global alias may have the name of anything, with a backslash before it as well.
+    "zsh": "[[ -o aliases ]] || ANYSHELL_ALIASES=off; \\builtin setopt no_aliases\n",
+}
+"""A line after which words are read as they stand."""
+
+_WITH_ALIASES: dict[ShellKind, str] = {
+    "bash": "case ${ANYSHELL_ALIASES-} in ?*) \\builtin unset ANYSHELL_ALIASES;; *) \\builtin shopt -s expand_aliases;; esac",
+    "zsh": "case ${ANYSHELL_ALIASES-} in ?*) \\builtin unset ANYSHELL_ALIASES;; *) \\builtin setopt aliases;; esac",
+}
+"""What is read by then has them count again if they did."""
+
+_KEEP: dict[ShellKind, str] = {
+    "bash": "\\builtin enable . printf",
+    "zsh": "\\builtin enable -r case esac if then else fi '{' '}' '[[' || :; \\builtin enable . printf || :; "
+    "(( ${FUNCNEST:-1} )) || FUNCNEST=1",
+}
+"""What gives a shell back that the next command begins with."""
+
 _INTERRUPT_BASH = (
+    f"{_WITHOUT_ALIASES['bash']}{_WITH_ALIASES['bash']}; "
     "if ((${#BASH_SOURCE[@]} > 1)) && [[ ! ${ANYSHELL_SET-} ]]; then "
-    '[[ :$BASHOPTS: == *:extdebug:* || $- == *T* || $(\\builtin trap -p DEBUG) ]] && \\builtin kill -s KILL "$$"; '
+    # Not by a substitution: SIGINT may end that, and bash ends itself then. The file was read whole before the text began.
+    "\\builtin trap -p DEBUG 2>/dev/null >|DIRECTORYcommand; "
+    '[[ :$BASHOPTS: == *:extdebug:* || $- == *T* || -s DIRECTORYcommand ]] && \\builtin kill -s KILL "$$"; '
     "ANYSHELL_SET=x$-; \\builtin set +e; "
     # A status of 2 is what makes it return (and nothing but a wrong use of a builtin gives that without a function).
     '\\builtin trap "((\\${#BASH_SOURCE[@]} < 2)) || \\\\builtin test a -eq 1 2>/dev/null" DEBUG; '
@@ -312,34 +392,112 @@ return 130
 _INTERRUPT_SH = (
     # The signal is sent while what "return" returns is worked out: sent before that, it would come before that.
     # Who does that is one of the text's processes, and may be asked to end meanwhile.
-    'case ${1-} in anyshell:shell) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$")130" ;; esac'
+    f'case ${{1-}} in {_AT_HOME}) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$")130" ;; esac'
 )
 
-_OURS = r"VTALRM|ANYSHELL_|\btrap\b.*\b26\b|\bbuiltin\s*\(|\bfunction\s+builtin\b"
+# Each pattern begins with letters, for which `re` searches ten times as fast as for what may stand before them.
+_DEFINES_BUILTIN = re.compile(r"builtin(?<!\wbuiltin)\s*+\(|function(?<!\wfunction)\s++builtin\b")
+_TRAP = re.compile(r"trap(?<!\wtrap)\b.*")
 
-_UNINTERRUPTIBLE: dict[ShellKind, re.Pattern[str]] = {
+
+_UNINTERRUPTIBLE: dict[ShellKind, tuple[str, ...]] = {
     # A function does not see such a trap, and it is there again after that.
-    "bash": re.compile(_OURS + r"|\btrap\b.*\b(DEBUG|RETURN)\b"),
-    "zsh": re.compile(_OURS),
+    "bash": ("DEBUG", "RETURN"),
+    "zsh": (),
     # bash and busybox as sh run an ERR trap before ours.
-    "sh": re.compile(_OURS + r"|\btrap\b.*\b(DEBUG|RETURN|ERR)\b"),
+    "sh": ("DEBUG", "RETURN", "ERR"),
 }
-"""What takes the trap away, or makes it do something else."""
+"""What a trap is for that takes ours away, or makes it do something else."""
 
-_NEEDS_CARE = re.compile(r"\b(trap|TRAP\w*|set|exec|source|eval|BASH_XTRACEFD)\b|(^|[\s;&|])\.\s")
+_NEEDS_CARE = {
+    **{
+        word: re.compile(rf"{word}(?<!\w{word})\b")
+        for word in ("trap", "set", "exec", "source", "eval", "BASH_XTRACEFD")
+    },
+    "TRAP": re.compile(r"TRAP(?<!\wTRAP)"),
+    ".": re.compile(r"\.(?<![^\s;&|]\.)\s"),
+}
+"""What sets a trap or traces, by a part that is found at once."""
+
+_RETURNS_EXPRESSION = re.compile(r"return(?<!\wreturn)[^\S\n]++(?![\d$;&|})#<>\"'])\S")
+
+_HERE_DOCUMENT = re.compile(
+    r"<<(?<!<<<)(?!<)(?P<tabs>-?)[^\S\n]*+(?:\\?(?P<word>[\w.-]+)|(?P<quote>['\"])(?P<quoted>[\w.-]+)(?P=quote))?"
+)
+
+
+def _takes_line(text: str) -> bool:
+    """Whether a text of zsh could take up a line behind it, or leave the file before it in a way that is not told apart.
+
+    Each ``<<`` has to have an end of its own, in the order in which they stand, or it could have the line.
+    """
+    if _RETURNS_EXPRESSION.search(text):
+        return True
+    at = 0
+    for found in _HERE_DOCUMENT.finditer(text):
+        word = found["word"] or found["quoted"]
+        if not word:
+            return True
+        end = re.compile(rf"\n{chr(9) + '*' if found['tabs'] else ''}{re.escape(word)}(?=\n|\Z)")
+        ended = end.search(text, max(at, found.end()))
+        if ended is None:
+            return True
+        at = ended.end()
+    return False
+
+
+_UNFINISHED = re.compile(
+    r"(?:^|[;&|({\n]|\b(?:do|then|else)\s)[^\S\n]*+(?:for|foreach|select|repeat|function)"
+    r"(?:[^\S\n][^;{\n]*+(?:\s*+\Z)?|\s++\Z)|(?:(?<!\|)\|&?|\(\s*+\))\s*+\Z"
+)
+"""What is an error by itself, and none with one more line, if it goes as far as the end of the text.
+
+To be found one after another: a search for the last alone takes time that grows with the square of a line.
+"""
+
+
+def _is_unfinished(text: str) -> bool:
+    """Whether a text is an error by itself, and none with one more line."""
+    last = text.rstrip()
+    if last.endswith(")"):  # the other bracket may stand lines before
+        last = last[:-1].rstrip()
+    tail = text[max(last.rfind("\n"), 0) :]
+    if not tail.rstrip().endswith(("|", "&", ")")) and not any(
+        word in tail for word in ("for", "select", "repeat", "function")
+    ):
+        return False
+    return any(found.end() == len(tail) for found in _UNFINISHED.finditer(tail))
+
+
+_READ_PID = "ANYSHELL_PID=; \\command read -r ANYSHELL_PID 2>/dev/null </proc/self/stat || :; ANYSHELL_PID=${ANYSHELL_PID%% *}"
+"""Take down which process this is: ``$$`` is the shell's in a subshell, too."""
+
+_READ_PID_QUOTED = _READ_PID.replace("$", "\\$")
+"""The same between double quotes."""
 
 _BEGIN: dict[ShellKind, str] = {
-    "bash": f"exec 199>&2 2>/dev/null >/dev/null; shopt -s expand_aliases; trap '{_INTERRUPT_BASH}' VTALRM\n",
+    "bash": "exec 199>&2 2>/dev/null >/dev/null; shopt -s expand_aliases; trap TRAP VTALRM\n",
     "zsh": f"exec 8>&2 2>/dev/null >/dev/null\n{_INTERRUPT_ZSH}",
     "sh": (
-        f"exec 8>&2 2>/dev/null >/dev/null; set -- anyshell:shell; trap '{_INTERRUPT_SH}' VTALRM\n"
-        "anyshell_run() { \\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; }\n"
+        f"exec 8>&2 2>/dev/null >/dev/null; set -- {_AT_HOME}; trap '{_INTERRUPT_SH}' VTALRM\n"
+        "anyshell_run() { \\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; anyshell_here; }\n"
         'anyshell_status() { return "$1"; }\n'
         'anyshell_run_on() { ANYSHELL_STATUS=$1; shift; anyshell_status "$ANYSHELL_STATUS" || '
-        "\\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; }\n"
+        "\\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; anyshell_here; }\n"
+        # By an error in a subshell busybox leaves the file there, too: that process would read our lines.
+        f'{_READ_PID}; eval "anyshell_here() {{ \\unset -f command; {_READ_PID_QUOTED}; '
+        "case \\${ANYSHELL_PID:-'$ANYSHELL_PID'} in '$ANYSHELL_PID') ;; "
+        '*) \\command exit \\"\\$ANYSHELL_STATUS\\";; esac; }"\n'
     ),
 }
 """Where the shell's own descriptors go, and the trap. Nothing that it runs has its standard error of before."""
+
+
+_ENOUGH: dict[ShellKind, str] = {
+    "bash": "{ exec 199>&2; } 2>/dev/null || "
+    "{ \\builtin printf '\\000few WORD %s\\000' \"$(\\builtin ulimit -n)\" >&2; exit 1; }\n"
+}
+"""Says so and ends where the host allows too few descriptors for these."""
 
 
 def _run_bash(speak: Conversation, frame: Frame) -> str:
@@ -350,29 +508,38 @@ def _run_bash(speak: Conversation, frame: Frame) -> str:
     # "!" spares the shell an ERR trap and errexit for the file as a whole; inside it they are as ever.
     source = f"\\builtin . {speak._path('status')} || ! {source}" if frame.status else f"! {source}"
     source += f"; ANYSHELL_STATUS={speak._number(frame)}${{PIPESTATUS[0]}}"
+    undo = ""
     if frame.careful:
         # exec redirects its output, so that an EXIT trap prints there too. Not its input: the shell reads commands from
         # that. The group keeps what bash traces, and what a DEBUG trap prints, of our own commands out of the output; so
         # the text's is opened once more, by name: a copy of a high descriptor would have bash keep others next to that.
+        undo = f"{_HIDE_EXEC}; \\exec >/dev/null 2>&1 197>&-"
+        opens, closes = _both_ends(speak, frame)
         run = (
-            f"{_HIDE_EXEC} && \\exec {output} && {{ {_SHOW_EXEC}; {source}; "
+            f"{opens}{_HIDE_EXEC} && \\exec {output} && {{ {closes}{_SHOW_EXEC}; {source}; "
             # What comes next is not traced either.
             f"case $- in *x*) ANYSHELL_TRACE=1; \\builtin set +x;; esac; {_HIDE_EXEC}; }} "
-            # On one line: "set -v" prints each as it is read.
             f"{speak._input(frame)} >/dev/null 2>&1; "
             "\\exec >/dev/null 2>&1 197>&-"
         )
         after = f"{_SHOW_EXEC}\ncase ${{ANYSHELL_TRACE-}} in ?*) \\builtin unset ANYSHELL_TRACE; \\builtin set -x;; esac\n"
     else:
-        run, after = f"{{ {source}; }} {speak._input(frame)} {output}", ""
+        opens, closes = _both_ends(speak, frame)
+        run, after = f"{opens}{{ {closes}{source}; }} {speak._input(frame)} {output}", ""
     return (
-        f"{speak._head(frame, 199, 'x')}\n" + speak._guarded(frame, 199, run) + f"\n{{\n{after}"
-        "\\unset -f builtin command\n"
+        # The function is the text's where that was left by an error.
+        f"\\unset -f builtin command\n{_WITHOUT_ALIASES['bash']}{{\n{_WITH_ALIASES['bash']}\n"
+        f"case ${{1-}} in {_UNWOUND}) ANYSHELL_STATUS={speak._number(frame)}$2\n{undo};;\n"
+        f"*)\n{speak._head(frame, 199, 'x')}\n{speak._guarded(frame, 199, run)};;\nesac\n"
+        f"{{\n{after}"
+        f"\\unset -f builtin command\n{_KEEP['bash']}\n"
+        # After "[[" without an end bash knows no "[[" until another error of syntax resets its parser.
+        "case ${ANYSHELL_STATUS-} in *:2) \\command eval ')' || \\builtin :;; esac\n"
         "case ${ANYSHELL_SET-} in '') ;; *) \\builtin trap - DEBUG; \\builtin shopt -u extdebug\n"
         "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{speak._variables(frame, 199)}\n" if frame.variables else "")
-        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST\n}} 2>/dev/null\n"
+        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST\n}} 2>/dev/null\n}}\n"
     )
 
 
@@ -387,25 +554,55 @@ _SHOW_EXEC = (
 )
 
 
+def _both_ends(speak: Conversation, frame: Frame) -> tuple[str, str]:
+    """What opens the pipes at both ends in bash, and closes them when they are open at the one that is meant.
+
+    By exec: of what another command redirects, bash keeps a copy until that has ended.
+    """
+    if not frame.alone:
+        return "", ""
+    pipes = [pipe for pipe in (frame.stdout, frame.stderr, frame.stdin) if pipe is not None]
+    opens = " ".join(f"{fd}<>{speak.shell.quote(pipe)}" for fd, pipe in zip(_BOTH_ENDS, pipes, strict=False))
+    closes = " ".join(f"{fd}>&-" for fd, _ in zip(_BOTH_ENDS, pipes, strict=False))
+    return f"{_HIDE_EXEC}; \\exec {opens}; ", f"\\exec {closes}; {_SHOW_EXEC}; "
+
+
 def _run_zsh(speak: Conversation, frame: Frame) -> str:
     source = f"\\builtin . {speak._path('command')} 8>&-"
     if frame.status:
         source = f"\\builtin . {speak._path('status')} || {source}"
+    number = speak._number(frame)
+    # Without the line behind the text, the status has a letter.
+    status = f"ANYSHELL_STATUS={number}" + (
+        "${ANYSHELL_STATUS:-e$?} ANYSHELL_REST=${_-}" if frame.marked else "$?"
+    )
+    after = (
+        # "return" ends a file before that line, too; then the last word that has run is that one, or what is returned.
+        f"case ${{ANYSHELL_STATUS-}}:$ANYSHELL_REST in {number}e126:return|{number}e126:126) ANYSHELL_STATUS={number}126;; "
+        f"{number}e126:*) ANYSHELL_STATUS={number}1;; "
+        f"{number}e*) ANYSHELL_STATUS={number}${{ANYSHELL_STATUS#*e}};; esac\n"
+    )
     # One compound command, which is read whole before it is run: a subshell of the text sets the place back, when it ends,
     # from which this file is read on, and what follows would be run twice.
     return (
-        f"{{\n{speak._head(frame, 8, 'x')}\n"
+        # "always", since by err_return a text that fails has this file return, too. Not around the text alone: what that
+        # returns would set off a ZERR trap once more.
+        f"{{\n{_WITH_ALIASES['zsh']}\n{speak._head(frame, 8, 'x')}\n"
         + speak._guarded(
             frame,
             8,
-            f"{{ {source}; ANYSHELL_STATUS={speak._number(frame)}$? }} {speak._input(frame)} {speak._output(frame)}",
+            f"{{ ANYSHELL_REST=x; {source}; {status} }} {speak._input(frame)} {speak._output(frame)}",
         )
-        + "\n"
-        "{\n\\unset -f builtin command || :\n"
+        + "\n} always {\n"
+        f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}}:${{ANYSHELL_REST-}} in :?*) ANYSHELL_STATUS={number}$?;; esac\n"
+        f"{{\n\\unset -f builtin command || :\n{_KEEP['zsh']}\n"
         "(( ! ${+ANYSHELL_SET} )) || \\builtin unset -f TRAPDEBUG\n"
-        f"\\builtin unset {frame.mark}\n"
+        + (after if frame.marked else "")
+        + f"\\builtin unset {frame.mark}\n"
         + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
-        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST\n}} 2>/dev/null\n}}\n"
+        + f"{speak._tell(frame)}\n"
+        "\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_REST\n"
+        f"{_WITHOUT_ALIASES['zsh']}}} 2>/dev/null\n}}\n"
     )
 
 
@@ -413,12 +610,15 @@ def _run_sh(speak: Conversation, frame: Frame) -> str:
     function = f"anyshell_run_on {frame.status}" if frame.status else "anyshell_run"
     # exec's redirections, so that an EXIT trap prints to them too.
     run = f"\\exec {speak._output(frame)}; {function} {speak._input(frame)}; \\exec >/dev/null 2>&1 9>&-"
+    # A function, so that no file but the text's is being read while that runs: by an error in a subshell, busybox goes back
+    # to what was read when "command" began, which in that process is gone unless it is the shell's own input.
     return (
-        f"{speak._head(frame, 8, 'w')}\n" + speak._guarded(frame, 8, run) + "\n"
-        "{\n\\unset -f command\n"
+        f"anyshell_frame() {{\n{speak._head(frame, 8, 'w')}\n" + speak._guarded(frame, 8, run) + "\n"
+        "{\n\\unset -f command anyshell_frame\n"
         f"\\unset {frame.mark}\n"
         + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
-        + f"{speak._tell(frame)}\n\\unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST\n}} 2>/dev/null\n"
+        + f"{speak._tell(frame)}\n"
+        "\\unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PID\n} 2>/dev/null\n}\n"
     )
 
 

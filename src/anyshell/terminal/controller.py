@@ -69,6 +69,7 @@ class Controller:
         self.waiting: Waiting | None = None
         self.ended = False
         self.last_heard = self.last_typed = time.monotonic()
+        self.on_typed: Callable[[], object] = lambda: None
         self._changes = Changes()
 
     def before(self, spawner: Spawner) -> Spawner:
@@ -126,17 +127,34 @@ class Controller:
             await self.process.resize(terminal)
 
     @contextlib.contextmanager
-    def watched(self, timeout: float | None) -> Iterator[None]:
-        """Learn whether it waits for input when its time is over, if it has one; it begins now."""
-        if timeout is None:
-            yield
-            return
-        task = asyncio.ensure_future(self._last_look(time.monotonic() + timeout))
-        task.add_done_callback(_look_at)  # a host that cannot be asked any more is the run's own concern
+    def watched(self, timeout: float | None, silence: float | None = None) -> Iterator[None]:
+        """Learn whether it waits for input when its time is over, if it has one; it begins now.
+
+        Args:
+            timeout: Seconds that it has; ``None`` is no bound.
+            silence: Seconds for which it may print nothing and have nothing typed; ``None`` is no bound.
+        """
+        looks = [] if timeout is None else [self._last_look(time.monotonic() + timeout)]
+        looks += [] if silence is None else [self._looks_when_silent(silence)]
+        tasks = [asyncio.ensure_future(look) for look in looks]
+        for task in tasks:
+            task.add_done_callback(_look_at)  # a host that cannot be asked any more is the run's own concern
         try:
             yield
         finally:
-            task.cancel()
+            for task in tasks:
+                task.cancel()
+
+    async def _looks_when_silent(self, silence: float) -> None:
+        """Take note of what it waits for whenever it was silent for so long: the run ends then, or it has moved."""
+        await asyncio.wait([self.begun])
+        self.last_heard = self.last_typed = time.monotonic()
+        moved = 0.0
+        while True:
+            if self._moved != moved:
+                self.waiting, moved = None, self._moved
+                await self._last_look(moved + silence)
+            await asyncio.sleep(LOOK_AGAIN)
 
     async def _last_look(self, deadline: float) -> None:
         """Take note of what it waits for at that moment, by the monotonic clock."""
@@ -164,6 +182,7 @@ class Controller:
 
     def _typed(self) -> None:
         self.last_typed = time.monotonic()
+        self.on_typed()
 
 
 class _Before:

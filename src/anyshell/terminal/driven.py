@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from .._engine import Control, outlast
+from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand
 from .._types import Channel, Outcome, Terminal, TerminalLines, check_count, check_seconds, check_text
+from .._waits import outlast
 from ..output import expression
 from ..output.search import WINDOW
 from . import secrets
@@ -82,6 +83,7 @@ class DrivenTerminal:
         terminal: Terminal,
         listener: Listener | None,
         shows: bool = False,
+        control: Control | None = None,
     ) -> None:
         self._run = run
         self._controller = controller
@@ -91,7 +93,7 @@ class DrivenTerminal:
         self._listener = listener
         self._shows = shows
         self._stopped_by_person = False
-        self._control = Control()
+        self._control = control or Control()
         self._transcript = Transcript()
         self._task: asyncio.Task[Outcome] | None = None
         self._duration = 0.0

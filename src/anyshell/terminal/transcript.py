@@ -7,6 +7,7 @@ from collections import deque
 
 from ..output.decode import strip, unfinished
 from ..output.search import WINDOW
+from ..output.sequences import LONGEST_CONTROL, NUMBERS, SWITCH, long_form
 
 KEPT = 256 * 1024
 """Bytes of output that are kept for `DrivenTerminal.expect`, beside one piece; of more, the oldest are forgotten."""
@@ -15,14 +16,8 @@ KEPT = 256 * 1024
 _ENDS = re.compile(r"\r*\n\r*")
 
 
-# Of xterm's private modes those that switch to the alternate screen and back, and the reset of all.
-_SWITCH = re.compile(
-    rb"(?:\x1b\[|\xc2\x9b)\?(?:[0-9]{1,4};){0,8}(?:1049|1047|47)(?:;[0-9]{1,4}){0,8}([hl])|\x1bc"
-)
-_LONGEST_SWITCH = 96
-"""Bytes of one of these."""
-
-_PLACED = re.compile(rb"(?:\x1b\[|\xc2\x9b)[0-9;]{0,16}[Hfd]")
+_SWITCH = re.compile(SWITCH)
+_PLACED = re.compile(rb"\x1b\[" + NUMBERS + rb"[Hfd]")
 """Moves of the cursor to a place: what is printed then is no text that goes on, but a drawing."""
 
 
@@ -61,7 +56,8 @@ class Transcript:
     def _notice_switch(self, data: bytes) -> None:
         data = self._end + data
         cut = unfinished(data)
-        self._end = data[len(data) - cut :] if cut <= _LONGEST_SWITCH else b""
+        self._end = data[len(data) - cut :] if cut <= LONGEST_CONTROL else b""
+        data = long_form(data)
         for match in _SWITCH.finditer(data):
             self.alternate = match[1] == b"h"
         self.drawn = self.drawn or _PLACED.search(data) is not None

@@ -24,7 +24,7 @@ from .result import (
 from .shell import ShellTool
 from .terminal import TerminalTool
 from .terminal_params import TerminalParams
-from .updates import OnUpdate
+from .updates import OnUpdate, Update
 
 __all__ = [
     "DisplayBlock",
@@ -48,4 +48,5 @@ __all__ = [
     "ToolDefinition",
     "ToolLimits",
     "Truncation",
+    "Update",
 ]

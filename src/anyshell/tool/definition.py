@@ -6,8 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._descriptions import one_line
-from .._types import exact
+from .._types import exact, one_line
 from .params import ShellParams
 
 if TYPE_CHECKING:
@@ -58,15 +57,24 @@ class ToolDefinition:
     parameters: dict[str, Any]
     title: str
 
-    def as_format(self, format: Format = "anthropic") -> dict[str, Any]:  # noqa: A002 - as in schema --format
+    def as_format(self, format: Format = "anthropic", *, strict: bool = False) -> dict[str, Any]:  # noqa: A002 - as in schema --format
         """Give the definition as JSON in a form that an interface takes.
 
         Args:
             format: ``openai`` for an entry of ``tools`` in Chat Completions, ``anthropic`` for one in Messages,
                 ``mcp`` for one in the answer to ``tools/list`` of the Model Context Protocol.
+            strict: For ``openai`` alone: ``strict: true``, under which every parameter is required, and one that may be
+                left out may be ``null``. A map with names of the model's choice (``env``) cannot be had so, and is left out.
+
+        Raises:
+            ValueError: There is no such format, or none of it that is strict.
         """
-        parameters = deepcopy(self.parameters)
+        if strict and format != "openai":
+            raise ValueError(f"strict is for format 'openai' alone, not {format!r}")
+        parameters = _strict(self.parameters) if strict else deepcopy(self.parameters)
         named: dict[str, Any] = {"name": self.name, "description": self.description}
+        if strict:
+            named["strict"] = True
         match format:
             case "openai":
                 return {"type": "function", "function": {**named, "parameters": parameters}}
@@ -90,7 +98,9 @@ _ANNOTATIONS = {
 }
 
 
-def schema(limits: ToolLimits, *, directory: str, guarded: bool, offer: Offer) -> dict[str, Any]:
+def schema(
+    limits: ToolLimits, *, directory: str, guarded: bool, offer: Offer, silence: float | None = None
+) -> dict[str, Any]:
     """Build the JSON schema of the parameters.
 
     Args:
@@ -98,6 +108,7 @@ def schema(limits: ToolLimits, *, directory: str, guarded: bool, offer: Offer) -
         directory: Where commands run that do not say otherwise; in a session, where its shell begins.
         guarded: Whether hang guards win over variables of the same name.
         offer: What else the tool can do.
+        silence: Seconds of silence after which a command is stopped; ``None`` is never.
     """
     properties = properties_of(ShellParams, offer.keys)
     properties["timeout"] |= {
@@ -108,6 +119,12 @@ def schema(limits: ToolLimits, *, directory: str, guarded: bool, offer: Offer) -
     properties["command"]["minLength"] = 1
     without = f" Without it: {exact(limits.default_timeout)} seconds"
     properties["timeout"]["description"] += without + ("; in the background, no end." if offer.jobs else ".")
+    if silence is not None:
+        spared = [name for name in ("background", "pty") if name in offer.keys]
+        but = f", unless it has {' or '.join(spared)}" if spared else ""
+        properties["timeout"]["description"] += (
+            f" A command that prints nothing for {exact(silence)} seconds is stopped as well{but}."
+        )
     if offer.session:
         properties["cwd"]["description"] = _CWD_OF_A_SESSION
         properties["env"]["description"] = _ENV_OF_A_SESSION
@@ -144,6 +161,22 @@ def _plain(told: dict[str, Any]) -> dict[str, Any]:
     kinds = [kind for kind in told.get("anyOf", [told]) if kind.get("type") != "null"]
     kept = {key: kinds[0][key] for key in ("type", "enum", "additionalProperties") if key in kinds[0]}
     return {**kept, "description": told["description"]}
+
+
+def _strict(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The same parameters, as function calling of OpenAI's demands them for ``strict``."""
+    told: dict[str, Any] = {}
+    for name, each in deepcopy(parameters["properties"]).items():
+        if each.get("additionalProperties"):
+            continue
+        if name not in parameters["required"]:
+            kinds = each["type"] if isinstance(each["type"], list) else [each["type"]]
+            each["type"] = [*kinds, "null"]
+            each.pop("default", None)  # null stands for it
+            if "enum" in each:
+                each["enum"].append(None)
+        told[name] = each
+    return object_of(told, required=list(told))
 
 
 def number(seconds: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from ..jobs import SentInPart
 from ..output import OutputBuilder
 from . import job_words, words
 from .definition import ToolDefinition, number, object_of, properties_of
-from .job_params import KEYS, JobCall, JobParams, parse
+from .job_params import KEYS, MOST_IDS, JobCall, JobParams, parse
 from .params import InvalidParams
 from .result import JobDetails, JobResult, JobState, blocks
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from ..jobs import Job
     from .approvals import Approvals
+    from .calls import Calls, Ongoing
     from .hiding import Hidden
     from .job_params import Action
     from .ledger import Entry, Ledger
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 _DESCRIPTION = (
     "Looks after the jobs that the tool shell has started in the background, or that its commands have left running. "
     "That a job has ended is said in the next result of either tool: never ask again and again. To wait for a job, "
-    'give output with wait, up to {wait} seconds, and until "end".'
+    'give output with wait, up to {wait} seconds, and until "end"; for whichever of several ends first, give ids.'
 )
 
 
@@ -43,19 +46,28 @@ class JobTool:
     """
 
     def __init__(
-        self, env: Environment, ledger: Ledger, *, approvals: Approvals, limits: ToolLimits, hidden: Hidden
+        self,
+        env: Environment,
+        ledger: Ledger,
+        *,
+        approvals: Approvals,
+        limits: ToolLimits,
+        hidden: Hidden,
+        calls: Calls,
     ) -> None:
         self._env = env
         self._ledger = ledger
         self._approvals = approvals
         self._limits = limits
         self._hidden = hidden
+        self._calls = calls
 
     @property
     def definition(self) -> ToolDefinition:
         """What the model is told: a name, a description, and a JSON schema with the limits in force."""
         properties = properties_of(JobParams, KEYS)
         properties["offset"]["minimum"] = 0
+        properties["ids"] |= {"items": {"type": "string"}, "maxItems": MOST_IDS}
         properties["wait"] |= {"minimum": 0, "maximum": number(self._limits.max_wait)}
         return ToolDefinition(
             name="job",
@@ -64,18 +76,30 @@ class JobTool:
             parameters=object_of(properties, required=("action",)),
         )
 
-    async def __call__(self, params: Mapping[str, object] | JobParams) -> JobResult:
+    async def __call__(
+        self, params: Mapping[str, object] | JobParams, *, call_id: str | None = None
+    ) -> JobResult:
         """Carry out one call.
 
         Args:
             params: As the model gave them, unchecked.
+            call_id: What `ShellTool.cancel` takes, as for that tool. The call then waits no longer for a job or the
+                approver, with the result ``cancelled``; the job goes on. What is being sent or stopped is done first.
 
         Returns:
             What came of it. Wrong parameters, a refusal and a job that there is not are results.
 
         Raises:
+            InvalidCommand: `call_id` is empty, or that of another call under way.
             asyncio.CancelledError: The calling task was cancelled. The job goes on, or on being stopped.
         """
+        with self._calls.begin(call_id) as ongoing:
+            result = await self._call(params, ongoing)
+        return result.model_copy(
+            update={"details": result.details.model_copy(update={"call_id": ongoing.id})}
+        )
+
+    async def _call(self, params: Mapping[str, object] | JobParams, ongoing: Ongoing) -> JobResult:
         try:
             call = parse(params, self._limits)
         except InvalidParams as error:
@@ -89,25 +113,58 @@ class JobTool:
                         entry.told = entry.over
                     return self._result("list", "done", said, entries[-job_words.LISTED :])
                 case "output":
-                    return await self._read(call, self._ledger.get(call.id))
+                    entries = [self._ledger.get(job_id) for job_id in call.ids]
+                    return await self._read(call, entries, ongoing)
                 case "stop":
-                    return await self._stop(self._ledger.get(call.id))
+                    return await self._stop(self._ledger.get(call.ids[0]))
                 case "send":
-                    return await self._send(call, self._ledger.get(call.id))
+                    return await self._send(call, self._ledger.get(call.ids[0]), ongoing)
         except AnyshellError as error:
             return self._result(call.action, "failed", [words.undone(str(error))])
 
-    async def _read(self, call: JobCall, entry: Entry) -> JobResult:
+    async def _first(self, call: JobCall, entries: Sequence[Entry], ongoing: Ongoing) -> Entry:
+        """Wait for the first of several jobs that has something to tell. At most so long; then the first that runs."""
+
+        def tells(entry: Entry) -> bool:
+            return (entry.over and not entry.told) or (not call.until_end and entry.unseen > 0)
+
+        async def comes(entry: Entry) -> None:
+            with contextlib.suppress(Exception):  # how it ended is told below
+                if call.until_end:
+                    await entry.job.wait()
+                else:
+                    await entry.job.output(entry.seen, wait=call.wait)
+
+        running = [entry for entry in entries if not entry.over]
+        if running and not any(map(tells, entries)):
+            tasks = [asyncio.ensure_future(comes(entry)) for entry in running]
+            try:
+                with ongoing.interruptible():
+                    await asyncio.wait(tasks, timeout=call.wait, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+        return next((entry for entry in entries if tells(entry)), (*running, *entries)[0])
+
+    async def _read(self, call: JobCall, entries: Sequence[Entry], ongoing: Ongoing) -> JobResult:
+        entry, waited = entries[0], call.wait
+        if len(entries) > 1:
+            entry = await self._first(call, entries, ongoing)
+            call = replace(call, wait=0)
+        others = [other for other in entries if other is not entry]
         job, limits = entry.job, self._env.limits
         most = max(limits.head + limits.tail, 1)
         since = entry.seen if call.offset is None else call.offset
         if call.until_end:
-            await job.wait(timeout=call.wait)
-        total = (await job.output(limit=1)).total_bytes
-        if since > total:
-            problem = f"offset must be 0 to {total}, the bytes that job {job.id} has printed"
+            with ongoing.interruptible():
+                await job.wait(timeout=call.wait)
+        if since > job.printed:
+            problem = f"offset must be 0 to {job.printed}, the bytes that job {job.id} has printed"
             return self._result("output", "failed", [words.undone(problem)], [entry])
-        piece = await job.output(since, limit=most, wait=0 if call.until_end else call.wait)
+        if not call.until_end:
+            with ongoing.interruptible():
+                await job.output(since, limit=most, wait=call.wait)
+        piece = await job.output(since, limit=most)
         skipped = 0
         if call.offset is None and piece.total_bytes - since > most:
             skipped = piece.total_bytes - most - since
@@ -117,27 +174,29 @@ class JobTool:
         follows = piece.offset < piece.total_bytes and bool((await job.output(piece.offset, limit=most)).data)
         entry.seen = max(entry.seen, piece.offset)
         entry.told = entry.over
-        said = list(
-            job_words.read(
-                entry,
-                piece,
-                since=since,
-                skipped=skipped,
-                waited=call.wait,
-                shown_at_most=most,
-                follows=follows,
-            )
+        said = [words.CUT_SHORT] if ongoing.cancelled else []
+        said += job_words.read(
+            entry,
+            piece,
+            since=since,
+            skipped=skipped,
+            waited=0 if ongoing.cancelled else waited,
+            shown_at_most=most,
+            follows=follows,
         )
+        said += map(job_words.other, others)
+        for other in others:
+            other.told = other.over
         output = self._bounded(piece)
         if output.truncated:
             said.append(job_words.shortened(output, limits.max_line))
-        if call.requested_wait > call.wait:
-            said.append(job_words.clamped(call.requested_wait, call.wait))
+        if call.requested_wait > waited:
+            said.append(job_words.clamped(call.requested_wait, waited))
         return self._result(
             "output",
-            "done",
+            "cancelled" if ongoing.cancelled else "done",
             said,
-            [entry],
+            [entry, *others],
             output=output,
             offset=piece.offset,
             total_bytes=piece.total_bytes,
@@ -165,7 +224,7 @@ class JobTool:
         entry.told = True
         return self._result("stop", "done", [job_words.stopped(job, before=before)], [entry])
 
-    async def _send(self, call: JobCall, entry: Entry) -> JobResult:
+    async def _send(self, call: JobCall, entry: Entry, ongoing: Ongoing) -> JobResult:
         env, job = self._env, entry.job
         if entry.over or job.adopted:
             await job.send(b"")  # says why that cannot be, before anybody is asked
@@ -177,8 +236,12 @@ class JobTool:
             stdin=call.data,
             end_of_input=call.end_of_input,
             job=job.id,
+            call_id=ongoing.id,
         )
-        answer = await self._approvals.ask(replace(request, display=policy.display(request)))
+        with ongoing.interruptible():
+            answer = await self._approvals.ask(replace(request, display=policy.display(request)))
+        if ongoing.cancelled:
+            return self._result("send", "cancelled", [job_words.UNSENT], [entry])
         if isinstance(answer, Refused):
             return self._result("send", "refused", [words.refused(answer.reason, "sent")], [entry])
         try:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LARGEST_OFFSET = 2**63 - 1
 """Bytes of its output that can be skipped: more than any job prints."""
 
+MOST_IDS = 16
+"""Jobs that one call waits for."""
+
 Action = Literal["list", "output", "stop", "send"]
 
 
@@ -39,6 +42,13 @@ class JobParams(BaseModel):
     )
     id: str | None = Field(
         default=None, description="Of output, stop and send: the job, such as j1. Results name it."
+    )
+    ids: list[str] | None = Field(
+        default=None,
+        description=(
+            "Of output with wait, instead of id: several jobs. The call returns when the first of them has something new, "
+            "or has ended, and shows the output of that one."
+        ),
     )
     offset: int | None = Field(
         default=None,
@@ -76,6 +86,7 @@ KEYS = tuple(JobParams.model_fields)
 
 _OF: Mapping[str, tuple[str, ...]] = {
     "id": ("output", "stop", "send"),
+    "ids": ("output",),
     "offset": ("output",),
     "wait": ("output",),
     "until": ("output",),
@@ -88,6 +99,8 @@ _OF: Mapping[str, tuple[str, ...]] = {
 _ALSO_CALLED = {
     "job": "id",
     "jobid": "id",
+    "jobs": "ids",
+    "jobids": "ids",
     "since": "offset",
     "timeout": "wait",
     "input": "text",
@@ -105,7 +118,7 @@ class JobCall:
 
     Attributes:
         action: What to do.
-        id: The job; empty for ``list``.
+        ids: The jobs, each once; several where any of them is waited for, none for ``list``.
         offset: The byte of its output to begin with; ``None`` is what was not seen yet.
         wait: Seconds to wait at most.
         requested_wait: Seconds that were asked for.
@@ -115,7 +128,7 @@ class JobCall:
     """
 
     action: Action
-    id: str
+    ids: tuple[str, ...]
     offset: int | None
     wait: float
     requested_wait: float
@@ -137,7 +150,7 @@ def parse(params: Mapping[str, object] | JobParams, limits: ToolLimits) -> JobCa
     wanted = asked.wait or 0.0
     return JobCall(
         action=asked.action,
-        id=asked.id or "",
+        ids=tuple(dict.fromkeys(asked.ids or ([asked.id] if asked.id else ()))),
         offset=asked.offset,
         wait=min(wanted, limits.max_wait),
         requested_wait=wanted,
@@ -145,6 +158,19 @@ def parse(params: Mapping[str, object] | JobParams, limits: ToolLimits) -> JobCa
         data=(asked.text or "").encode(),
         end_of_input=asked.end_of_input is True,
     )
+
+
+def _ids_problems(asked: JobParams, ids: list[str]) -> Iterator[str]:
+    if asked.id is not None:
+        yield "id and ids exclude each other: give all in ids"
+    if not all(ids) or not ids:
+        yield "ids must name jobs, as results name them or list says them"
+    if len(ids) > MOST_IDS:
+        yield f"ids has {len(ids):,} jobs, and at most {MOST_IDS} can be waited for"
+    if asked.offset is not None:
+        yield "offset goes with id alone: of several jobs, what you have not seen is shown"
+    if not asked.wait:
+        yield "ids needs wait, the seconds to wait at most"
 
 
 def _meant(name: str) -> str:
@@ -156,7 +182,9 @@ def _problems(asked: JobParams, limits: ToolLimits) -> Iterator[str]:
     for name, actions in _OF.items():
         if getattr(asked, name) is not None and asked.action not in actions:
             yield f"{name} is a parameter of {' and '.join(actions)}, not of {asked.action}"
-    if asked.action != "list" and not asked.id:
+    if asked.ids is not None and asked.action == "output":
+        yield from _ids_problems(asked, asked.ids)
+    elif asked.action != "list" and not asked.id:
         yield f"id is missing: {asked.action} needs that of a job, as results name it or list says it"
     if asked.offset is not None and not 0 <= asked.offset <= LARGEST_OFFSET:
         yield f"offset must be 0 to {LARGEST_OFFSET}"

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from ..jobs import Job
     from .ledger import Entry
 
+UNSENT = (
+    "Cancelled before it was sent, because somebody asked for that: the job has read nothing of it. Do not send it again "
+    "unless asked to."
+)
+
 SHOWN_COMMAND = 100
 """Characters of a job's command, in a sentence about the job."""
 
@@ -39,6 +44,8 @@ def ended(job: Job) -> str:
     match job.status:
         case "stopped":
             return "was stopped"
+        case "timed_out" if job.outcome is not None and job.outcome.silence is not None:
+            return f"was stopped because it had printed nothing, and was sent nothing, for {exact(job.outcome.silence)} s"
         case "timed_out":
             return "was stopped because its timeout was over"
         case "lost":
@@ -53,11 +60,19 @@ def ended(job: Job) -> str:
     return f"has ended with exit code {job.exit_code}"
 
 
-def started(job: Job, *, sends: bool) -> str:
-    """Say that a job was started."""
+def started(job: Job, *, sends: bool, label: str = "") -> str:
+    """Say that a job was started.
+
+    Args:
+        job: The job.
+        sends: Whether it can be sent input.
+        label: The model's own words for it; empty when it has given none.
+    """
     said = f"Started in the background as job {job.id}"
     if job.pid is not None:
         said += f" (pid {job.pid})"
+    if label:
+        said += f": {visible(label).rstrip('.')}"
     said += ". Read what it prints with the tool job, which also stops it"
     if sends:
         said += " and sends it input: its stdin is open"
@@ -157,6 +172,14 @@ def read(
         yield LATER
     elif running:
         yield f"Asking again at once shows nothing new: give wait to be told what comes. {LATER}"
+
+
+def other(entry: Entry) -> str:
+    """Say how a job is that was waited for as well, while the output of another is shown."""
+    job = entry.job
+    if not entry.over:
+        return f"Job {job.id} is running."
+    return f'Job {job.id} {ended(job)}. {left(job)}To read its output, give id "{job.id}".'
 
 
 def shortened(output: Output, max_line: int) -> str:

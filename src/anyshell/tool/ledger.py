@@ -39,6 +39,11 @@ class Entry:
         """Whether it has ended."""
         return self.job.status != "running"
 
+    @property
+    def unseen(self) -> int:
+        """Bytes of its output that a model was neither shown nor told of."""
+        return self.job.printed - self.seen
+
 
 class Ledger:
     """The jobs of one tool: what its calls have started or left behind, and nobody else's.

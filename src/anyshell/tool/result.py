@@ -27,7 +27,7 @@ CallStatus = Literal[
     "invalid",
     "failed",
 ]
-JobCallStatus = Literal["done", "refused", "invalid", "failed"]
+JobCallStatus = Literal["done", "cancelled", "refused", "invalid", "failed"]
 TerminalAction = Literal["start", "send", "keys", "screen", "wait", "secret", "close"]
 
 
@@ -65,19 +65,38 @@ class Truncation(_Frozen):
         total_bytes: Those that were written.
         shown_lines: Of the line feeds that were written, those that are shown.
         total_lines: Those that were written.
+        direction: Which part is shown where something between is left out: the ``head``, the ``tail``, or ``both`` with
+            the middle left out; ``None`` when only ends of long lines are left out, or nothing at all is shown.
+        truncated_by: What was used up: the room for text (``bytes``), or that of a line alone (``line_length``).
+        shown_range: The lines that are shown, counted from 1: the first and last of each part. The first and the last of
+            a part may be shown in part.
     """
 
     shown_bytes: int
     total_bytes: int
     shown_lines: int
     total_lines: int
+    direction: Literal["head", "tail", "both"] | None = None
+    truncated_by: Literal["bytes", "line_length"] = "bytes"
+    shown_range: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, output: Output) -> Self | None:
         """Count what an output shows; ``None`` when that is all of it."""
         if not output.truncated:
             return None
+        head, tail = output.head_range, output.tail_range
+        parts = tuple(part for part in (head, tail) if part is not None)
+        whole = not parts and output.cut_lines > 0
+        if whole:  # but for the ends of long lines
+            parts = ((1, output.total_lines + (not output.text.endswith("\n"))),)
+        direction: Literal["head", "tail", "both"] | None = None
+        if not whole and parts:
+            direction = "both" if len(parts) > 1 else "tail" if head is None else "head"
         return cls(
+            direction=direction,
+            truncated_by="line_length" if whole else "bytes",
+            shown_range=parts,
             shown_bytes=output.total_bytes - output.omitted_bytes,
             total_bytes=output.total_bytes,
             shown_lines=output.total_lines - output.omitted_lines,
@@ -150,12 +169,15 @@ class ShellDetails(_Frozen):
         status: How it went. ``exited``, ``timed_out``, ``cancelled`` and ``lost`` are those of an outcome; a command
             that is ``running`` goes on as a job, one that is ``waiting`` for input on its terminal; ``restarted`` is a session, without a command; nothing ran if it
             is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed`` (it could not be started).
+        command: The command as it ran, or would have run, exactly; empty when its parameters were invalid, it had not its
+            turn yet, or there is none. Not safe to print; `ShellResult.display` is.
         exit_code: Its exit code; 128 and the signal's number when a signal ended it; ``None`` when there is none.
         signal: The name of the signal that ended it, such as ``SIGKILL``.
-        started: Whether the shell was started.
+        started: Whether the shell was started; ``None`` when that is unknown, with the status ``lost``.
         duration: Wall time in seconds, from the approval to the end.
         timeout: Seconds that it had; ``None`` when its parameters were invalid, and for a job without a bound.
         requested_timeout: Seconds that the model asked for.
+        silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
         truncation: How much of the output is shown; ``None`` when all of it is.
         artifact: The whole of a truncated output; ``None`` when there is none, or it could not be kept.
         left_behind: Processes that outlived the command.
@@ -168,15 +190,18 @@ class ShellDetails(_Frozen):
             command had to be stopped; ``None`` outside a session, and when the command did not begin.
         directory: Where the next command of the session begins, safe to print; ``None`` outside a session.
         update_error: The type of what `on_update` raised, whatever it was, after which it was not called again.
+        call_id: The id of the call, which `ShellTool.cancel` took.
     """
 
     status: CallStatus
+    command: str = ""
     exit_code: int | None = None
     signal: str | None = None
-    started: bool = False
+    started: bool | None = False
     duration: float = 0.0
     timeout: float | None = None
     requested_timeout: float | None = None
+    silence: float | None = None
     truncation: Truncation | None = None
     artifact: OutputArtifact | None = None
     left_behind: tuple[LeftBehindProcess, ...] = ()
@@ -188,6 +213,7 @@ class ShellDetails(_Frozen):
     session_state: Literal["kept", "ended", "lost"] | None = None
     directory: str | None = None
     update_error: str | None = None
+    call_id: str = ""
 
 
 class ShellResult(_Frozen):
@@ -238,12 +264,14 @@ class JobDetails(_Frozen):
     """The facts of a call of the tool named ``job``.
 
     Attributes:
-        status: ``done``; nothing was done if it is ``invalid`` (the parameters), ``refused`` (by the approver) or
-            ``failed`` (what was asked for cannot be done).
+        status: ``done``; ``cancelled`` by `ShellTool.cancel`, which ends the wait of the call and not the job; nothing was
+            done if it is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed`` (what was asked for
+            cannot be done).
         action: What was asked for; ``None`` when the parameters were invalid.
         jobs: The jobs that it was about.
         offset: Of ``output``, the byte at which to go on.
         total_bytes: Of ``output``, how many bytes the job has printed so far.
+        call_id: The id of the call, which `ShellTool.cancel` took.
     """
 
     status: JobCallStatus
@@ -251,6 +279,7 @@ class JobDetails(_Frozen):
     jobs: tuple[JobState, ...] = ()
     offset: int | None = None
     total_bytes: int | None = None
+    call_id: str = ""
 
 
 class JobResult(_Frozen):
@@ -277,8 +306,9 @@ class TerminalDetails(_Frozen):
     """The facts of a call of the tool named ``terminal``.
 
     Attributes:
-        status: ``done``; nothing was done if it is ``invalid`` (the parameters) or ``refused`` (by the approver); if it is
-            ``failed``, what was asked for cannot be done, or was not done whole.
+        status: ``done``; ``cancelled`` by `ShellTool.cancel`, which stops what was being started and nothing else; nothing
+            was done if it is ``invalid`` (the parameters) or ``refused`` (by the approver); if it is ``failed``, what was
+            asked for cannot be done, or was not done whole.
         action: What was asked for; ``None`` when the parameters were invalid.
         terminal: The id of the terminal; ``None`` when there is none.
         running: Whether its program runs.
@@ -291,6 +321,7 @@ class TerminalDetails(_Frozen):
         left_out: New lines that are not shown, since they were too many.
         found: Of ``wait`` with `until`, whether that was printed.
         artifact: All that it has printed; ``None`` while it runs, and when it was short.
+        call_id: The id of the call, which `ShellTool.cancel` took.
     """
 
     status: JobCallStatus
@@ -306,6 +337,7 @@ class TerminalDetails(_Frozen):
     left_out: int = 0
     found: bool | None = None
     artifact: OutputArtifact | None = None
+    call_id: str = ""
 
 
 class TerminalResult(_Frozen):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import posixpath
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +14,16 @@ import anyio
 
 from .. import _descriptions, policy, shells
 from .._exceptions import AnyshellError, TerminalUnavailable
-from .._types import ApprovalRequest, Outcome, Output, Refused, Terminal
+from .._types import ApprovalRequest, Outcome, Output, Refused, Terminal, check_seconds
 from .._variables import NOT_FOR_MODELS
 from ..shells.from_windows import for_bash
 from ..shells.syntax import leading_cd
 from . import job_words, terminal_words, words
 from .approvals import Approvals
+from .calls import Calls
 from .definition import ToolDefinition, schema
 from .hiding import Hidden
+from .host import HOST_BOUND, no_directory
 from .job import JobTool
 from .ledger import Ledger
 from .limits import ToolLimits
@@ -40,14 +44,16 @@ from .terminals import Held, Terminals, View
 from .updates import OnUpdate, Updates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from .._environment import Environment
     from .._stream import Listener
     from .._types import Command, LeftBehind
     from ..abc import Approver
+    from ..jobs import Job
     from ..session import Session
     from ..terminal import ConsoleOpener, SecretSource
+    from .calls import Ongoing
 
 _Waits = tuple[Held, View]
 """A command that waits for input on its terminal."""
@@ -63,8 +69,7 @@ class _Stopped:
 _Became = Outcome | _Waits | _Stopped
 """What became of a command."""
 
-HOST_BOUND = 5.0
-"""Seconds that a question to the host's files may take. Every such question has an answer that is always safe."""
+_TOOL = re.compile(r"[\w.-]{1,128}\Z")
 
 
 class ShellTool:
@@ -88,10 +93,17 @@ class ShellTool:
         console: Shows every command on a terminal to a person, who sees it, may type, and stops it by dismissing it, which
             the model is told: ``anyshell.console.opener(app)`` for an app of textual, or an async function that is given
             the `DrivenTerminal`. A call does not wait for it: what has ended stays shown until it is dismissed.
+        silence: Seconds without output after which a command is stopped, as by its timeout; the model is told. Not one
+            that was started in the background or on a terminal, where silence is no fault. ``None`` is never.
+        confirmed: Whether a person confirms every command, which the model is told. It changes nothing of what
+            `approver` is asked.
+        tools: Names of other tools that the model has, such as ``("read", "grep", "edit")``: it is told to prefer them over
+            commands that do the same.
 
     Raises:
         AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
-            `secrets` or `console` without `terminals`; `console` that is no function.
+            `secrets` or `console` without `terminals`; `console` that is no function; `silence` that is no number of
+            seconds; `tools` that are no names.
     """
 
     def __init__(
@@ -105,7 +117,19 @@ class ShellTool:
         terminals: bool = False,
         secrets: SecretSource | None = None,
         console: ConsoleOpener | None = None,
+        silence: float | None = None,
+        confirmed: bool = False,
+        tools: Sequence[str] = (),
     ) -> None:
+        check_seconds("silence", silence)
+        given: Any = tools
+        names: tuple[Any, ...] = (
+            tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
+        )
+        if not all(isinstance(name, str) and _TOOL.match(name) for name in names):
+            raise AnyshellError(
+                f"tools must be names of tools, of letters, digits, _, - and ., not {tools!r}: for one, ('read',)"
+            )
         if (session or jobs or terminals) and not env.entered:
             raise AnyshellError(
                 "a tool with a session, with jobs or with terminals starts what somebody must stop: use 'async with "
@@ -121,6 +145,8 @@ class ShellTool:
                 "anyshell.console.opener(app)"
             )
         self._env = env
+        self._confirmed = confirmed
+        self._tools = names
         self._limits = limits or ToolLimits()
         self._offer = Offer(session=session, jobs=jobs, terminals=terminals)
         self._approvals = Approvals(approver, timeout=self._limits.approval_timeout)
@@ -129,6 +155,8 @@ class ShellTool:
         self._told = env.directory  # where the model was last told that the session's shell is
         self._closed = False
         self._turn = asyncio.Lock()
+        self._calls = Calls()
+        self._silence = silence
         self._ledger = Ledger(env.jobs) if jobs else None
         self._secrets = secrets
         self._hidden = Hidden()
@@ -159,9 +187,15 @@ class ShellTool:
                 jobs=self._offer.jobs,
                 terminals=offer.terminals,
                 background_after=env.background_after,
+                confirmed=self._confirmed,
+                tools=self._tools,
             ),
             parameters=schema(
-                self._limits, directory=env.directory, guarded=not env.interactive, offer=offer
+                self._limits,
+                directory=env.directory,
+                guarded=not env.interactive,
+                offer=offer,
+                silence=self._silence,
             ),
         )
 
@@ -180,7 +214,12 @@ class ShellTool:
         if self._ledger is None:
             raise AnyshellError("this tool has no jobs: make it with ShellTool(..., jobs=True)")
         return JobTool(
-            self._env, self._ledger, approvals=self._approvals, limits=self._limits, hidden=self._hidden
+            self._env,
+            self._ledger,
+            approvals=self._approvals,
+            limits=self._limits,
+            hidden=self._hidden,
+            calls=self._calls,
         )
 
     @property
@@ -199,6 +238,7 @@ class ShellTool:
             limits=self._limits,
             secrets=self._secrets,
             hidden=self._hidden,
+            calls=self._calls,
             directory=lambda: self._before,
         )
 
@@ -220,8 +260,27 @@ class ShellTool:
         if self._session is not None:
             await self._session.aclose()
 
+    def cancel(self, call_id: str) -> None:
+        """Cancel a call of this tool, of its `job_tool` or its `terminal_tool`. The call then returns a result.
+
+        A command that runs is stopped, with everything that it started, after the grace; its result is ``cancelled``, with
+        what it has printed. A call that waits for its turn or for the approver returns at once, and nothing ran. A
+        command that has ended by itself keeps that end. A second call skips the grace. To be called in the event loop.
+
+        Args:
+            call_id: As the call was given it; an `Update`, an `ApprovalRequest` and the details of a result tell it.
+
+        Raises:
+            AnyshellError: No call of that id is under way.
+        """
+        self._calls.cancel(call_id)
+
     async def __call__(
-        self, params: Mapping[str, object] | ShellParams, *, on_update: OnUpdate | None = None
+        self,
+        params: Mapping[str, object] | ShellParams,
+        *,
+        on_update: OnUpdate | None = None,
+        call_id: str | None = None,
     ) -> ShellResult:
         """Carry out one call.
 
@@ -231,20 +290,37 @@ class ShellTool:
                 intervals. An async one never delays the command; one that is not async and blocks holds up
                 the event loop, and so the command's deadline. Once it has raised, it is not called again, and
                 never after the call. Is not called at all if the environment was not entered, nor for a job.
+            call_id: What `cancel` takes, such as the id that the model's interface gives the call; unlike that of every
+                other call under way. Without it the call gets one.
 
         Returns:
             What came of it. Wrong parameters, a refusal, a failure and a timeout are results.
 
         Raises:
+            InvalidCommand: `call_id` is empty, or that of another call under way.
             asyncio.CancelledError: The calling task was cancelled; the whole tree is gone.
         """
+        with self._calls.begin(call_id) as ongoing:
+            result = await self._call(params, on_update, ongoing)
+        return result.model_copy(
+            update={"details": result.details.model_copy(update={"call_id": ongoing.id})}
+        )
+
+    async def _call(
+        self, params: Mapping[str, object] | ShellParams, on_update: OnUpdate | None, ongoing: Ongoing
+    ) -> ShellResult:
         try:
             call = parse(params, self._limits, self._offer)
         except InvalidParams as error:
             said = [words.invalid(str(error))]
             return self._result(ShellDetails(status="invalid"), said, output=None, is_error=True)
-        async with self._its_turn(call):
-            return await self._carried_out(call, on_update)
+        async with contextlib.AsyncExitStack() as turn:
+            with ongoing.interruptible():
+                await turn.enter_async_context(self._its_turn(call))
+            if ongoing.cancelled:
+                details = ShellDetails(status="cancelled", timeout=call.timeout, directory=self._directory)
+                return self._result(details, [words.UNBEGUN], output=None, is_error=True)
+            return await self._carried_out(call, on_update, ongoing)
 
     @contextlib.asynccontextmanager
     async def _its_turn(self, call: Call) -> AsyncIterator[None]:
@@ -260,25 +336,34 @@ class ShellTool:
         """Whether nothing can run any more."""
         return self._closed or self._env.closed
 
-    async def _carried_out(self, call: Call, on_update: OnUpdate | None) -> ShellResult:
+    async def _carried_out(self, call: Call, on_update: OnUpdate | None, ongoing: Ongoing) -> ShellResult:
         if self._over:
             details = ShellDetails(status="failed", timeout=call.timeout)
             return self._result(details, [words.CLOSED], output=None, is_error=True)
         if call.restart and not call.command.text:
             return await self._restarted(call)
-        run = await self._prepared(call)
+        run = await self._prepared(call, ongoing.id)
         if run.request.fresh and self._counted_on and not call.restart:
             return self._gone(run)  # the model does not know yet
-        answer = await self._approvals.ask(run.request)
+        missing = ""
+        with ongoing.interruptible():
+            if call.command.cwd is not None:
+                missing = await no_directory(self._env, run.request.directory)
+            if not missing:
+                answer = await self._approvals.ask(run.request)
+        if ongoing.cancelled:
+            return self._unrun(run, "cancelled", words.UNBEGUN)
+        if missing:
+            return self._unrun(run, "failed", words.failed(missing))
         if isinstance(answer, Refused):
             return self._unrun(run, "refused", words.refused(answer.reason))
         try:
             if call.background:
-                return await self._started(run)
-            return await self._run(run, on_update)
+                return await self._started(run, ongoing)
+            return await self._run(run, on_update, ongoing)
         except TerminalUnavailable as error:
             # That is another thing to run than what was approved.
-            return await self._carried_out(replace(call, no_terminal=str(error)), on_update)
+            return await self._carried_out(replace(call, no_terminal=str(error)), on_update, ongoing)
         except AnyshellError as error:
             request, session = run.request, self._session
             if self._over:
@@ -310,7 +395,7 @@ class ShellTool:
         said = [words.restarted(self._tell(self._session))]
         return self._result(details, said, output=None, is_error=False)
 
-    async def _prepared(self, call: Call) -> _Run:
+    async def _prepared(self, call: Call, call_id: str) -> _Run:
         """Settle what is going to run, exactly."""
         env, command = self._env, call.command
         no_terminal = call.no_terminal or ("" if env.terminals else terminal_words.NOT_HERE)
@@ -341,6 +426,7 @@ class ShellTool:
             end_of_input=size is None and (not call.background or call.stdin is not None),
             size=size,
             description=call.label,
+            call_id=call_id,
         )
         notices = []
         if command.text != original.text and env.shell.on_windows:
@@ -379,56 +465,66 @@ class ShellTool:
                 pass  # then the command itself meets whatever is wrong
         return False
 
-    async def _run(self, run: _Run, on_update: OnUpdate | None) -> ShellResult:
+    async def _run(self, run: _Run, on_update: OnUpdate | None, ongoing: Ongoing) -> ShellResult:
         if on_update is None or not self._env.entered:
-            return self._tell_of(run, await self._outcome(run, None))
+            return self._tell_of(run, await self._outcome(run, None, ongoing))
         interval, limit = self._limits.update_interval, self._limits.update_bytes
         async with Updates(
             on_update,
+            call_id=ongoing.id,
             interval=interval,
             limit=limit,
             hide=self._hidden.text,
             code_page=self._env.info.code_page,
         ) as updates:
-            outcome = await self._outcome(run, updates.hear)
+            outcome = await self._outcome(run, updates.hear, ongoing)
         return self._tell_of(run, outcome, updates.error)
 
-    async def _on_terminal(self, run: _Run, listener: Listener | None) -> _Became:
+    async def _on_terminal(self, run: _Run, listener: Listener | None, ongoing: Ongoing) -> _Became:
         """Run what was approved on a terminal, until it ends or waits for input."""
         assert self._terminals is not None
-        async with self._terminals.begin(run.request, listener) as held:
+        async with self._terminals.begin(run.request, ongoing.control, listener) as held:
             waiting = await held.driven.wait_for_input(timeout=None)
             if waiting is None:
                 outcome = await held.driven.wait()
                 return _Stopped(outcome) if held.stopped_by_person else outcome
             view = await held.look(self._env.limits, waiting=waiting)
+            if ongoing.cancelled:
+                return await held.driven.wait()
             if view.outcome is not None:
                 return _Stopped(view.outcome) if held.stopped_by_person else view.outcome
             self._terminals.keep(held)
             return held, view
 
-    async def _started(self, run: _Run) -> ShellResult:
+    async def _started(self, run: _Run, ongoing: Ongoing) -> ShellResult:
         """Start what was approved as a job."""
         assert self._ledger is not None
         request = run.request
-        job = await self._env.start(
-            request.text,
-            cwd=request.directory,
-            env=dict(request.env),
-            stdin=request.stdin,
-            timeout=request.timeout,
-            grace=self._limits.grace,
-        )
+        job: Job | None = None
+        with ongoing.interruptible():
+            job = await self._env.start(
+                request.text,
+                cwd=request.directory,
+                env=dict(request.env),
+                stdin=request.stdin,
+                timeout=request.timeout,
+                grace=self._limits.grace,
+            )
+        if job is None or ongoing.cancelled:
+            if job is not None:  # it was there the moment before
+                await job.stop()
+            return self._unrun(run, "cancelled", words.NO_JOB)
         self._ledger.add(job.id, request.directory)
-        said = [job_words.started(job, sends=not request.end_of_input), *run.notices]
+        started = job_words.started(job, sends=not request.end_of_input, label=run.call.label)
+        said = [started, *run.notices]
         details = run.details("running", started=True, job=job.id, directory=self._directory)
         return self._result(details, said, output=None, is_error=False, run=run)
 
-    async def _outcome(self, run: _Run, listener: Listener | None) -> _Became:
+    async def _outcome(self, run: _Run, listener: Listener | None, ongoing: Ongoing) -> _Became:
         """Run what was approved, and nothing else."""
         request = run.request
         if request.size is not None:
-            return await self._on_terminal(run, listener)
+            return await self._on_terminal(run, listener, ongoing)
         session = self._session if request.session else None
         left_behind: LeftBehind = "adopt" if self._offer.jobs else "stop"
         if session is None:
@@ -438,10 +534,12 @@ class ShellTool:
                 env=dict(request.env),
                 stdin=request.stdin,
                 timeout=request.timeout,
+                silence=self._silence,
                 grace=self._limits.grace,
                 left_behind=left_behind,
                 listener=listener,
                 background_after="default" if self._offer.jobs else None,
+                control=ongoing.control,
             )
         if request.restart:
             self._counted_on = False
@@ -452,10 +550,12 @@ class ShellTool:
             env=dict(request.env),
             stdin=request.stdin,
             timeout=request.timeout,
+            silence=self._silence,
             grace=self._limits.grace,
             left_behind=left_behind,
             may_be_fresh=request.fresh,
             listener=listener,
+            control=ongoing.control,
         )
 
     def _tell_of(self, run: _Run, became: _Became, update_error: BaseException | None = None) -> ShellResult:
@@ -484,6 +584,7 @@ class ShellTool:
             omitted_bytes=max(held.printed - shown, 1) if gone else 0,
             total_lines=held.line_feeds,
             omitted_lines=min(gone, held.line_feeds),
+            tail_range=(gone + 1, gone + 1 + view.text.count("\n")) if gone else None,
         )
         details = run.details(
             "waiting",
@@ -546,6 +647,7 @@ class ShellTool:
             directory=self._directory,
             frame=output.alternate,
             skipped_bytes=output.skipped_bytes,
+            silence=outcome.silence,
             update_error=update_error,
         )
         is_error = outcome.status != "running" and (outcome.status != "exited" or exit_code != 0)
@@ -608,7 +710,11 @@ class _Run:
     def details(self, status: CallStatus, **facts: Any) -> ShellDetails:
         call = self.call
         return ShellDetails(
-            status=status, timeout=call.timeout, requested_timeout=call.requested_timeout, **facts
+            status=status,
+            command=self.request.text,
+            timeout=call.timeout,
+            requested_timeout=call.requested_timeout,
+            **facts,
         )
 
     def shown(self) -> DisplayBlock:

@@ -14,6 +14,7 @@ from .._types import ApprovalRequest, Output, Refused, exact
 from ..terminal.secrets import ask as ask_for_secret
 from . import terminal_words, words
 from .definition import ToolDefinition, number, object_of, properties_of
+from .host import no_directory
 from .params import InvalidParams
 from .result import DisplayBlock, InputState, OutputArtifact, TerminalDetails, TerminalResult, blocks
 from .signals import number_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from ..terminal import SecretRequest, SecretSource
     from .approvals import Approvals
+    from .calls import Calls, Ongoing
     from .hiding import Hidden
     from .limits import ToolLimits
     from .result import JobCallStatus
@@ -57,6 +59,7 @@ class TerminalTool:
         limits: ToolLimits,
         secrets: SecretSource | None,
         hidden: Hidden,
+        calls: Calls,
         directory: Callable[[], str],
     ) -> None:
         self._env = env
@@ -65,6 +68,7 @@ class TerminalTool:
         self._limits = limits
         self._secrets = secrets
         self._hidden = hidden
+        self._calls = calls
         self._directory = directory
 
     @property
@@ -93,42 +97,55 @@ class TerminalTool:
             parameters=object_of(properties, required=("action",)),
         )
 
-    async def __call__(self, params: Mapping[str, object] | TerminalParams) -> TerminalResult:
+    async def __call__(
+        self, params: Mapping[str, object] | TerminalParams, *, call_id: str | None = None
+    ) -> TerminalResult:
         """Carry out one call.
 
         Args:
             params: As the model gave them, unchecked.
+            call_id: What `ShellTool.cancel` takes, as for that tool. What was being started is stopped then, with the
+                result ``cancelled``; another terminal goes on, and the call no longer waits for the approver, for a
+                secret or for the program.
 
         Returns:
             What came of it. Wrong parameters, a refusal and a terminal that there is not are results.
 
         Raises:
+            InvalidCommand: `call_id` is empty, or that of another call under way.
             asyncio.CancelledError: The calling task was cancelled. What was being started is gone; another terminal
                 goes on, and some of what was being typed there may have been typed.
         """
+        with self._calls.begin(call_id) as ongoing:
+            result = await self._call(params, ongoing)
+        return result.model_copy(
+            update={"details": result.details.model_copy(update={"call_id": ongoing.id})}
+        )
+
+    async def _call(self, params: Mapping[str, object] | TerminalParams, ongoing: Ongoing) -> TerminalResult:
         try:
             call = parse(params, self._limits, secrets=self._secrets is not None)
         except InvalidParams as error:
             return self._result(None, "invalid", [words.misunderstood(str(error))])
         try:
             if call.action == "start":
-                return await self._start(call)
+                return await self._start(call, ongoing)
             held = self._terminals.get(call.id)
             match call.action:
                 case "screen":
                     return await self._seen(call, held, [], screen=True)
                 case "wait":
-                    return await self._wait(call, held)
+                    return await self._wait(call, held, ongoing)
                 case "close":
                     return await self._close(call, held)
                 case "secret":
-                    return await self._secret(call, held)
+                    return await self._secret(call, held, ongoing)
                 case _:
-                    return await self._type(call, held)
+                    return await self._type(call, held, ongoing)
         except AnyshellError as error:
             return self._result(call, "failed", [words.undone(str(error))])
 
-    async def _start(self, call: TerminalCall) -> TerminalResult:
+    async def _start(self, call: TerminalCall, ongoing: Ongoing) -> TerminalResult:
         env, command = self._env, call.command
         assert command is not None
         if self._terminals.closed or env.closed:
@@ -147,28 +164,49 @@ class TerminalTool:
                 snapshot=env.snapshot,
                 size=call.size,
                 end_of_input=False,
+                call_id=ongoing.id,
             )
         )
-        answer = await self._approvals.ask(request)
+        missing = ""
+        with ongoing.interruptible():
+            if command.cwd is not None:
+                missing = await no_directory(env, request.directory)
+            if not missing:
+                answer = await self._approvals.ask(request)
+        if ongoing.cancelled:
+            return self._result(call, "cancelled", [words.UNBEGUN])
+        if missing:
+            return self._result(call, "failed", [words.failed(missing)])
         if isinstance(answer, Refused):
             return self._result(call, "refused", [words.refused(answer.reason)])
         said = []
         if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
             said.append(words.clamped(call.requested_timeout, call.timeout, self._limits))
         try:
-            async with self._terminals.begin(request) as held:
+            async with self._terminals.begin(request, ongoing.control) as held:
                 waiting = await held.settle(call.wait)
+                if ongoing.cancelled:
+                    outcome = await held.driven.wait()
+                    view = await held.look(self._env.limits)
+                    stopped = [words.UNBEGUN if outcome.started is False else words.STOPPED]
+                    return self._result(call, "cancelled", stopped, held=held, view=view)
                 self._terminals.keep(held)
         except TerminalUnavailable as error:
             return self._result(call, "failed", [terminal_words.none_here(str(error))])
         return await self._seen(call, held, [terminal_words.started(held), *said], waiting=waiting)
 
-    async def _wait(self, call: TerminalCall, held: Held) -> TerminalResult:
-        if not call.until:
-            return await self._seen(call, held, [], waiting=await held.wait(call.wait))
+    async def _wait(self, call: TerminalCall, held: Held, ongoing: Ongoing) -> TerminalResult:
         began = time.monotonic()
-        found, waiting = await held.wait_until(call.until, call.wait)
-        said = [] if found else [terminal_words.not_found(round(time.monotonic() - began, 1))]
+        found: bool | None = None
+        waiting: Found = "ask"
+        with ongoing.interruptible():
+            if call.until:
+                found, waiting = await held.wait_until(call.until, call.wait)
+            else:
+                waiting = await held.wait(call.wait)
+        if ongoing.cancelled:
+            return await self._seen(call, held, [words.CUT_SHORT], status="cancelled")
+        said = [terminal_words.not_found(round(time.monotonic() - began, 1))] if found is False else []
         return await self._seen(call, held, said, found=found, waiting=waiting)
 
     async def _close(self, call: TerminalCall, held: Held) -> TerminalResult:
@@ -179,11 +217,27 @@ class TerminalTool:
         said = [terminal_words.closed(held, before=before), *terminal_words.shown(view)]
         return self._result(call, "done", said, held=held, view=view)
 
-    async def _type(self, call: TerminalCall, held: Held) -> TerminalResult:
+    async def _settled(
+        self, call: TerminalCall, held: Held, said: list[str], ongoing: Ongoing
+    ) -> TerminalResult:
+        """Tell what the program has done after something was typed."""
+        waiting: Found = "ask"
+        with ongoing.interruptible():
+            waiting = await held.settle(call.wait)
+        if ongoing.cancelled:
+            return await self._seen(call, held, [*said, words.CUT_SHORT], status="cancelled")
+        return await self._seen(call, held, said, waiting=waiting)
+
+    async def _type(self, call: TerminalCall, held: Held, ongoing: Ongoing) -> TerminalResult:
         if held.over:
             return await self._seen(call, held, [terminal_words.over(held)], status="failed")
         asked = await held.question()
-        answer = await self._approvals.ask(self._request(held, asked, typed=call.text, keys=call.keys))
+        with ongoing.interruptible():
+            answer = await self._approvals.ask(
+                self._request(held, asked, ongoing.id, typed=call.text, keys=call.keys)
+            )
+        if ongoing.cancelled:
+            return self._result(call, "cancelled", [terminal_words.UNTYPED], held=held)
         if isinstance(answer, Refused):
             return self._result(call, "refused", [words.refused(answer.reason, "typed")], held=held)
         if held.over:
@@ -206,13 +260,16 @@ class TerminalTool:
         said = [terminal_words.typed(held, len(call.text), call.keys)]
         if not waited and asked.seat is not None:
             said.append(terminal_words.unasked())
-        return await self._seen(call, held, said, waiting=await held.settle(call.wait))
+        return await self._settled(call, held, said, ongoing)
 
-    async def _secret(self, call: TerminalCall, held: Held) -> TerminalResult:
+    async def _secret(self, call: TerminalCall, held: Held, ongoing: Ongoing) -> TerminalResult:
         if held.over:
             return await self._seen(call, held, [terminal_words.over(held)], status="failed")
         asked = await held.question()
-        answer = await self._approvals.ask(self._request(held, asked, secret=True))
+        with ongoing.interruptible():
+            answer = await self._approvals.ask(self._request(held, asked, ongoing.id, secret=True))
+        if ongoing.cancelled:
+            return self._result(call, "cancelled", [terminal_words.UNTYPED], held=held)
         if isinstance(answer, Refused):
             return self._result(call, "refused", [words.refused(answer.reason, "typed")], held=held)
         if held.over:
@@ -224,8 +281,10 @@ class TerminalTool:
             async def guarded(request: SecretRequest) -> str | None:
                 nonlocal given, waited
                 # Whoever is asked may take long: others may type meanwhile, or close it.
-                secret = await ask_for_secret(self._given, request)
-                if secret is None or gave_up:
+                secret = None
+                with ongoing.interruptible():
+                    secret = await ask_for_secret(self._given, request)
+                if secret is None or gave_up or ongoing.cancelled:
                     return None
                 self._terminals.hide(secret)
                 await turn.enter_async_context(held.turn)
@@ -250,6 +309,8 @@ class TerminalTool:
                 return await self._seen(call, held, [said], status="failed")
             finally:
                 gave_up = True
+        if not typed and ongoing.cancelled:
+            return self._result(call, "cancelled", [terminal_words.UNTYPED], held=held)
         if not typed:
             return await self._seen(call, held, [terminal_words.no_secret(held)], status="refused")
         seat = asked.seat
@@ -258,7 +319,7 @@ class TerminalTool:
         ]
         if not waited and seat is not None:
             said_so.append(terminal_words.unasked())
-        return await self._seen(call, held, said_so, waiting=await held.settle(call.wait))
+        return await self._settled(call, held, said_so, ongoing)
 
     async def _given(self, request: SecretRequest) -> str | None:
         """Ask for a secret.
@@ -288,6 +349,7 @@ class TerminalTool:
         self,
         held: Held,
         asked: Question,
+        call_id: str,
         *,
         typed: str = "",
         keys: tuple[str, ...] = (),
@@ -309,6 +371,7 @@ class TerminalTool:
                 keys=keys,
                 secret=secret,
                 end_of_input=False,
+                call_id=call_id,
             )
         )
 
@@ -361,7 +424,7 @@ class TerminalTool:
         details = TerminalDetails(
             status=status,
             action=None if call is None else call.action,
-            terminal=None if held is None else held.id,
+            terminal=None if held is None else held.id or None,
             running=held is not None and not held.over,
             exit_code=exit_code,
             signal=None if outcome is None else outcome.signal,

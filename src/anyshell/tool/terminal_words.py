@@ -24,6 +24,11 @@ SHOWN_LINE = 200
 NOT_HERE = "no terminal is given here, since ANYSHELL_NO_PTY is set"
 """Why there is none where nobody has tried to get one."""
 
+UNTYPED = (
+    "Cancelled before it was typed, because somebody asked for that: the program goes on. Do not type it again unless "
+    "asked to."
+)
+
 CLOSED = (
     "Nothing ran: this tool is closed, and starts nothing any more. Do not call it again; if something is still to be "
     "done, tell the user."

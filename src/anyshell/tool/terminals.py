@@ -19,6 +19,7 @@ from ..terminal.waiting import ARRIVAL, LOOK_SECONDS, QUIET
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from .._engine import Control
     from .._environment import Environment
     from .._stream import Listener
     from .._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen, TerminalLines
@@ -110,6 +111,7 @@ class Held:
         listener: Hears what is printed, for as long as the call takes that started it.
         hidden: What is not shown of it.
         scrollback: Rows that are kept for a console; ``None`` when it is not shown in one.
+        control: Stops it.
 
     Attributes:
         id: What the model calls it; empty until it is kept.
@@ -130,6 +132,7 @@ class Held:
         listener: Listener | None,
         hidden: Hidden,
         scrollback: int | None = None,
+        control: Control,
     ) -> None:
         assert request.size is not None
         self.id = ""
@@ -150,6 +153,7 @@ class Held:
             left_behind="adopt" if jobs else "stop",
             listener=self._hear,
             scrollback=scrollback,
+            control=control,
         )
         for secret in hidden.secrets:
             self.driven.hide(secret)
@@ -466,7 +470,9 @@ class Terminals:
             )
 
     @contextlib.asynccontextmanager
-    async def begin(self, request: ApprovalRequest, listener: Listener | None = None) -> AsyncIterator[Held]:
+    async def begin(
+        self, request: ApprovalRequest, control: Control, listener: Listener | None = None
+    ) -> AsyncIterator[Held]:
         """Start what was approved. When this is left, it is stopped, unless it was kept.
 
         Raises:
@@ -481,6 +487,7 @@ class Terminals:
             listener=listener,
             hidden=self._hidden,
             scrollback=None if self._console is None else SCROLLBACK,
+            control=control,
         )
         async with contextlib.AsyncExitStack() as stack:
             self._live.add(held)

@@ -15,8 +15,25 @@ if TYPE_CHECKING:
 
     from .._types import Channel
 
-OnUpdate = Callable[[str], Awaitable[object] | object]
-"""Is given the end of what a command has printed so far, cleaned; may be async."""
+
+class Update(str):
+    """The end of what a command has printed so far, cleaned.
+
+    Attributes:
+        call_id: The id of the call that runs it, for `ShellTool.cancel`.
+    """
+
+    call_id: str
+
+    def __new__(cls, text: str, call_id: str) -> Self:
+        """Make one of a text."""
+        update = super().__new__(cls, text)
+        update.call_id = call_id
+        return update
+
+
+OnUpdate = Callable[[Update], Awaitable[object] | object]
+"""Is given the end of what a command has printed so far; may be async."""
 
 _MARGIN = 4
 """Raw bytes kept for one byte of a tail: escape sequences go, and the raw bytes may begin within a character."""
@@ -34,6 +51,7 @@ class Updates:
     Args:
         on_update: Called in the event loop. One that is not async and blocks holds up everything else there, the
             command's deadline too.
+        call_id: What an update says of the call.
         interval: Seconds between the end of one call and the next, at least.
         limit: Bytes of a tail in UTF-8, at most.
         hide: Takes out of a text what is not to be shown.
@@ -44,6 +62,7 @@ class Updates:
         self,
         on_update: OnUpdate,
         *,
+        call_id: str,
         interval: float,
         limit: int,
         hide: Callable[[str], str],
@@ -52,6 +71,7 @@ class Updates:
         self.error: BaseException | None = None
         self._closed = False
         self._on_update = on_update
+        self._call_id = call_id
         self._interval = interval
         self._limit = limit
         self._hide = hide
@@ -89,7 +109,7 @@ class Updates:
             await self._news.wait()
             self._news.clear()
             try:
-                answer = self._on_update(self._tail())
+                answer = self._on_update(Update(self._tail(), self._call_id))
                 if inspect.isawaitable(answer):
                     await answer
             except BaseException as error:  # noqa: BLE001 - whatever goes wrong there, the command goes on

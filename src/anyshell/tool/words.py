@@ -27,6 +27,25 @@ CLOSED = (
 )
 """What is said when the tool, or the environment, was closed."""
 
+UNBEGUN = "Cancelled before it began, because somebody asked for that: nothing ran. Do not call again unless asked to."
+"""What is said of a command whose call was cancelled before it was approved, or had its turn, or was started."""
+
+NO_JOB = (
+    "Cancelled while it was started in the background, because somebody asked for that: it was stopped, with everything "
+    "that it started, and is no job. Do not run it again unless asked to."
+)
+
+CUT_SHORT = "This call was cancelled, because somebody asked for that, and waits no longer."
+"""What is said of a call that has waited for a job or a terminal, which goes on."""
+
+_CANCELLED = (
+    "Stopped before its end, because {asked} asked for that; its output so far is kept.{unasked} Do not run it again "
+    "unless asked to."
+)
+
+STOPPED = _CANCELLED.format(asked="somebody", unasked="")
+"""What is said of a program that was stopped while a call waited for it."""
+
 LATER = (
     "Do something else meanwhile: the next result after its end says so. If nothing else is to be done, wait for it "
     'with the tool job: action "output" with wait, until "end".'
@@ -110,17 +129,18 @@ def ending(
             return _exited(outcome, os, command)
         case "timed_out":
             return _timed_out(outcome, timeout, limits, terminal=terminal)
+        case "cancelled" if outcome.started is False:
+            return UNBEGUN
         case "cancelled":
             asked = "the user, who saw it in a console," if by_person else "somebody"
-            return (
-                f"Stopped before its end, because {asked} asked for that; its output so far is kept."
-                f"{_UNASKED if outcome.ended_at_once else ''} Do not run it again unless asked to."
-            )
+            return _CANCELLED.format(asked=asked, unasked=_UNASKED if outcome.ended_at_once else "")
         case "running":
             return (
                 f"Still running after {exact(round(outcome.duration, 1))} s: it goes on in the background as job "
                 f"{outcome.job}, and keeps its deadline of {exact(timeout)} s. Do not run it again. {LATER}"
             )
+        case "lost" if outcome.started is None:
+            return "May have run: the host was asked and has not answered, so it may also begin yet. Look what it has done, and whether it runs, before running it again."
         case "lost":
             return "How it ended is not known: the host went away, or its end could not be confirmed. Look whether it still runs before running it again."
 
@@ -182,11 +202,17 @@ def _exit_advice(code: int, output: Output, os: OperatingSystem, command: str) -
 
 
 def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits, *, terminal: bool) -> str:
-    if not outcome.started:
+    if outcome.started is False:
         return f"Not started: {exact(timeout)} s had passed before the host came to it. Nothing ran; try again, with a longer timeout if the host is slow."
-    said = f"Stopped after {exact(timeout)} s, with everything that it started; its output so far is kept."
+    after = f"{exact(timeout)} s" if outcome.silence is None else _silent(outcome.silence)
+    said = f"Stopped after {after}, with everything that it started; its output so far is kept."
     if outcome.ended_at_once:
         said += _UNASKED
+    if outcome.silence is not None:
+        return (
+            f"{said} Its time was not over. If it waited for an answer, none will come: say everything in options or in "
+            "stdin. If it works silently for long, have it say how far it is."
+        )
     if timeout < limits.max_timeout:
         said += (
             f" If it needs longer, give a timeout of up to {exact(limits.max_timeout)} s, or split the work."
@@ -198,6 +224,10 @@ def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits, *, terminal
             said + " If it waited for input, that was not noticed: begin it with the tool terminal instead."
         )
     return said + " If it waited for an answer, none will come: say everything in options or in stdin."
+
+
+def _silent(seconds: float) -> str:
+    return f"{exact(seconds)} s in which it printed nothing and was given no input"
 
 
 def clamped(requested: float, timeout: float, limits: ToolLimits) -> str:
@@ -231,10 +261,11 @@ def truncated(output: Output, *, max_line: int, readable: bool) -> str:
         max_line: Characters of a line that are shown.
         readable: Whether commands can read the file of the artifact.
     """
-    said = (
-        f"Shown are {output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes and "
-        f"{output.total_lines - output.omitted_lines:,} of {output.total_lines:,} lines"
-    )
+    said = f"Shown are {output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes"
+    if output.total_lines:
+        said += f" and {output.total_lines - output.omitted_lines:,} of {output.total_lines:,} lines"
+    else:
+        said += ", all of them on one line"
     if output.cut_lines:
         lines = "1 line is" if output.cut_lines == 1 else f"{output.cut_lines:,} lines are"
         said += f"; {lines} cut after {max_line:,} characters"
@@ -328,7 +359,9 @@ def gone(directory: str) -> str:
 
 
 def _named(processes: Sequence[ProcessInfo]) -> str:
-    named = [f"{visible(process.name)} (pid {process.pid})" for process in processes[:_NAMED]]
+    named = [
+        visible(process.name) + f" (pid {process.pid})" * bool(process.pid) for process in processes[:_NAMED]
+    ]
     if len(processes) > _NAMED:
         named.append(f"{len(processes) - _NAMED:,} more")
     return ", ".join(named)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import sys
 from typing import TYPE_CHECKING
 
-import anyio
-
 from ..._exceptions import InvalidCommand, SpawnError
 from ..._types import HostInfo, HostQuery, ShellCandidate, ShellInfo, Spawn
+from ..._waits import in_a_worker
+from ..collect import collect
 from . import host
 from .files import LocalFiles
 
@@ -20,13 +21,13 @@ if sys.platform == "win32":
     from .windows.process import Spawner
     from .windows.shells import find_shell, starts_wsl
 else:
-    from .posix.exchange import LocalExchange
+    from .posix.exchange import LocalExchange, remove_abandoned
     from .posix.process import Spawner
 
 if sys.platform == "win32":
     from .windows.process import orphans
 elif sys.platform == "linux":
-    from .posix.linux import orphans
+    from .posix.linux_orphans import orphans
 else:
     from .posix.descendants import orphans
 
@@ -153,16 +154,7 @@ class LocalBackend:
         """
         # Apart from stderr, where a shell may first complain about its surroundings (a locale that is missing).
         spawn = Spawn(argv=tuple(argv), cwd=os.path.abspath(os.sep), unset=STARTUP_FILES, split_stderr=True)
-        process = await self._spawner.spawn(spawn)
-        answer = b""
-        try:
-            async with asyncio.timeout(seconds):
-                while len(answer) < ANSWER_BYTES and b"\n" not in answer:
-                    answer += await process.stdout.receive()
-        except anyio.EndOfStream:
-            pass
-        finally:
-            await process.aclose()
+        _, answer, _ = await collect(self._spawner, spawn, seconds=seconds, most=ANSWER_BYTES, until=b"\n")
         line, end, _ = answer.decode("utf-8", "replace").partition("\n")
         return line.strip("\r") if end else ""
 
@@ -171,7 +163,13 @@ class LocalBackend:
         return await self._spawner.spawn(spawn)
 
     async def exchange(self) -> Exchange:
-        """Make a private directory for a persistent shell, or on Windows what gives it pipes without one."""
+        """Make a private directory for a persistent shell, or on Windows what gives it pipes without one.
+
+        The first removes directories of this user whose owners were killed.
+        """
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):  # no thread can be started: the next one removes them
+                await in_a_worker(remove_abandoned)
         return LocalExchange(self._spawner.discard)
 
     async def connects(self, port: int) -> bool:

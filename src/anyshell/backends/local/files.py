@@ -12,11 +12,10 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from anyio import to_thread
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from anyshell._types import FileEntry, FileStat
-from anyshell._waits import to_the_end
+from anyshell._waits import in_a_worker, to_the_end
 
 if sys.platform == "win32":
     from .windows import files as system
@@ -49,7 +48,7 @@ class LocalFiles:
 
     async def stat(self, path: str, *, follow: bool = True) -> FileStat:
         """Describe a file; the link itself when `follow` is false."""
-        return await to_thread.run_sync(_stat, path, follow, abandon_on_cancel=True)
+        return await in_a_worker(partial(_stat, path, follow), abandon_on_cancel=True)
 
     async def list(self, path: str) -> Sequence[FileEntry]:
         """Name what is in a directory and tell its kinds, in no order, without ``.`` and ``..``.
@@ -57,7 +56,7 @@ class LocalFiles:
         A name that is no text in the file system's encoding comes as `os.fsdecode` makes it, and is
         understood when it is given back.
         """
-        return await to_thread.run_sync(_list, path, abandon_on_cancel=True)
+        return await in_a_worker(partial(_list, path), abandon_on_cancel=True)
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Read a file or a range of it, in bytes. Fewer come back where the file ends.
@@ -66,7 +65,7 @@ class LocalFiles:
         """
         stop = threading.Event()
         try:
-            return await to_thread.run_sync(_read, path, offset, length, stop, abandon_on_cancel=True)
+            return await in_a_worker(partial(_read, path, offset, length, stop), abandon_on_cancel=True)
         finally:
             stop.set()
 
@@ -109,7 +108,7 @@ class LocalFiles:
 
     async def readlink(self, path: str) -> str:
         """Tell what a link points to, exactly as the link has it. ``EINVAL`` when it is no link."""
-        return await to_thread.run_sync(_readlink, path, abandon_on_cancel=True)
+        return await in_a_worker(partial(_readlink, path), abandon_on_cancel=True)
 
     async def symlink(self, target: str, path: str) -> None:
         """Make a link at `path` that points to `target`. Never replaces what is there.
@@ -182,7 +181,7 @@ async def _to_the_end(work: Callable[[threading.Event], T]) -> T:
         _heed(stop)  # it may have waited for a free thread
         return work(stop)
 
-    return await to_the_end(to_thread.run_sync(unless_stopped), stop.set)
+    return await to_the_end(in_a_worker(unless_stopped), stop.set)
 
 
 async def _discard(path: str) -> None:
@@ -191,7 +190,7 @@ async def _discard(path: str) -> None:
         os.unlink(system.native(path))  # quick, and nothing may come between
     except PermissionError:  # somebody looks at it, on Windows
         with contextlib.suppress(OSError):
-            await to_the_end(to_thread.run_sync(system.remove_file, system.native(path)), lambda: None)
+            await to_the_end(in_a_worker(partial(system.remove_file, system.native(path))), lambda: None)
     except OSError:
         pass
 

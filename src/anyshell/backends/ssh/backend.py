@@ -7,12 +7,14 @@ import itertools
 import secrets
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 import asyncssh
 from asyncssh.constants import OPEN_REQUEST_PTY_FAILED
 
+from ..._answers import LARGEST_PID, Nonsense, whole
 from ..._exceptions import (
     AnyshellError,
     BackendError,
@@ -23,20 +25,22 @@ from ..._exceptions import (
     TerminalUnavailable,
 )
 from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD
-from ..._types import HostInfo, HostQuery, Spawn
+from ..._types import HostInfo, HostQuery, Spawn, one_line
 from ..._waits import to_the_end
+from ..collect import collect
 from .channel import HIGH_WATER, TERMINAL_HIGH_WATER, TERMINAL_OUTPUT, TERMINAL_WINDOW, Channel, told
 from .connecting import open_connection
 from .credentials import Secrets
 from .exchange import SSHExchange
 from .facts import Facts
 from .files import SSHFiles
+from .login import safe_words
 from .options import describe_address
 from .pool import Pool, Slot
 from .process import SSHProcess
-from .processes import CLOCK_SLACK, Processes, Tree
+from .processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
 from .sftp import STALL_SECONDS
-from .watcher import HostAway, Watch, Watcher, boot, new_token
+from .watcher import SILENCE_SECONDS, HostAway, Watch, Watcher, boot, new_token
 from .windows import WindowsHost
 from .windows_files import WindowsFiles
 
@@ -44,9 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from anyio.abc import ByteReceiveStream
-
-    from ..._types import ProcessInfo, Start, Terminal
+    from ..._types import ProcessInfo, Signal, Start, Terminal
     from ...abc import Exchange, Files, Launcher, Process, Program, WindowsLauncher
     from .options import SSHOptions
     from .watcher import Answer
@@ -83,6 +85,15 @@ LONGEST_STRING = 128 * 1024 - 1
 CONNECT_SECONDS = 5.0
 """How long a server may take to try a port of its own."""
 
+_BY_SIGNAL = 128
+"""The exit code that stands for a program of our own that a signal ended: ``None`` says that the link was lost."""
+
+FILE_SECONDS = 600.0
+"""How long one command may take that does something with a file where a host has no SFTP, besides what `FILE_RATE` gives."""
+
+FILE_RATE = 4096
+"""Bytes a second: with each that such a command was sent, or has printed, it may take longer."""
+
 SEND_SIZE = 1024 * 1024
 
 OWED_SECONDS = 300.0
@@ -96,6 +107,8 @@ _REASONS = {
     "denied": "Permission denied",
     "refused": "the login shell does not change to it (cd failed)",
 }
+
+_WHY_NOT_BEGUN = "does a startup file end it, or a ForceCommand hand the text to another shell?"
 
 CLOSE_SECONDS = 2.0
 """How long closing waits for a host that is away, when something may still run there."""
@@ -126,6 +139,7 @@ class SSHBackend:
         self._running: set[SSHProcess | WindowsProcess] = set()
         self._released: set[Channel] = set()
         self._owed: set[SSHProcess] = set()
+        self._litter: set[str] = set()
         self._paying: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -163,6 +177,8 @@ class SSHBackend:
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 answer = await watcher.ask()
+            facts = Facts.read(answer.lines)
+            ticks = facts.ticks
         except TimeoutError:
             watcher.close()
             raise ConnectionFailed(
@@ -177,14 +193,24 @@ class SSHBackend:
                 ) from None
             logins = self._login.windows(await self._ask_what_else(watcher.channel))
             return await self._info_of_windows(logins, query)
-        facts = Facts.read(answer.lines)
+        except Nonsense as error:
+            watcher.close()
+            raise BackendError(f"{self.name}: {error}") from error
         if logins := self._login.windows(facts.get("system")):
             watcher.close()
             return await self._info_of_windows(logins, query)
+        if facts.get("unheard"):
+            watcher.close()
+            raise ConnectionFailed(
+                f"{self.name} lets us in but does not run what it is asked to: a command of its own (ForceCommand, or "
+                "command= in authorized_keys) starts a shell that reads commands from its input; have that shell run "
+                '"$SSH_ORIGINAL_COMMAND" (-c)',
+                stage="session",
+            )
         self._watch.adopt(watcher)
         self._login = self._launcher(facts.get("login"))
         self._processes = Processes(self._watch, self._login.life_fd)
-        self._processes.ticks = facts.ticks
+        self._processes.ticks = ticks
         self._processes.architecture = facts.get("arch")
         self._processes.longest_line = LONGEST_LINE if facts.get("proc") else LONGEST_LINE_OF_BSD
         self._processes.learn(answer)
@@ -222,10 +248,12 @@ class SSHBackend:
         number = next(self._numbers) % (2**31 - 1) + 1
         token, mark, tag = new_token(), f"{self._owner}{number:x}", number << 31
         start = self._login.start(spawn, token=token, mark=mark, tag=tag)
-        since = processes.host_time(time.monotonic() - CLOCK_SLACK)
-        tree = Tree(processes, token, mark, tag, since=since, on_terminal=spawn.terminal is not None)
+        since = processes.host_time(time.monotonic() - CLOCK_SLACK) - ROUNDING
+        on_terminal = spawn.terminal is not None
+        tree = Tree(processes, token, mark, tag, since, processes.sample, on_terminal=on_terminal)
         high_water = HIGH_WATER if spawn.terminal is None else TERMINAL_HIGH_WATER
         channel = Channel(token, split_stderr=spawn.split_stderr, high_water=high_water)
+        channel.owned = True
         process = SSHProcess(
             channel,
             tree,
@@ -237,20 +265,20 @@ class SSHBackend:
             on_closed=self._running.discard,
             on_released=self._keep_reading,
             on_away=self._owe,
+            signal_beside=self._signal_beside,
         )
+        if spawn.on_asked is not None:
+            channel.on_asked = partial(spawn.on_asked, process)
         self._running.add(process)
         try:
             process.holds_channel = await self._open(channel, start.line, spawn.terminal)
-            tree.leader = await self._begin(channel, start, spawn)
+            tree.leader = await self._begin(channel, start, spawn) or tree.leader
         except BaseException as error:
-            if isinstance(error, AnyshellError) and channel.over:
+            if not channel.asked or (isinstance(error, AnyshellError) and channel.over):
                 channel.abort()
-                process.forget()  # it is over already, and the host has said why
-                raise
-            # Whoever was to have it has gone. Once the channel is closed, a login shell that has not come to the
-            # command yet cannot: what it says before fails. What may have begun is sought, and stopped.
-            channel.abort()
-            await to_the_end(process.abandon(), stop=_nothing)
+                process.forget()  # nothing was asked for, or it is over already, and the host has said why
+            elif spawn.on_asked is None:
+                await to_the_end(process.abandon(), stop=_nothing)
             raise
         return process
 
@@ -268,30 +296,37 @@ class SSHBackend:
                 said = await asyncio.shield(channel.said)
         except TimeoutError:
             raise SpawnError(
-                f"the login shell on {self.name} did not begin the command within {START_SECONDS:g} s; "
-                f"do its startup files wait for something?{told(channel.noise)}"
+                f"the login shell on {self.name} did not say within {START_SECONDS:g} s that what it was given has begun, and it may "
+                f"have run; do its startup files wait for something?{told(channel.noise)}"
             ) from None
         match said:
-            case ["started", pid] if pid.isdecimal():
-                return int(pid)
+            case ["started", pid]:
+                return whole("a pid", pid, 1, LARGEST_PID)
             case ["cwd", "file"]:
                 raise InvalidCommand(f"cwd {spawn.cwd!r} is not a directory")
-            case ["cwd", reason]:
-                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: {_REASONS.get(reason, reason)}")
+            case ["cwd", reason] if reason in _REASONS:
+                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: {_REASONS[reason]}")
             case ["program"]:
-                raise SpawnError(f"cannot start {spawn.argv[0]}: it is not there, or may not be executed")
+                raise SpawnError(
+                    f"cannot start {one_line(spawn.argv[0])}: it is not there, or may not be executed"
+                )
             case ["script"]:
                 raise SpawnError(f"{self.name} has no room for a temporary file (mktemp failed)")
             case ["terminal"]:
                 raise SpawnError(
                     f"what is sent to a terminal on {self.name} cannot be hidden (stty failed); is stty there?"
                 )
+            case [_, *_]:
+                raise SpawnError(
+                    f"the login shell on {self.name} did not begin the command: it took the text for something else; "
+                    f"{_WHY_NOT_BEGUN}{told(channel.noise)}"
+                )
         if channel.broken or not channel.over:
             # The connection was lost meanwhile, and the word perhaps with it: the news of an end overtakes what was
             # printed. Whether it had begun is found out by its mark.
             return None
         raise SpawnError(
-            f"the login shell on {self.name} ended before the command began{told(channel.noise)}"
+            f"the login shell on {self.name} ended before the command began; {_WHY_NOT_BEGUN}{told(channel.noise)}"
         )
 
     async def exchange(self) -> Exchange:
@@ -303,7 +338,18 @@ class SSHBackend:
         """
         if self._windows is not None:
             raise SpawnError(f"{self.name} is a Windows host, where there are no sessions over SSH")
-        return await SSHExchange(self.spawn, self._files).open()
+        return await SSHExchange(self._spawn_apart, self._files, self._leave).open()
+
+    async def _spawn_apart(self, spawn: Spawn) -> Process:
+        """Start a program whose stdout and stderr must come apart."""
+        process = await self.spawn(spawn)
+        if isinstance(process, SSHProcess) and process.is_joined:
+            await process.aclose()
+            raise SpawnError(
+                f"a startup file of the login shell on {self.name} joins stderr to stdout (exec 2>&1), and a session needs "
+                "them apart: let it do that for people alone (case $- in *i*)"
+            )
+        return process
 
     async def connects(self, port: int) -> bool:
         """Whether something on the host accepts connections at a port, tried by the server itself."""
@@ -335,18 +381,13 @@ class SSHBackend:
         """Nothing: a mark does not tell whose anyshell, on which machine, has ended."""
         return ()
 
-    @property
-    def unconfirmed(self) -> Sequence[ProcessInfo]:
-        """What was to be stopped and may still run there, since the host did not answer; also when this is closed."""
-        return [process.description for process in self._owed]
-
     async def aclose(self) -> None:
         """Stop everything that was started here, and close every connection."""
         if self._closed:
             return
         self._closed = True
         await asyncio.gather(*(process.aclose() for process in tuple(self._running)))
-        if self._owed:
+        if self._owed or self._litter:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self._pay()
@@ -422,7 +463,7 @@ class SSHBackend:
                 # Each refusal teaches the pool how few sessions there are, so that this comes to an end.
                 if not slot.refused():
                     raise ConnectionFailed(
-                        f"{self.name} lets us in but opens no session ({error.reason}); "
+                        f"{self.name} lets us in but opens no session ({safe_words(error.reason)}); "
                         "does the server allow any (MaxSessions)?",
                         stage="session",
                     ) from error
@@ -439,6 +480,7 @@ class SSHBackend:
         self, slot: Slot, channel: Channel, line: str, terminal: Terminal | None = None
     ) -> None:
         channel.on_closed = slot.closed
+        channel.connection = slot.connection
         if terminal is not None and _is_openssh(slot.connection):
             channel.window = TERMINAL_WINDOW
         wanted = True
@@ -464,10 +506,10 @@ class SSHBackend:
             raise
         except BaseException:
             wanted = False
-            if channel.asked:
-                channel.abort()
-            else:
+            if not channel.asked:
                 task.add_done_callback(lambda _: slot.release())
+            elif not channel.owned:
+                channel.abort()
             raise
 
     def _done(self, task: asyncio.Task[Any]) -> None:
@@ -495,7 +537,9 @@ class SSHBackend:
             await self._open_on(slot, channel, start.line)
         except (TimeoutError, asyncssh.Error, OSError) as error:
             self._pool.watcher_gone(slot)
-            raise ConnectionFailed(f"{self.name} opens no session: {error}", stage="session") from error
+            raise ConnectionFailed(
+                f"{self.name} opens no session: {safe_words(str(error))}", stage="session"
+            ) from error
         channel.on_closed = closed
         if channel.closed.is_set():
             closed()
@@ -547,6 +591,34 @@ class SSHBackend:
             f"Microsoft.PowerShell), and see that the account may run it{told(noise)}"
         )
 
+    async def _signal_beside(self, channel: Channel, tree: Tree, signal: Signal) -> None:
+        """Signal the leader's group over the connection that it was started over: other ways lead elsewhere.
+
+        The server itself is asked, which OpenSSH heeds unless one is logged in as root; and another session, which need
+        not be in the same pid namespace.
+        """
+        if tree.leader is None or channel.exit.done() or channel.connection is None:
+            return
+        name = SIGNALS[signal]
+        channel.signal(name)
+        if tree.leader <= 1:  # the first of a pid namespace, and "-1" means every process
+            return
+        kill = f"kill -s {name} -- -{tree.leader} 2>/dev/null || kill -s {name} -{tree.leader}"
+        # Where there is a /proc, the number must be the leader's: it has the tag.
+        start = self._login.read_and_run(
+            f"found=1; if [ -r /proc/self/limits ]; then found=; while read -r line; do case $line in "
+            f"'Max file locks'*[!0-9]{tree.tag}[!0-9]*) found=1 ;; esac; done </proc/{tree.leader}/limits; fi; "
+            f'[ "$found" ] && {{ {kill}; }}'
+        )
+        try:
+            async with asyncio.timeout(SILENCE_SECONDS):
+                process = await channel.connection.create_process(
+                    start.line, input=start.sent, encoding=None, env=None, send_env=None, request_pty=False
+                )
+                await process.wait_closed()
+        except (TimeoutError, asyncssh.Error, OSError):
+            pass
+
     # What could not be stopped.
 
     def _keep_reading(self, channel: Channel) -> None:
@@ -554,12 +626,19 @@ class SSHBackend:
 
     def _owe(self, process: SSHProcess) -> None:
         self._owed.add(process)
+        self._start_paying()
+
+    def _leave(self, name: str) -> None:
+        self._litter.add(name)
+        self._start_paying()
+
+    def _start_paying(self) -> None:
         if not self._closed and (self._paying is None or self._paying.done()):
             self._connected.clear()
             self._paying = asyncio.get_running_loop().create_task(self._pay())
 
     async def _pay(self) -> None:
-        """Stop what ran when the host went away, as soon as it is back."""
+        """Stop what ran when the host went away, as soon as it is back; then remove the directories of lost sessions."""
         give_up = time.monotonic() + OWED_SECONDS
         for pause in itertools.chain(OWED_PAUSES, itertools.repeat(OWED_PAUSES[-1])):
             if not self._closed:
@@ -571,7 +650,12 @@ class SSHBackend:
             owed = tuple(self._owed)
             stopped = await asyncio.gather(*(process.stop_now() for process in owed))
             self._owed.difference_update(itertools.compress(owed, stopped))
-            if not self._owed or time.monotonic() > give_up:
+            if not self._owed and self._litter and self._processes is not None:
+                names = tuple(self._litter)
+                with suppress(HostAway):
+                    await self._processes.remove_directories(names)
+                    self._litter.difference_update(names)
+            if not (self._owed or self._litter) or time.monotonic() > give_up:
                 return
             if self._closed:
                 await asyncio.sleep(OWED_PAUSES[0])
@@ -598,15 +682,18 @@ class SSHBackend:
         return client
 
     async def _run_for_files(
-        self, argv: Sequence[str], stdin: bytes | None
+        self, argv: Sequence[str], stdin: bytes | None, most: int
     ) -> tuple[int | None, bytes, bytes]:
-        process = await self.spawn(
-            Spawn(argv=tuple(argv), cwd="/", stdin=stdin is not None, split_stderr=True)
+        status, out, err = await collect(
+            self,
+            Spawn(argv=tuple(argv), cwd="/", stdin=stdin is not None, split_stderr=True),
+            seconds=FILE_SECONDS,
+            most=most,
+            stdin=stdin or b"",
+            idle=STALL_SECONDS,
+            rate=FILE_RATE,
         )
-        try:
-            return await _communicate(process, stdin)
-        finally:
-            await process.aclose()
+        return _BY_SIGNAL if status is None or status.signal is not None else status.code, out, err
 
 
 def _ask_for(terminal: Terminal | None) -> dict[str, Any]:
@@ -634,34 +721,11 @@ def _is_openssh(connection: asyncssh.SSHClientConnection) -> bool:
     return "OpenSSH" in version and "Windows" not in version
 
 
-async def _communicate(process: Process, stdin: bytes | None) -> tuple[int | None, bytes, bytes]:
-    """Give a program its input, and take everything that it prints."""
-    assert process.stderr is not None
-
-    async def feed() -> None:
-        if process.stdin is not None:
-            with suppress(anyio.BrokenResourceError):
-                await process.stdin.send(stdin or b"")
-            await process.stdin.aclose()
-
-    out, err, _ = await asyncio.gather(_read_all(process.stdout), _read_all(process.stderr), feed())
-    return (await process.wait()).code, out, err
-
-
 async def _release_after(client: asyncssh.SFTPClient, slot: Slot) -> None:
     try:
         await client.wait_closed()
     finally:
         slot.closed()
-
-
-async def _read_all(stream: ByteReceiveStream) -> bytes:
-    data = bytearray()
-    with suppress(anyio.EndOfStream):
-        while True:
-            async with asyncio.timeout(STALL_SECONDS):
-                data += await stream.receive()
-    return bytes(data)
 
 
 def _nothing() -> None:
@@ -676,6 +740,6 @@ def _check_sizes(spawn: Spawn) -> None:
         total += size
         if size > LONGEST_STRING or total > LONGEST_TOTAL:
             raise SpawnError(
-                f"cannot start {spawn.argv[0]}: the arguments and variables are too large for a host together; "
+                f"cannot start {one_line(spawn.argv[0])}: the arguments and variables are too large for a host together; "
                 "pass big values by stdin or a file"
             )

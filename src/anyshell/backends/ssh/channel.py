@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,9 @@ TERMINAL_WINDOW = 128 * 1024
 is shown, sshd sends packets without meaning that are as long as all of it, so that nobody can tell from outside; and
 from 256 KiB on it sends them longer than SSH allows, which ends the connection and all that runs over it (9.2). It says
 that there is room again when 96 KiB are taken."""
+
+
+_SIGNAL = re.compile("[A-Z0-9]{1,16}")
 
 
 class ChannelReceiveStream(ByteReceiveStream):
@@ -183,6 +187,12 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """Called once, when the server has closed the channel or the connection is gone."""
         self.on_end: Callable[[], object] = _nothing
         """Called when no more output will come."""
+        self.on_asked: Callable[[], object] = _nothing
+        """Called when the server may be asked for the program from now on."""
+        self.owned = False
+        """Whether who made it closes it, also when its program is given up while the server is asked."""
+        self.connection: asyncssh.SSHClientConnection | None = None
+        """That over which the server is asked."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._noise: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         self._high_water = high_water
@@ -194,7 +204,10 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self._writable = asyncio.Event()
         self._writable.set()
         self.broken = False
+        self.is_joined = False
         """Whether it was closed because its connection broke."""
+        self.cut = False
+        """Whether it ended without all that the server had to say: its connection broke, or it was closed here."""
         self.refused = False
         """Whether the server refused what the program needs, and was not asked for the program."""
         self._failed = False
@@ -219,6 +232,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
         """Take the channel. It is open; the program has not been asked for yet."""
         self._channel = chan
+        self.on_asked()
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         """Hand output on, once the noise is over."""
@@ -251,12 +265,13 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         RFC 4254, 6.10, gives its name without ``SIG``, and has names for a dozen. For others OpenSSH sends
         ``SIG@openssh.com``.
         """
-        self._ended(ExitStatus(signal="SIGUNKNOWN" if "@" in signal else f"SIG{signal}"))
+        self._ended(ExitStatus(signal=f"SIG{signal}" if _SIGNAL.fullmatch(signal) else "SIGUNKNOWN"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The channel is closed, by the server or because the connection is gone."""
         self._failed = True
         self.broken = exc is not None
+        self.cut = self.cut or self.broken
         self._end_output()
         self._ended(ExitStatus())
         self._say([])
@@ -321,6 +336,12 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             with contextlib.suppress(OSError):
                 self._channel.write_eof()
 
+    def signal(self, name: str) -> None:
+        """Have the server signal the program. Never raises, and nobody says whether it did."""
+        if not self._failed and self._channel is not None:
+            with contextlib.suppress(OSError):
+                self._channel.send_signal(name)
+
     def resize(self, columns: int, rows: int) -> None:
         """Give the program's terminal another size. Never raises."""
         if not self._failed and self._channel is not None:
@@ -374,6 +395,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     def abort(self) -> None:
         """Close at once, whatever is still to be sent or to come."""
         if self._channel is not None and not self.closed.is_set():
+            self.cut = self.cut or not self.at_end.is_set()
             self.discard()
             self._channel.abort()
 
@@ -396,6 +418,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
                     self._say(words)
                 del self._noise[name]
                 return rest
+            self.is_joined = True
             held[:] = (
                 rest  # without words it is that for stderr, where a startup file has made the two channels one
             )

@@ -21,11 +21,12 @@ from asyncssh.mac import get_default_mac_algs, get_mac_algs
 from asyncssh.public_key import get_default_public_key_algs, get_public_key_algs
 
 from ..._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
-from ..._waits import in_a_thread
+from ..._waits import NoThread, in_a_thread, threads_as_os_errors, to_the_end
 from .config import read_settings
 from .credentials import Keys, Secrets, closing
 from .hostkeys import HostKey, KnownHost, KnownKey, Verdict, look_up, record, refusal
-from .login import Login, choose_algorithms, names, one_line
+from .login import Login, choose_algorithms, names, safe_words
+from .options import describe_address
 from .proxy import GRACE_SECONDS, Proxy
 
 if TYPE_CHECKING:
@@ -84,9 +85,11 @@ async def open_connection(
             last = settings is route[-1]
             way = _Way(settings, options, connection, tell, secrets, last=last)
             connection = await way.open(on_lost if last else None)
-    except BaseException:
+    except BaseException as error:
         if connection is not None:
             await _closed(connection)
+        if isinstance(error, NoThread):
+            raise _without_thread(describe_address(options), error, "address") from error
         raise
     assert connection is not None
     return connection
@@ -98,11 +101,11 @@ async def find_route(options: SSHOptions) -> list[Settings]:
     Raises:
         InvalidCommand: The configuration cannot be used, or there are more than `MAX_HOPS` hosts on the way.
     """
-    route = [await asyncio.to_thread(read_settings, options)]
+    route = [await in_a_thread(partial(read_settings, options))]
     while route[0].jumps:
         # The first of them may be behind others, which its own part of the configuration names; the rest are
         # reached from the one before.
-        jumps = [await asyncio.to_thread(read_settings, options, hop) for hop in route[0].jumps]
+        jumps = [await in_a_thread(partial(read_settings, options, hop)) for hop in route[0].jumps]
         route[:0] = jumps
         if len(route) > MAX_HOPS:
             names = ", ".join(each.alias for each in route[-4:])
@@ -115,6 +118,7 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
 
     Raises:
         ConnectionFailed: It has none; the stage is ``address``.
+        NoThread: No thread can be started, by which it is looked up.
     """
     try:
         # Nobody can stop it, and it can take half a minute: many of them must not hold each other up.
@@ -127,6 +131,8 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
                 type=socket.SOCK_STREAM,
             )
         )
+    except NoThread:
+        raise
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no name of a host"
         raise ConnectionFailed(
@@ -244,7 +250,7 @@ class _Way:
             return connection
 
     async def _known(self) -> KnownHost:
-        return await asyncio.to_thread(self._look_up)
+        return await in_a_thread(self._look_up)
 
     def _look_up(self) -> KnownHost:
         settings = self.settings
@@ -301,7 +307,7 @@ class _Way:
             self.tell(f"The host key of {address} ({key.fingerprint}) is trusted, and recorded nowhere.")
             return
         try:
-            known, verdict = await asyncio.to_thread(self._append_now, key, over_unreadable)
+            known, verdict = await in_a_thread(partial(self._append_now, key, over_unreadable))
         except OSError as error:
             self.tell(
                 f"The host key of {address} ({key.fingerprint}) is trusted, but could not be recorded in "
@@ -345,7 +351,8 @@ class _Way:
                     sock = await open_socket(settings, addresses)
                 else:
                     stage = "connect"
-                connection = await asyncssh.connect(**self._arguments(login, sock))
+                with threads_as_os_errors():  # asyncssh starts one itself
+                    connection = await asyncssh.connect(**self._arguments(login, sock))
         except BaseException as error:
             if login.connection is not None:
                 await _closed(login.connection)
@@ -357,7 +364,7 @@ class _Way:
                     await proxy.wait_ended(GRACE_SECONDS)
                 end = proxy.end
                 proxy.close()
-                await asyncio.shield(proxy.wait_closed())
+                await to_the_end(proxy.wait_closed(), lambda: None)
             else:
                 end = ""
             if not isinstance(error, Exception) or isinstance(error, AnyshellError):
@@ -445,6 +452,8 @@ class _Way:
         address = settings.address
         if login.connection is not None:
             stage = "handshake" if not login.authenticating else "authenticate"
+        if isinstance(error, NoThread):
+            return _without_thread(address, error, stage)
         if stage == "authenticate":
             return ConnectionFailed(self._not_let_in(error, login, keys), stage=stage)
         if isinstance(error, TimeoutError):
@@ -464,20 +473,21 @@ class _Way:
         if isinstance(error, asyncssh.ChannelOpenError):
             way = "the host before it" if self.through is None else str(self.through.get_extra_info("host"))
             return ConnectionFailed(
-                f"{way} could not connect to {address}: {one_line(error.reason)}; check that it can reach the host, and "
+                f"{way} could not connect to {address}: {safe_words(error.reason)}; check that it can reach the host, and "
                 "that it allows forwarding",
                 stage="connect",
             )
         if login.connection is None and isinstance(error, ValueError):
             # asyncssh looks at its arguments before it does anything.
             return ConnectionFailed(
-                f"what is to be used for {address} cannot be used: {one_line(str(error))}", stage="handshake"
+                f"what is to be used for {address} cannot be used: {safe_words(str(error))}",
+                stage="handshake",
             )
         if proxy_end:
             return ConnectionFailed(f"{address} was not reached: {proxy_end}", stage="connect")
         if isinstance(error, asyncssh.KeyExchangeFailed):
             message = (
-                f"{address} and this machine have no algorithm in common: {one_line(str(error))}; see KexAlgorithms, "
+                f"{address} and this machine have no algorithm in common: {safe_words(str(error))}; see KexAlgorithms, "
                 "Ciphers, MACs and HostKeyAlgorithms in ~/.ssh/config"
             )
         elif isinstance(error, asyncssh.ConnectionLost | ConnectionError):
@@ -486,7 +496,7 @@ class _Way:
                 "with this machine, or a rule against this address. Its log says which"
             )
         else:
-            message = f"what answers at {address} does not speak SSH, or not as it should: {one_line(str(error))}; check the port"
+            message = f"what answers at {address} does not speak SSH, or not as it should: {safe_words(str(error))}; check the port"
         return ConnectionFailed(message, stage=stage)
 
     def _not_let_in(self, error: Exception, login: Login, keys: Keys) -> str:
@@ -500,9 +510,9 @@ class _Way:
         elif isinstance(error, asyncssh.ConnectionLost | ConnectionError):
             parts.append("the server hung up" + (" while an answer was awaited" if login.asking else ""))
         elif isinstance(error, asyncssh.DisconnectError):
-            parts.append(f"the server hung up: {one_line(error.reason)}")
+            parts.append(f"the server hung up: {safe_words(error.reason)}")
         else:
-            parts.append(one_line(str(error)))
+            parts.append(safe_words(str(error)))
         methods = ", ".join(login.methods)
         parts.append(f"it takes {methods}" if methods else f"it takes none of {', '.join(settings.methods)}")
         parts.append(
@@ -512,11 +522,18 @@ class _Way:
         if login.expired:
             parts.append("the password has expired and must be changed on the host")
         if login.banner:
-            parts.append(f"it said: {one_line(login.banner)}")
+            parts.append(f"it said: {safe_words(login.banner)}")
         check = "the user and the password"
         if "publickey" in login.methods or not login.methods:
             check = f"the user, and that one of these keys is in the authorized_keys of {settings.user}"
         return f"{who}: {'; '.join(parts)}. Check {check}."
+
+
+def _without_thread(address: str, error: NoThread, stage: ConnectionStage) -> ConnectionFailed:
+    return ConnectionFailed(
+        f"{address} was not reached: {error.strerror}; end some processes of this user, or raise the limit",
+        stage=stage,
+    )
 
 
 def _with(known: KnownHost, key: HostKey, file: str) -> KnownHost:
@@ -544,4 +561,4 @@ def _why(error: OSError) -> str:
 async def _closed(connection: asyncssh.SSHClientConnection) -> None:
     """Close a connection and all that it goes through, whatever is cancelled meanwhile."""
     connection.abort()
-    await asyncio.shield(asyncio.ensure_future(connection.wait_closed()))
+    await to_the_end(connection.wait_closed(), lambda: None)

@@ -13,10 +13,12 @@ import re
 import stat
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import asyncssh
 
+from ..._waits import in_a_thread, to_the_end
 from .hostkeys import HostKey
 
 if TYPE_CHECKING:
@@ -98,12 +100,12 @@ class Keys:
         certificates = [
             certificate
             for path in settings.certificates
-            if (certificate := await asyncio.to_thread(_certificate, path)) is not None
+            if (certificate := await in_a_thread(partial(_certificate, path))) is not None
         ]
         files = [
             each
             for path in settings.keys
-            if (each := await asyncio.to_thread(_KeyFile.read, path, self)) is not None
+            if (each := await in_a_thread(partial(_KeyFile.read, path, self))) is not None
         ]
         named = files if settings.keys_named else []
         held = {file.path: self._held(file, from_agent) for file in files}
@@ -216,7 +218,7 @@ class Keys:
             if answer is None:
                 break
             try:
-                key = await asyncio.to_thread(asyncssh.import_private_key, file.data, answer)
+                key = await in_a_thread(partial(asyncssh.import_private_key, file.data, answer))
             except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
                 if "bcrypt" in str(error):
                     self.problems.append(
@@ -301,7 +303,7 @@ class _FilePair(asyncssh.SSHKeyPair):
         key = await self._opened()
         if key is None:
             raise ValueError("the key stays shut")
-        return await asyncio.to_thread(key.sign, data, self.sig_algorithm)
+        return await in_a_thread(partial(key.sign, data, self.sig_algorithm))
 
 
 @asynccontextmanager
@@ -310,7 +312,7 @@ async def closing(keys: Keys) -> AsyncIterator[Keys]:
     try:
         yield keys
     finally:
-        await asyncio.shield(keys.aclose())
+        await to_the_end(keys.aclose(), lambda: None)
 
 
 def _open_to_others(status: os.stat_result) -> bool:

@@ -11,13 +11,14 @@ import asyncio
 import contextlib
 import itertools
 import re
+import secrets
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import ByteReceiveStream
 
-from ..._exceptions import SpawnError
-from ..._types import Spawn
+from ..._exceptions import BackendError, SpawnError
+from ..._types import Spawn, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -36,16 +37,21 @@ END_SECONDS = 1.0
 LONGEST_LINE = 16 * 1024
 """Bytes of a text that is sent in what the shell reads; a longer one is written as a file, which takes round trips."""
 
+LONGEST_SAID = 64 * 1024
+"""Bytes of a line that a relay says; one that says more is given up."""
+
 UNUSED_RELAYS = 2
 """Relays without a command that are kept: one for each channel."""
 
-_BYTES = re.compile(rb"^(\d+) bytes\b")
+_BYTES = re.compile(rb"^([0-9]{1,18}) bytes\b")
 
 _RELAY = r"""umask 077
+trap '' HUP PIPE
 d=$1
-[ "$d" ] || d=$(mktemp -d "${TMPDIR:-/tmp}/anyshell-XXXXXXXX" 2>/dev/null || mktemp -d /tmp/anyshell-XXXXXXXX) || exit 1
+[ "$d" ] || { d=${TMPDIR:-/tmp}/anyshell-$3; mkdir -m 700 "$d" 2>/dev/null; } ||
+    { d=/tmp/anyshell-$3; mkdir -m 700 "$d"; } || exit 1
 p=$d/$2
-mkfifo "$p" || exit 1
+mkfifo "$p" || { [ "$1" ] || rmdir "$d"; exit 1; }
 [ "$1" ] || : >"$d/command" >"$d/run0" >"$d/run1" >"$d/status"
 printf 'directory %s\n' "$d" >&2
 exec 3>&1 4>&2
@@ -54,13 +60,16 @@ while :; do
     printf '%s\n' "$n" >&4
 done </dev/null &
 read -r word || word=
+exec 5<>"$p"
 rm -f "$p"
 [ "$word" = stay ] || { rm -f "$d/command" "$d/run0" "$d/run1" "$d/status"; rmdir "$d" 2>/dev/null; }
 kill -s KILL 0
 """
-"""Given a directory, or nothing to make one, and the name of a pipe. dd says how much it has copied when the last writer
+"""Given a directory, or nothing to make one, the name of a pipe, and what the directory's name ends with. dd says how much it has copied when the last writer
 has closed the pipe: GNU's, busybox's and the BSDs' say it in bytes. It ends with its own input, as when the connection
-is gone, and leaves nothing there: who is the last removes the directory, unless told that it has to stay."""
+is gone, and leaves nothing there: who is the last removes the directory, unless told that it has to stay. No signal of a connection that is lost ends it
+before that; what is killed leaves the directory to `SSHExchange.aclose`.
+A shell that waits for the other end of the pipe goes on then."""
 
 _INLET = 'umask 077; mkfifo "$1" && echo ready && exec 3>"$1" && rm -f "$1" && exec cat >&3'
 
@@ -71,14 +80,23 @@ class SSHExchange:
     Args:
         spawn: Starts a program on the host.
         files: The host's files.
+        leave: Takes what a directory's name ends with that may have stayed on the host, to be removed when it can be
+            reached.
     """
 
     longest_line = LONGEST_LINE
     retracts = False
+    opens_alone = False
 
-    def __init__(self, spawn: Callable[[Spawn], Awaitable[Process]], files: Files) -> None:
+    def __init__(
+        self, spawn: Callable[[Spawn], Awaitable[Process]], files: Files, leave: Callable[[str], object]
+    ) -> None:
         self._spawn = spawn
         self._files = files
+        self._leave = leave
+        self._name = secrets.token_hex(16)
+        self._is_whole = True
+        self._is_removed = False
         self._numbers = itertools.count(1)
         self._unused: list[Relay] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,13 +109,26 @@ class SSHExchange:
         Raises:
             SpawnError: It cannot be made.
         """
-        relay = await self._relay()
+        try:
+            relay = await self._relay()
+        except BaseException:
+            self._leave(self._name)
+            raise
         self.directory = relay.directory
         self._unused.append(relay)
         return self
 
     def open_to(self, pid: int) -> None:
         """Do nothing: the pipes have names."""
+
+    async def is_gone(self) -> bool:
+        """Whether somebody else has removed the directory; false where the host does not tell."""
+        with contextlib.suppress(OSError, BackendError):
+            try:
+                await self._files.stat(self.directory)
+            except FileNotFoundError:
+                return True
+        return False
 
     async def write(self, name: str, data: bytes) -> None:
         """Put a file there."""
@@ -128,7 +159,7 @@ class SSHExchange:
         name = f"pipe{next(self._numbers)}"
         process = await self._spawn(
             Spawn(
-                argv=("/bin/sh", "-c", _RELAY, "sh", self.directory, name),
+                argv=("/bin/sh", "-c", _RELAY, "sh", self.directory, name, self._name),
                 cwd="/",
                 stdin=True,
                 split_stderr=True,
@@ -139,10 +170,9 @@ class SSHExchange:
             async with asyncio.timeout(READY_SECONDS):
                 await relay.begin()
         except (TimeoutError, anyio.EndOfStream, anyio.ClosedResourceError) as error:
+            refusal = relay.refusal
             await process.aclose()
-            raise SpawnError(
-                "no private directory or pipe can be made on the host (mktemp, mkfifo)"
-            ) from error
+            raise SpawnError(refusal) from error
         return relay
 
     def closed(self, relay: Relay) -> None:
@@ -150,7 +180,7 @@ class SSHExchange:
         if relay.at_end and len(self._unused) < UNUSED_RELAYS and not self._closed:
             self._unused.append(relay)
         else:
-            self.later(relay.aclose(stays=not self._closed))
+            self.later(self._end(relay, stays=not self._closed))
 
     def later(self, closing: Coroutine[Any, Any, None]) -> None:
         """Do what need not be waited for now."""
@@ -159,13 +189,21 @@ class SSHExchange:
         task.add_done_callback(self._tasks.discard)
 
     async def aclose(self) -> None:
-        """End the relays that nobody uses; the last of all removes the directory."""
+        """End the relays that nobody uses; the last of all removes the directory. A lost one leaves that to the host."""
         self._closed = True
         await self._finish()
         for relay in self._unused:
-            self.later(relay.aclose())
+            self.later(self._end(relay))
         self._unused = []
         await self._finish()
+        if not self._is_whole or not self._is_removed:
+            self._leave(self._name)
+
+    async def _end(self, relay: Relay, *, stays: bool = False) -> None:
+        if not await relay.aclose(stays=stays):
+            self._is_whole = False
+        elif not stays:
+            self._is_removed = True
 
     async def remove(self, path: str) -> None:
         """Remove a pipe that nobody has opened."""
@@ -185,6 +223,7 @@ class Relay:
         self._name = name
         self._held = b""
         self._said = b""
+        self._complaint = b""
         self._reading: asyncio.Task[bytes] | None = None
         self._counting: asyncio.Task[int] | None = None
         self._received = 0
@@ -208,7 +247,17 @@ class Relay:
 
     async def begin(self) -> None:
         """Wait until the pipe is there."""
-        self.directory = (await self._line()).removeprefix(b"directory ").decode("utf-8", "surrogateescape")
+        while not (line := await self._line()).startswith(b"directory "):
+            self._complaint = line
+        self.directory = line.removeprefix(b"directory ").decode("utf-8", "surrogateescape")
+
+    @property
+    def refusal(self) -> str:
+        """Why the pipe is not there."""
+        if self.lost:
+            return "the connection to the host was lost before the session had its pipes there; nothing of the command ran"
+        said = one_line(self._complaint.rpartition(b": ")[2].decode("utf-8", "replace")[:200])
+        return f"no private directory or pipe can be made on the host (mkdir, mkfifo){said and f': {said}'}"
 
     def next(self) -> None:
         """Expect the output of another command."""
@@ -260,6 +309,8 @@ class Relay:
     async def _line(self) -> bytes:
         assert self._process.stderr is not None
         while b"\n" not in self._said:
+            if len(self._said) > LONGEST_SAID:
+                raise anyio.EndOfStream  # no relay says so much on a line
             self._said += await self._process.stderr.receive()
         line, _, self._said = self._said.partition(b"\n")
         return line
@@ -274,9 +325,14 @@ class Relay:
             if task is not None:
                 task.cancel()
 
-    async def aclose(self, *, stays: bool = False) -> None:
-        """End it; the directory may have to stay."""
+    async def aclose(self, *, stays: bool = False) -> bool:
+        """End it; the directory may have to stay.
+
+        Returns:
+            Whether it ended by itself, and so has removed what it had to.
+        """
         self._stop_reading()
+        ended = False
         if self._process.stdin is not None:
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 if stays:
@@ -284,7 +340,9 @@ class Relay:
             await self._process.stdin.aclose()
             with anyio.move_on_after(END_SECONDS):
                 await self._process.wait()
+                ended = not self.lost
         await self._process.aclose()
+        return ended
 
 
 class RelayOutlet(ByteReceiveStream):
@@ -313,6 +371,9 @@ class RelayOutlet(ByteReceiveStream):
         except anyio.EndOfStream:
             self.ended = True
             raise
+
+    held = False
+    """Nothing tells: the end of the output may be on its way."""
 
     @property
     def lost(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, get_args
 
+from ..._answers import LONGEST_FACT, Nonsense, whole
 from ..._types import HostInfo, ShellInfo, ShellKind
 
 if TYPE_CHECKING:
@@ -26,13 +27,19 @@ class Facts:
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Facts:
-        """Read them; what else stands among them is passed over."""
+        """Read them; what else stands among them is passed over.
+
+        Raises:
+            Nonsense: One is longer than `LONGEST_FACT`.
+        """
         facts = cls()
         for line in lines:
             kind, _, rest = line.partition(" ")
             if kind != "fact":
                 continue
             name, _, value = rest.partition(" ")
+            if len(rest) > LONGEST_FACT:
+                raise Nonsense(name, value)
             if name == "program":
                 program, _, path = value.partition(" ")
                 facts._programs[program] = path
@@ -50,10 +57,15 @@ class Facts:
 
     @property
     def ticks(self) -> float:
-        """Units of a process's start time in a second: clock ticks on Linux, seconds elsewhere."""
+        """Units of a process's start time in a second: clock ticks on Linux, seconds elsewhere.
+
+        Raises:
+            Nonsense: The host gives something else for it.
+        """
         if not self.get("proc"):
             return 1.0
-        return float(self.get("ticks")) if self.get("ticks").isdigit() else 100.0
+        # getconf(1) may not know it, and says so.
+        return 100.0 if (said := self.get("ticks")) in ("", "undefined") else whole("ticks", said, 1, 10**9)
 
     def host(self, *, notices: tuple[str, ...]) -> HostInfo:
         """All of it, as the rest of anyshell knows a host."""

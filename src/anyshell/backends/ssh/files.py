@@ -24,7 +24,7 @@ class SSHFiles:
 
     Args:
         open: Gives an SFTP service over the current connection.
-        run: Runs a program on the host: argv and stdin give its exit code, stdout and stderr.
+        run: Runs a program on the host, as `ShellFiles` takes it.
         stall: Seconds that the host may owe an answer.
     """
 

@@ -290,7 +290,7 @@ def _importable(keys: Sequence[KnownKey]) -> list[asyncssh.SSHKey]:
     return found
 
 
-def one_line(text: str) -> str:
+def safe_words(text: str) -> str:
     """What a stranger said, as one line of bounded length that is safe to print."""
     return re.sub(r"\s+", " ", "".join(each if each.isprintable() else " " for each in text)).strip()[
         :BANNER_CHARACTERS

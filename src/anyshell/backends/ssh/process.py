@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..._types import ExitStatus, ProcessInfo
-from .channel import Channel, ChannelReceiveStream, ChannelSendStream
-from .processes import EXIT_SLACK, group_question
+from ..._answers import LARGEST_PID, Nonsense, whole
+from ..._types import ExitStatus, ProcessInfo, still_named
+from ..closing import kill_until_gone
+from .channel import LAST_SILENCE, Channel, ChannelReceiveStream, ChannelSendStream
+from .processes import EXIT_SLACK, ROUNDING, Blind, group_question
 from .terminal import MOST_SEEN, Modes, TerminalSendStream, read_foreground
-from .watcher import SILENCE_SECONDS, HostAway
+from .watcher import HostAway
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from anyio.abc import ByteSendStream
 
@@ -24,11 +25,17 @@ if TYPE_CHECKING:
     from .processes import Processes, Tree
     from .watcher import Answer
 
+ABANDON_GRACE = 0.5
+"""Seconds that a login shell has to end which was asked to before it came to a command that is no longer wanted."""
+
 CLOSE_BOUND = 1.0
 """Seconds that closing a process goes on killing what lives of its tree."""
 
 STOP_ROUNDS = 5
 """Looks and kills in a row, when a host is back on which something was left running."""
+
+HELD_SECONDS = 0.5
+"""For so long the end of a command's output may be silent that was to be stopped, and of which nothing is seen."""
 
 _GONE_SECONDS = 0.05
 """How long the news of the exit may take when the process was seen to be gone: a silent server never tells."""
@@ -57,6 +64,7 @@ class SSHProcess:
         on_closed: Callable[[SSHProcess], object],
         on_released: Callable[[Channel], object],
         on_away: Callable[[SSHProcess], object],
+        signal_beside: Callable[[Channel, Tree, Signal], Awaitable[object]],
     ) -> None:
         self._channel = channel
         self._tree = tree
@@ -74,7 +82,19 @@ class SSHProcess:
         self._on_closed = on_closed
         self._on_released = on_released
         self._on_away = on_away
+        self._signal_beside = signal_beside
         self._signalled = False
+        self._pending: Signal | None = None
+        """A signal that has found nobody yet: the request is still on its way, or the login shell went on after it."""
+        self._last: Signal = "terminate"
+        self._seen: Sequence[ProcessInfo] = ()
+        self._blind = False
+        """Whether it was to be stopped, and the host's watcher did not see it."""
+        self._away = False
+        """Whether the last look told nothing."""
+        self._held = False
+        """Whether its output was waited for to the last, and somebody keeps it open."""
+        self._named: Sequence[ProcessInfo] = ()
         self._gone = False
         self._waiting: asyncio.Future[None] | None = None
         self._closed = False
@@ -82,6 +102,7 @@ class SSHProcess:
         self._group: asyncio.Future[Answer] | None = None
         channel.on_end = self._output_ended
         channel.exit.add_done_callback(self._exited)
+        channel.said.add_done_callback(self._told)
 
     @property
     def pid(self) -> int | None:
@@ -114,9 +135,26 @@ class SSHProcess:
         return "pty" if self._terminal else None
 
     @property
+    def started(self) -> bool | None:
+        """Whether the command has begun: by its word, or since it was seen; ``None`` as long as nobody can know."""
+        channel = self._channel
+        words = channel.said.result() if channel.said.done() else []
+        if self._tree.begun or words[:1] == ["started"]:
+            return True
+        # What is printed comes before the end of the output, unless that is the connection's.
+        if words or not channel.asked or (channel.at_end.is_set() and not channel.cut):
+            return False
+        return None
+
+    @property
     def lost(self) -> bool:
         """Whether its connection broke."""
         return self._channel.broken
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether its stderr comes with its stdout, though they were to be apart: a startup file has joined them."""
+        return self._channel.is_joined
 
     @property
     def asks(self) -> bool:
@@ -142,14 +180,22 @@ class SSHProcess:
             await asyncio.wait([ended], timeout=_GONE_SECONDS)
             if not ended.done():
                 return ExitStatus()
-        if self.pid is None and self._channel.broken:
+        if self.started is None and self._channel.broken:
             return ExitStatus()  # nobody heard that it began: what has ended may be the login shell
         if not (self._signalled and self._gone):
             await self._channel.wait_rest(2 * self._processes.round_trip)
             if not (self._channel.at_end.is_set() or self._signalled or await self.survivors()):
                 await self._channel.wait_last()
+                self._held = self._is_held(LAST_SILENCE)
             await self._channel.wait_taken()
         return ended.result()
+
+    def _is_held(self, silence: float) -> bool:
+        """Whether somebody on the host keeps the output open after the command's end, and prints nothing."""
+        channel = self._channel
+        if not (self.holds_channel and channel.exit.done()) or channel.at_end.is_set() or channel.paused:
+            return False
+        return asyncio.get_running_loop().time() - channel.last_heard >= silence
 
     def _wake(self, _: object = None) -> None:
         if self._waiting is not None and not self._waiting.done():
@@ -160,10 +206,66 @@ class SSHProcess:
         self._wake()
 
     async def send_signal(self, signal: Signal) -> None:
-        """Signal the whole tree. A host that does not answer is what `survivors` says."""
-        self._signalled = True
-        with contextlib.suppress(HostAway):
-            await self._tree.signal(signal, await self._tree.members())
+        """Signal the whole tree. A host that does not answer is what `survivors` says.
+
+        What is known is signalled before it is looked for more, since a look may take its time; the host is asked for
+        both at once, since the way there may take its own.
+        """
+        self._signalled, self._last = True, signal
+        known = self._seen
+        first = asyncio.ensure_future(self._tree.signal(signal, known) if known else self._lead(signal))
+        try:
+            members = await self._members()
+            await first
+            others = [each for each in members if each not in known]
+            if others or not known:  # it counts the kills
+                await self._tree.signal(signal, others)
+            self._pending = None if members or known else signal
+        except Blind:
+            await self._signal_beside(self._channel, self._tree, signal)
+        except HostAway:
+            pass
+        finally:
+            first.cancel()
+            with suppress(HostAway, asyncio.CancelledError):
+                await first
+
+    async def _lead(self, signal: Signal) -> None:
+        led = await self._tree.lead(signal)
+        self._seen = self._seen or led  # a look that is given up later tells nothing
+
+    async def _members(self, *, daemons: bool = True) -> Sequence[ProcessInfo]:
+        """What of the tree is alive.
+
+        Raises:
+            Blind: The host does not show the leader though its end was not reported; or it did not when it was signalled.
+            HostAway: Nobody answers.
+        """
+        try:
+            self._seen = await self._tree.members(daemons=daemons)
+            over = self._channel.exit.done() and self._channel.nobody_writes and not self._blind
+            if self._seen or not self._signalled or over:
+                return self._seen
+            # Who forks all the time can be missed once, and the news of an end may be on its way.
+            if self._tree.place is None and not self._channel.exit.done():
+                await asyncio.wait(
+                    [self._channel.exit], timeout=max(_GONE_SECONDS, self._processes.round_trip)
+                )
+            begun = self.started is True  # of what began later a look may know nothing
+            self._seen = await self._tree.members()
+        except Blind:
+            self._blind = self._signalled
+            raise
+        if self._seen or self._tree.place is not None:
+            return self._seen
+        if self._is_held(0.0):  # the end of the output may be on its way
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HELD_SECONDS):
+                    await self._channel.at_end.wait()
+        if self._blind or not self._channel.exit.done() or self._is_held(HELD_SECONDS):
+            self._blind = begun
+            raise Blind
+        return self._seen
 
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What of the tree is alive.
@@ -173,35 +275,45 @@ class SSHProcess:
         """
         if self._gone:
             return ()
+        if self.started is False:
+            self._set_gone()
+            return ()
         ended = self._channel.exit.done()
         nobody_writes = ended and self.holds_channel and self._channel.nobody_writes
+        daemons_alone = False
         try:
-            if (
-                nobody_writes
-                and not self._signalled
-                and self.pid is not None
-                and not await self._processes.group_exists(self.pid, self._group)
-            ):
+            if nobody_writes and not self._signalled and self.pid is not None:
+                daemons_alone = not await self._processes.group_exists(self.pid, self._group)
+            if daemons_alone and not self._named:
                 self._set_gone()
                 return ()
             # Where the channel tells nothing, the descriptors of who is alive do.
             normal = ended and not self.holds_channel and not self._signalled and not self._lost
-            members = await self._tree.members(daemons=not normal)
-            if not members and self._signalled:
-                members = await self._tree.members()  # who forks all the time can be missed once
+            members = await self._members(daemons=bool(self._named) or not normal)
+            if daemons_alone:
+                members = self._named = still_named(members, self._named)
+            if members and self._pending is not None:
+                pending, self._pending = self._pending, None
+                await self._tree.signal(pending, members)
+            if not members and self._held and self._tree.place is None and not self._channel.at_end.is_set():
+                raise Blind  # it was never seen: the watcher may be on another machine
+            self._away = False
         except HostAway:
             if nobody_writes and not self._signalled:
                 return ()
-            if self._signalled:  # otherwise it is not to be stopped, or not yet
-                self._on_away(self)
+            self._away = True
             return [self.description]
-        if not members and (ended or self._signalled):
+        if not members and (ended or self._signalled) and not self._is_held(0.0):
             self._set_gone()
         return members
 
     @property
     def _lost(self) -> bool:
         return self._channel.exit.done() and self._channel.exit.result() == ExitStatus()
+
+    def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
+        """Have `survivors` name these until they end, also those that make themselves daemons from now on."""
+        self._named = named
 
     async def wait_gone(self) -> None:
         """Wait until nothing of the tree is alive."""
@@ -217,10 +329,22 @@ class SSHProcess:
             else:
                 await asyncio.sleep(pause)
 
-    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> SSHSection:
+    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> SSHSection:
         """What a persistent shell starts from now on."""
         part = self._tree.part(next(self._sections), shell or self.pid or 0)
         return SSHSection(self._tree, part, self._name)
+
+    async def group(self) -> Sequence[ProcessInfo]:
+        """What lives in the program's process group besides the program; nothing when the host does not answer."""
+        with suppress(HostAway):
+            if self.pid is not None and await self._processes.group_exists(self.pid):
+                return await self._tree.in_group()
+        return ()
+
+    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
+        """Signal some of the tree that were just found, and nothing else."""
+        with suppress(HostAway):
+            await self._tree.signal(signal, members)
 
     async def resize(self, terminal: Terminal) -> None:
         """Give its terminal another size; nothing without one, or when the leader has ended."""
@@ -230,7 +354,10 @@ class SSHProcess:
     async def foreground(self) -> Foreground | None:
         """Who has its terminal now; ``None`` without one, when the leader has ended, or when the host does not say."""
         answer = await self._ask("foreground", MOST_SEEN)
-        return None if answer is None else read_foreground(answer.lines, self._processes)
+        try:
+            return None if answer is None else read_foreground(answer.lines, self._processes)
+        except Nonsense:
+            return None
 
     async def _modes(self) -> Modes | None:
         answer = await self._ask("modes", 0)
@@ -247,69 +374,73 @@ class SSHProcess:
         return None if self._channel.exit.done() else answer
 
     async def release(self) -> None:
-        """Let what lives go on; its output is read and thrown away."""
-        if not self._closed:
+        """Let what lives go on; its output is read and thrown away.
+
+        The channel of what is not known to have begun is closed instead: if it has not, it cannot any more.
+        """
+        if self._closed:
+            return
+        if self.started:
             self._channel.discard()
             self._on_released(self._channel)
-            self._give_back()
+        else:
+            self._channel.abort()
+        self._give_back()
 
     async def aclose(self) -> None:
         """Kill what is left of the tree, and close the channel."""
         if self._closed:
             return
-        if await self.survivors():
-            try:
-                async with asyncio.timeout(CLOSE_BOUND):
-                    while await self.survivors():
-                        await self.send_signal("kill")
-                        await asyncio.sleep(_LOOK_AGAIN[0])
-            except TimeoutError:
-                pass  # not killable now, or the host is away; whoever asks survivors() is told
+        await kill_until_gone(self, CLOSE_BOUND)
         self._channel.abort()
         self._give_back()
 
     async def abandon(self) -> None:
-        """Give it up before it was known to have begun: stop it if it has."""
-        if not self._channel.asked:
-            self.forget()
-            return
-        self._signalled = True
-        with suppress(HostAway):
-            await self._tree.drop()
-        # Its connection need not be the one over which the host is asked: what was sent on it must have arrived, or
-        # there would be nobody yet.
+        """Stop what nobody waits for any more before it was known to have begun: ask, kill, close."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(SILENCE_SECONDS):
-                await self._channel.closed.wait()
-        with suppress(HostAway):
-            await self._tree.drop()
-        if not self._channel.closed.is_set():
-            self._on_away(self)
+            async with asyncio.timeout(ABANDON_GRACE):
+                await self.send_signal("terminate")
+                await self.wait_gone()
         await self.aclose()
 
     async def stop_now(self) -> bool:
         """Kill what lives of the tree, now that the host is back; whether that is known to have worked."""
         self._signalled = True
         try:
-            await self._tree.drop()
             for _ in range(STOP_ROUNDS):
                 members = await self._tree.members()
                 if not members:
                     # On a silent connection the start may still be on its way.
                     return self._channel.closed.is_set()
                 await self._tree.signal("kill", members)
+        except Blind:
+            await self._signal_beside(self._channel, self._tree, "kill")
+            return self._channel.exit.done()
         except HostAway:
             pass
         return False
 
     def forget(self) -> None:
-        """It never began, and nothing of it is held."""
+        """Hold nothing: it never began."""
         self._set_gone()
         self._give_back()
 
     def _give_back(self) -> None:
         self._closed = True
+        if self._away and self._signalled:  # otherwise it was not to be stopped, or is
+            self._on_away(self)
         self._on_closed(self)
+
+    def _told(self, said: asyncio.Future[list[str]]) -> None:
+        """Take the word that it has begun, also when nobody waits for that any more."""
+        match said.result():
+            case ["started", said_pid]:
+                with suppress(Nonsense):  # `SSHBackend.spawn` raises it
+                    pid = whole("a pid", said_pid, 1, LARGEST_PID)
+                    if self._signalled and self._tree.leader is not None:
+                        # Its login shell was signalled, and went on.
+                        self._pending, self._tree.led = self._last, None
+                    self._tree.leader = pid
 
     def _output_ended(self) -> None:
         self._tree.let_go = self._tree.on_terminal
@@ -319,7 +450,7 @@ class SSHProcess:
             # Nearly always the next question; the answer comes with the end of the output.
             self._group = self._processes.ask_now(group_question(self.pid))
         if ended.result() != ExitStatus():
-            self._tree.ended_at = self._processes.host_time(time.monotonic() + EXIT_SLACK)
+            self._tree.ended_at = self._processes.host_time(time.monotonic() + EXIT_SLACK) + ROUNDING
 
 
 class SSHSection:
@@ -351,6 +482,17 @@ class SSHSection:
             return await self._part.members()
         except HostAway:
             return [ProcessInfo(self._part.outside or 0, self._name, 0.0)]
+
+    def hides_holder(self, held: Collection[str]) -> bool:
+        """Nothing tells here."""
+        return False
+
+    async def shell_is_back(self) -> bool:
+        """Whether the shell has its own input again, as the host says."""
+        try:
+            return await self._part.shell_is_back()
+        except HostAway:
+            return True  # what is asked about it next says so
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal all of it."""

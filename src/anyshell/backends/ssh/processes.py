@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import calendar
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..._answers import LARGEST_PID, Nonsense, fields, whole
 from ..._terminals import LONGEST_LINE
-from ..._types import ProcessInfo
-from .watcher import NoProcesses
+from ..._types import ProcessInfo, one_line
+from .watcher import HostAway, NoProcesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
     from .watcher import Answer, Watch
 
 GATHER_SECONDS = 0.002
-"""For so long those who want to look at the host's processes, or to drop login shells, wait for each other, and then share
-one look."""
+"""For so long those who want to look at the host's processes wait for each other, and then share one look."""
 
 CLOCK_SLACK = 1.0
 """Seconds by which a process may seem to have started before the command that started it."""
@@ -34,7 +35,11 @@ CLOCK_SLACK = 1.0
 EXIT_SLACK = 0.05
 """Seconds after the news of a leader's end for which its group is still taken for its own."""
 
-_SIGNALS: Mapping[Signal, str] = {"interrupt": "INT", "terminate": "TERM", "kill": "KILL"}
+ROUNDING = 2
+"""Units by which a start of a process and the host's clock may differ, each of which is told in whole ones: ticks where
+there is a ``/proc``, seconds elsewhere."""
+
+SIGNALS: Mapping[Signal, str] = {"interrupt": "INT", "terminate": "TERM", "kill": "KILL"}
 
 _HANG_UP = "HUP+TERM"
 """What asks to end on a terminal: a shell that is used there ignores SIGTERM."""
@@ -43,6 +48,10 @@ UNLIMITED = "unlimited"
 
 GONE = "(deleted)"
 """Stands behind the name of a terminal that the server has closed."""
+
+
+class Blind(HostAway):
+    """The host answers, but what answers does not see the command's processes: it says nothing about them."""
 
 
 @dataclass(slots=True)
@@ -60,11 +69,38 @@ class Seen:
     marks: list[str] = field(default_factory=list)
     holds: dict[int, str] = field(default_factory=dict)
     """What stands behind some of its descriptors, as far as it is a pipe, a socket or a terminal."""
+    begins: str = ""
+    """The half of a token in its command line: a login shell that has not come to the command yet."""
 
     @property
     def info(self) -> ProcessInfo:
         """The process as the rest of anyshell knows it."""
         return ProcessInfo(self.pid, self.name, self.started)
+
+
+@dataclass(slots=True)
+class Look:
+    """What the watcher has seen at once. `place` is its host and pid namespace; ``None`` when it sees not even itself."""
+
+    place: str | None
+    seen: list[Seen]
+    led: bool = False
+    """Whether it has signalled the leader's group meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What tells the pids that a host gives later from those before.
+
+    Attributes:
+        place: The host and the pid namespace.
+        newest: The pid that was given last.
+        forks: How many processes were ever started on the host.
+    """
+
+    place: str = "-"
+    newest: int = 0
+    forks: int = 0
 
 
 class Processes:
@@ -80,10 +116,12 @@ class Processes:
         self.life_fd = life_fd
         self._offset = 0.0
         self._certainty = float("inf")
-        self._look: asyncio.Task[list[Seen]] | None = None
+        self._look: asyncio.Task[Look] | None = None
         self._since = float("inf")
-        self._drop: asyncio.Task[None] | None = None
-        self._dropped: set[str] = set()
+        self._tokens: set[str] = set()
+        self._after: Sample | None = None
+        self.sample = Sample()
+        """The newest that was heard."""
         self.ticks = 100.0
         """Units of a start time in a second."""
         self.architecture = ""
@@ -100,6 +138,15 @@ class Processes:
         if (took := answer.heard - answer.asked) < self._certainty:
             self._certainty = took
             self._offset = answer.clock - (answer.asked + answer.heard) / 2
+        for line in answer.lines[:1]:
+            match line.split():
+                case ["at", place, newest, forks]:
+                    with suppress(Nonsense):
+                        self.sample = Sample(
+                            place,
+                            whole("a pid", newest, most=LARGEST_PID),
+                            whole("forks", forks, most=2**64 - 1),
+                        )
         return answer
 
     def host_time(self, moment: float) -> float:
@@ -114,52 +161,53 @@ class Processes:
         """
         return self.learn(await self._watch.ask(question))
 
-    async def look(self, since: float) -> list[Seen]:
+    async def look(self, since: float, after: Sample, token: str = "") -> Look:
         """Every process that is alive and started at a time or later, shared by all who look at about the same time.
+
+        Args:
+            since: A time of the host.
+            after: A sample that was taken before what is looked for was started.
+            token: Sought in the command lines of login shells; none when empty.
 
         Raises:
             HostAway: Nobody answers.
         """
         self._since = min(self._since, since)
+        self._after = after if self._after is None else min(after, self._after, key=lambda each: each.forks)
+        if token:
+            self._tokens.add(token)
         if (
             self._look is None or self._look.done()
         ):  # done by being cancelled, as asyncio.run() does at its end
             self._look = asyncio.get_running_loop().create_task(self._take())
             self._look.add_done_callback(lambda task: task.cancelled() or task.exception())
-        seen = await asyncio.shield(self._look)
-        return [each for each in seen if each.started >= since]
+        look = await asyncio.shield(self._look)
+        return Look(look.place, [each for each in look.seen if each.started >= since])
 
-    async def _take(self) -> list[Seen]:
+    async def _take(self) -> Look:
         await asyncio.sleep(GATHER_SECONDS)
         # Whoever asks from now on may have changed what this look will miss.
-        self._look, since = None, self._since
-        self._since = float("inf")
-        answer = await self.ask(f"look {max(0, int(since))} {self.life_fd}")
-        return parse(answer.lines)
+        self._look, since, tokens, after = None, self._since, sorted(self._tokens), self._after or Sample()
+        self._since, self._tokens, self._after = float("inf"), set(), None
+        question = f"look {max(0, int(since))} {self.life_fd} {after.place} {after.newest} {after.forks}"
+        answer = await self.ask(" ".join([question, *tokens]))
+        return _believed(answer)
 
-    async def drop(self, token: str) -> None:
-        """Kill the groups of login shells that have not come to their command, shared like a look.
-
-        Many commands that are cancelled together would else have the host read every command line twice for each, and
-        seem away while it does.
+    async def lead(self, name: str, leader: int, since: float, tag: int, mark: str) -> Look:
+        """Signal the group of a leader and what descends from it at once, and list that.
 
         Args:
-            token: What stands in the shell's command line: letters and digits.
+            name: A signal.
+            leader: Signalled only if it started at `since` or later, and has the tag, or the mark and no limit at all.
+            since: A time of the host.
+            tag: That of its command.
+            mark: The same.
 
         Raises:
             HostAway: Nobody answers.
         """
-        self._dropped.add(token)
-        if self._drop is None or self._drop.done():
-            self._drop = asyncio.get_running_loop().create_task(self._drop_all())
-            self._drop.add_done_callback(lambda task: task.cancelled() or task.exception())
-        await asyncio.shield(self._drop)
-
-    async def _drop_all(self) -> None:
-        await asyncio.sleep(GATHER_SECONDS)
-        self._drop, tokens = None, self._dropped
-        self._dropped = set()
-        await self.ask(f"drop {' '.join(sorted(tokens))}")
+        question = f"lead {name} {leader} {max(0, int(since))} {tag} {self.life_fd} {mark}"
+        return _believed(await self.ask(question))
 
     def ask_now(self, question: str) -> asyncio.Future[Answer] | None:
         """Put a question without waiting for anything; ``None`` when that cannot be done."""
@@ -178,7 +226,7 @@ class Processes:
             HostAway: Nobody answers.
         """
         answer = await self.ask(f"sweep {name} {max(0, int(since))} {tag} {leader or 0}")
-        return parse(answer.lines)
+        return _believed(answer).seen
 
     async def renew(self) -> None:
         """Be able to look again, where the user had no processes left for that.
@@ -206,19 +254,31 @@ class Processes:
             return "some" in asked.result().lines
         return "some" in (await self._watch.ask(group_question(group), asked)).lines
 
-    async def signal_by_name(self, name: str, targets: Iterable[str]) -> None:
+    async def signal_by_name(self, name: str, targets: Iterable[str], *, though_away: bool = False) -> None:
         """Send a signal, by its name in the host's shell, or two with a plus between them.
 
         Args:
             name: Of the signal.
             targets: Processes, each given as ``PID:STARTED``; with a minus before it, its whole group.
+            though_away: Put the question also to a host that is known to be away: it may only be late.
         """
         if named := " ".join(targets):
-            await self.ask(f"signal {name} {named}")
+            question = f"signal {name} {named}"
+            asked = self._watch.ask_now(question) if though_away else None
+            self.learn(await self._watch.ask(question, asked))
 
-    async def chase(self, tag: int) -> None:
-        """Kill what forks and ends faster than a look takes."""
-        await self.ask(f"chase {tag}")
+    async def remove_directories(self, names: Iterable[str]) -> None:
+        """Remove the directories of sessions, given what their names end with.
+
+        Raises:
+            HostAway: Nobody answers, or the host cannot start a program.
+        """
+        if "removed" not in (await self.ask(f"litter {' '.join(names)}")).lines:
+            raise HostAway
+
+    async def chase(self, tag: int, shell: int | None) -> None:
+        """Kill what forks and ends faster than a look takes, but not the shell of a session, which has the same tag."""
+        await self.ask(f"chase {tag} {shell or ''}")
 
 
 def group_question(group: int) -> str:
@@ -226,34 +286,59 @@ def group_question(group: int) -> str:
     return f"group {group}"
 
 
-def parse(lines: Iterable[str]) -> list[Seen]:
-    """Read what ``look`` of `watcher.sh` prints."""
+def _believed(answer: Answer) -> Look:
+    """Read a look. A host that answers nonsense says as little about its processes as one that is away."""
+    try:
+        return parse(answer.lines)
+    except Nonsense as error:
+        raise HostAway from error
+
+
+def parse(lines: Iterable[str]) -> Look:
+    """Read what ``look``, ``lead`` and ``sweep`` of `watcher.sh` print.
+
+    Raises:
+        Nonsense: A line is none that it prints.
+    """
     found: dict[str, Seen] = {}
+    place: str | None = None
+    led = False
     for line in lines:
         kind, _, rest = line.partition(" ")
-        if kind == "process":
-            pid, parent, group, session, began, locks, name = rest.split(" ", 6)
-            started = start_time(began)
-            found[pid] = Seen(int(pid), int(parent), int(group), int(session), started, began, locks, name)
-        elif kind in ("mark", "holds"):
+        if kind in ("looked", "led"):
+            place, led = rest, kind == "led"
+        elif kind == "process":
+            pid, *owners, began, locks, name = fields("a process", rest, 7)
+            parent, group, session = (whole("a process", each, 0, LARGEST_PID) for each in owners)
+            number = whole("a pid", pid, 1, LARGEST_PID)
+            if locks != UNLIMITED:
+                whole("a limit", locks, most=2**64 - 1)
+            found[pid] = Seen(number, parent, group, session, start_time(began), began, locks, one_line(name))
+        elif kind in ("mark", "begins", "holds"):
             pid, _, value = rest.partition(" ")
             if (seen := found.get(pid)) is not None:
                 if kind == "mark":
                     seen.marks.append(value)
+                elif kind == "begins":
+                    seen.begins = value
                 else:
                     descriptor, _, what = value.partition(" ")
-                    seen.holds[int(descriptor)] = what
-    return list(found.values())
+                    seen.holds[whole("a descriptor", descriptor)] = what
+    return Look(place, list(found.values()), led)
 
 
 def start_time(began: str) -> float:
-    """Read when a process started, in the host's unit."""
-    if began.isdigit():
-        return float(began)
-    try:  # ps(1) writes "Fri Nov 20 08:06:03 2026", less the day of the week here, and in UTC
-        return float(calendar.timegm(time.strptime(began, "%b-%d-%H:%M:%S-%Y")))
-    except ValueError:
-        return 0.0
+    """Read when a process started, in the host's unit.
+
+    Raises:
+        Nonsense: It is no time.
+    """
+    if not began[:1].isdigit():
+        try:  # ps(1) writes "Fri Nov 20 08:06:03 2026", less the day of the week here, and in UTC
+            return float(calendar.timegm(time.strptime(began, "%b-%d-%H:%M:%S-%Y")))
+        except ValueError:
+            return 0.0
+    return float(whole("a start", began))
 
 
 @dataclass(slots=True)
@@ -266,6 +351,7 @@ class Tree:
         mark: The name of the variable that was put into the command's environment.
         tag: The soft limit on file locks that it was given.
         since: A time of the host before the command was started.
+        after: A sample of the host's, before that as well.
         leader: The pid of the process that became the command, as soon as it is known; also its group and session.
         outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. It is the
             only one then that has its tag to the last bit.
@@ -278,6 +364,7 @@ class Tree:
     mark: str
     tag: int
     since: float
+    after: Sample
     leader: int | None = None
     outside: int | None = None
     group: int | None = None
@@ -286,6 +373,13 @@ class Tree:
     """Whether the server may have given its terminal to somebody else."""
     ended_at: float | None = None
     """A time of the host at which the leader was known to have ended."""
+    begun: bool = False
+    """Whether the command was seen to have begun: somebody has its tag or its mark."""
+    place: str | None = None
+    """Where its leader was seen."""
+    led: Signal | None = None
+    """What the leader's group, and what descended from it, was sent already."""
+    _led: set[tuple[int, float]] = field(default_factory=set)
     _life: str = ""
     _known: dict[int, float] = field(default_factory=dict)
     _began: dict[tuple[int, float], Seen] = field(default_factory=dict)
@@ -300,23 +394,38 @@ class Tree:
                 leader's output: after a normal end, they are services that the command has started.
 
         Raises:
+            Blind: What answers does not see itself, or is not where the leader was seen.
             HostAway: Nobody answers.
         """
+        token = "" if self.begun or self.outside else self.token[: len(self.token) // 2]
         try:
-            young = {seen.pid: seen for seen in await self.processes.look(self.since)}
+            look = await self.processes.look(self.since, self.after, token)
         except NoProcesses:
             if swept := await self._sweep("0"):
                 return swept
             await self.processes.renew()  # they are gone, and with them what kept it from looking
-            young = {seen.pid: seen for seen in await self.processes.look(self.since)}
+            look = await self.processes.look(self.since, self.after, token)
+        if look.place is None or (self.place is not None and look.place != self.place):
+            raise Blind
+        young = {seen.pid: seen for seen in look.seen}
         young.pop(self.outside or 0, None)
+        beginning = [seen for seen in young.values() if token and seen.begins == token]
+        if self.leader is None and beginning:
+            # A subshell of a startup file has the same command line.
+            first = next((seen for seen in beginning if seen.session == seen.pid), beginning[0])
+            self.leader = first.pid
         leader = young.get(self.leader or 0)
         if leader is not None and self.ended_at is None:
+            self.place = look.place
             self._life = leader.holds.get(self.processes.life_fd, "")
         members = {pid for pid, seen in young.items() if self._is_member(seen)}
         members |= {pid for pid, seen in young.items() if self._is_child(seen)}
         if not daemons and all(self._is_daemon(young[pid]) for pid in members):
             return ()
+        self.begun = self.begun or any(
+            self._has_name(young[pid]) and young[pid].begins != token for pid in members
+        )
+        members |= {seen.pid for seen in beginning}
         members |= _descendants(young, members)
         self._swept = False
         self._known = {pid: young[pid].started for pid in members}
@@ -324,17 +433,18 @@ class Tree:
         return [young[pid].info for pid in members]
 
     def _is_member(self, seen: Seen) -> bool:
-        if self._known.get(seen.pid) == seen.started:
-            return True
-        if seen.locks != UNLIMITED and seen.locks.isdigit():
-            shift = 31 if self.outside is None else 0
-            if int(seen.locks) >> shift == self.tag >> shift:
-                return True
-        if self.mark in seen.marks or self._holds_life(seen):
+        if self._known.get(seen.pid) == seen.started or self._has_name(seen) or self._holds_life(seen):
             return True
         if self.leader is None or self.leader not in (seen.pid, seen.group, seen.session):
             return False
         return self.ended_at is None or seen.started <= self.ended_at
+
+    def _has_name(self, seen: Seen) -> bool:
+        if seen.locks != UNLIMITED:
+            shift = 31 if self.outside is None else 0
+            if int(seen.locks) >> shift == self.tag >> shift:
+                return True
+        return self.mark in seen.marks
 
     def _holds_life(self, seen: Seen) -> bool:
         if not self._life or seen.holds.get(self.processes.life_fd) != self._life:
@@ -346,7 +456,7 @@ class Tree:
         """Whether the shell of which this is one command has started it, and it has cleared everything since."""
         if self.outside is None or seen.parent != self.outside:
             return False
-        return not seen.marks and not (seen.locks.isdigit() and int(seen.locks) >> 31 == self.tag >> 31)
+        return not seen.marks and not (seen.locks != UNLIMITED and int(seen.locks) >> 31 == self.tag >> 31)
 
     def _is_daemon(self, seen: Seen) -> bool:
         if self.leader in (seen.group, seen.session):
@@ -368,7 +478,8 @@ class Tree:
             return
         targets = []
         seen = [found for info in members if (found := self._began.get((info.pid, info.started))) is not None]
-        in_group = any(each.pid == self.leader for each in seen) and self.ended_at is None
+        led = self.led == signal != "kill"
+        in_group = not led and any(1 < each.pid == self.leader for each in seen) and self.ended_at is None
         if in_group:
             leader = next(each for each in seen if each.pid == self.leader)
             targets.append(f"-{leader.pid}:{leader.began}")
@@ -376,16 +487,49 @@ class Tree:
         targets += [
             f"{each.pid}:{each.began}"
             for each in seen
-            if signal == "kill" or not (in_group and each.group == self.leader)
+            if signal == "kill"
+            or not (
+                ((led or in_group) and each.group == self.leader)
+                or (led and (each.pid, each.started) in self._led)
+            )
         ]
-        await self.processes.signal_by_name(self._name(signal), targets)
-        if signal == "kill":
-            self._kills += 1
-            if self._kills > 1:  # one kill did not do: perhaps they are too fast to be listed
-                await self.processes.chase(self.tag)
+        kills = self._kills = self._kills + (signal == "kill")
+        await self.processes.signal_by_name(self._name(signal), targets, though_away=kills == 1)
+        if kills > 1:  # one kill did not do: perhaps they are too fast to be listed
+            await self.processes.chase(self.tag, self.outside)
+
+    async def in_group(self) -> Sequence[ProcessInfo]:
+        """Those members besides the leader that are in its process group. Raises what `members` raises."""
+        return [
+            each
+            for each in await self.members()
+            if each.pid != self.leader and self._began[each.pid, each.started].group == self.leader
+        ]
+
+    async def lead(self, signal: Signal) -> Sequence[ProcessInfo]:
+        """Signal the leader's group, and what descends from it, without a look, which may take its time.
+
+        Returns:
+            What was signalled so.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        if self.leader is None or self.leader <= 1 or self.ended_at is not None:
+            return ()  # 1 is the first of a pid namespace, and "-1" means every process
+        look = await self.processes.lead(self._name(signal), self.leader, self.since, self.tag, self.mark)
+        if not look.led:
+            return ()
+        self.led, self.place = signal, look.place
+        self._led = {(seen.pid, seen.started) for seen in look.seen}
+        self._known |= dict(self._led)
+        self._began |= {(seen.pid, seen.started): seen for seen in look.seen}
+        for seen in look.seen:
+            self._life = seen.holds.get(self.processes.life_fd, self._life)
+        return [seen.info for seen in look.seen]
 
     def _name(self, signal: Signal) -> str:
-        return _HANG_UP if self.on_terminal and signal == "terminate" else _SIGNALS[signal]
+        return _HANG_UP if self.on_terminal and signal == "terminate" else SIGNALS[signal]
 
     def part(self, number: int, shell: int) -> Tree:
         """The processes of a part: of what a shell starts from now on, with a mark and a tag of its own.
@@ -399,7 +543,8 @@ class Tree:
             self.token,
             f"{self.mark}_{number:x}",
             self.tag | (number % (2**31 - 1) + 1),
-            since=self.processes.host_time(time.monotonic() - CLOCK_SLACK),
+            since=self.processes.host_time(time.monotonic() - CLOCK_SLACK) - ROUNDING,
+            after=self.processes.sample,
             outside=shell,
             group=self.leader,
         )
@@ -413,13 +558,21 @@ class Tree:
         question = f"newer {first} {self.tag} {self.outside} {self.group}"
         return "some" in (await self.processes.ask(question)).lines
 
+    async def shell_is_back(self) -> bool:
+        """Whether the shell of which this is one command reads no command's input; true where the host does not show that.
+
+        Raises:
+            HostAway: Nobody answers.
+        """
+        return "busy" not in (await self.processes.ask(f"input {self.outside}")).lines
+
     async def signal_one(self, pid: int | None, name: str) -> None:
         """Signal one of them alone, by the name of a signal, as long as the leader is there.
 
         Raises:
             HostAway: Nobody answers.
         """
-        for seen in await self.processes.look(self.since):
+        for seen in (await self.processes.look(self.since, self.after)).seen:
             if seen.pid == pid and self.ended_at is None:
                 await self.processes.signal_by_name(name, [f"{seen.pid}:{seen.began}"])
 
@@ -427,14 +580,6 @@ class Tree:
         leader = None if self.ended_at is not None else self.leader
         self._swept = True
         return [each.info for each in await self.processes.sweep(name, self.since, self.tag, leader)]
-
-    async def drop(self) -> None:
-        """Kill the login shell, with what its startup files have started, if it has not come to the command yet.
-
-        Raises:
-            HostAway: Nobody answers.
-        """
-        await self.processes.drop(self.token[: len(self.token) // 2])
 
 
 def _is_terminal(what: str) -> bool:

@@ -13,9 +13,13 @@ import socket
 from typing import cast
 
 from ..._exceptions import ConnectionFailed
+from ..._waits import threads_as_os_errors
 
 GRACE_SECONDS = 1.0
 """How long it has to end once the connection is closed, before it is killed."""
+
+KILL_SECONDS = 5.0
+"""How long the news of its end may take after the kill."""
 
 _LAST_WORDS = 2048
 
@@ -40,16 +44,19 @@ class Proxy(asyncio.SubprocessProtocol):
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)
-            _, protocol = await asyncio.get_running_loop().subprocess_exec(
-                cls,
-                os.environ.get("SHELL") or "/bin/sh",
-                "-c",
-                f"exec {command}",
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            with (
+                threads_as_os_errors()
+            ):  # asyncio waits in one where the system has no pidfd, or before Python 3.12
+                _, protocol = await asyncio.get_running_loop().subprocess_exec(
+                    cls,
+                    os.environ.get("SHELL") or "/bin/sh",
+                    "-c",
+                    f"exec {command}",
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                )
         except OSError as error:
             ours.close()
             raise ConnectionFailed(f"the ProxyCommand cannot be run: {error}", stage="connect") from error
@@ -110,8 +117,8 @@ class Proxy(asyncio.SubprocessProtocol):
         )
 
     async def wait_closed(self) -> None:
-        """Wait until it has ended."""
-        await self._exited.wait()
+        """Wait until it has ended; closed before, it has been killed by then."""
+        await self.wait_ended(GRACE_SECONDS + KILL_SECONDS)
 
     def _signal(self, number: int) -> None:
         """Signal it and what it started: it leads a group of its own, whose number is its own until it is reaped."""

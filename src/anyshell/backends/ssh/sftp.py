@@ -622,12 +622,20 @@ class _Operation:
             await self.change(file.close(), seen=False)
         except (_Lost, _Stalled):
             raise  # the file is looked for when there is a connection again
-        except BaseException:
+        except BaseException as error:
+            # Asked before the file is removed, which may be what fills the disk.
+            told = (
+                await _truth(self, "write", path, None, error)
+                if isinstance(error, asyncssh.SFTPError)
+                else None
+            )
             with contextlib.suppress(asyncssh.SFTPError, OSError, _Lost, _Stalled, ValueError):
                 await self.change(file.close(), seen=False)
             with contextlib.suppress(asyncssh.SFTPError, OSError, _Lost, _Stalled):
                 await self.change(self.client.remove(_encode(path)), seen=False)
                 self.litter.remove(path)
+            if told is not None:
+                raise told from error
             raise
         self.litter.remove(path)
 
@@ -678,7 +686,10 @@ class _Operation:
             await self.change(probe.close(), seen=False)
         target = await self._resolved(path)
         temporary = posixpath.join(posixpath.dirname(target), f".anyshell-{secrets.token_hex(8)}.tmp")
-        await self.create(temporary, _one(data), None, secret=old is not None)
+        try:
+            await self.create(temporary, _one(data), None, secret=old is not None)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from error
         self.litter.append(temporary)
         try:
             if old is not None:
@@ -844,12 +855,18 @@ async def _number(
         return None
     if what in ("mkdir", "symlink", "create") and await op.kind(path, follow=False) is not None:
         return errno.EEXIST
-    if what == "rmdir":
-        return errno.ENOTEMPTY if await op.list(path) else errno.EBUSY
     if what == "rename" and target is not None:
         return await _not_renamed(op, path, target)
     if what in ("write", "create", "mkdir", "symlink"):
         return await _no_room(op, posixpath.dirname(path) or "/")
+    if what == "rmdir" and await op.list(path):
+        return errno.ENOTEMPTY
+    if what in ("remove", "rmdir", "chmod"):
+        with contextlib.suppress(asyncssh.SFTPError):  # of a server that cannot tell
+            if await _no_room(op, posixpath.dirname(path) or "/") == errno.EROFS:
+                return errno.EROFS
+    if what == "rmdir":
+        return errno.EBUSY
     return None
 
 

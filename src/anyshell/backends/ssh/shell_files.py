@@ -14,6 +14,8 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Literal
 
+from ..._answers import LONGEST_FACT
+from ..._exceptions import ConnectionFailed
 from ..._types import FileEntry, FileStat
 from ..._waits import to_the_end
 
@@ -22,13 +24,15 @@ if TYPE_CHECKING:
 
     from ...abc import Files
 
-    Run = Callable[[Sequence[str], bytes | None], Awaitable[tuple[int | None, bytes, bytes]]]
+    Run = Callable[[Sequence[str], bytes | None, int], Awaitable[tuple[int | None, bytes, bytes]]]
 
 Kind = Literal["file", "directory", "link", "other"]
 
 _CHUNK = 4 * 1024 * 1024
 _BLOCK = 64 * 1024
 _MAX_LINKS = 40
+_MAX_ENTRIES = 1_000_000
+_LONGEST_LIST = 64 * 1024 * 1024
 
 _DECODE = """LC_ALL=C; export LC_ALL
 for a do shift; a=$(printf '%b.' "$a"); set -- "$@" "${a%.}"; done
@@ -46,6 +50,8 @@ _STAT = (
     'exec stat $1 -f "o %p %z %m" -- "$2"'
 )
 
+_STATED = re.compile(r"(x [0-9a-f]{1,8}|o [0-7]{1,11}) ([0-9]{1,18}) (-?[0-9]{1,18})")
+
 _LIST = (
     _PRELUDE + '[ -d "$p" ] || { ls -d -- "$p/." >/dev/null; exit 1; }\n'
     # What may not be read expands to nothing, so it is asked for first.
@@ -58,7 +64,8 @@ _LIST = (
     "done"
 )
 
-_SKIP = 'exec dd if="$1" bs="$2" skip="$3" count="$4" 2>/dev/null'
+# A startup file may have joined stderr to stdout, and dd always says something. Why it failed, the shell says as well.
+_SKIP = 'dd if="$1" bs="$2" skip="$3" count="$4" 2>/dev/null || { : <"$1"; exit 1; }'
 _HEAD = '{ [ "$2" = 0 ] || head -c "$2" >/dev/null; exec head -c "$3"; } <"$1"'
 
 _CREATE = _PRELUDE + 'umask "$2"; set -C; : >"$p"'
@@ -98,7 +105,7 @@ _OWNER = (
     'exec stat -L -f "%u %g" -- "$1"'
 )
 _INODE = 'exec ls -di -- "$1"'
-_WRITABLE = '[ -w "$1" ]'
+_WRITABLE = '[ -w "$1" ] || : >>"$1"'  # the second fails, and says why
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 /._-+:@,=%")
 
@@ -144,8 +151,10 @@ class ShellFiles:
     ``dd``, ``mv``, ``readlink`` and the like, as GNU, busybox and the BSDs have them.
 
     Args:
-        run: Runs a program: argv and stdin (``None`` is nothing) give its exit code, stdout and stderr. What it
-            raises goes through. It bounds its own time.
+        run: Runs a program: argv, stdin (``None`` is nothing) and a number of bytes give its exit code, stdout and
+            stderr. Of stdout at most so many bytes come; when they have, the program was stopped, and its code says nothing.
+            The code is ``None`` when the connection was lost. It bounds its own time by `TimeoutError`; what else it raises goes
+            through.
     """
 
     def __init__(self, run: Run) -> None:
@@ -153,14 +162,21 @@ class ShellFiles:
 
     async def stat(self, path: str, *, follow: bool = True) -> FileStat:
         """Describe a file; the link itself when `follow` is false."""
-        base, mode, size, modified = (await self._sh(_STAT, path, "-L" if follow else "", path)).split()[:4]
-        bits = int(mode, 16 if base == b"x" else 8)
+        said = (await self._sh(_STAT, path, "-L" if follow else "", path)).decode("ascii", "replace")
+        described = _STATED.fullmatch(said.strip())
+        if described is None:
+            raise _senseless(path)
+        mode, size, modified = described.groups()
+        bits = int(mode[2:], 16 if mode.startswith("x") else 8)
         return FileStat(kind=_kind(bits), size=int(size), mode=bits & 0o7777, modified=float(modified))
 
     async def list(self, path: str) -> Sequence[FileEntry]:
         """Name what is in a directory and tell its kinds, in no order, without ``.`` and ``..``."""
         kinds: dict[str, Kind] = {"f": "file", "d": "directory", "l": "link", "o": "other"}
-        told = (await self._sh(_LIST, path, path)).decode("utf-8", "surrogateescape").split("\0")
+        listed = await self._sh(_LIST, path, path, most=_LONGEST_LIST)
+        if listed.count(b"\0") > _MAX_ENTRIES:
+            raise _too_many(path)
+        told = listed.decode("utf-8", "surrogateescape").split("\0")
         return [FileEntry(entry[1:], kinds[entry[0]]) for entry in told if entry and entry[0] in kinds]
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -168,7 +184,8 @@ class ShellFiles:
         if (
             await self._regular(path) == 0
         ):  # empty, or a file of /proc, which is read from its beginning in one go
-            data = await self._sh(_HEAD, path, path, str(offset), str(_most(length)))
+            most = _most(length)
+            data = await self._sh(_HEAD, path, path, str(offset), str(most), most=most)
             return data if length is None else data[:length]
         return await self._piece(path, offset, length) if length != 0 else b""
 
@@ -230,13 +247,33 @@ class ShellFiles:
         await to_the_end(work())
 
     async def _answer(
-        self, text: str, *arguments: str, stdin: bytes | None = None
-    ) -> tuple[int | None, bytes, bytes]:
-        return await self._run(("/bin/sh", "-c", _DECODE + text, "sh", *map(_escaped, arguments)), stdin)
+        self, text: str, path: str, *arguments: str, stdin: bytes | None = None, most: int = LONGEST_FACT
+    ) -> tuple[int, bytes, bytes]:
+        try:
+            code, stdout, stderr = await self._run(
+                ("/bin/sh", "-c", _DECODE + text, "sh", *map(_escaped, arguments)), stdin, most + 1
+            )
+        except TimeoutError as error:
+            raise TimeoutError(
+                errno.ETIMEDOUT,
+                "The host's shell gave no answer in time; a change may have happened or not",
+                path,
+            ) from error
+        if len(stdout) > most:
+            raise _too_many(path) if text is _LIST else _senseless(path)
+        if code is None:
+            raise ConnectionResetError(
+                errno.ECONNRESET,
+                "The connection to the host was lost; a change may have happened or not",
+                path,
+            )
+        return code, stdout, stderr
 
-    async def _sh(self, text: str, path: str, *arguments: str, stdin: bytes | None = None) -> bytes:
-        """Run a text of ours; a failure is the `OSError` that its message tells."""
-        code, stdout, stderr = await self._answer(text, *arguments, stdin=stdin)
+    async def _sh(
+        self, text: str, path: str, *arguments: str, stdin: bytes | None = None, most: int = LONGEST_FACT
+    ) -> bytes:
+        """Run a text of ours, which prints at most `most` bytes; a failure is the `OSError` that its message tells."""
+        code, stdout, stderr = await self._answer(text, path, *arguments, stdin=stdin, most=most)
         if code == 0:
             return stdout
         number = _told(stderr)
@@ -256,7 +293,7 @@ class ShellFiles:
 
     async def _looked_for(self, text: str, path: str) -> int | None:
         """What is wrong with a path of which a program said nothing that we know."""
-        code, _, stderr = await self._answer(_PRELUDE + 'exec ls -d -- "$p"', path)
+        code, _, stderr = await self._answer(_PRELUDE + 'exec ls -d -- "$p"', path, path)
         if code != 0:
             return _told(stderr)
         if text is _MKDIR or text is _CREATE or text is _SYMLINK:
@@ -277,7 +314,9 @@ class ShellFiles:
         before = start % _BLOCK
         wanted = before + _most(length)
         count = -(-wanted // _BLOCK)
-        data = await self._sh(_SKIP, path, path, str(_BLOCK), str(start // _BLOCK), str(count))
+        data = await self._sh(
+            _SKIP, path, path, str(_BLOCK), str(start // _BLOCK), str(count), most=count * _BLOCK
+        )
         return data[before:wanted]
 
     async def _append(self, path: str, data: bytes) -> None:
@@ -292,12 +331,16 @@ class ShellFiles:
             mode: str | None = f"{(await self.stat(path)).mode & 0o777:o}"
         except FileNotFoundError:
             mode = None
-        if mode is not None and (await self._answer(_WRITABLE, path))[0] != 0:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        if mode is not None:
+            await self._sh(_WRITABLE, path, path)
         target = await self._resolved(path)
         temporary = posixpath.join(posixpath.dirname(target), f".anyshell-{secrets.token_hex(8)}.tmp")
         try:
-            umask = "077" if mode is not None else (await self._sh(_UMASK, path)).decode().strip()
+            umask = (
+                "077"
+                if mode is not None
+                else (await self._sh(_UMASK, path)).decode("ascii", "replace").strip()
+            )
             await self._create(temporary, _pieces(data), umask)
             await self._or_remove(temporary, self._put(temporary, path, target, mode))
         except OSError as error:
@@ -307,7 +350,10 @@ class ShellFiles:
 
     async def _put(self, temporary: str, path: str, target: str, mode: str | None) -> None:
         if mode is not None:
-            owner, group = (await self._sh(_OWNER, path, path)).decode().split()
+            owners = (await self._sh(_OWNER, path, path)).decode("ascii", "replace")
+            if re.fullmatch(r"[0-9]{1,10} [0-9]{1,10}\s*", owners) is None:
+                raise _senseless(path)
+            owner, group = owners.split()
             await self._sure(_INHERIT, temporary, temporary, owner, group, mode)
         await self._sure(_MOVE, temporary, temporary, target)
 
@@ -334,7 +380,8 @@ class ShellFiles:
             raise
 
     async def _quietly_remove(self, path: str) -> None:
-        await self._answer(_REMOVE, path)
+        with contextlib.suppress(OSError, ConnectionFailed):
+            await self._answer(_REMOVE, path, path)
 
     async def _resolved(self, path: str) -> str:
         for _ in range(_MAX_LINKS):
@@ -373,6 +420,14 @@ class ShellFiles:
 
 if TYPE_CHECKING:
     _keeps_protocol: type[Files] = ShellFiles
+
+
+def _too_many(path: str) -> OSError:
+    return OSError(errno.EFBIG, f"More than {_MAX_ENTRIES} names in one directory", path)
+
+
+def _senseless(path: str) -> OSError:
+    return OSError(errno.EPROTO, "The host's answer makes no sense", path)
 
 
 def _kind(bits: int) -> Kind:

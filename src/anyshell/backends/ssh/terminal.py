@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import ByteSendStream
 
+from ..._answers import LARGEST_PID, Nonsense, fields, real, whole
 from ..._terminals import Line, LineKeys, sleep_of
-from ..._types import Foreground, ProcessInfo
+from ..._types import Foreground, ProcessInfo, one_line
 from .channel import ChannelSendStream
 from .processes import start_time
 
@@ -122,7 +123,11 @@ class TerminalSendStream(ByteSendStream):
 
 
 def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
-    """Read what ``foreground`` of `watcher.sh` prints; ``None`` when there is no terminal."""
+    """Read what ``foreground`` of `watcher.sh` prints; ``None`` when there is no terminal.
+
+    Raises:
+        Nonsense: A line is none that it prints.
+    """
     lines = tuple(lines)
     if not any(line.startswith("modes ") for line in lines):
         return None
@@ -138,14 +143,15 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
         kind, _, rest = line.partition(" ")
         pid, _, value = rest.partition(" ")
         if kind == "member":
-            began, used, name = value.split(" ", 2)
-            members[pid] = ProcessInfo(int(pid), name, start_time(began))
-            cpu += float(used) / host.ticks
+            began, used, name = fields("a process", value, 3)
+            number = whole("a pid", pid, 1, LARGEST_PID)
+            members[pid] = ProcessInfo(number, one_line(name), start_time(began))
+            cpu += real("a time", used) / host.ticks
         elif kind == "name" and pid in members:
             name = "".join(char if " " <= char <= "~" else "?" for char in value)
-            members[pid] = ProcessInfo(int(pid), name, members[pid].started)
+            members[pid] = replace(members[pid], name=name)
         elif kind == "has":
-            terminals.setdefault(pid, set()).add(int(value))
+            terminals.setdefault(pid, set()).add(whole("a descriptor", value))
         elif kind == "thread":
             function, _, call = value.partition(" ")
             threads.append((pid, function, call.split()))
@@ -156,7 +162,7 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
         elif kind == "stopped":
             stopped.add(pid)
     sleeps = {
-        (pid, sleep_of(host.architecture, call, function, terminals[pid]))
+        (pid, _sleep(host.architecture, call, function, terminals[pid]))
         for pid, function, call in threads
         if pid in terminals and pid not in stopped
     }
@@ -174,3 +180,10 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
         echo=None if modes is None else modes.echo,
         line_mode=None if modes is None else modes.line_mode,
     )
+
+
+def _sleep(machine: str, call: list[str], function: str, terminal: set[int]) -> Sleep | None:
+    try:
+        return sleep_of(machine, call, function, terminal)
+    except ValueError as error:  # words of a system call that are no numbers, or too few
+        raise Nonsense("a system call", " ".join(call)) from error

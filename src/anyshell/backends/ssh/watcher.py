@@ -14,6 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from ..._answers import Nonsense, real, whole
 from ..._exceptions import AnyshellError
 from .channel import Channel
 
@@ -28,7 +29,8 @@ ANSWER_SECONDS = 3.0
 """How long it may owe one answer, whatever else it answers meanwhile."""
 
 HEDGE_SECONDS = 0.3
-"""After so long without an answer the question is also put over another connection."""
+"""After so long without an answer the question is also put over another connection; after two round trips, at most as long
+each, where those take longer."""
 
 AWAY_SECONDS = 1.0
 """For so long after a question went unanswered no other is put: the host is known to be away."""
@@ -101,6 +103,8 @@ class Watcher:
         self.alive = True
         self.last_heard = 0.0
         """When the host was heard last, by our monotonic clock."""
+        self.round_trip = 0.0
+        """Seconds between a question and its answer, at best; 0 when there was none yet."""
         self.busy = False
         """Whether it has said that it works on an answer."""
         self.crippled = False
@@ -144,17 +148,24 @@ class Watcher:
             self.close()
 
     def _answer(self, lines: tuple[str, ...], end: bytes) -> None:
+        number, _, said = end[len(self._token) :].decode("utf-8", "replace").strip().partition(" ")
         try:
-            number, clock = end[len(self._token) :].split()
-            asked, future = self._waiting.pop(int(number))
-        except (ValueError, KeyError):
+            asked, future = self._waiting.pop(whole("a question's number", number))
+        except (Nonsense, KeyError):
             return  # nobody waits for it any more
+        if int(number):  # the first answer takes as long as the shell needs to start
+            self.round_trip = min(self.round_trip or HEDGE_SECONDS, self.last_heard - asked)
         if future.done():
+            return
+        try:
+            clock = real("the clock", said)
+        except Nonsense as error:
+            _set_exception(future, error)
             return
         if "failed" in lines:
             _set_exception(future, NoProcesses())
         else:
-            future.set_result(Answer(lines, float(clock), asked, self.last_heard))
+            future.set_result(Answer(lines, clock, asked, self.last_heard))
 
     def _fail(self, error: HostAway) -> None:
         while self._waiting:
@@ -214,7 +225,8 @@ class Watch:
         began = time.monotonic()
         tasks: set[asyncio.Future[Answer]] = set()
         try:
-            for fresh, until in ((False, HEDGE_SECONDS), (True, None)):
+            far = 0.0 if self._watcher is None else self._watcher.round_trip
+            for fresh, until in ((False, max(HEDGE_SECONDS, 2 * far)), (True, None)):
                 asking = None if fresh else asked
                 tasks.add(asking or asyncio.ensure_future(self._ask(question, fresh=fresh)))
                 if (answer := await self._first(tasks, began, until)) is not None:
@@ -264,8 +276,8 @@ class Watch:
     async def _start_one(self, *, fresh: bool) -> Watcher:
         watcher = await self._start(fresh)
         old, self._watcher = self._watcher, watcher
-        if old is not None:
-            old.close()
+        if old is not None:  # what it owes it may answer yet
+            asyncio.get_running_loop().call_later(ANSWER_SECONDS, old.close)
         return watcher
 
     async def renew(self) -> None:
@@ -300,7 +312,7 @@ def _is_crippled(task: asyncio.Future[Answer]) -> bool:
     return task.done() and not task.cancelled() and isinstance(task.exception(), NoProcesses)
 
 
-def _set_exception(future: asyncio.Future[Answer], error: HostAway) -> None:
+def _set_exception(future: asyncio.Future[Answer], error: HostAway | Nonsense) -> None:
     if not future.done():
         future.set_exception(error)
         future.exception()  # who has stopped waiting need not be told

@@ -14,10 +14,20 @@
 LC_ALL=C
 export LC_ALL
 set -f
+words=$# called=$0
 
-if [ -r /proc/self/stat ] && [ "${ANYSHELL_NO_PROC-}" != 1 ]; then proc=1; else proc=; fi
+# The /proc of another pid namespace names strangers.
+proc= place=
+if read -r self _ 2>/dev/null </proc/self/stat && [ "$self" = $$ ] && [ "${ANYSHELL_NO_PROC-}" != 1 ]; then
+    proc=1
+    # The same on the same host and in the same pid namespace alone.
+    read -r place 2>/dev/null </proc/sys/kernel/random/boot_id
+    place=$place$(readlink /proc/self/ns/pid 2>/dev/null)
+    # Read byte by byte, as dash does, it would be its first digit.
+    pid_max=$(cat /proc/sys/kernel/pid_max 2>/dev/null)
+fi
 # busybox's grep stops at a NUL byte, and a process's environment is full of them.
-if printf 'a\0b' | grep -q b 2>/dev/null; then grep_sees_all=1; else grep_sees_all=; fi
+if printf 'a\0b' | grep -qF b 2>/dev/null; then grep_sees_all=1; else grep_sees_all=; fi
 
 # busybox's ls shows no control characters anyway, and does not know how to be told.
 if ls -q / >/dev/null 2>&1; then list='ls -lnq'; else list='ls -ln'; fi
@@ -29,17 +39,30 @@ clock() {
     if [ "$proc" ]; then read -r now _ </proc/uptime; else now=$(date +%s); fi
 }
 
-# look SINCE FD: each process that started then or later, in clock ticks since boot:
+# sample: what tells pids that are given later from those before, as long as they have not all been given once more:
+#   at PLACE NEWEST FORKS     the pid that was given last, and how many processes were ever started on the host
+sample() {
+    [ "$proc" ] || return
+    read -r _ _ _ _ newest </proc/loadavg
+    forks=
+    while read -r name forks _; do [ "$name" = processes ] && break; done </proc/stat
+    printf 'at %s %s %s\n' "$place" "${newest:-0}" "${forks:-0}"
+}
+
+# look SINCE FD PLACE NEWEST FORKS [TOKEN...]: each process that started then, in clock ticks since boot, or later, and
+# after that sample. A sample that is too old, or was taken elsewhere, is passed over: on a host with thousands of
+# processes it takes half a second to look at each. First comes a new one.
+#   looked PLACE                                           the look has seen the watcher itself, so it is not blind
 #   process PID PARENT GROUP SESSION STARTED LOCKS NAME    LOCKS is the soft limit on file locks
 #   mark PID NAME                                          it has a variable of ours, and has another limit
+#   begins PID TOKEN                                       the same, and one of these is in its command line
 #   holds PID DESCRIPTOR WHAT                              what it has at descriptors 1, 2 and FD: a pipe, a socket, a
 #                                                          terminal, or one that is gone: /dev/pts/0(deleted)
 look() {
     [ "$proc" ] || { look_ps; return; }
-    set +f
-    read -r _ _ _ _ newest </proc/loadavg
+    fd=$2
     found=$(
-        printf '%s\n' /proc/[0-9]* | awk -v since="$1" -v own="$$" -v newest="${newest:-0}" '
+        awk -v since="$1" -v own="$$" -v place="$place" -v there="$3" -v first="$4" -v before="$5" -v most="${pid_max:-0}" '
             function examine(pid,    path, line, stat, name, field, locks, limit) {
                 path = "/proc/" pid
                 stat = ""
@@ -49,65 +72,127 @@ look() {
                 if (!match(stat, /.*\)/)) return
                 name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
                 split(substr(stat, RLENGTH + 2), field, " ")
-                if (field[20] < since + 0 || field[1] == "Z" || field[1] == "X") return
-                if (pid == own || field[2] == own) return
+                if (pid == own) { print "looked", place; return }
+                # A process whose main thread has ended is a zombie with more threads than one, and lives.
+                if (field[20] < since + 0 || (field[1] == "Z" && field[18] < 2) || field[1] == "X") return
+                # The number of a thread leads to it as well, though it is not listed; none has a signal for its end.
+                if (field[2] == own || field[36] == -1) return
                 locks = "unlimited"
                 while ((getline line < (path "/limits")) > 0)
                     if (line ~ /^Max file locks/) { split(line, limit, " "); locks = limit[4] }
                 close(path "/limits")
                 print "process", pid, field[2], field[3], field[4], field[20], locks, name
             }
-            { examine(substr($0, 7)) }
-            # Who forks and ends all the time is gone before it is looked at, and what it forked was not listed. So the
-            # newest are looked at, until there are no newer ones.
-            END {
-                for (turn = 0; turn < 8; turn++) {
-                    getline line < "/proc/loadavg"
-                    close("/proc/loadavg")
-                    split(line, load, " ")
-                    if (load[5] == newest) exit
-                    for (pid = (load[5] - newest > 64 ? load[5] - 64 : newest + 1); pid <= load[5]; pid++) examine(pid)
-                    newest = load[5]
+            function last(    line, load) {
+                getline line < "/proc/loadavg"
+                close("/proc/loadavg")
+                split(line, load, " ")
+                return load[5] + 0
+            }
+            # How many pids were given after one, up to another; after the largest the numbers begin again.
+            function given(after, newest) { return newest < after ? newest - after + most : newest - after }
+            # Those of them but the first few. None is given twice, so numbers that lead nowhere cost little.
+            function examine_given(after, skipped, count,    pid) {
+                for (; skipped < count; skipped++) {
+                    pid = after + skipped + 1
+                    if (pid > most) pid -= most
+                    if (pid != own) examine(pid)
+                }
+            }
+            BEGIN {
+                newest = last()
+                while ((getline line < "/proc/stat") > 0 && line !~ /^processes /);
+                close("/proc/stat")
+                forks = line ~ /^processes / ? substr(line, 11) : 0
+                print "at", place, newest, forks
+                examine(own)
+                first += 0
+                count = given(first, newest)
+                known = there == place && forks > 0 && forks - before >= 0 && forks - before < most / 2 && first <= most
+                if (known && count <= 2048) examine_given(first, 0, count)
+                else {
+                    list = "printf \"%s\\n\" /proc/[0-9]*"
+                    while ((list | getline line) > 0) {
+                        pid = substr(line, 7) + 0
+                        if (pid != own && (!known || (given(first, pid) > 0 && given(first, pid) <= count))) examine(pid)
+                    }
+                    close(list)
+                }
+                # Who forks and ends all the time is gone before it is looked at, and what it forked was not listed. So the
+                # newest are looked at, until there are no newer ones.
+                for (turn = 0; turn < 8 && (count = given(newest, now = last())) > 0; turn++) {
+                    examine_given(newest, count > 64 ? count - 64 : 0, count)
+                    newest = now
                 }
             }'
     )
-    set -f
     [ "$found" ] || return
     printf '%s\n' "$found"
-    pids=$(printf '%s\n' "$found" | while read -r _ pid _; do printf '%s ' "$pid"; done)
-    untagged=$(printf '%s\n' "$found" | while read -r _ pid _ _ _ _ locks _; do
+    shift 5
+    tokens=
+    for each; do tokens="$tokens${tokens:+
+}$each"; done
+    count=0 environs='' lines='' links='' fields=$IFS
+    IFS='
+'
+    set -- $found
+    IFS=$fields
+    for line; do
+        set -- $line
+        [ "$1" = process ] || continue
         # A tag is a number of ten digits at least: whoever has one needs no mark to be known by.
-        case $locks in [0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]*) ;; *) printf '%s ' "$pid" ;; esac
-    done)
-    for pid in $(marked $untagged); do
-        tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n "s/^\\(${mark}[0-9a-z_]*\\)=.*/mark $pid \\1/p"
+        case $7 in *[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]*) ;; *) environs="$environs /proc/$2/environ" ;; esac
+        lines="$lines /proc/$2/cmdline"
+        links="$links /proc/$2/fd/1 /proc/$2/fd/2 /proc/$2/fd/$fd"
+        [ $((count += 1)) -lt 500 ] && continue
+        look_further
+        count=0 environs='' lines='' links=''
     done
-    links=
-    for pid in $pids; do links="$links /proc/$pid/fd/1 /proc/$pid/fd/2 /proc/$pid/fd/$2"; done
+    [ $count = 0 ] || look_further
+}
+
+# look_further: what look says of a process after its own line, of as many as fit into the arguments of a program
+look_further() {
+    for path in $(having "$mark" $environs); do
+        pid=${path#/proc/} pid=${pid%/*}
+        tr '\0' '\n' 2>/dev/null <"$path" | sed -n "s/^\\(${mark}[0-9a-z_]*\\)=.*/mark $pid \\1/p"
+    done
+    # A login shell that is about to begin may have its tag already.
+    [ "$tokens" ] && for path in $(having "$tokens" $lines); do
+        pid=${path#/proc/} pid=${pid%/*}
+        tr '\0' '\n' 2>/dev/null <"$path" | grep -F -e "$tokens" |
+            sed -n "s/.*\\(anyshell[0-9a-f]\\{12\\}\\).*/begins $pid \\1/p"
+    done
+    held $links
+}
+
+# held LINK...: what these descriptors lead to, as look says it
+held() {
     # What a descriptor leads to may be a file whose name looks like any line, or part of one, that its owner likes. So
     # each field must be where it belongs, and a name with spaces is nothing that is sought.
-    $list $links 2>/dev/null | awk '
+    $list "$@" 2>/dev/null | awk '
         $10 != "->" || $9 !~ /^\/proc\/[0-9]+\/fd\/[0-9]+$/ { next }
         { split($9, part, "/") }
         NF == 11 && $11 ~ /^([a-z]+:\[|\/dev\/pts\/[0-9]+$)/ { print "holds", part[3], part[5], $11 }
         NF == 12 && $11 ~ /^\/dev\/pts\/[0-9]+$/ && $12 == "(deleted)" { print "holds", part[3], part[5], $11 $12 }'
 }
 
-# marked PID...: those that have a variable of ours, or may have one
-marked() {
+# having WORDS FILE...: those of these files in which one of the lines of WORDS stands
+having() {
+    words=$1
+    shift
     [ $# -gt 0 ] || return
-    if [ "$grep_sees_all" ]; then
-        for pid; do printf '/proc/%s/environ\n' "$pid"; done | xargs grep -lF -- "$mark" 2>/dev/null | tr -dc '0-9\n'
-        return
-    fi
-    for pid; do
-        tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -q "^$mark" && printf '%s\n' "$pid"
+    if [ "$grep_sees_all" ]; then grep -lF -e "$words" "$@" 2>/dev/null; return; fi
+    cat "$@" 2>/dev/null | tr '\0' '\n' | grep -qF -e "$words" || return
+    for path; do
+        tr '\0' '\n' 2>/dev/null <"$path" | grep -qF -e "$words" && printf '%s\n' "$path"
     done
 }
 
 # The same where there is no /proc: no limits and no variables of others can be read there.
 look_ps() {
     TZ=UTC0 ps -A -o pid= -o ppid= -o pgid= -o state= -o lstart= -o comm= | awk -v own="$$" '
+        $1 == own { print "looked" }
         $4 !~ /^Z/ && $1 != own && $2 != own {
             name = $10; sub(/.*\//, "", name)
             print "process", $1, $2, $3, 0, $6 "-" $7 "-" $8 "-" $9, "unlimited", name
@@ -160,7 +245,7 @@ sweep() {
         while read -r line; do stat="$stat $line"; done 2>/dev/null <"$path/stat"
         set -- ${stat##*) }
         [ "${20:-0}" -ge "$since" ] || continue
-        case $1 in Z | X) continue ;; esac
+        case $1${18} in Z[01] | X*) continue ;; esac
         began=${20} parent=$2 group=$3 session=$4
         locks=unlimited
         while read -r line; do
@@ -172,6 +257,47 @@ sweep() {
         printf 'process %s %s %s %s %s %s %s\n' "$pid" "$parent" "$group" "$session" "$began" "$locks" "${stat%%)*}"
     done
     set -f
+}
+
+# lead NAME[+NAME] PID SINCE TAG FD MARK: signal the whole group of a command's leader, and what descends from it, at once,
+# without a look and by nothing but the shell itself. The descendants are listed first, as look does: when the leader has
+# ended, nothing shows that they are. A leader without the tag must have the mark: on another machine behind the same name, or
+# in another pid namespace, its number is a stranger's.
+lead() {
+    [ "$proc" ] || return
+    name=$1 leader=$2 since=$3 tag=$4 fd=$5
+    started "$leader" && [ "$began" -ge "$since" ] && in_group "$leader" "$leader" || return
+    has_tag "$leader" "$tag" || { has_tag "$leader" unlimited && [ "$(having "$6=" "/proc/$leader/environ")" ]; } || return
+    waiting=$leader count=0 others=
+    while [ "$waiting" ]; do
+        coming=
+        for pid in $waiting; do
+            [ $((count += 1)) -le 64 ] || break
+            stat=
+            while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$pid/stat"
+            [ "$stat" ] || continue
+            set -- ${stat##*) }
+            stat=${stat#*(}
+            printf 'process %s %s %s %s %s unlimited %s\n' "$pid" "$2" "$3" "$4" "${20}" "${stat%%)*}"
+            [ "$3" = "$leader" ] || others="$others $pid:${20}"
+            set +f
+            for path in /proc/"$pid"/task/*/children; do
+                line=
+                { read -r line; } 2>/dev/null <"$path"
+                coming="$coming $line"
+            done 2>/dev/null
+            set -f
+        done
+        waiting=${coming# }
+    done
+    # As in held, without awk, which may take its time.
+    set -- $($list "/proc/$leader/fd/$fd" 2>/dev/null)
+    case $#${9-}${10-}${11-} in
+    "11/proc/$leader/fd/$fd->"[a-z]*:\[* | "11/proc/$leader/fd/$fd->/dev/pts/"[0-9]*) printf 'holds %s %s %s\n' "$leader" "$fd" "${11}" ;;
+    esac
+    hit "$name" "-$leader"
+    signal "$name" $others
+    printf 'led %s\n' "$place"
 }
 
 # newer FIRST TAG SHELL GROUP: whether somebody with that tag, in that group, was given a pid after FIRST. Where the shell
@@ -201,6 +327,12 @@ has_tag() {
         case $line in 'Max file locks'*) set -- "$1" "$2" $line; [ "$6" = "$2" ]; return ;; esac
     done 2>/dev/null <"/proc/$1/limits"
     return 1
+}
+
+# input SHELL: "busy" if that has at descriptor 0 what a command of a session is given there: nothing, or a pipe with a name
+input() {
+    [ "$proc" ] || return
+    case $(readlink "/proc/$1/fd/0" 2>/dev/null) in /dev/null | /*/anyshell-*/in[0-9]*) echo busy ;; esac
 }
 
 # terminal PID: $tty, its controlling terminal, and $front, the process group that is in the foreground there
@@ -259,7 +391,7 @@ look_front() {
                 if (!match(stat, /.*\)/)) next
                 name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
                 split(substr(stat, RLENGTH + 2), field, " ")
-                if (field[1] == "Z" || field[1] == "X") next
+                if ((field[1] == "Z" && field[18] < 2) || field[1] == "X") next
                 pid = substr($0, 7)
                 if (field[3] == group) {
                     if (count++ >= most) next
@@ -313,27 +445,21 @@ look_front_ps() {
         }'
 }
 
-# drop TOKEN...: kill the groups of processes in whose command lines one of these stands
-drop() {
-    [ "$proc" ] || return
-    # The brackets keep a pattern from being found in the command line of what looks for it. grep takes one a line.
-    patterns=
-    for each; do patterns="$patterns${patterns:+
-}[a]${each#a}"; done
-    set +f
-    for file in $(grep -l "$patterns" /proc/[0-9]*/cmdline 2>/dev/null); do
-        pid=${file#/proc/}
-        pid=${pid%/cmdline}
-        kill -s KILL $end "-$pid" 2>/dev/null || kill -s KILL $end "$pid" 2>/dev/null
+# litter NAME...: remove the directories of sessions whose connection was lost
+litter() {
+    for each; do
+        case $each in *[!0-9a-f]*) continue ;; esac
+        rm -rf "${TMPDIR:-/tmp}/anyshell-$each" "/tmp/anyshell-$each" 2>/dev/null
     done
-    set -f
+    echo removed
 }
 
-# chase TAG: kill what carries it among the newest processes, as soon as they come. A chain of processes that each
+# chase TAG [SHELL]: kill what carries it among the newest processes, as soon as they come. A chain of processes that each
 # fork the next and end is too fast to be listed first; it ends when its last link is killed.
+# The shell of a session has the tag of the command that it runs, and is left alone.
 chase() {
     [ "$proc" ] || return
-    awk -v tag="$1" '
+    awk -v tag="$1" -v shell="${2:-0}" '
         BEGIN {
             for (turn = 0; turn < 300 && quiet < 25; turn++) {
                 getline load < "/proc/loadavg"
@@ -341,6 +467,7 @@ chase() {
                 split(load, field, " ")
                 quiet++
                 for (pid = field[5]; pid > field[5] - 16 && pid > 1; pid--) {
+                    if (pid == shell) continue
                     hit = 0
                     while ((getline line < ("/proc/" pid "/limits")) > 0)
                         if (line ~ /^Max file locks/) { split(line, limit, " "); hit = limit[4] == tag; break }
@@ -361,6 +488,8 @@ facts() {
 "*) value=$(printf '%s' "$value" | tr '\n' ' ') ;; esac
         printf 'fact %s %s\n' "$1" "$value"
     }
+    # A forced command that is a shell by itself has read this from its stdin, and would read a command's input, too.
+    [ "$called" = anyshell ] || { fact unheard "$called"; return; }
     fact system "$(uname -s)"
     fact release "$(uname -r)"
     fact arch "$(uname -m)"
@@ -369,6 +498,8 @@ facts() {
     fact home "${HOME:-/}"
     entry=$(getent passwd "$(id -un)" 2>/dev/null)
     [ "$entry" ] && SHELL=${entry##*:}
+    # A ForceCommand may hand the line to another shell than the account's; bash and zsh show themselves by their braces.
+    case ${SHELL##*/}$words in bash5 | bash7 | zsh6) ;; bash* | zsh*) SHELL= ;; esac
     fact login "${SHELL-}"
     fact group "$(ps -o pgid= -p $$ 2>/dev/null | tr -dc 0-9)"
     fact pid "$$"
@@ -443,14 +574,16 @@ watch() {
         # Whether anybody is in a process group.
         group) if kill -s 0 $end "-$1" 2>/dev/null; then echo some; else echo none; fi ;;
         signal) signal "$@" ;;
+        lead) lead "$@" ;;
         sweep) sweep "$@" ;;
         look) look "$@" ;;
-        chase) chase "$1" ;;
+        chase) chase "$@" ;;
+        litter) litter "$@" ;;
         newer) newer "$@" ;;
-        drop) drop "$@" ;;
+        input) input "$@" ;;
         modes) modes "$1" ;;
         foreground) foreground "$@" ;;
-        ping) ;;
+        ping) sample ;;
         esac
         answer
     done
@@ -464,7 +597,8 @@ both() {
         printf '%s !\n' "$token" >&4
         look() { echo failed; }
         chase() { :; }
-        drop() { :; }
+        input() { :; }
+        litter() { echo failed; }
         modes() { echo failed; }
         foreground() { echo failed; }
         watch <&3 >&4

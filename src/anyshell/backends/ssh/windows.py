@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from ..._answers import whole
 from ..._exceptions import AnyshellError, ConnectionFailed, InvalidCommand, SpawnError, TerminalUnavailable
-from ..._types import cut_name
+from ..._types import cut_name, one_line
 from ..._waits import to_the_end
+from ..collect import fill
 from .channel import Channel, told
 from .facts import Facts
 from .watcher import LONGEST_ANSWER, new_token
@@ -38,10 +40,6 @@ shell that is tried is started as well."""
 
 START_SECONDS = 30.0
 """How long PowerShell on a Windows host may take to begin a command."""
-
-ABANDON_SECONDS = 1.0
-"""How long the end of a command is waited for that nobody wants any more before it is known to have begun. It comes
-without being waited for, since the command's stdin ends."""
 
 SPARE_SECONDS = 120.0
 """For so long a leader waits on a Windows host for a command to lead; a PowerShell has some 60 MB of memory there."""
@@ -107,7 +105,9 @@ class WindowsHost:
             channel.write_now(text + _sized(b"".join(asked)))
             async with asyncio.timeout(ANSWER_SECONDS):
                 said = await channel.said
-                answer = await _read_all(channel) if said == ["facts"] else b""
+                answer = bytearray()
+                if said == ["facts"]:
+                    await fill(answer, channel.stdout, LONGEST_ANSWER)
                 if channel.broken:  # half an answer would be a host that has nothing
                     raise ConnectionFailed(
                         f"the connection to {self._name} was lost while PowerShell there was asked",
@@ -142,15 +142,8 @@ class WindowsHost:
         order = self._order(spawn)
         channel = await self._leader()
         channel.splits = spawn.split_stderr
-        try:
-            pid = await self._begin(channel, order, spawn)
-        except BaseException:
-            await to_the_end(_abandon(channel), stop=_nothing)
-            raise
-        channel.exit.add_done_callback(self.prepare)
         process = WindowsProcess(
             channel,
-            pid=pid,
             name=spawn.argv[0].replace("\\", "/").rpartition("/")[2],
             has_stdin=spawn.stdin,
             split_stderr=spawn.split_stderr,
@@ -158,6 +151,15 @@ class WindowsHost:
             on_released=on_released,
         )
         on_started(process)
+        if spawn.on_asked is not None:
+            spawn.on_asked(process)
+        try:
+            await self._begin(channel, order, spawn)
+        except BaseException:
+            if spawn.on_asked is None:
+                await to_the_end(process.abandon(), stop=_nothing)
+            raise
+        channel.exit.add_done_callback(self.prepare)
         return process
 
     def prepare(self, _: object = None) -> None:
@@ -203,8 +205,8 @@ class WindowsHost:
         channel.write_now(text)
         return channel
 
-    async def _begin(self, channel: WindowsChannel, order: bytes, spawn: Spawn) -> int | None:
-        """Send what a command is started by, and wait for the word that it has begun: its pid."""
+    async def _begin(self, channel: WindowsChannel, order: bytes, spawn: Spawn) -> None:
+        """Send what a command is started by, and wait for the word that it has begun."""
         try:
             async with asyncio.timeout(START_SECONDS):
                 with suppress(anyio.BrokenResourceError):  # it is told below
@@ -212,11 +214,12 @@ class WindowsHost:
                 said = await asyncio.shield(channel.said)
         except TimeoutError:
             raise SpawnError(
-                f"PowerShell on {self._name} did not begin the command within {START_SECONDS:g} s"
+                f"PowerShell on {self._name} did not say within {START_SECONDS:g} s that the command has begun, and it may have run"
             ) from None
         match said:
-            case ["started", pid] if pid.isdecimal():
-                return int(pid)
+            case ["started", pid]:
+                whole("a pid", pid, 1, 2**32 - 1)
+                return
             case ["cwd", "file"]:
                 raise InvalidCommand(f"cwd {spawn.cwd!r} is not a directory")
             case ["cwd", _]:
@@ -226,9 +229,11 @@ class WindowsHost:
                     f"{self._name} refuses the variable {cut_name(name)}: its value is too long, perhaps"
                 )
             case [reason]:
-                raise SpawnError(f"cannot start {spawn.argv[0]}: {_REFUSED.get(reason, reason)}")
+                raise SpawnError(
+                    f"cannot start {one_line(spawn.argv[0])}: {_REFUSED.get(reason) or one_line(reason)}"
+                )
         if not channel.leader_ended:
-            return None  # the connection was lost meanwhile, and it is over if it had begun
+            return  # the connection was lost meanwhile, and it is over if it had begun
         raise SpawnError(
             f"PowerShell on {self._name} ended before the command began{told(channel.noise) or ', and says nothing'}"
         )
@@ -238,7 +243,7 @@ class WindowsHost:
         line = self.login.command_line(spawn.argv)
         if line is None:
             raise SpawnError(
-                f"cannot start {spawn.argv[0]}: its arguments are longer than a command line on Windows may be; pass big "
+                f"cannot start {one_line(spawn.argv[0])}: its arguments are longer than a command line on Windows may be; pass big "
                 "values by stdin or a file"
             )
         texts = (line, spawn.argv[0], spawn.cwd, spawn.script or "")
@@ -246,7 +251,7 @@ class WindowsHost:
         for name, value in given.items():
             if len(value.encode("utf-16-le", "surrogatepass")) > 2 * LONGEST_VARIABLE:
                 raise SpawnError(
-                    f"cannot start {spawn.argv[0]}: the variable {cut_name(name)} is longer than the 32,766 characters that "
+                    f"cannot start {one_line(spawn.argv[0])}: the variable {cut_name(name)} is longer than the 32,766 characters that "
                     "Windows takes; pass big values by stdin or a file"
                 )
         names = {name.upper() for name in given}
@@ -254,16 +259,6 @@ class WindowsHost:
         pairs = [_text(each) for pair in given.items() for each in pair]
         flags = bytes((spawn.stdin, spawn.split_stderr))
         return b"".join((*map(_text, texts), flags, _count(unset), *map(_text, unset), _count(given), *pairs))
-
-
-async def _abandon(channel: WindowsChannel) -> None:
-    """Give up what may have begun: a leader that has not read all that it was sent starts nothing, one that has ends it."""
-    if channel.asked:
-        channel.write_eof()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ABANDON_SECONDS):
-                await channel.closed.wait()
-    channel.abort()
 
 
 def _abort(spare: asyncio.Task[WindowsChannel]) -> None:
@@ -295,11 +290,3 @@ def _text(text: str) -> bytes:
 
 def _sized(data: bytes) -> bytes:
     return len(data).to_bytes(4, "little") + data
-
-
-async def _read_all(channel: Channel) -> bytes:
-    data = bytearray()
-    with suppress(anyio.EndOfStream):
-        while len(data) < LONGEST_ANSWER:
-            data += await channel.stdout.receive()
-    return bytes(data)

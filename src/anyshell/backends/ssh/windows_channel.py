@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ByteSendStream
 
-from ..._types import ExitStatus, ProcessInfo
+from ..._answers import whole
+from ..._types import ExitStatus, ProcessInfo, one_line
 from .channel import LONGEST_NOISE, Channel
 
 if TYPE_CHECKING:
@@ -171,10 +172,10 @@ class WindowsChannel(Channel):
             case ["started"]:
                 self._begun = True
             case ["took", count]:
-                self.unread = max(0, self.unread - int(count))
+                self.unread = max(0, self.unread - whole("a count", count))
                 self.room.set()
             case ["living", number, *described]:
-                question = self._questions.get(int(number))
+                question = self._questions.get(whole("a question's number", number))
                 if question is not None and not question.done():
                     question.set_result(_read_processes(described))
             case ["exited", code, *_]:
@@ -228,7 +229,9 @@ class WindowsSendStream(ByteSendStream):
 def _read_processes(described: Sequence[str]) -> Sequence[ProcessInfo]:
     each = iter(described)
     return [
-        ProcessInfo(int(pid), name, float(started) if math.isfinite(float(started)) else 0.0)
+        ProcessInfo(
+            whole("a pid", pid), one_line(name), float(started) if math.isfinite(float(started)) else 0.0
+        )
         for pid, name, started in zip(each, each, each, strict=False)
     ]
 

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ..._answers import Nonsense, whole
 from ..._exceptions import SpawnError
 from ..._types import ExitStatus, ProcessInfo
 from .windows_channel import WindowsChannel, WindowsSendStream
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 3.0
 """How long what holds a command on a Windows host may owe an answer; its connection is silent then."""
+
+ABANDON_SECONDS = 1.0
+"""How long the end of a command is waited for that nobody wants any more before it is known to have begun. It comes
+without being waited for, since the command's stdin ends."""
 
 CLOSE_BOUND = 3.0
 """Seconds that closing a process on a Windows host waits for the end of its tree."""
@@ -36,7 +41,6 @@ class WindowsProcess:
         self,
         channel: WindowsChannel,
         *,
-        pid: int | None,
         name: str,
         has_stdin: bool,
         split_stderr: bool,
@@ -51,8 +55,25 @@ class WindowsProcess:
         self._on_released = on_released
         self._signalled = False
         self._closed = False
-        self.pid = pid
-        """The program's number on the host."""
+
+    @property
+    def pid(self) -> int | None:
+        """The program's number on the host, as soon as its leader has said it."""
+        match self._words:
+            case ["started", said]:
+                with suppress(Nonsense):  # `WindowsHost.start` raises it
+                    return whole("a pid", said, 1, 2**32 - 1)
+        return None
+
+    @property
+    def _ended_unheard(self) -> bool:
+        """Whether its leader has ended, and all that it said has arrived."""
+        channel = self._channel
+        return channel.leader_ended and channel.at_end.is_set() and not channel.cut
+
+    @property
+    def _words(self) -> list[str]:
+        return self._channel.said.result() if self._channel.said.done() else []
 
     @property
     def stdin(self) -> WindowsSendStream | None:
@@ -68,6 +89,19 @@ class WindowsProcess:
     def stderr(self) -> ChannelReceiveStream | None:
         """What the tree prints there, if the channels were split."""
         return self._channel.stderr if self._split else None
+
+    @property
+    def started(self) -> bool | None:
+        """Whether its leader said so, or has ended without that; ``None`` as long as nobody can know.
+
+        The leader says so before the program may run, and what it was sent is not read twice.
+        """
+        words = self._words
+        if words[:1] == ["started"]:
+            return True
+        if words or not self._channel.asked or self._ended_unheard:
+            return False
+        return None
 
     @property
     def lost(self) -> bool:
@@ -97,9 +131,16 @@ class WindowsProcess:
         return ended
 
     async def send_signal(self, signal: Signal) -> None:
-        """End the whole tree at once, whichever signal it is: on Windows there is none that a program would hear."""
+        """End the whole tree at once, whichever signal it is: on Windows there is none that a program would hear.
+
+        A leader that has not said that the program has begun may not have read all that it was sent: the end of its input,
+        which comes behind that, has it end before the program or with it.
+        """
         self._signalled = True
-        self._channel.send(b"K")
+        if self.started:
+            self._channel.send(b"K")
+        else:
+            self._channel.write_eof()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What of the tree is alive. When the host does not answer, what may be running is named by what is known."""
@@ -109,7 +150,10 @@ class WindowsProcess:
         answer: Sequence[ProcessInfo] | None = None
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
-                answer = None if channel.closed.is_set() else await channel.living()
+                if not self.started:
+                    await channel.wait_gone()
+                elif not channel.closed.is_set():
+                    answer = await channel.living()
         if answer is None and not channel.over:
             return [ProcessInfo(self.pid or 0, self._name, 0.0)]
         return answer or ()
@@ -120,6 +164,9 @@ class WindowsProcess:
         if not self._channel.over:
             await asyncio.get_running_loop().create_future()
 
+    def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
+        """Do nothing: no process leaves its job."""
+
     async def resize(self, terminal: Terminal) -> None:
         """Do nothing: it has no terminal."""
 
@@ -127,7 +174,7 @@ class WindowsProcess:
         """``None``: it has no terminal."""
         return None
 
-    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> Section:
+    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> Section:
         """Refuse: there are no persistent shells there.
 
         Raises:
@@ -135,11 +182,24 @@ class WindowsProcess:
         """
         raise SpawnError("there are no sessions on a Windows host that is reached by SSH")
 
+    async def group(self) -> Sequence[ProcessInfo]:
+        """Nothing: there are no groups."""
+        return ()
+
+    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
+        """Nothing: there are no groups."""
+
     async def release(self) -> None:
-        """Let what lives go on, as long as the connection lasts; its output is read and thrown away."""
+        """Let what lives go on, as long as the connection lasts; its output is read and thrown away.
+
+        The channel of what is not known to have begun is closed instead, which ends it.
+        """
         if not self._closed:
-            self._channel.discard()
-            self._on_released(self._channel)
+            if self.started:
+                self._channel.discard()
+                self._on_released(self._channel)
+            else:
+                self._channel.abort()
             self._give_back()
 
     async def aclose(self) -> None:
@@ -151,6 +211,15 @@ class WindowsProcess:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_BOUND):
                     await self._channel.wait_gone()
+        self._channel.abort()
+        self._give_back()
+
+    async def abandon(self) -> None:
+        """Give up what may have begun: a leader that has not read all that it was sent starts nothing, one that has ends it."""
+        await self.send_signal("kill")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ABANDON_SECONDS):
+                await self._channel.wait_gone()
         self._channel.abort()
         self._give_back()
 

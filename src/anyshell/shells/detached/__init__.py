@@ -1,6 +1,6 @@
 """The shells on a host that start a job which nothing of ours holds, write down what becomes of it, and find it again.
 
-Three texts of POSIX sh, run by ``/bin/sh`` whatever runs the job: ``start.sh`` ends at once, ``job.sh`` waits for the
+Three texts of POSIX sh (`place.sh` is a part of two), run by ``/bin/sh`` whatever runs the job: ``start.sh`` ends at once, ``job.sh`` waits for the
 job and becomes it, and ``look.sh`` comes later. All that differs from job to job is an argument, so that
 nothing has to be quoted.
 """
@@ -26,6 +26,12 @@ where nobody looks."""
 @cache
 def _text(name: str) -> str:
     """One of the texts, less its comments: it is sent each time."""
+    if name in ("job", "look"):
+        return _lines("place") + _lines(name)
+    return _lines(name)
+
+
+def _lines(name: str) -> str:
     lines = resources.files(__package__).joinpath(f"{name}.sh").read_text("utf-8").splitlines(keepends=True)
     return "".join(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
 

@@ -45,18 +45,20 @@ supervise() {
         printf '%s %s\n' "$ANYSHELL_JOB_code" "$(date +%s)" >"$ANYSHELL_JOB_place/exit.part" &&
             mv -f "$ANYSHELL_JOB_place/exit.part" "$ANYSHELL_JOB_place/exit"
     else
-        printf 'error it did not begin; nothing was run\n' >&3
+        # If its record cannot be written, cat tells why.
+        ANYSHELL_JOB_said=$({ echo | cat >"$ANYSHELL_JOB_place/record.part"; } 2>&1)
         rm -rf "$ANYSHELL_JOB_place"
+        printf 'error it did not begin; nothing was run%s\n' "${ANYSHELL_JOB_said:+: ${ANYSHELL_JOB_said##*: }}" >&3
     fi
 }
 
-# The record is one line, "PID BEGAN PID BEGAN BOOT TIME": the program's, and its supervisor's.
+# The record: "PID BEGAN PID BEGAN BOOT TIME", the program's and its supervisor's; in a second line "MACHINE NAMESPACE".
 record() {
     find_began
     read -r ANYSHELL_JOB_boot 2>/dev/null </proc/sys/kernel/random/boot_id || ANYSHELL_JOB_boot=-
     ANYSHELL_JOB_now=$(date +%s)
-    printf '%s %s %s %s %s\n' \
-        $$ "$ANYSHELL_JOB_began" "$ANYSHELL_JOB_first" "$ANYSHELL_JOB_boot" "$ANYSHELL_JOB_now" \
+    printf '%s %s %s %s %s\n%s\n' \
+        $$ "$ANYSHELL_JOB_began" "$ANYSHELL_JOB_first" "$ANYSHELL_JOB_boot" "$ANYSHELL_JOB_now" "$(anyshell_place)" \
         >"$ANYSHELL_JOB_place/record.part" && mv -f "$ANYSHELL_JOB_place/record.part" "$ANYSHELL_JOB_place/record"
 }
 

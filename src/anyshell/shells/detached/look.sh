@@ -6,8 +6,9 @@
 #   look.sh DIRECTORY signal NAME ID        signal what lives of a job, and name it: process PID BEGAN NAME. NAME may be 0
 #   look.sh DIRECTORY remove ID...          remove the records of jobs of which nothing runs: removed ID
 #
-# Before that comes "directory PATH", in the end "over TIME". STATE is running, ended or lost.
-# A process is known by pid, start and boot together; a pid alone says nothing.
+# Before that comes "directory PATH", in the end "over TIME". STATE is running, ended, lost or foreign.
+# A process is known by pid, start, boot and pid namespace together; a pid alone says nothing. A record of another machine
+# or another pid namespace is foreign: its processes cannot be seen here, so it is neither signalled nor removed.
 # The directory can be one that has other things in it, and a record one that a full disk has cut, or somebody edited.
 
 # shellcheck shell=sh disable=SC1007,SC2046,SC2086  # word splitting takes a line of /proc apart
@@ -23,13 +24,14 @@ if [ -r /proc/self/stat ]; then proc=1; else proc=; fi
 read -r boot 2>/dev/null </proc/sys/kernel/random/boot_id || boot=-
 # dash takes a group for an option without "--", and busybox's ash takes "--" for a process.
 if kill -s 0 -- $$ 2>/dev/null; then end=--; else end=; fi
-# The entries of an environment end with a NUL byte. A value may quote a mark, also after a line feed; not every grep
+# The entries of an environment end with a NUL byte. A value may quote a mark, also after a line feed; not every awk
 # can tell (busybox's).
-case $(printf 'a=\nANYSHELL_JOB_1=\0ANYSHELL_JOB_2=\0' | grep -azHo '^ANYSHELL_JOB_[0-9a-f]*=' 2>/dev/null | tr '\0' '\n') in
-*JOB_1*) grep_by_entry= ;;
-*:ANYSHELL_JOB_2=) grep_by_entry=1 ;;
-*) grep_by_entry= ;;
+case $(printf 'a=\nANYSHELL_JOB_1=\0ANYSHELL_JOB_2=\0' | awk 'BEGIN { RS = "\0" } /^ANYSHELL_JOB_/ { print }') in
+ANYSHELL_JOB_2=) by_entry=1 ;;
+*) by_entry= ;;
 esac
+own_place=$(anyshell_place)
+machine=${own_place% *} namespace=${own_place##* }
 
 is_number() {
     case $1 in '' | *[!0-9]* | ????????????*) return 1 ;; esac
@@ -42,6 +44,11 @@ is_job() {
     ????????????) [ -d "$jobs/$1" ] && [ ! -L "$jobs/$1" ] ;;
     *) return 1 ;;
     esac
+}
+
+# is_file PATH: whether it is a file, which can be read without waiting, and no link
+is_file() {
+    [ -f "$1" ] && [ ! -L "$1" ]
 }
 
 # is_only_ours: whether nothing is in $job that no job has
@@ -57,7 +64,8 @@ is_only_ours() {
     done
 }
 
-# is_alive PID BEGAN: whether that very process is there and no zombie
+# is_alive PID BEGAN: whether that very process is there and a thread of it lives. The first thread may have ended before
+# others; the process is shown as a zombie then.
 is_alive() {
     if [ "$proc" ]; then
         stat=
@@ -65,7 +73,7 @@ is_alive() {
         [ "$stat" ] || return 1
         wanted=$2
         set -- ${stat##*) }
-        case $1 in Z | X) return 1 ;; esac
+        case $1 in Z | X) [ "${18}" -gt 1 ] || return 1 ;; esac
         [ "${20}" = "$wanted" ]
     else
         wanted=$2
@@ -78,26 +86,45 @@ is_alive() {
 # inspect ID: set what is known of a job
 inspect() {
     job=$jobs/$1
-    pid= began= supervisor= supervisor_began= booted= time= request= leads= state=
+    pid= began= supervisor= supervisor_began= booted= time= place= request= leads= state= here= foreign=
     code=- ended=- stopped=0
     [ -e "$job/record" ] || return 1
-    IFS= read -r request 2>/dev/null <"$job/request"
-    read -r pid began supervisor supervisor_began booted time 2>/dev/null <"$job/record" || state=lost
+    if is_file "$job/request"; then IFS= read -r request 2>/dev/null <"$job/request"; fi
+    # A record of an older anyshell has no second line.
+    if is_file "$job/record"; then
+        { read -r pid began supervisor supervisor_began booted time || pid=; read -r place; } 2>/dev/null <"$job/record"
+    fi
     case $pid in 0* | 1) state=lost ;; esac # no job has these, and to signal them is to signal others
     if [ "$state" ] || ! is_number "$pid" || ! is_number "$supervisor" || ! is_number "$time"; then
         # It names nobody. What lives of the job still has its mark.
-        pid=0 began=0 booted=$boot time=0 state=lost
+        pid=0 began=0 here=1 time=0 state=lost
         return 0
     fi
+    if [ "$booted" != "$boot" ]; then
+        # After a reboot of this machine nothing of it lives.
+        case $place in "$machine "*) ;; *) foreign=1 ;; esac
+    else
+        case $place in
+        '' | "$own_place") here=1 ;;
+        *" $namespace") if [ "$boot" = - ]; then foreign=1; else here=1; fi ;;
+        *) foreign=1 ;;
+        esac
+    fi
     # The exit is written after the end, so it is looked for after who writes it.
-    if [ "$booted" = "$boot" ] && is_alive "$pid" "$began"; then
+    if [ "$here" ] && is_alive "$pid" "$began"; then
         state=running leads=1
-    elif [ ! -e "$job/exit" ] && [ "$booted" = "$boot" ] && is_alive "$supervisor" "$supervisor_began"; then
+    elif [ ! -e "$job/exit" ] && [ "$here" ] && is_alive "$supervisor" "$supervisor_began"; then
         state=running
     elif [ -e "$job/exit" ]; then
         state=ended
-        read -r code ended 2>/dev/null <"$job/exit"
-        if ! is_number "$code" || ! is_number "$ended"; then state=lost code=- ended=-; fi
+        if is_file "$job/exit"; then read -r code ended 2>/dev/null <"$job/exit"; fi
+        if ! is_number "$code" || ! is_number "$ended"; then
+            state=lost code=- ended=-
+        elif [ ! "$place" ]; then
+            foreign= # its end is written down, and nothing says that it was elsewhere
+        fi
+    elif [ "$foreign" ]; then
+        state=foreign
     else
         state=lost
     fi
@@ -120,7 +147,7 @@ list() {
     done
 }
 
-# Each process that started after the job: p PID PARENT GROUP SESSION BEGAN NAME.
+# Each process that started after the job: p PID PARENT GROUP SESSION BEGAN NAME; and the marks that it has: m PID ID.
 young() {
     if [ ! "$proc" ]; then
         TZ=UTC0 ps -A -o pid= -o ppid= -o pgid= -o state= -o lstart= -o comm= | awk -v own="$$" '
@@ -130,32 +157,60 @@ young() {
             }'
         return
     fi
-    printf '%s\n' /proc/[0-9]* | awk -v since="$began" -v own="$$" '
-        {
+    read -r _ _ _ _ newest 2>/dev/null </proc/loadavg
+    printf '%s\n' /proc/[0-9]* | awk -v since="$began" -v own="$$" -v by_entry="$by_entry" -v newest="${newest:-0}" '
+        function examine(pid,    path, line, stat, name, field, others) {
+            path = "/proc/" pid
             stat = ""
-            while ((getline line < ($0 "/stat")) > 0) stat = stat " " line
-            close($0 "/stat")
+            while ((getline line < (path "/stat")) > 0) stat = stat " " line
+            close(path "/stat")
             # The name, in parentheses, may hold anything, line feeds and parentheses too.
-            if (!match(stat, /.*\)/)) next
+            if (!match(stat, /.*\)/)) return
             name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^!-~]/, "?", name)
             split(substr(stat, RLENGTH + 2), field, " ")
-            if (field[20] + 0 < since + 0 || field[1] == "Z" || field[1] == "X") next
-            pid = substr($0, 7)
-            if (pid == own || field[2] == own) next
+            if (field[20] + 0 < since + 0 || (field[1] ~ /[ZX]/ && field[18] < 2)) return
+            if (pid == own || field[2] == own) return
             print "p", pid, field[2], field[3], field[4], field[20], name
+            if (!by_entry) return
+            marks(pid, path "/environ")
+            if (field[1] !~ /[ZX]/) return
+            # The first thread has ended, and only the others show the environment.
+            others = "ls -d " path "/task/*/environ 2>/dev/null"
+            while ((others | getline line) > 0) marks(pid, line)
+            close(others)
+        }
+        function marks(pid, file,    line) {
+            RS = "\0"
+            while ((getline line < file) > 0)
+                if (line ~ /^ANYSHELL_JOB_[0-9a-f]*=/) print "m", pid, substr(line, 14, index(line, "=") - 14)
+            close(file)
+            RS = "\n"
+        }
+        { examine(substr($0, 7)) }
+        # A process that forks and ends all the time is gone before it is examined, and its child was not listed. So the
+        # newest are examined, until there are no newer ones.
+        END {
+            for (turn = 0; turn < 8; turn++) {
+                if ((getline line < "/proc/loadavg") <= 0) exit
+                close("/proc/loadavg")
+                split(line, load, " ")
+                if (load[5] == newest) exit
+                for (pid = (load[5] - newest > 64 ? load[5] - 64 : newest + 1); pid <= load[5]; pid++) examine(pid)
+                newest = load[5]
+            }
         }'
+    if [ "$by_entry" ]; then return; fi
+    environments | while IFS= read -r each; do
+        tr '\n\0' '?\n' 2>/dev/null <"$each" | sed -n "s|^ANYSHELL_JOB_\([0-9a-f]*\)=.*|$each \1|p"
+    done | sed 's|^/proc/\([0-9]*\)/[^ ]*|m \1|'
 }
 
-# Each process that has the mark of a job: m PID ID. Only /proc shows that.
-marked() {
-    [ "$proc" ] || return 0
-    if [ "$grep_by_entry" ]; then
-        printf '%s\n' /proc/[0-9]*/environ | xargs grep -azHo '^ANYSHELL_JOB_[0-9a-f]*=' 2>/dev/null | tr '\0' '\n'
-    else
-        for each in /proc/[0-9]*/environ; do
-            tr '\n\0' '?\n' 2>/dev/null <"$each" | sed -n "s|^ANYSHELL_JOB_[0-9a-f]*=|$each:&|p"
-        done
-    fi | sed -n 's|^/proc/\([0-9]*\)/environ:ANYSHELL_JOB_\([0-9a-f]*\)=.*|m \1 \2|p'
+# The environment of each process. One whose first thread has ended shows it by the others alone.
+environments() {
+    printf '%s\n' /proc/[0-9]*/environ
+    printf '%s\n' /proc/[0-9]*/stat | xargs grep -l ') [ZX] ' 2>/dev/null | while IFS= read -r each; do
+        printf '%s\n' "${each%/stat}"/task/*/environ
+    done
 }
 
 # members ID: what lives of a job, as PID GROUP BEGAN NAME. By the mark, by descent, by having been one at an earlier look
@@ -164,8 +219,7 @@ marked() {
 members() {
     {
         young
-        marked
-        sed 's/^/s /' "$job/seen" 2>/dev/null
+        if is_file "$job/seen"; then sed 's/^/s /' "$job/seen" 2>/dev/null; fi
     } | awk -v id="$1" -v leader="${leads:+$pid}" '
         $1 == "p" { parent[$2] = $3; session[$2] = $5; began[$2] = $6; text[$2] = $2 " " $4 " " $6 " " $7 }
         $1 == "m" && $3 == id { member[$2] = 1 }
@@ -185,17 +239,26 @@ members() {
 
 signal() {
     inspect "$2" || return
+    if [ "$foreign" ]; then
+        printf 'error job %s was started on another machine, or in another container: stop it there\n' "$2"
+        exit 1
+    fi
     # Before another boot it was another job's, if anybody's.
-    [ "$booted" = "$boot" ] || return
+    [ "$here" ] || return
     found=$(members "$2")
-    [ "$found" ] || return
+    if [ "$found" ]; then signal_found "$1"; fi
+    if [ "$1" = KILL ]; then chase "$2"; fi
+}
+
+# signal_found NAME: signal those that are in $found, and name them
+signal_found() {
     # Before anything of it ends: who is found by its session or its parent alone could not be found again after that.
     if ! { printf '%s\n' "$found" >"$job/seen.$$" && mv -f "$job/seen.$$" "$job/seen"; } 2>/dev/null &&
         [ "$1" != KILL ]; then
         printf 'error %s cannot be written to: make room, or stop the job with a grace of 0\n' "$job"
         exit 1
     fi
-    if [ "$1" != 0 ] && [ "$state" = running ]; then : >"$job/stopped"; fi
+    if [ "$1" != 0 ] && [ "$state" = running ] && [ ! -e "$job/stopped" ]; then : >"$job/stopped"; fi
     # All of its group at once: a shell whose child ends first would go on with its next command.
     if [ "$leads" ] && is_alive "$pid" "$began"; then send "$1" "-$pid"; fi
     printf '%s\n' "$found" | while read -r each group since name; do
@@ -214,9 +277,47 @@ send() {
     [ "$1" = KILL ] || kill -s CONT $end "$2" 2>/dev/null
 }
 
+# chase ID: kill what has the mark of a job among the newest processes, as soon as it comes, and name it. A chain of
+# processes that each fork the next and end is too fast to be listed first; it ends when its last link is killed.
+chase() {
+    [ "$proc" ] || return
+    if [ ! "$by_entry" ]; then
+        # All at once it can be seen whether there is one, though not which: more numbers than were given yet are tried.
+        read -r _ _ _ _ each 2>/dev/null </proc/loadavg || return
+        set -- "$1" "$((each - 16))" "$((each + 48))"
+        files=
+        while [ "$2" -lt "$3" ]; do files="$files /proc/$2/environ" && set -- "$1" $(($2 + 1)) "$3"; done
+        if cat $files 2>/dev/null | tr '\n\0' '?\n' | grep -q "^ANYSHELL_JOB_$1="; then echo 'process 0 0 unknown'; fi
+        return
+    fi
+    awk -v mark="^ANYSHELL_JOB_$1=" '
+        BEGIN {
+            for (turn = 0; turn < 300 && quiet < 25; turn++) {
+                if ((getline line < "/proc/loadavg") <= 0) exit
+                close("/proc/loadavg")
+                split(line, load, " ")
+                quiet++
+                for (pid = load[5]; pid > load[5] - 16 && pid > 1; pid--) {
+                    path = "/proc/" pid
+                    hit = 0
+                    RS = "\0"
+                    while (!hit && (getline line < (path "/environ")) > 0) hit = line ~ mark
+                    close(path "/environ")
+                    RS = "\n"
+                    if (!hit) continue
+                    quiet = 0
+                    print pid
+                    fflush()
+                }
+            }
+        }' | while read -r each; do
+        kill -s KILL "$each" 2>/dev/null && printf 'process %s 0 unknown\n' "$each"
+    done
+}
+
 # Whether something lives that an earlier look has seen of the job.
 is_seen_alive() {
-    [ -r "$job/seen" ] || return 1
+    is_file "$job/seen" || return 1
     while read -r each_seen _ since _; do
         if is_alive "$each_seen" "$since"; then return 0; fi
     done <"$job/seen"
@@ -224,14 +325,15 @@ is_seen_alive() {
 }
 
 remove() {
-    living=$(marked)
+    began=0
+    living=$(young | sed -n 's/^m //p')
     for each; do
         is_job "$each" || continue
         if inspect "$each"; then
-            [ "$state" != running ] || continue
+            [ "$state" != running ] && [ ! "$foreign" ] || continue
             # Without its record, nobody could stop what is left of it.
             case $living in *" $each"*) continue ;; esac
-            if [ "$booted" = "$boot" ] && is_seen_alive; then continue; fi
+            if [ "$here" ] && is_seen_alive; then continue; fi
         # Nothing is written down of it: it is just being started, or was killed while it was.
         elif [ ! "$(find "$job" -prune -mtime +0 2>/dev/null)" ]; then continue
         fi

@@ -26,9 +26,10 @@ umask 077
 ANYSHELL_JOB_path=$PATH
 PATH=$PATH:/usr/bin:/bin:/usr/sbin:/sbin
 
+# anyshell_fail WORDS [SAID]: behind the last colon of what a program has said stands the reason.
 anyshell_fail() {
     [ "$ANYSHELL_JOB_place" ] && rm -rf "$ANYSHELL_JOB_place"
-    printf 'error %s\n' "$1"
+    printf 'error %s%s\n' "$1" "${2:+: ${2##*: }}"
     exit 1
 }
 
@@ -41,8 +42,8 @@ case $ANYSHELL_JOB_all in
 /*) ;;
 *) anyshell_fail "$ANYSHELL_JOB_all is no absolute path" ;;
 esac
-mkdir -p "$ANYSHELL_JOB_all" 2>/dev/null
-[ -d "$ANYSHELL_JOB_all" ] || anyshell_fail "$ANYSHELL_JOB_all cannot be made"
+ANYSHELL_JOB_said=$(mkdir -p "$ANYSHELL_JOB_all" 2>&1)
+[ -d "$ANYSHELL_JOB_all" ] || anyshell_fail "$ANYSHELL_JOB_all cannot be made" "$ANYSHELL_JOB_said"
 # What lies in a directory of somebody else's need not be what was put there.
 [ ! -L "$ANYSHELL_JOB_all" ] && [ -O "$ANYSHELL_JOB_all" ] ||
     anyshell_fail "$ANYSHELL_JOB_all is a link, or another user's"
@@ -59,21 +60,23 @@ else anyshell_fail 'a job of its own needs setsid or perl on the host, and there
 fi
 
 ANYSHELL_JOB_place=$ANYSHELL_JOB_all/$ANYSHELL_JOB_id
-mkdir "$ANYSHELL_JOB_place" 2>/dev/null || {
+ANYSHELL_JOB_said=$(mkdir "$ANYSHELL_JOB_place" 2>&1) || {
     ANYSHELL_JOB_place=
-    anyshell_fail "$ANYSHELL_JOB_all/$ANYSHELL_JOB_id cannot be made"
+    anyshell_fail "$ANYSHELL_JOB_all/$ANYSHELL_JOB_id cannot be made" "$ANYSHELL_JOB_said"
 }
-{
-    : >"$ANYSHELL_JOB_place/log" && mkfifo "$ANYSHELL_JOB_place/ready" &&
+ANYSHELL_JOB_said=$({
+    # By cat, since dash calls a full disk an I/O error; and no ":", at whose redirection dash would end.
+    true >"$ANYSHELL_JOB_place/log" && mkfifo "$ANYSHELL_JOB_place/ready" &&
         # In a file, since the list of processes would show it for as long as the job runs.
-        printf '%s\n' "$ANYSHELL_JOB_text" >"$ANYSHELL_JOB_place/job.sh" &&
-        printf '%s\n' "$ANYSHELL_JOB_request" >"$ANYSHELL_JOB_place/request"
-} 2>/dev/null || anyshell_fail "$ANYSHELL_JOB_place cannot be written to"
+        printf '%s\n' "$ANYSHELL_JOB_text" | cat >"$ANYSHELL_JOB_place/job.sh" &&
+        printf '%s\n' "$ANYSHELL_JOB_request" | cat >"$ANYSHELL_JOB_place/request"
+} 2>&1) || anyshell_fail "$ANYSHELL_JOB_place cannot be written to" "$ANYSHELL_JOB_said"
 exec 3<>"$ANYSHELL_JOB_place/ready" 4<"$ANYSHELL_JOB_place/ready"
 rm -f "$ANYSHELL_JOB_place/ready"
 if [ "$ANYSHELL_JOB_script" = 1 ]; then
     # A long text, in a file that ends with this shell.
-    cat <"$ANYSHELL_SCRIPT" >"$ANYSHELL_JOB_place/script" || anyshell_fail "$ANYSHELL_JOB_place cannot be written to"
+    ANYSHELL_JOB_said=$({ cat <"$ANYSHELL_SCRIPT" >"$ANYSHELL_JOB_place/script"; } 2>&1) ||
+        anyshell_fail "$ANYSHELL_JOB_place cannot be written to" "$ANYSHELL_JOB_said"
     ANYSHELL_SCRIPT=$ANYSHELL_JOB_place/script
 fi
 

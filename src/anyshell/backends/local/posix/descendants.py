@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
@@ -13,10 +14,10 @@ assert sys.platform != "win32"
 import psutil
 
 from ...._types import ProcessInfo
-from .tree import PROCESSES_PER_TURN
+from .tree import PROCESSES_PER_TURN, by_age
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 RECORD_SECONDS = 1.0
 """How often the descendants of a running command are written down."""
@@ -43,13 +44,20 @@ class DescendantTree:
         if not since:
             self._recording = asyncio.get_running_loop().create_task(self._record())
 
-    def part(self, shell: int, *, mark: bytes, number: int, life: int, pipe: str) -> DescendantTree:
+    def part(self, shell: int, *, mark: bytes, number: int, pipes: Collection[str]) -> DescendantTree:
         """The processes of a part: of what the shell, the leader or a child of it, starts from now on.
 
-        Neither mark nor tag nor pipe can be read here. Who was started since belongs to it, unless by somebody who was
+        Neither mark nor tag nor pipes can be read here. Who was started since belongs to it, unless by somebody who was
         there before.
         """
         return DescendantTree(self._leader, shell=shell, since=time.time())
+
+    def hides_holder(self, held: Collection[str]) -> bool:
+        """Nothing tells."""
+        return False
+
+    copied = True
+    """Nothing tells here which process holds a pipe."""
 
     @property
     def limit(self) -> int | None:
@@ -82,11 +90,17 @@ class DescendantTree:
                 found.append(ProcessInfo(process.pid, process.name(), process.create_time()))
             except psutil.Error:
                 continue
-        return found
+        return sorted(found, key=by_age)
+
+    def free_number(self) -> None:
+        """Nothing tells here whether the number means others by now."""
 
     def may_live(self) -> bool:
         """Nobody can tell without looking."""
         return True
+
+    def input_of(self, pid: int) -> None:
+        """Nothing: that is not shown here."""
 
     def signal(self, member: ProcessInfo, number: int) -> None:
         """Signal one member after its start time was compared."""
@@ -147,6 +161,24 @@ class Census:
     """What trees share: nothing here."""
 
 
+class Net:
+    """What stops commands when this process has ended without having done so: nothing here."""
+
+    @contextmanager
+    def noting(self, since: int, mark: bytes) -> Iterator[int]:
+        """Note a command that is started within."""
+        yield -1
+
+    def hold(self, place: int, tree: DescendantTree) -> None:
+        """Note all by which the command's tree is known."""
+
+    def drop(self, place: int) -> None:
+        """Forget a command."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 def make_tree(
     leader: int,
     *,
@@ -154,8 +186,7 @@ def make_tree(
     began: float,
     mark: bytes,
     number: int,
-    life: int,
-    child_life: int,
+    ends: Sequence[int],
     census: Census,
 ) -> DescendantTree:
     """Know a child that was just started, and what it starts from now on."""
@@ -167,8 +198,13 @@ def now() -> int:
     return 0
 
 
-def start_time(pid: int) -> int:
-    """When a process started; marks, which would say it, cannot be read here."""
+def own_start() -> int:
+    """When this process started; marks, which would say it, cannot be read here."""
+    return 0
+
+
+def namespace(pid: int | str) -> int:
+    """The pid namespace of a process: there is but one here."""
     return 0
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import itertools
 import os
 import shutil
+import stat
 import sys
 import tempfile
+import time
 from contextlib import suppress
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
@@ -18,12 +22,24 @@ import anyio
 from anyio.abc import ByteSendStream
 
 from ...._exceptions import SpawnError
+from ...._waits import in_a_worker
 from .pipes import PipeReceiveStream, PipeSendStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ....abc import Exchange, Inlet, Outlet
+
+PREFIX = "anyshell-"
+"""What the name of a private directory begins with."""
+
+MOST_ENTRIES = 10_000
+"""Entries of the directory for temporary files among which abandoned directories are looked for."""
+
+_OWNER = "owner"
+"""The file that names the kernel on which the owner of the directory runs, and so the lock on `_LOCKED` counts."""
+
+_LOCKED = "command"
 
 _WAIT_FOR_READER = 0.001
 """Seconds between two looks whether a command has opened its input."""
@@ -51,6 +67,11 @@ class LocalOutlet:
     def ended(self) -> bool:
         """Whether nobody has the pipe any more."""
         return self.stream.ended
+
+    @property
+    def held(self) -> bool:
+        """Whether a process can write to the pipe now."""
+        return self.stream.held
 
     @property
     def lost(self) -> bool:
@@ -88,20 +109,37 @@ class LocalExchange:
 
     longest_line = 0
     retracts = True
+    opens_alone = True
 
     def __init__(self, on_released: Callable[[PipeReceiveStream], object]) -> None:
         self._on_released = on_released
         try:
-            self.directory = os.path.realpath(tempfile.mkdtemp(prefix="anyshell-"))
+            self.directory = os.path.realpath(tempfile.mkdtemp(prefix=PREFIX))
         except OSError as error:
             raise SpawnError(f"no private directory can be made: {error.strerror}") from error
         self._numbers = itertools.count(1)
         self._unused: list[LocalOutlet] = []
         self._closed = False
         self._files: dict[str, int] = {}
+        with suppress(OSError):  # it can be used all the same; if this process is killed, the directory stays
+            self._claim()
+
+    def _claim(self) -> None:
+        """Hold a lock as long as this process lives, in whatever container; then say that it is held."""
+        self._files[_LOCKED] = fd = self._open(_LOCKED)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        owner = self._open(_OWNER)
+        try:
+            os.write(owner, _kernel())
+        finally:
+            os.close(owner)
 
     def open_to(self, pid: int) -> None:
         """Do nothing: the pipes have names."""
+
+    async def is_gone(self) -> bool:
+        """Whether somebody else has removed the directory."""
+        return not os.path.isdir(self.directory)
 
     async def write(self, name: str, data: bytes) -> None:
         """Put a file there.
@@ -113,16 +151,20 @@ class LocalExchange:
         """
         fd = self._files.get(name, -1)
         if fd < 0:
-            fd = os.open(f"{self.directory}/{name}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self._files[name] = fd
+            fd = self._files[name] = self._open(name)
         state = os.fstat(fd)
         if not state.st_nlink:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.directory)
+            self._make_again()
+            await self.write(name, data)
+            return
         at = 0
         while at < len(data):
             at += os.pwrite(fd, data[at:] if at else data, at)
         if state.st_size > at:
             os.ftruncate(fd, at)
+
+    def _open(self, name: str) -> int:
+        return os.open(f"{self.directory}/{name}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def retract(self, name: str) -> None:
         """Empty a file that the shell may not have read yet."""
@@ -132,6 +174,28 @@ class LocalExchange:
 
     async def outlet(self) -> Outlet:
         """Make a pipe, or use one again that nobody has any more."""
+        try:
+            return self._outlet()
+        except FileNotFoundError:
+            self._make_again()
+            return self._outlet()
+
+    def _make_again(self) -> None:
+        """Make the directory once more, under its name, where it or its files were removed from outside.
+
+        Raises:
+            FileExistsError: Something stands there that is not a directory of this user's alone.
+        """
+        with suppress(FileExistsError):
+            os.mkdir(self.directory, 0o700)
+        state = os.lstat(self.directory)
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o077:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.directory)
+        self._let_go()
+        with suppress(OSError):
+            self._claim()
+
+    def _outlet(self) -> LocalOutlet:
         if not self._unused:
             return LocalOutlet(self, self._make())
         outlet = self._unused.pop()
@@ -144,7 +208,12 @@ class LocalExchange:
 
     async def inlet(self) -> Inlet:
         """Make a pipe that a command reads from."""
-        return LocalInlet(self._make())
+        path = self._make()
+        try:
+            return LocalInlet(path)
+        except BaseException:
+            _unlink(path)
+            raise
 
     def discard(self, outlet: LocalOutlet) -> None:
         """Have somebody else read an outlet to its end."""
@@ -163,22 +232,34 @@ class LocalExchange:
         os.mkfifo(path, 0o600)
         return path
 
-    async def aclose(self) -> None:
-        """Remove the directory. Pipes that somebody has go on without a name."""
-        self._closed = True
+    def _let_go(self) -> None:
         while self._unused:
             self._unused.pop().stream.close()
         while self._files:
             os.close(self._files.popitem()[1])
-        await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
+
+    async def aclose(self) -> None:
+        """Remove the directory. Pipes that somebody has go on without a name."""
+        self._closed = True
+        self._let_go()
+        remove = partial(shutil.rmtree, self.directory, ignore_errors=True)
+        try:
+            await in_a_worker(remove)
+        except OSError:  # no thread can be started
+            remove()
 
 
 class LocalInlet(ByteSendStream):
-    """The writing end of a named pipe, opened as soon as somebody reads."""
+    """The writing end of a named pipe, held from the start: so the shell opens its end at once, and waits for no input."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._stream: PipeSendStream | None = None
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a writer needs one, to open
+        try:
+            self._pipe = PipeSendStream(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        finally:
+            os.close(reader)
+        self._read = False
 
     @property
     def stream(self) -> ByteSendStream:
@@ -187,29 +268,102 @@ class LocalInlet(ByteSendStream):
 
     async def send(self, item: bytes) -> None:
         """Write all of `item`, once there is a reader."""
-        await (await self._opened()).send(item)
+        await self._wait_for_reader()
+        await self._pipe.send(item)
 
     async def aclose(self) -> None:
-        """Close it: end-of-file for the reader, who has to have opened it for that."""
-        (await self._opened()).close()
+        """Close it: end-of-file for the reader, which must have opened its end for that."""
+        await self._wait_for_reader()
+        self._pipe.close()
 
-    async def _opened(self) -> PipeSendStream:
-        while self._stream is None:
+    async def _wait_for_reader(self) -> None:
+        while not self._read:
             try:
-                fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                os.close(os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
             except OSError as error:
                 if error.errno != errno.ENXIO:
                     raise anyio.BrokenResourceError from error
                 await asyncio.sleep(_WAIT_FOR_READER)
             else:
-                self._stream = PipeSendStream(fd)
-        return self._stream
+                self._read = True
 
     def close(self) -> None:
-        """Close this end, opened or not. Never waits."""
-        if self._stream is not None:
-            self._stream.close()
+        """Close this end. Never waits."""
+        self._pipe.close()
         _unlink(self.path)
+
+
+@cache
+def remove_abandoned() -> None:
+    """Remove the private directories of this user whose owners were killed: once in the life of this process.
+
+    A directory is removed only when its lock can be had, and was taken under this very kernel: a lock of another machine, or
+    of a sandbox with a kernel of its own, would not be seen. So the owner has ended, whatever its pid namespace. One of an
+    earlier kernel of this machine is removed as well: it was made before this one was started, so no sandbox of now made it.
+    """
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in itertools.islice(entries, MOST_ENTRIES):
+            if entry.name.startswith(PREFIX):
+                with suppress(OSError):
+                    _remove_if_abandoned(entry.path)
+
+
+def _remove_if_abandoned(path: str) -> None:
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(directory).st_uid != os.geteuid():
+            return
+        owner = _open_file(_OWNER, directory)
+        try:
+            is_over = _is_of_this_kernel_or_earlier(owner)
+        finally:
+            os.close(owner)
+        if not is_over:
+            return
+        locked = _open_file(_LOCKED, directory)
+        try:
+            fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(locked)
+    finally:
+        os.close(directory)
+
+
+def _is_of_this_kernel_or_earlier(owner: int) -> bool:
+    """Whether an owner is on the running kernel, or was on one of this machine that ended before this one was started."""
+    said, kernel = os.read(owner, 256), _kernel()
+    if said == kernel or sys.platform != "linux":
+        return said == kernel
+    machine = kernel.partition(b"\n")[2]
+    started = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return bool(machine) and said.partition(b"\n")[2] == machine and os.fstat(owner).st_mtime < started
+
+
+def _open_file(name: str, directory: int) -> int:
+    """Open a file there, and nothing else: neither a link nor a pipe, which would make us wait."""
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    return fd
+
+
+def _kernel() -> bytes:
+    """A name of the running kernel; on Linux a second line names the machine, if it has a name (machine-id(5)).
+
+    Raises:
+        OSError: It does not say.
+    """
+    if sys.platform == "linux":
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            kernel = file.read(64).strip()
+        machine = b""
+        with suppress(OSError), open("/etc/machine-id", "rb") as file:
+            machine = file.read(64).strip()
+        return kernel + b"\n" + machine
+    system = os.uname()
+    return f"{system.sysname} {system.nodename}".encode()
 
 
 def _unlink(path: str) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 assert sys.platform != "win32"
 
 from ...._types import ExitStatus
+from ...._waits import threads_as_os_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,16 @@ class _Watch:
             self._set(status)
         return self.status
 
+    def holds_number(self) -> bool:
+        """Whether the pid is still its own: it runs, or has not been reaped, by whatever part of this program."""
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13: only a wait that reaps would tell
+            return True
+        try:
+            os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        return True
+
     def close(self) -> None:
         """Stop watching; whoever still waits is told that nothing is known."""
         if self.poll() is None:
@@ -70,6 +81,7 @@ class _Watch:
 
 
 if sys.platform == "linux":
+    from .linux import read_fields
 
     class ExitWatch(_Watch):
         """Waits for one child by a pidfd (pidfd_open(2)), which becomes readable when it ends.
@@ -77,7 +89,7 @@ if sys.platform == "linux":
         Where there is none to be had (gVisor, a seccomp profile of before 2020), a thread waits for it.
 
         Raises:
-            OSError: Out of descriptors.
+            OSError: Out of descriptors, or no thread can be started.
         """
 
         def __init__(self, pid: int, on_ended: Callable[[], object]) -> None:
@@ -89,15 +101,40 @@ if sys.platform == "linux":
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     raise
-                threading.Thread(target=self._wait_in_thread, name="anyshell-wait", daemon=True).start()
+                with threads_as_os_errors():
+                    threading.Thread(target=self._wait_in_thread, name="anyshell-wait", daemon=True).start()
             else:
-                self._loop.add_reader(self._fd, self.poll)
+                self._loop.add_reader(self._fd, self._on_exit)
+
+        def _on_exit(self) -> None:
+            # While a debugger that holds it has not asked how it ended, the kernel does not say so to its parent.
+            if self.poll() is None:
+                self._set(_read_end(self._pid))
+
+        def holds_number(self) -> bool:
+            """Whether the pid is still its own. A pidfd tells it also from a later child with the same pid."""
+            if self._fd < 0:
+                return super().holds_number()
+            try:
+                signal.pidfd_send_signal(self._fd, 0)
+            except OSError as error:
+                return error.errno != errno.ESRCH  # of another user's there is no more to know
+            return True
 
         def _wait_in_thread(self) -> None:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
             with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
                 self._loop.call_soon_threadsafe(self.poll)
+
+    def _read_end(pid: int) -> ExitStatus:
+        """How a child ended, as /proc tells of a zombie (proc(5), field 52 of stat); of another user's it tells 0."""
+        fields = read_fields(pid) or []
+        with contextlib.suppress(IndexError, OSError):
+            status = int(fields[49])
+            if status or os.stat(f"/proc/{pid}").st_uid == os.geteuid():
+                return _decode(status)
+        return ExitStatus()
 
 else:
 

@@ -1,4 +1,4 @@
-"""Start a program on a terminal by ptyprocess, which forks: where the C library cannot do it at once, as on macOS."""
+"""Start a program by a fork, on a terminal by ptyprocess: where the C library cannot do it at once, as on macOS."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import select
 import signal
+import subprocess
 import sys
 import warnings
 from contextlib import suppress
@@ -37,10 +38,7 @@ def start(
     told, tell = os.pipe()
 
     def become() -> None:
-        for number in signal.valid_signals():
-            if signal.getsignal(number) is signal.SIG_IGN:
-                signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _reset_signals()
         prepare(0, terminal)
         os.write(tell, os.fsencode(os.ttyname(0)))
         os.close(tell)
@@ -57,6 +55,43 @@ def start(
         return _take(child, os.read(told, select.PIPE_BUF))
     finally:
         os.close(told)
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[bytes, bytes],
+    standard: Sequence[int],
+    inherited: Sequence[int],
+) -> int:
+    """Start a program with pipes. See `posix_spawn.spawn`; a terminal is no `standard` here."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    popen = subprocess.Popen(
+        argv,
+        stdin=standard[0],
+        stdout=standard[1],
+        stderr=standard[2],
+        cwd=cwd,
+        env=env,
+        pass_fds=inherited,
+        start_new_session=True,
+        # It is slow, and unsafe beside threads. So it is there for a program alone that has changed its signals.
+        preexec_fn=_reset_signals if blocked or _ignored() - {signal.SIGPIPE, signal.SIGXFSZ} else None,
+    )
+    popen.returncode = 0  # the caller waits for it
+    return popen.pid
+
+
+def _ignored() -> set[int]:
+    """The signals that this process ignores, and a child would."""
+    return {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
+
+
+def _reset_signals() -> None:
+    for number in _ignored():
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _fork(

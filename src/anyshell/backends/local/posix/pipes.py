@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import select
 import sys
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,15 @@ class PipeReceiveStream(ByteReceiveStream):
             except InterruptedError:
                 continue
 
+    @property
+    def held(self) -> bool:
+        """Whether a writer has its end open, whatever waits to be read."""
+        if self._fd < 0 or self.ended:
+            return False
+        poll = select.poll()
+        poll.register(self._fd, 0)  # of a hang-up it tells in any case
+        return not poll.poll(0)
+
     def discard(self, on_end: Callable[[], object]) -> None:
         """From now on read and throw away whatever comes; close at the end and call `on_end`."""
 
@@ -161,6 +171,14 @@ class PipeSendStream(ByteSendStream):
         self._fd = fd
         self._loop = asyncio.get_running_loop()
         self._writable: asyncio.Future[None] | None = None
+
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        """Device and number of the pipe, at either end; ``None`` when this end is closed."""
+        if self._fd < 0:
+            return None
+        found = os.fstat(self._fd)
+        return found.st_dev, found.st_ino
 
     async def send(self, item: bytes) -> None:
         """Write all of `item`, as fast as it is read.

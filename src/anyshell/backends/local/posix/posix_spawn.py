@@ -1,8 +1,8 @@
-"""Start a program on a terminal by the C library's ``posix_spawn``, which copies nothing of this process.
+"""Start a program by the C library's ``posix_spawn``, which copies nothing of this process.
 
 A fork copies the page tables, which takes 30 ms where this process has a gigabyte, and runs Python in a child of a
 process with threads. Python's own ``os.posix_spawn`` can neither choose the directory nor close what it does not
-know of, so the function is called directly.
+know of, and ``subprocess`` leaves ignored and blocked signals as they are, so the function is called directly.
 """
 
 from __future__ import annotations
@@ -50,16 +50,43 @@ def start(
     inherited: Sequence[int],
 ) -> Started:
     """Start a program on a terminal of its own. See `starter.Starter`."""
-    program = os.fsencode(find_program(argv[0], cwd, env))
     master, slave = open_pair(terminal)
     try:
-        with _actions(os.ttyname(slave), cwd, inherited) as actions, _attributes() as attributes:
-            pid = _spawn(program, [os.fsencode(word) for word in argv], env, actions, attributes)
+        pid = spawn(argv, cwd=cwd, env=env, standard=os.ttyname(slave), inherited=inherited)
     except BaseException:
         os.close(master)
         os.close(slave)
         raise
     return Started(pid, master, slave)
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[bytes, bytes],
+    standard: Sequence[int] | str,
+    inherited: Sequence[int],
+) -> int:
+    """Start a program as the leader of a new session, with every signal at its default and none blocked.
+
+    Args:
+        argv: What is run. Without a slash it is looked for on the PATH of `env`.
+        cwd: An absolute directory.
+        env: All of its variables.
+        standard: What becomes its descriptors 0 to 2: three descriptors above 2, or the path of a terminal, which
+            becomes the controlling one.
+        inherited: Descriptors above 2 that it gets at the same numbers. It gets no others.
+
+    Returns:
+        Its pid.
+
+    Raises:
+        OSError: It could not be started, and nothing of it is left.
+    """
+    program = os.fsencode(find_program(argv[0], cwd, env))
+    with _actions(standard, cwd, inherited) as actions, _attributes() as attributes:
+        return _spawn(program, [os.fsencode(word) for word in argv], env, actions, attributes)
 
 
 def _spawn(
@@ -84,11 +111,15 @@ def _spawn(
 
 
 def _words(words: Sequence[bytes]) -> ctypes.Array[ctypes.c_char_p]:
+    if any(b"\0" in word for word in words):
+        raise ValueError("embedded null byte")  # C would end the word there
     return (ctypes.c_char_p * (len(words) + 1))(*words, None)
 
 
 @contextmanager
-def _actions(tty: str, cwd: str, inherited: Sequence[int]) -> Iterator[ctypes.Array[ctypes.c_char]]:
+def _actions(
+    standard: Sequence[int] | str, cwd: str, inherited: Sequence[int]
+) -> Iterator[ctypes.Array[ctypes.c_char]]:
     """What the child does before it becomes the program, in this order."""
     actions = ctypes.create_string_buffer(_SIZE)
 
@@ -97,10 +128,13 @@ def _actions(tty: str, cwd: str, inherited: Sequence[int]) -> Iterator[ctypes.Ar
 
     _call("posix_spawn_file_actions_init", actions)
     try:
-        # It leads a session by now, and has no controlling terminal: the first that it opens becomes that.
-        add("open", 0, os.fsencode(tty), os.O_RDWR, 0)
-        add("dup2", 0, 1)
-        add("dup2", 0, 2)
+        if isinstance(standard, str):
+            # It leads a session by now, and has no controlling terminal: the first that it opens becomes that.
+            add("open", 0, os.fsencode(standard), os.O_RDWR, 0)
+            standard = (0, 0, 0)
+        for place, number in enumerate(standard):
+            if number != place:
+                add("dup2", number, place)
         # "Close all but these" is not to be had. So they are moved to where closing begins, and back. In order, no
         # move overwrites one that is still to be moved: the nth of them has the number of the nth place or a higher.
         numbers = sorted(inherited)
@@ -131,7 +165,8 @@ def _attributes() -> Iterator[ctypes.Array[ctypes.c_char]]:
     try:
         _call("sigemptyset", signals)
         _call("posix_spawnattr_setsigmask", attributes, signals)
-        _call("sigfillset", signals)
+        # Every bit, for which sigfillset does not do: two signals that glibc keeps for itself would then be ignored.
+        ctypes.memset(signals, 0xFF, _SIZE)
         _call("posix_spawnattr_setsigdefault", attributes, signals)
         _call("posix_spawnattr_setflags", attributes, ctypes.c_short(_FLAGS))
         yield attributes

@@ -11,7 +11,6 @@ import os
 import secrets
 import signal
 import stat
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -22,7 +21,8 @@ import anyio
 assert sys.platform != "win32"
 
 from ...._exceptions import InvalidCommand, SpawnError
-from ...._types import ProcessInfo
+from ...._types import ProcessInfo, still_named
+from ...closing import kill_until_gone
 from .exits import ExitWatch
 from .pipes import PipeReceiveStream, PipeSendStream
 from .scripts import open_script
@@ -31,12 +31,15 @@ from .tree import MARK_PREFIX
 from .variables import host_variables
 
 if sys.platform == "linux":
-    from .linux import Census, make_tree, now, shares_session, start_time
+    from . import posix_spawn
+    from .linux import Census, make_tree, namespace, now, own_start, shares_session
+    from .linux_net import Net
 else:
-    from .descendants import Census, make_tree, now, shares_session, start_time
+    from .descendants import Census, Net, make_tree, namespace, now, own_start, shares_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from types import ModuleType
 
     from ...._types import ExitStatus, Foreground, Signal, Spawn, Terminal, TerminalKind
     from .starter import Starter
@@ -68,21 +71,24 @@ _SIGNALS_ON_TERMINAL: Mapping[Signal, Sequence[int]] = {
 
 
 def default_starter() -> Starter:
-    """The better way of those that there are: without copying this process, where the C library can do that."""
-    if sys.platform == "linux":
-        from . import posix_spawn
+    """The better way to start a program on a terminal."""
+    start: Starter = _default().start
+    return start
 
-        if posix_spawn.AVAILABLE:
-            return posix_spawn.start
+
+def _default() -> ModuleType:
+    """The better way of those that there are: without copying this process, where the C library can do that."""
+    if sys.platform == "linux" and posix_spawn.AVAILABLE:
+        return posix_spawn
     from . import forking
 
-    return forking.start
+    return forking
 
 
 class Spawner:
     """Starts programs and knows those that still run.
 
-    The marks it gives name this process by pid and start time, so that whoever finds a marked process can tell
+    The marks it gives name this process by pid, start time and pid namespace, so that whoever finds a marked process can tell
     whether the anyshell that started it is still there.
 
     Args:
@@ -91,12 +97,18 @@ class Spawner:
 
     def __init__(self, on_terminal: Starter | None = None) -> None:
         self._starter = on_terminal
-        self._owner = f"{os.getpid()}_{start_time(os.getpid())}_{secrets.token_hex(4)}"
-        self._tags = itertools.count(secrets.randbits(61) << 1 | 1)
-        self._running: set[PosixProcess] = set()
+        self._identify()
+        self._net = Net()
+        self._running: dict[PosixProcess, int] = {}
+        """With each, where the net has it."""
         self._released: set[PipeReceiveStream] = set()
         self._census = Census()
         self._closed = False
+
+    def _identify(self) -> None:
+        self._pid = os.getpid()
+        self._owner = f"{self._pid}_{own_start()}_{namespace('self')}_{secrets.token_hex(4)}"
+        self._tags = itertools.count(secrets.randbits(61) << 1 | 1)
 
     async def spawn(self, spawn: Spawn) -> PosixProcess:
         """Start a program in a session of its own.
@@ -110,6 +122,10 @@ class Spawner:
         if self._closed:
             raise SpawnError("this backend is closed: it starts nothing more")
         _check_directory(spawn.cwd)
+        if (
+            self._pid != os.getpid()
+        ):  # in a fork, which must not give the marks and tags that its parent gives
+            self._identify()
         since = now()
         number = next(self._tags)
         mark = MARK_PREFIX + f"{self._owner}_{number & 0xFFFFFFFF:08x}".encode()
@@ -124,7 +140,7 @@ class Spawner:
         env.update(zip(_encode(variables.keys()), _encode(variables.values()), strict=True))
         env[mark] = b"1"
 
-        with _Descriptors() as fds:
+        with self._net.noting(since, mark) as place, _Descriptors() as fds:
             life, child_life = fds.pipe()
             inherited = [fds.raise_above(child_life, _FIRST_FD)]
             if spawn.script is not None:
@@ -139,25 +155,25 @@ class Spawner:
                 raise SpawnError(f"cannot start {spawn.argv[0]}: {_explain(error)}") from error
             try:
                 stdout, stderr, stdin = ends.streams()
+                tree = make_tree(
+                    child.pid,
+                    since=since,
+                    began=began,
+                    mark=mark,
+                    number=number,
+                    ends=[life, *ends.written],
+                    census=self._census,
+                )
                 process = PosixProcess(
                     child,
-                    make_tree(
-                        child.pid,
-                        since=since,
-                        began=began,
-                        mark=mark,
-                        number=number,
-                        life=life,
-                        child_life=inherited[0],
-                        census=self._census,
-                    ),
+                    tree,
                     ExitWatch(child.pid, stdout.let_go),
                     stdout=stdout,
                     stderr=stderr,
                     stdin=stdin,
                     life=PipeReceiveStream(life),
                     mark=mark,
-                    on_closed=self._running.discard,
+                    on_closed=self._forget,
                     on_released=self.discard,
                 )
             except BaseException as error:  # out of descriptors, usually: what nobody can watch may not run
@@ -166,8 +182,12 @@ class Spawner:
                     raise
                 raise SpawnError(f"cannot watch {spawn.argv[0]}: {_explain(error)}") from error
             fds.keep(life, *ends.fds)
-        self._running.add(process)
+        self._net.hold(place, tree)
+        self._running[process] = place
         return process
+
+    def _forget(self, process: PosixProcess) -> None:
+        self._net.drop(self._running.pop(process, -1))
 
     def _start_on_terminal(
         self, spawn: Spawn, env: dict[bytes, bytes], inherited: Sequence[int], fds: _Descriptors
@@ -196,6 +216,7 @@ class Spawner:
         for stream in tuple(self._released):
             stream.close()
         self._released.clear()
+        self._net.close()
 
 
 class PosixProcess:
@@ -210,7 +231,7 @@ class PosixProcess:
 
     def __init__(
         self,
-        child: subprocess.Popen[bytes] | _Child,
+        child: _Child,
         tree: Tree,
         watch: ExitWatch,
         *,
@@ -234,6 +255,7 @@ class PosixProcess:
         self._on_released = on_released
         self._exit = watch
         self._signalled = False
+        self._named: Sequence[ProcessInfo] = ()
         self._gone = False
         self._reaped = False
         self._closed = False
@@ -264,6 +286,11 @@ class PosixProcess:
         return "pty" if self._on_terminal else None
 
     @property
+    def started(self) -> bool:
+        """Always: it is here."""
+        return True
+
+    @property
     def lost(self) -> bool:
         """Never: it is here."""
         return False
@@ -285,12 +312,13 @@ class PosixProcess:
         # Out of descriptors, even of reserved ones, the group can be signalled all the same; survivors() tells.
         with contextlib.suppress(OSError):
             # Before anybody is signalled: who descends from the leader can be known by that only while it lives.
-            members = await self._tree.members()
-        if not self._reaped:
+            members = await self._members()
+        # The leader's group first, all of it before any of it can see another end. What has left it is younger.
+        if grouped := self._holds_number():
             self._signal_group(numbers)
         with contextlib.suppress(OSError):
             for member in members:
-                if self._reaped or not _in_group(member.pid, self.pid):
+                if not grouped or not _in_group(member.pid, self.pid):
                     for number in numbers:
                         self._tree.signal(member, number)
             if signal == "kill":
@@ -310,27 +338,46 @@ class PosixProcess:
 
         Nothing is looked for after a normal end that nobody outlives who is in the group, or in the session of a
         terminal, or holds a pipe of ours: whoever has left the one and closed the others has made itself a daemon, and
-        is not ours any more. Once
+        is not ours any more, unless it is to be named until it ends. Once
         a signal has been sent, everybody is: then only looking tells.
         """
         if self._gone:
             return ()
         ended = self._exit.poll() is not None
+        daemons_alone = False
         if ended and not self._signalled and self._nobody_holds_a_pipe():
             # On a terminal a shell gives its jobs groups of their own, in its session.
             shared = self._on_terminal and shares_session(self.pid)
             self._reap()
-            if not shared and not _group_exists(self.pid):
+            daemons_alone = not shared and not _group_exists(self.pid)
+            if daemons_alone and not self._named:
                 self._gone = True
                 return ()
         try:
-            members = await self._tree.members()
+            members = await self._members()
             if not members and self._signalled:
-                members = await self._tree.members()  # who forks all the time can be missed once
+                members = await self._members()  # who forks all the time can be missed once
         except OSError:  # out of descriptors: who cannot look must not say that nobody is there
             return [ProcessInfo(self.pid, "unknown", 0.0)]
+        if ended and not members and not self._tree.copied and self._pipe_is_held():
+            return [ProcessInfo(self.pid, "unknown", 0.0)]
+        if daemons_alone:
+            members = self._named = still_named(members, self._named)
         self._gone = ended and not members
         return members
+
+    def _holds_number(self) -> bool:
+        """Whether the leader's pid still is its own, and so its group's number."""
+        return not self._reaped and self._exit.holds_number()
+
+    async def _members(self) -> Sequence[ProcessInfo]:
+        if not self._holds_number():
+            self._tree.free_number()
+        return await self._tree.members()
+
+    def _pipe_is_held(self) -> bool:
+        """Whether a process can write to the life pipe or to what the program prints to, now."""
+        return any(pipe is not None and pipe.held for pipe in (self._life, self._stdout, self._stderr))
 
     @property
     def _on_terminal(self) -> bool:
@@ -351,17 +398,40 @@ class PosixProcess:
                 return
             await asyncio.sleep(pause)
 
-    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> PosixSection:
+    def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
+        """Have `survivors` name these until they end, also those that make themselves daemons from now on."""
+        self._named = named
+
+    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> PosixSection:
         """What a persistent shell starts from now on."""
         shell = shell or self.pid
         number = next(self._sections)
         mark = self._mark + b"_%x" % number
-        part = self._tree.part(shell, mark=mark, number=number, life=fd, pipe=pipe)
+        part = self._tree.part(shell, mark=mark, number=number, pipes=pipes)
         return PosixSection(self, shell, mark.decode(), part)
+
+    async def group(self) -> Sequence[ProcessInfo]:
+        """What lives in the program's process group besides the program.
+
+        Raises:
+            OSError: Out of descriptors, even of reserved ones.
+        """
+        self._reap()
+        if not _group_exists(self.pid):
+            return ()
+        members = await self._members()
+        return [each for each in members if each.pid != self.pid and _in_group(each.pid, self.pid)]
+
+    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
+        """Signal some of the tree that were just found, and nothing else."""
+        with contextlib.suppress(OSError):
+            for member in members:
+                for number in _SIGNALS[signal]:
+                    self._tree.signal(member, number)
 
     def signal_shell(self, pid: int, number: int) -> None:
         """Signal the shell that the program is, or runs, and nothing else. Silent when it is gone."""
-        if not self._reaped:
+        if self._holds_number():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
 
@@ -385,14 +455,7 @@ class PosixProcess:
         """Kill what is left of the tree, and give every descriptor back."""
         if self._closed:
             return
-        if await self.survivors():
-            try:
-                async with asyncio.timeout(_CLOSE_BOUND):
-                    while await self.survivors():
-                        await self.send_signal("kill")
-                        await asyncio.sleep(_LOOK_AGAIN[0])
-            except TimeoutError:
-                pass  # not killable now (in the kernel, or another user's); whoever asks survivors() is told
+        await kill_until_gone(self, _CLOSE_BOUND)
         self._stdout.close()
         if self._stderr is not None:
             self._stderr.close()
@@ -402,8 +465,8 @@ class PosixProcess:
         if self._closed:
             return
         self._closed = True
-        self._exit.close()
         self._reap()
+        self._exit.close()
         self._tree.close()
         self._life.close()
         if self._stdin is not None:
@@ -413,7 +476,8 @@ class PosixProcess:
     def _reap(self) -> None:
         if not self._reaped and self._exit.poll() is not None:
             self._reaped = True
-            self._child.poll()
+            if self._exit.holds_number():  # else another part of this program has reaped it
+                self._child.poll()
 
 
 class PosixSection:
@@ -429,6 +493,9 @@ class PosixSection:
         """A soft limit on file locks that it has to set."""
         self.wants_pids = False
         """The shell need not say which pid was given last: that can be asked for here."""
+        stdin = program.stdin
+        # The program itself may not have it yet: it was started a moment ago.
+        self._input = stdin.identity if stdin is not None and shell == program.pid else tree.input_of(shell)
 
     async def may_live(self, first: int | None, last: int | None) -> bool:
         """Whether anything of it may be alive, by the pids that were given since."""
@@ -445,14 +512,19 @@ class PosixSection:
         """
         return await self._tree.members()
 
+    def hides_holder(self, held: Collection[str]) -> bool:
+        """Whether a process that is no member holds one of these pipes: one whose descriptors cannot be read."""
+        return self._tree.hides_holder(held)
+
+    async def shell_is_back(self) -> bool:
+        """Whether the shell has its own input again, and not the command's; true where that is not shown."""
+        now = self._tree.input_of(self._shell)
+        return now is None or self._input is None or now == self._input
+
     async def send_signal(self, signal: Signal) -> None:
         """Signal all of it, and wake what is stopped."""
-        numbers = _SIGNALS[signal]
         with contextlib.suppress(OSError):
-            # A subshell must not see its program end, and go on with the next, before it is signalled itself.
-            for member in sorted(await self._tree.members(), key=_by_age):
-                for number in numbers:
-                    self._tree.signal(member, number)
+            await self._program.signal_some(signal, await self._tree.members())
             if signal == "kill":
                 self._tree.chase()
 
@@ -470,13 +542,19 @@ _KILL = signal.SIGKILL
 _CONTINUE = signal.SIGCONT
 
 
-def _by_age(member: ProcessInfo) -> tuple[float, int]:
-    return member.started, member.pid
-
-
 def _encode(texts: Collection[str]) -> list[bytes]:
-    """Encode many texts at once, which is several times as fast as one by one. None may hold a NUL."""
-    return os.fsencode("\0".join(texts)).split(b"\0") if texts else []
+    """Encode many texts at once, which is several times as fast as one by one. None may hold a NUL.
+
+    Raises:
+        InvalidCommand: One has a character that the file system's encoding has not, as ASCII has no umlaut.
+    """
+    try:
+        return os.fsencode("\0".join(texts)).split(b"\0") if texts else []
+    except UnicodeEncodeError as error:
+        raise InvalidCommand(
+            f"a variable has a character that {error.encoding} cannot say, in which this Python speaks with the system; "
+            "set PYTHONUTF8=1 for it"
+        ) from None
 
 
 def _group_exists(group: int) -> bool:
@@ -534,7 +612,7 @@ class _Child:
             os.waitpid(self.pid, 0)
 
 
-def _end(child: subprocess.Popen[bytes] | _Child) -> None:
+def _end(child: _Child) -> None:
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
 
@@ -552,6 +630,13 @@ class _Ends:
     def fds(self) -> tuple[int, ...]:
         return self.stdout, self.stderr, self.stdin, self.slave
 
+    @property
+    def written(self) -> list[int]:
+        """Those of what it can write to."""
+        if self.slave >= 0:
+            return [self.slave]
+        return [self.stdout, self.stderr] if self.stderr >= 0 else [self.stdout]
+
     def streams(self) -> tuple[PipeReceiveStream, PipeReceiveStream | None, PipeSendStream | None]:
         """Make streams of them, bound to the running event loop."""
         if self.slave >= 0:
@@ -565,21 +650,18 @@ class _Ends:
 
 def _start_on_pipes(
     spawn: Spawn, env: dict[bytes, bytes], inherited: Sequence[int], fds: _Descriptors
-) -> tuple[subprocess.Popen[bytes], _Ends]:
+) -> tuple[_Child, _Ends]:
     stdout, child_stdout = fds.pipe()
     stderr, child_stderr = fds.pipe() if spawn.split_stderr else (-1, child_stdout)
     child_stdin, stdin = fds.pipe() if spawn.stdin else (fds.open(os.devnull), -1)
-    popen = subprocess.Popen(
+    pid = _default().spawn(
         spawn.argv,
-        stdin=child_stdin,
-        stdout=child_stdout,
-        stderr=child_stderr,
         cwd=spawn.cwd,
         env=env,
-        pass_fds=inherited,
-        start_new_session=True,
+        standard=(child_stdin, child_stdout, child_stderr),
+        inherited=inherited,
     )
-    return popen, _Ends(stdout=stdout, stderr=stderr, stdin=stdin)
+    return _Child(pid), _Ends(stdout=stdout, stderr=stderr, stdin=stdin)
 
 
 class _Descriptors:
@@ -597,7 +679,8 @@ class _Descriptors:
 
     def own(self, fd: int) -> int:
         self._fds.add(fd)
-        return fd
+        # A program whose standard descriptors are closed would get ours in their place.
+        return fd if fd >= 3 else self.raise_above(fd, 3)
 
     def keep(self, *fds: int) -> None:
         self._fds.difference_update(fds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -58,8 +59,14 @@ class Starter(Protocol):
 
 
 def find_program(name: str, cwd: str, env: Mapping[bytes, bytes]) -> str:
-    """The path of a program: below its directory, or looked for on its own PATH; `name` where there is none."""
+    """The path of a program: below its directory, or looked for on its own PATH.
+
+    Raises:
+        FileNotFoundError: It is not on that PATH.
+    """
     if "/" in name:
         return os.path.join(cwd, name)
     path = os.fsdecode(env.get(b"PATH", os.fsencode(os.defpath)))
-    return shutil.which(name, path=path) or name
+    if (program := shutil.which(name, path=path)) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    return program

@@ -8,7 +8,7 @@ one of these says so:
   passes through fork, exec, setsid and ``env -i`` (setrlimit(2)). It is set right after the start, so what the
   command starts in its very first moments may lack it,
 * it carries the command's *mark*, a variable in its initial environment (proc(5), ``/proc/PID/environ``),
-* it holds the life pipe (``/proc/PID/fd``),
+* it can write to the life pipe, or to the pipe or terminal that the command prints to (``/proc/PID/fd``),
 * it descends from a member, or was one when it was last looked for.
 
 A child escapes that leaves the group, clears its environment, its limits and its descriptors, and whose parent has
@@ -29,14 +29,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ...._types import ProcessInfo
 
 T = TypeVar("T")
 
 MARK_PREFIX = b"ANYSHELL_MARK_"
-"""What the name of a mark begins with; its owner's pid and start time, and a number, follow."""
+"""What the name of a mark begins with; its owner's pid, start time and pid namespace, and two numbers, follow."""
 
 PROCESSES_PER_TURN = 64
 """Processes looked at before other tasks get a turn; about half a millisecond."""
@@ -49,14 +49,29 @@ class Tree(Protocol):
     """The processes of one command."""
 
     @property
+    def copied(self) -> bool:
+        """Whether a held pipe may be held by a copy of this process, and so says nothing."""
+
+    @property
     def limit(self) -> int | None:
         """The soft limit on file locks that its processes have, where there is such a tag."""
 
+    def free_number(self) -> None:
+        """Take note that the leader has been reaped: its pid may come to mean another process, group and session."""
+
     async def members(self) -> Sequence[ProcessInfo]:
-        """Every member that is alive; a zombie is not."""
+        """Every member that is alive, in the order of their start; a zombie is not.
+
+        Signals are sent in that order too, parents before children, whichever signal it is. A parent that saw its child
+        end first would go on: a shell with its next command, a supervisor with another child. It cannot when it has its
+        signal already. What a dead parent leaves is signalled all the same: it was listed before.
+        """
 
     def may_live(self) -> bool:
         """Whether a member may live among those who were given a pid since a part began."""
+
+    def input_of(self, pid: int) -> tuple[int, int] | None:
+        """Device and number of what a process has at descriptor 0; ``None`` where that is not shown."""
 
     def signal(self, member: ProcessInfo, number: int) -> None:
         """Signal one member, if it is still the same process. Silent when it is gone or not ours to signal."""
@@ -64,11 +79,23 @@ class Tree(Protocol):
     def chase(self) -> None:
         """Kill who forks and exits faster than `members` can look, where that can be done."""
 
-    def part(self, shell: int, *, mark: bytes, number: int, life: int, pipe: str) -> Tree:
+    def part(self, shell: int, *, mark: bytes, number: int, pipes: Collection[str]) -> Tree:
         """The processes of a part: of what a shell among them starts from now on. The shell itself is none of them."""
+
+    def hides_holder(self, held: Collection[str]) -> bool:
+        """Whether a process but the shell can write to one of these pipes, which no member of the part can.
+
+        Raises:
+            OSError: Out of descriptors, even of reserved ones.
+        """
 
     def close(self) -> None:
         """Give back what is held."""
+
+
+def by_age(member: ProcessInfo) -> tuple[float, int]:
+    """The key of that order. Many start within one clock tick; the pid tells their order, but where pids begin anew."""
+    return member.started, member.pid
 
 
 class Reserve:

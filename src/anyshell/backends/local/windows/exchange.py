@@ -31,6 +31,7 @@ class LocalExchange:
     directory = None
     longest_line = sys.maxsize
     retracts = False
+    opens_alone = True
 
     def __init__(self, on_released: Callable[[PipeReceiveStream], object]) -> None:
         self._on_released = on_released
@@ -43,6 +44,10 @@ class LocalExchange:
             OSError: It has ended, or has other rights than we have.
         """
         self._shell = ProcessHandle(pid, win32.PROCESS_DUP_HANDLE | win32.SYNCHRONIZE)
+
+    async def is_gone(self) -> bool:
+        """No: there is no directory."""
+        return False
 
     async def write(self, name: str, data: bytes) -> None:
         """Never asked for: no line is too long."""
@@ -106,6 +111,7 @@ class LocalOutlet:
     """The reading end of a pipe, and a writing end that keeps it from ending before a command has begun."""
 
     lost = False
+    held = False
 
     def __init__(
         self,

@@ -20,10 +20,11 @@ assert sys.platform == "win32"
 
 from ...._exceptions import InvalidCommand, SpawnError
 from ...._types import ExitStatus, Foreground, ProcessInfo
+from ...._waits import threads_as_os_errors
 from . import win32
 from .job_object import ENDED_BY_JOB, JobObject
 from .pipes import PipeReceiveStream, PipeSendStream, pipe_to_read, pipe_to_write
-from .process_handle import TO_OWN, ProcessHandle, running
+from .process_handle import TO_OWN, UNNAMED, ProcessHandle, running
 from .programs import find_program
 from .scripts import ScriptFile
 from .section import Commands, WindowsSection
@@ -225,6 +226,11 @@ class WindowsProcess:
         return self._stdout.kind if isinstance(self._stdout, TerminalReceiveStream) else None
 
     @property
+    def started(self) -> bool:
+        """Always: it is here."""
+        return True
+
+    @property
     def lost(self) -> bool:
         """Never: it is here."""
         return False
@@ -271,11 +277,16 @@ class WindowsProcess:
 
         One system call while nobody runs.
         """
-        try:
-            pids = self._job.members()
-        except OSError:  # who cannot look must not say that nobody is there
-            return [ProcessInfo(self._pid, "unknown", 0.0)]
-        return running(pids)
+        for pause in (*_LOOK_AGAIN, None):
+            try:
+                found = running(self._job.members())
+            except OSError:  # who cannot look must not say that nobody is there
+                return [ProcessInfo(self._pid, "unknown", 0.0)]
+            # A console that has just begun has no name yet by which it is left out.
+            if pause is None or not any(info.started and info.name == UNNAMED for info in found):
+                break
+            await asyncio.sleep(pause)
+        return found
 
     async def wait_gone(self) -> None:
         """Look again and again, since nothing tells for sure that a job has ended (JOBOBJECT_ASSOCIATE_COMPLETION_PORT)."""
@@ -284,11 +295,21 @@ class WindowsProcess:
                 return
             await asyncio.sleep(pause)
 
-    def section(self, pipe: str, fd: int, *, shell: int | None = None) -> WindowsSection:
-        """What a persistent shell starts from now on. By its job alone: the pipe says nothing here."""
+    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> WindowsSection:
+        """What a persistent shell starts from now on. By its job alone: the pipes say nothing here."""
         if self._commands is None:
             self._commands = Commands(self._job, self._pid)
         return self._commands.begin(shell or self._pid)
+
+    def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
+        """Do nothing: no process leaves its job."""
+
+    async def group(self) -> Sequence[ProcessInfo]:
+        """Nothing: there are no groups."""
+        return ()
+
+    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
+        """Nothing: there are no groups."""
 
     async def resize(self, terminal: Terminal) -> None:
         """Give its terminal another size."""
@@ -444,6 +465,9 @@ class _Ending(asyncio.SubprocessProtocol):
 
         Args:
             process: The program, which is the thread's from now on.
+
+        Raises:
+            OSError: No thread can be started.
         """
         loop = asyncio.get_running_loop()
 
@@ -452,7 +476,8 @@ class _Ending(asyncio.SubprocessProtocol):
                 process.wait()
                 loop.call_soon_threadsafe(self.process_exited)
 
-        threading.Thread(target=wait, name="anyshell terminal: wait", daemon=True).start()
+        with threads_as_os_errors():
+            threading.Thread(target=wait, name="anyshell terminal: wait", daemon=True).start()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """For the event loop alone, and so is the next."""

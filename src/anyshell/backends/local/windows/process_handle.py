@@ -22,6 +22,9 @@ _BETWEEN_EPOCHS = 11_644_473_600
 
 _CONSOLE = "conhost.exe"
 
+UNNAMED = "unknown"
+"""The name of a process that cannot be asked for it. One that may be asked for its start has just begun, or is about to end."""
+
 TO_LOOK = win32.PROCESS_QUERY_LIMITED_INFORMATION | win32.SYNCHRONIZE
 """What it takes to ask a process who it is and whether it runs."""
 
@@ -133,14 +136,17 @@ def _describe(pid: int) -> ProcessInfo | None:
             return None
         return ProcessInfo(pid, "unknown", 0.0)  # it has more rights than we have
     with process:
-        return ProcessInfo(pid, _name(process), process.started) if process.running else None
+        name = _name(
+            process
+        )  # before the next, or one that ends between the two would be alive and have no name
+        return ProcessInfo(pid, name, process.started) if process.running else None
 
 
 def _name(process: ProcessHandle) -> str:
     try:
         return process.name
     except OSError:  # it has just begun, or is about to end
-        return "unknown"
+        return UNNAMED
 
 
 def _seconds(time: wintypes.FILETIME) -> float:

@@ -14,7 +14,7 @@ from . import win32
 from .process_handle import ProcessHandle, running
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ...._types import ProcessInfo, Signal
     from ....abc import Section
@@ -111,6 +111,10 @@ class WindowsSection:
         """
         return self._commands.members(self._number, self._shell)
 
+    def hides_holder(self, held: Collection[str]) -> bool:
+        """No: each process is in the job."""
+        return False
+
     async def send_signal(self, signal: Signal) -> None:
         """End each of them, whichever signal it is."""
         try:
@@ -124,6 +128,10 @@ class WindowsSection:
             young = time.time() - info.started < YOUNG_SECONDS
             if (signal == "kill" or not (young or key in self._ended)) and _end(*key):
                 self._ended.add(key)
+
+    async def shell_is_back(self) -> bool:
+        """It is: a text of PowerShell does not have the stream by which its host is heard."""
+        return True
 
     async def interrupt(self) -> None:
         """Do nothing: there is no signal for that. A shell here is told."""

@@ -1,0 +1,65 @@
+"""What a host says, read with bounds: it may lie, and no number of its own may become another exception than one."""
+
+from __future__ import annotations
+
+import re
+
+from ._exceptions import BackendError
+from ._types import one_line
+
+LONGEST_FACT = 64 * 1024
+"""Characters of one thing that a host says of itself, such as a path."""
+
+LARGEST_PID = 2**31 - 1
+"""No system gives a larger pid, group or session."""
+
+LARGEST = 2**63 - 1
+"""The largest number that a host may say: a size, a start in clock ticks, a limit."""
+
+_SHOWN = 60
+
+_WHOLE = re.compile("[0-9]{1,20}")
+
+_REAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?(?:e\+[0-9]{1,2})?")  # mawk writes large sums so
+
+
+class Nonsense(BackendError, ValueError):  # noqa: N818 - as the other public bases of it
+    """A host's answer that makes no sense. The message shows what it said instead."""
+
+    def __init__(self, what: str, said: str) -> None:
+        cut = f"{said[:_SHOWN]}…" if len(said) > _SHOWN else said
+        super().__init__(f"the host's answer makes no sense: {what} is {one_line(cut) or 'missing'}")
+
+
+def whole(what: str, said: str, least: int = 0, most: int = LARGEST) -> int:
+    """Read a whole number in ASCII digits.
+
+    Raises:
+        Nonsense: The text is no number, or out of range.
+    """
+    if _WHOLE.fullmatch(said) is None or not least <= (number := int(said)) <= most:
+        raise Nonsense(what, said)
+    return number
+
+
+def real(what: str, said: str) -> float:
+    """Read a number, finite and not negative, such as a clock's.
+
+    Raises:
+        Nonsense: It is none.
+    """
+    if _REAL.fullmatch(said) is None:
+        raise Nonsense(what, said)
+    return float(said)
+
+
+def fields(what: str, said: str, count: int) -> list[str]:
+    """Take a line apart at single spaces; the last field keeps those that it has.
+
+    Raises:
+        Nonsense: There are fewer.
+    """
+    found = said.split(" ", count - 1)
+    if len(found) < count:
+        raise Nonsense(what, said)
+    return found

@@ -1,0 +1,98 @@
+"""What still runs on Linux of commands whose anyshell has ended."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+assert sys.platform == "linux"
+
+from .linux import TAG_BITS, descendants, namespace, own_start, read_processes
+from .tree import MARK_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ...._types import ProcessInfo
+    from .linux import Stat
+
+
+def orphans() -> list[ProcessInfo]:
+    """Live processes of commands whose anyshell has ended.
+
+    One is known by its marks, none of which names an anyshell that is still there. With it comes what has cleared its
+    environment: what is in its session, has its tag, or descends from it. Nothing with the mark of a living anyshell
+    does, and nothing of which the anyshell cannot be seen from this pid namespace.
+    """
+    processes = {stat.pid: stat for stat in read_processes()}
+    owners = _Owners(processes)
+    left: set[int] = set()
+    others: dict[int, Stat] = {}
+    for pid, stat in processes.items():
+        marks = _marks(stat)
+        if not any(map(owners.may_live, marks)):
+            others[pid] = stat
+            if marks:
+                left.add(pid)
+    sessions = {processes[pid].session for pid in left} - {0}  # 0 is one of another namespace
+    tags = {limit for pid in left if (limit := processes[pid].limit) >> TAG_BITS > 0}
+    left |= {pid for pid, stat in others.items() if stat.session in sessions or stat.limit in tags}
+    return [processes[pid].info for pid in left | descendants(others, left)]
+
+
+def _marks(stat: Stat) -> list[str]:
+    names = [variable.partition(b"=")[0] for variable in stat.variables.split(b"\0")]
+    return [name.decode("ascii", "replace") for name in names if name.startswith(MARK_PREFIX)]
+
+
+class _Owners:
+    """Whether the anyshells that gave marks are still there: a mark names one by pid, start time and pid namespace."""
+
+    def __init__(self, processes: Mapping[int, Stat]) -> None:
+        self._by_start: dict[int, list[int]] = {own_start(): [os.getpid()]}
+        for stat in processes.values():
+            self._by_start.setdefault(stat.started, []).append(stat.pid)
+        self._visible: set[int] | None = None
+        self._processes = processes
+        self._known: dict[str, bool] = {}
+
+    def may_live(self, mark: str) -> bool:
+        """Whether the anyshell of a mark lives, or is in a pid namespace that cannot be looked into from here."""
+        pid, _, rest = mark.removeprefix(MARK_PREFIX.decode()).partition("_")
+        started, _, rest = rest.partition("_")
+        owner = f"{pid}_{started}_{rest.partition('_')[0]}"
+        if owner not in self._known:
+            self._known[owner] = self._find(pid, started, rest.split("_"))
+        return self._known[owner]
+
+    def _find(self, pid: str, started: str, rest: list[str]) -> bool:
+        if not (pid.isdecimal() and started.isdecimal()):
+            return False
+        if not int(started):  # it had no /proc that shows it
+            return True
+        if any(pid in _numbers(each) for each in self._by_start.get(int(started), ())):
+            return True
+        # An older mark, of three parts, does not name the namespace.
+        if len(rest) < 3 or not rest[0].isdecimal():
+            return False
+        return int(rest[0]) not in self._namespaces()
+
+    def _namespaces(self) -> set[int]:
+        """The pid namespaces that can be looked into: that of this process, and those below it; 0 is an unknown one."""
+        if self._visible is None:
+            self._visible = {0, namespace("self"), *map(namespace, self._processes)}
+        return self._visible
+
+
+def _numbers(pid: int) -> Iterable[str]:
+    """The pids that a process has, in each of the namespaces that it is in (proc(5), NSpid of status)."""
+    numbers = [str(pid)]
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"NSpid:"):
+                    numbers += line.decode().split()[1:]
+    except OSError:
+        pass
+    return numbers

@@ -1,0 +1,480 @@
+"""A terminal's screen, kept as a person would see it: what stands where, where the cursor is, and what scrolls away."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right, insort
+from typing import TYPE_CHECKING
+
+from .cells import PROTECTED, REST, Cells, is_narrow
+from .rows import Row, left, over, right
+from .sequences import INTRODUCER, PARAMETERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .._types import Terminal
+
+TEXT = rb"[^\x00-\x17\x19-\x1f\x7f\xc2]"
+"""A byte of text. CAN counts as one: it takes the place of colours, and is nothing itself."""
+
+_SCROLL = re.compile(INTRODUCER + PARAMETERS + rb"S")
+
+_LINE_DRAWING = str.maketrans("_`abcdefghijklmnopqrstuvwxyz{|}~", " ◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·")
+
+
+class Offsets:
+    """Where in a piece of output lines end: how many bytes, and how many line feeds, end there."""
+
+    def __init__(self, data: bytes, at: int, lines: int) -> None:
+        self._data = data
+        self._at = at
+        self._found = 0
+        self._lines = lines
+
+    def next(self) -> tuple[int, int]:
+        """Go on to the next line feed."""
+        self._found = self._data.find(b"\n", self._found) + 1
+        self._lines += 1
+        return self._at + self._found, self._lines
+
+    def after(self, end: re.Pattern[bytes]) -> tuple[int, int]:
+        """Go on to the next of what ends a line without a line feed."""
+        match = end.search(self._data, self._found)
+        if match is not None:
+            self._found = match.end()
+        return self.last
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """Where the last line ended, or scrolled away."""
+        return self._at + self._found, self._lines
+
+
+class Grid:
+    """The rows of a screen, its cursor and its margins, and what changes them.
+
+    Its memory is bounded by the size of the terminal and by what stands in `scrolled` until it is taken. No change takes more
+    time than in proportion to that size.
+
+    Args:
+        terminal: Its size.
+
+    Attributes:
+        scrolled: Rows that have left the main screen at its top, and will not change any more; the caller that feeds takes
+            them.
+        frame: The last frame of the alternate screen that was left; ``None`` when it was not used.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.columns = terminal.columns
+        self.height = terminal.rows
+        self.scrolled: list[Row] = []
+        self.frame: str | None = None
+        self.reader = Cells()
+        self._offsets = Offsets(b"", 0, 0)
+        self._reset()
+
+    def _reset(self) -> None:
+        self.rows = [Row() for _ in range(self.height)]
+        self._other: list[Row] | None = None  # the main screen's, while the alternate one is shown
+        self.x = 0  # is `columns` when the last column was written and the next character wraps
+        self.y = 0
+        self._top, self._bottom = 0, self.height - 1
+        self._wrap, self._insert, self._origin = True, False, False
+        self._drawing = False  # whether letters draw lines
+        self._protecting = False  # whether what is written is protected, as DECSCA says
+        self._stops: list[int] | None = None  # in their order; None is every eighth column
+
+    # --- what others ask ----------------------------------------------------------------------------------
+
+    @property
+    def alternate(self) -> bool:
+        """Whether the alternate screen is shown."""
+        return self._other is not None
+
+    @property
+    def main(self) -> list[Row]:
+        """The rows of the main screen, shown or not."""
+        return self.rows if self._other is None else self._other
+
+    @property
+    def column(self) -> int:
+        """The column of the cursor."""
+        return min(self.x, self.columns - 1)
+
+    def text(self, row: Row) -> str:
+        """The text of a row, as far as the terminal is wide, without the blanks at its end."""
+        return self.reader.read(left(row.cells, self.columns).rstrip(" "))
+
+    def picture(self) -> str:
+        """The text of the screen that is shown, without blank rows at its end."""
+        return "\n".join([self.text(row) for row in self.rows]).rstrip("\n")
+
+    def _keep_frame(self) -> None:
+        """Remember what the alternate screen shows, unless it was wiped just before it is left."""
+        self.frame = self.picture() or self.frame
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    def _write_lines(self, data: bytes) -> bool:
+        """Write many whole lines at once, if nothing but text will come of it."""
+        rows, columns = self.rows, self.columns
+        simple = self._wrap and not (
+            self._insert or self._drawing or self._protecting or self.x or self._other
+        )
+        if not simple or self._top or self._bottom != self.height - 1:
+            return False
+        text = data.decode("utf-8", "replace").replace("\x18", "")
+        if any(row.cells for row in rows[self.y :]) or not (
+            text.isascii() or is_narrow(text.replace("\r\n", ""))
+        ):
+            return False
+        next_offset = self._offsets.next
+        drawn = rows[: self.y]
+        lines = text.split("\r\n")
+        lines.pop()
+        for line in lines:
+            row = Row()
+            drawn.append(row)
+            if len(line) > columns:
+                row.cells = line[:columns]
+                for start in range(columns, len(line), columns):
+                    row = Row()
+                    row.continues = True
+                    row.cells = line[start : start + columns]
+                    drawn.append(row)
+            else:
+                row.cells = line
+            row.end, row.ends = next_offset()
+        drawn.append(Row())
+        surplus = max(0, len(drawn) - self.height)
+        self.scrolled += drawn[:surplus]
+        del drawn[:surplus]
+        self.y = len(drawn) - 1
+        drawn += [Row() for _ in range(self.height - len(drawn))]
+        rows[:] = drawn
+        return True
+
+    def _write(self, text: str) -> None:
+        if self._drawing:
+            text = text.translate(_LINE_DRAWING)
+        row = self.rows[self.y]
+        x = self.x
+        if self._protecting or not is_narrow(text):
+            before = row.cells[:x]
+            changed, text = self.reader.lay(text, before)
+            if self._protecting:
+                text = self.reader.protect(text)
+            if changed:
+                row.cells = before[: -len(changed)] + changed + row.cells[x : self.columns]
+            if not text:
+                return
+        end = x + len(text)
+        if end < self.columns and not self._insert:
+            cells = row.cells
+            size = len(cells)
+            if x == size:
+                row.cells = cells + text
+            elif x > size:
+                row.cells = cells + " " * (x - size) + text
+            elif cells.isascii():
+                row.cells = cells[:x] + text + cells[end : self.columns]
+            else:
+                row.cells = left(over(cells, x, text), self.columns)
+            self.x = end
+            return
+        self._write_wrapping(text)
+
+    def _write_wrapping(self, text: str) -> None:
+        columns = self.columns
+        at = 0
+        while at < len(text):
+            room = columns - self.x
+            if room <= 0 or (room == 1 and text[at + 1 : at + 2] == REST):
+                if not self._wrap:
+                    self._write_at_margin(text[at:])
+                    return
+                row = self.rows[self.y]
+                row.cells = left(row.cells, columns)
+                self.x = 0
+                if self.y == self._bottom or self.y < self.height - 1:
+                    self._index()
+                    self.rows[self.y].continues = True
+                room = columns
+            piece = text[at : at + room]
+            if text[at + room : at + room + 1] == REST:
+                piece = piece[:-1]
+            at += len(piece)
+            row = self.rows[self.y]
+            cells = row.cells.ljust(self.x)
+            if self._insert:
+                cells = left(cells, self.x) + piece + right(cells, self.x)
+                row.cells = left(cells, columns)
+            else:
+                row.cells = left(over(cells, self.x, piece), columns)
+            self.x += len(piece)
+            if self.x >= columns:
+                self._end_line()
+
+    def _write_at_margin(self, text: str) -> None:
+        """The last column, or the last two, take all that comes there, one after the other."""
+        row, columns = self.rows[self.y], self.columns
+        cells = left(row.cells, columns).ljust(columns)
+        wide = text.rfind(REST)
+        if wide > 0:
+            cells = over(cells, columns - 2, text[wide - 1 : wide + 1])
+        if wide < len(text) - 1:
+            cells = over(cells, columns - 1, text[-1])
+        row.cells = cells
+        self.x = columns
+        self._end_line()
+
+    def _end_line(self) -> None:
+        """The row that the cursor is in is not continued by the next one, or not any more."""
+        if self.y < self.height - 1:
+            self.rows[self.y + 1].continues = False
+
+    def _index(self) -> None:
+        if self.y == self._bottom:
+            self._scroll_up(1)
+        elif self.y < self.height - 1:
+            self.y += 1
+
+    def _line_feed(self) -> None:
+        """Go a row down. A cursor that waits at the margin for the next character to wrap waits no more, as in xterm."""
+        self.x = self.column
+        self._index()
+
+    def _reverse_index(self) -> None:
+        self.x = self.column
+        if self.y == self._top:
+            self._add_rows(self._top, 1)
+        elif self.y:
+            self.y -= 1
+
+    def _scroll_up(self, count: int) -> None:
+        """Scroll. Rows that leave the main screen at its top are kept; all others are gone."""
+        count = min(count, self._bottom - self._top + 1)
+        if self._top == 0 and self._other is None:
+            gone = self.rows[:count]
+            for row in gone:
+                if not row.end:
+                    row.end, row.ends = self._offsets.last
+            self.scrolled += gone
+        self._remove_rows(self._top, count)
+
+    def _scroll(self, count: int) -> None:
+        self._offsets.after(_SCROLL)
+        self._scroll_up(max(count, 1))
+
+    def _remove_rows(self, top: int, count: int) -> None:
+        rows, bottom = self.rows, self._bottom
+        del rows[top : top + count]
+        if count == 1:
+            rows.insert(bottom, Row())
+        else:
+            first = bottom - count + 1
+            rows[first:first] = [Row() for _ in range(count)]
+        if top:
+            rows[top].continues = False
+
+    def _add_rows(self, top: int, count: int) -> None:
+        rows, bottom = self.rows, self._bottom
+        count = min(count, bottom - top + 1)
+        del rows[bottom - count + 1 : bottom + 1]
+        rows[top:top] = [Row() for _ in range(count)]
+        for after in (top + count, bottom + 1):
+            if after < len(rows):
+                rows[after].continues = False
+
+    # --- the cursor ---------------------------------------------------------------------------------------
+
+    def _to(self, y: int, x: int) -> None:
+        # Programs that draw do little else: comparing takes a third of what min() and max() take.
+        first, last = (self._top, self._bottom) if self._origin else (0, self.height - 1)
+        y += first
+        self.y = first if y < first else min(y, last)
+        last = self.columns - 1
+        self.x = 0 if x < 0 else min(x, last)
+
+    def _up(self, count: int) -> None:
+        first = self._top if self.y >= self._top else 0
+        y = self.y - (count or 1)
+        self.y = max(first, y)
+        if self.x >= self.columns:
+            self.x = self.columns - 1
+
+    def _down(self, count: int) -> None:
+        last = self._bottom if self.y <= self._bottom else self.height - 1
+        self.y = min(self.y + max(count, 1), last)
+        self.x = self.column
+
+    def _right(self, count: int) -> None:
+        self.x = min(self.x + max(count, 1), self.columns - 1)
+
+    def _left(self, count: int) -> None:
+        self.x = max(self.column - max(count, 1), 0)
+
+    def _to_column(self, number: int) -> None:
+        self.x = min(max(number, 1), self.columns) - 1
+
+    def _to_row(self, number: int) -> None:
+        self._to(max(number, 1) - 1, self.column)
+
+    def _next_line(self, count: int) -> None:
+        self._down(count)
+        self.x = 0
+
+    def _previous_line(self, count: int) -> None:
+        self._up(count)
+        self.x = 0
+
+    def _rows_down(self, count: int) -> None:
+        """VPR, unlike CUD, stops at a margin in origin mode alone."""
+        self._to(self.y - (self._top if self._origin else 0) + max(count, 1), self.column)
+
+    def _position(self, number: int) -> None:
+        self._to(max(number, 1) - 1, 0)
+
+    def _tab(self, count: int) -> None:
+        if self.x >= self.columns:
+            return  # the next character wraps as it would have
+        count, last = max(count, 1), self.columns - 1
+        if self._stops is None:
+            self.x = min((self.column // 8 + count) * 8, last)
+        else:
+            at = bisect_right(self._stops, self.column) + count - 1
+            self.x = min(self._stops[at], last) if at < len(self._stops) else last
+
+    def _back_tab(self, count: int) -> None:
+        count = max(count, 1)
+        if self._stops is None:
+            self.x = max(((self.column + 7) // 8 - count) * 8, 0)
+        else:
+            at = bisect_left(self._stops, self.column) - count
+            self.x = self._stops[at] if at >= 0 else 0
+
+    def _set_stop(self) -> None:
+        if self._stops is None:
+            self._stops = [*range(0, self.columns, 8)]
+        if self.column not in self._stops:
+            insort(self._stops, self.column)
+
+    def _clear_stop(self, kind: int) -> None:
+        if kind == 3:
+            self._stops = []
+        elif kind == 0:
+            self._set_stop()
+            assert self._stops is not None
+            self._stops.remove(self.column)
+
+    # --- erasing, inserting, deleting ---------------------------------------------------------------------
+
+    def _erase_line(self, kind: int) -> None:
+        row = self.rows[self.y]
+        if kind == 0:
+            row.cells = left(row.cells, self.x)
+            self._end_line()
+        elif kind == 1:
+            x = self.column + 1
+            row.cells = " " * x + right(left(row.cells, self.columns), x)
+        elif kind == 2:
+            row.cells = ""
+            row.continues = False
+            self._end_line()
+
+    def _erase_screen(self, kind: int) -> None:
+        if self._other is not None and (kind == 2 or (kind == 0 and self.x == self.y == 0)):
+            self._keep_frame()
+        if kind == 0:
+            self._erase_line(0 if self.x else 2)
+            self._blank(self.y + 1, self.height)
+        elif kind == 1:
+            self._blank(0, self.y)
+            self._erase_line(1)
+        elif kind == 2:
+            self._blank(0, self.height)
+
+    def _erase_selectively(self, erase: Callable[[int], None], kind: int, rows: list[Row]) -> None:
+        """Erase in some rows, and put back what was protected there (DECSED, DECSEL)."""
+        before = [left(row.cells, self.columns) for row in rows]
+        erase(kind)
+        for row, cells in zip(rows, before, strict=True):
+            parts, at = list[str](), 0
+            for kept in PROTECTED.finditer(cells):
+                parts += (row.cells[at : kept.start()].ljust(kept.start() - at), kept[0])
+                at = kept.end()
+            row.cells = "".join(parts) + row.cells[at:]
+
+    def _blank(self, start: int, end: int) -> None:
+        for row in self.rows[start:end]:
+            row.cells = ""
+            row.continues = False
+
+    def _erase(self, count: int) -> None:
+        row, x = self.rows[self.y], self.column
+        self.x = x
+        end = x + max(count, 1)
+        if end >= min(len(row.cells), self.columns):
+            row.cells = left(row.cells, x)
+        else:
+            row.cells = left(over(row.cells, x, " " * (end - x)), self.columns)
+        if end >= self.columns:
+            self._end_line()
+
+    def _insert_blanks(self, count: int) -> None:
+        self.x = self.column
+        self._insert_at(self.rows[self.y], self.x, max(count, 1))
+        self._end_line()
+
+    def _delete(self, count: int) -> None:
+        self.x = self.column
+        self._delete_at(self.rows[self.y], self.x, max(count, 1))
+        self._end_line()
+
+    def _insert_at(self, row: Row, x: int, count: int) -> None:
+        if len(row.cells) > x:
+            blanks = " " * min(count, self.columns - x)
+            row.cells = left(left(row.cells, x) + blanks + right(row.cells, x), self.columns)
+
+    def _delete_at(self, row: Row, x: int, count: int) -> None:
+        if len(row.cells) > x:
+            row.cells = left(row.cells, x) + right(left(row.cells, self.columns), x + count)
+
+    def _move_columns(self, change: Callable[[Row, int, int], None], x: int, count: int) -> None:
+        """Insert or delete columns in all rows between the margins, if the cursor is in one of them."""
+        if self._top <= self.y <= self._bottom:
+            for row in self.rows[self._top : self._bottom + 1]:
+                change(row, x, max(count, 1))
+            for row in self.rows[self._top : self._bottom + 2]:
+                row.continues = False
+
+    def _align(self) -> None:
+        """Fill the screen with the letter that terminals are adjusted by."""
+        self._top, self._bottom, self._origin = 0, self.height - 1, False
+        self._blank(0, self.height)
+        for row in self.rows:
+            row.cells = "E" * self.columns
+        self.x = self.y = 0
+
+    def _insert_rows(self, count: int) -> None:
+        if self._top <= self.y <= self._bottom:
+            self._add_rows(self.y, max(count, 1))
+            self.x = 0
+
+    def _delete_rows(self, count: int) -> None:
+        if self._top <= self.y <= self._bottom:
+            self._remove_rows(self.y, min(max(count, 1), self._bottom - self.y + 1))
+            self.rows[self.y].continues = False
+            if self._bottom < self.height - 1:
+                self.rows[self._bottom + 1].continues = False
+            self.x = 0
+
+    def _repeat(self, count: int) -> None:
+        """Write the character again that was written last: it stands before the cursor."""
+        cells, x = self.rows[self.y].cells, self.x
+        last = cells[x - 2 : x] if cells[x - 1 : x] == REST else cells[x - 1 : x]
+        drawing, self._drawing = self._drawing, False  # it was translated when it was written
+        self._write(self.reader.read(last) * min(max(count, 1), self.columns))
+        self._drawing = drawing

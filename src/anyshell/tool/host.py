@@ -1,0 +1,32 @@
+"""What a tool asks a host about a call, beside running it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from .._exceptions import AnyshellError
+
+if TYPE_CHECKING:
+    from .._environment import Environment
+
+HOST_BOUND = 5.0
+"""Seconds that a question to the host's files may take. Every such question has an answer that is always safe."""
+
+
+async def no_directory(env: Environment, path: str) -> str:
+    """Say why a path cannot be a command's directory: it is missing, or is no directory.
+
+    Asked before the approver, so that a person does not judge a command that cannot run. Empty when the directory is there,
+    and when the host does not tell in time.
+    """
+    with anyio.move_on_after(HOST_BOUND):
+        try:
+            if (await env.files.stat(path)).kind != "directory":
+                return f"cwd {path!r} is not a directory"
+        except (FileNotFoundError, NotADirectoryError) as error:
+            return f"cwd {path!r} cannot be used: {error.strerror}"
+        except (OSError, AnyshellError):
+            pass  # then the command itself meets whatever is wrong
+    return ""

@@ -1,0 +1,195 @@
+"""What becomes of commands when the program that runs them ends without having stopped them: on Linux, a net does."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from anyshell import DetachedJobs, Environment
+
+from .cli_program import wait_until
+from .processes import living, open_descriptors, unique_seconds, wait_asleep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+    from typing import BinaryIO
+
+assert sys.platform != "win32"  # mypy
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no net elsewhere")
+
+RUN = "import anyshell, sys; anyshell.run(sys.argv[1])"
+
+LOOP_CLOSED = """
+import asyncio, psutil, sys
+from anyshell import Environment
+async def begin():
+    env = await Environment.detect().__aenter__()
+    door = await env.session().__aenter__() if sys.argv[2] == "session" else env
+    task = asyncio.ensure_future(door.run(sys.argv[1], stdin=b"x" * 1_000_000))
+    while not any(child.name() == "sleep" for child in psutil.Process().children(recursive=True)):
+        await asyncio.sleep(0.01)
+    return env, door, task
+loop = asyncio.new_event_loop()
+kept = loop.run_until_complete(begin())
+loop.close()
+sys.stdin.read()
+"""
+
+KEEP = """
+import asyncio, sys
+from anyshell import DetachedJobs, Environment
+async def main():
+    kept, daemon, detached, hang = sys.argv[1:]
+    async with Environment.detect() as env:
+        await env.run(f"sleep {kept} &", left_behind="keep")
+        close = "import os, sys; os.closerange(0, 1000); os.execvp(sys.argv[1], sys.argv[1:])"
+        await env.run(f"setsid {sys.executable} -c '{close}' sleep {daemon} & sleep 0.3")
+        await DetachedJobs(env).start(f"exec sleep {detached}")
+        await env.run(f"exec sleep {hang}")
+asyncio.run(main())
+"""
+
+FORK = """
+import asyncio, os, sys
+from anyshell import Environment
+env = asyncio.run(Environment.detect().__aenter__())
+asyncio.run(env.run("true"))
+pid = os.fork()
+if pid == 0:
+    asyncio.run(env.run(f"exec sleep {sys.argv[2]}"))
+print(pid, flush=True)
+asyncio.run(env.run(f"exec sleep {sys.argv[1]}"))
+"""
+
+UNCLOSED = """
+import asyncio
+from anyshell import Environment
+async def main():
+    env = await Environment.detect()
+    await env.run("true")
+    print("ran", flush=True)
+asyncio.run(main())
+"""
+
+
+def program(
+    text: str, *arguments: str, stderr: BinaryIO | None = None
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    return subprocess.Popen(
+        [sys.executable, "-c", text, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+    )
+
+
+def asleep(seconds: str) -> list[str]:
+    return [line for line in living(seconds) if line.partition(" ")[2] == f"sleep {seconds}"]
+
+
+def nets(pid: int) -> list[int]:
+    """The nets of a program."""
+    return [int(line.split()[0]) for line in living(f"anyshell-net {pid} ")]
+
+
+def children(pid: int) -> Iterator[str]:
+    for process in psutil.Process(pid).children(recursive=True):
+        yield process.name()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_commands_end_with_the_program_that_a_signal_ends(number: signal.Signals, tmp_path: Path) -> None:
+    times = [unique_seconds() for _ in range(4)]
+    asked, left, deaf, cleared = times
+    text = (
+        f"setsid sleep {left} & (trap '' TERM; exec sleep {deaf}) & (env -i setsid sleep {cleared} &)\n"
+        f"trap 'touch {tmp_path}/asked; exit' TERM; sleep {asked} & wait"
+    )
+    with program(RUN, text) as running:
+        for each in times:
+            wait_asleep(each)
+        assert "sh" not in children(running.pid)  # the net is no child, which a program may wait for
+        running.send_signal(number)
+    wait_until(lambda: not any(map(asleep, times)), "the end of the tree")
+    assert (tmp_path / "asked").exists()
+    wait_until(lambda: not nets(running.pid), "the end of the net")
+
+
+@pytest.mark.parametrize("door", ["run", "session"])
+def test_commands_end_with_the_program_whose_loop_was_closed(door: str, tmp_path: Path) -> None:
+    seconds = unique_seconds()
+    said = tmp_path / "stderr"
+    with said.open("wb") as stderr, program(LOOP_CLOSED, f"sleep {seconds}", door, stderr=stderr) as running:
+        wait_asleep(seconds)
+        assert running.stdin is not None
+        running.stdin.close()
+        assert running.wait() == 0
+    assert "Exception ignored" not in said.read_text()
+    wait_until(lambda: not asleep(seconds), "the end of the command")
+
+
+@pytest.mark.anyio
+async def test_what_is_to_live_on_survives_the_kill_of_the_program(
+    state_directory: Path, anyio_backend: str
+) -> None:
+    times = [unique_seconds() for _ in range(4)]
+    *stay, hang = times
+    with program(KEEP, *times) as running:
+        for each in times:
+            wait_asleep(each)
+        running.kill()
+    wait_until(lambda: not asleep(hang) and not nets(running.pid), "the end of the command and of the net")
+    lives = [bool(asleep(each)) for each in stay]
+    async with Environment.detect() as env:
+        for job in await DetachedJobs(env).list():
+            assert await job.stop(grace=0) == []
+    for line in (line for each in stay for line in asleep(each)):
+        os.kill(int(line.split()[0]), signal.SIGKILL)
+    assert lives == [True, True, True]
+
+
+def test_a_fork_of_the_program_has_a_net_of_its_own() -> None:
+    mine, other = unique_seconds(), unique_seconds()
+    with program(FORK, mine, other) as running:
+        assert running.stdout is not None
+        fork = int(running.stdout.readline())
+        wait_asleep(mine)
+        wait_asleep(other)
+        os.kill(fork, signal.SIGKILL)
+        wait_until(lambda: not asleep(other), "the end of the fork's command")
+        assert asleep(mine)
+        running.kill()
+    wait_until(lambda: not asleep(mine), "the end of the program's command")
+
+
+@pytest.mark.anyio
+async def test_a_closed_environment_has_no_net(anyio_backend: str) -> None:
+    counts = []
+    before = set(nets(os.getpid()))  # of environments that other tests have not closed
+    for _ in range(2):
+        async with Environment.detect() as env:
+            others = set(nets(os.getpid()))
+            await env.run("true")
+            assert len(set(nets(os.getpid())) - others) <= 1
+        del env
+        gc.collect()
+        counts.append(open_descriptors())
+    wait_until(lambda: set(nets(os.getpid())) <= before, "the end of the nets")
+    assert counts[0] == counts[1]
+
+
+def test_the_net_of_a_program_that_has_run_all_ends_with_it() -> None:
+    with program(UNCLOSED) as running:
+        assert running.stdout is not None
+        assert running.stdout.read() == b"ran\n"
+    wait_until(lambda: not nets(running.pid), "the end of the net")

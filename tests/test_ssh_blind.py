@@ -1,0 +1,274 @@
+"""Stops on hosts whose watcher does not see the command, or takes long to: what is said, and what is signalled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import Environment
+from anyshell.cli.doctor import Report
+from anyshell.cli.host_doctor import examine_host
+
+from .conftest import missing
+from .processes import living, unique_seconds, wait_living, wait_none
+from .ssh_server import (
+    SSHD,
+    Link,
+    free_port,
+    home,
+    is_root,
+    openssh,
+    startup_file,
+    wait_open,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .ssh_server import Server
+
+pytestmark = pytest.mark.anyio
+
+assert sys.platform != "win32"  # mypy follows what is below otherwise
+
+
+@pytest.fixture
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of every program that there is but awk."""
+    made = tmp_path_factory.mktemp("tools")
+    for parent in (made, *made.parents[:3]):
+        parent.chmod(0o755)
+    for directory in ("/usr/bin", "/bin"):
+        for program in Path(directory).iterdir():
+            if "awk" not in program.name and not (made / program.name).exists():
+                (made / program.name).symlink_to(program)
+    return made
+
+
+async def test_stop_on_a_host_without_awk_is_lost_and_ends_the_leaders_group(user: str, tools: Path) -> None:
+    seconds = unique_seconds()
+    with openssh(user, f"SetEnv PATH={tools}") as server:
+        async with Environment.detect(server.options()) as env:
+            outcome = await env.run(f"sleep {seconds} & sleep {seconds}; :", timeout=0.5, grace=0.3)
+            assert outcome.status == "lost"
+            assert [process.alive for process in outcome.left_behind] == [True]
+            await wait_none(seconds)
+            assert (await env.run("echo again")).output.text == "again\n"
+
+
+@contextlib.contextmanager
+def login_shell(user: str, text: str) -> Iterator[None]:
+    """Another login shell of an account: a program of the test's."""
+    path = home(user) / "shell"
+    path.write_text(text)
+    path.chmod(0o755)
+    subprocess.run(["usermod", "--shell", str(path), user], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["usermod", "--shell", "/bin/bash", user], check=True)
+
+
+@pytest.mark.parametrize("reaps", [True, False], ids=["pid 2", "pid 1"])
+async def test_stop_in_a_pid_namespace_of_its_own_is_lost_and_ends_the_leader(user: str, reaps: bool) -> None:
+    """The watcher is in another one, where the leader's number is a stranger's or nobody's."""
+    if not is_root():
+        pytest.skip("only root can give an account a login shell")
+    unshare = [
+        shutil.which("unshare") or "",
+        "--user",
+        "--map-current-user",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+    ]
+    tried = subprocess.run([*unshare, "true"], check=False, capture_output=True)
+    if tried.returncode:
+        missing("pid namespaces", tried.stderr.decode())
+    seconds = unique_seconds()
+    run = '/bin/bash "$@"; exit $?' if reaps else 'exec /bin/bash "$@"'
+    text = f"#!/bin/sh\nexec {' '.join(unshare)} --kill-child sh -c '{run}' sh \"$@\"\n"
+    with login_shell(user, text), openssh(user) as server:
+        async with Environment.detect(server.options()) as env:
+            outcome = await env.run(f"sleep {seconds} & sleep {seconds}; :", timeout=1, grace=0.3)
+            assert (outcome.status, outcome.started) == ("lost", True)
+            assert [process.alive for process in outcome.left_behind] == [True]
+            await wait_none(seconds)
+
+
+@contextlib.contextmanager
+def second_machine(server: Server) -> Iterator[int]:
+    """A server with the same key and account whose processes the first does not see: its port."""
+    assert SSHD is not None
+    port = free_port()
+    unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    options = ["-D", "-f", str(server.directory / "sshd_config"), "-o", "PidFile=none", "-p", str(port)]
+    process = subprocess.Popen([*unshare, SSHD, *options], stdin=subprocess.DEVNULL)
+    try:
+        wait_open(port)
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("end", ["timeout", "left behind", "left behind at its timeout"])
+@pytest.mark.parametrize("first", ["outer", "inner"])
+async def test_two_machines_behind_one_name_are_not_taken_for_each_other(
+    user: str, first: str, end: str
+) -> None:
+    """Connections go to them in turn, each with one session: the watcher is on one, and commands are on the other."""
+    if not is_root():
+        pytest.skip("only root can make a pid namespace for a server")
+    with openssh(user, "MaxSessions 1") as server, second_machine(server) as port:
+        other = server.port
+        if first == "inner":
+            server.port, other = port, server.port
+        async with Link(server, others=[other]) as link, Environment.detect(link.options()) as env:
+            for _ in range(2):
+                seconds = unique_seconds()
+                text = f"sleep {seconds} & " + (f"sleep {seconds}; :" if end == "timeout" else "exit 3")
+                timeout = 30 if end == "left behind" else 2
+                outcome = await env.run(text, timeout=timeout, grace=0.3, left_behind="stop")
+                alive = await asyncio.to_thread(living, seconds)
+                for line in alive:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(line.split()[0]), 9)
+                assert outcome.started
+                assert any(process.alive for process in outcome.left_behind) or not alive, outcome
+                assert end == "timeout" or (not alive) or outcome.exit_code == 3
+
+
+async def until_fraction(fraction: float) -> None:
+    """Wait until the clock is so far in its second."""
+    await asyncio.sleep((fraction - time.time()) % 1)
+
+
+async def test_tree_on_a_host_without_proc_is_stopped(user: str) -> None:
+    """Its clock and its starts are told in whole seconds: the clock is asked late in one, and processes start early."""
+    seconds = unique_seconds()
+    with openssh(user, "SetEnv ANYSHELL_NO_PROC=1") as server:
+        for asked in (0.0, 0.5, 0.8):
+            await until_fraction(asked)
+            async with Environment.detect(server.options()) as env:
+                for text in ("sleep {s} & sleep {s}; :", "trap '' TERM; sleep {s}; sleep {s}; :"):
+                    outcome = await env.run(text.replace("{s}", seconds), timeout=1, grace=0.3)
+                    assert outcome.status == "timed_out"
+                    assert living(seconds) == []
+                for began in (0.0, 0.2, 0.7):
+                    await until_fraction(began)
+                    left = await env.run(
+                        f"sleep {seconds} & sleep 0.1; exit 3", timeout=30, left_behind="stop"
+                    )
+                    assert (left.status, left.exit_code) == ("exited", 3)
+                    assert [(process.name, process.alive) for process in left.left_behind] == [
+                        ("sleep", False)
+                    ]
+                    assert living(seconds) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sleep {s} & sleep {s}; :",
+        "setsid sleep {s} & sleep {s}; :",
+        "trap '' TERM; (trap - TERM; setsid sleep {s}; sleep {s}) & sleep {s}; sleep {s}",
+    ],
+    ids=["group", "session", "kill"],
+)
+async def test_slow_look_does_not_keep_a_tree_from_being_signalled(user: str, tools: Path, text: str) -> None:
+    (tools / "awk").write_text('#!/bin/sh\n[ -e "$HOME/slow" ] && sleep 5\nexec /usr/bin/awk "$@"\n')
+    (tools / "awk").chmod(0o755)
+    seconds = unique_seconds()
+    slow = home(user) / "slow"
+    with openssh(user, f"SetEnv PATH={tools}") as server:
+        async with Environment.detect(server.options()) as env:
+            slow.touch()
+            try:
+                task = asyncio.create_task(env.run(text.replace("{s}", seconds), timeout=1, grace=0.3))
+                await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+                assert (await task).status in ("timed_out", "lost")
+                await wait_none(seconds)
+            finally:
+                slow.unlink()
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel", "session", "long"])
+async def test_login_shell_that_is_stopped_can_let_go_of_its_locks(user: str, how: str) -> None:
+    """A version manager's startup file holds a lock; were it killed, no later login would come past that."""
+    lock = home(user) / "lock"
+    seconds = unique_seconds()
+    text = f"[ -e ~/slow ] && {{ mkdir ~/lock; trap 'rmdir ~/lock; exit' TERM; sleep {seconds}; }}\n"
+    with openssh(user) as server:
+        async with Environment.detect(server.options()) as env:
+            with startup_file(server, ".bashrc", text):
+                (home(user) / "slow").touch()
+                try:
+                    session = env.session()
+                    if how == "session":
+                        running = asyncio.create_task(session.run("echo never", timeout=2, grace=2))
+                    else:
+                        given = {"GIVEN": "x" * 5000} if how == "long" else {}
+                        timeout = None if how == "cancel" else 2
+                        running = asyncio.create_task(
+                            env.run("echo never", timeout=timeout, grace=2, env=given)
+                        )
+                    await asyncio.to_thread(wait_living, seconds)
+                    assert lock.exists()
+                    if how == "cancel":
+                        running.cancel()
+                        with pytest.raises(asyncio.CancelledError):
+                            await running
+                    else:
+                        outcome = await running
+                        assert (outcome.status, outcome.started) == ("timed_out", False)
+                    assert living(seconds) == []
+                    assert not lock.exists()
+                finally:
+                    (home(user) / "slow").unlink()
+                    with contextlib.suppress(OSError):
+                        lock.rmdir()
+
+
+MAIN_THREAD_ENDS = (
+    "import ctypes, threading, time; threading.Thread(target=time.sleep, args=({s},)).start(); "
+    "print(flush=True); ctypes.CDLL(None).syscall({exit}, 0)"
+)
+
+
+async def test_process_whose_main_thread_has_ended_is_stopped(user: str) -> None:
+    number = {"x86_64": 60, "aarch64": 93}.get(subprocess.check_output(["uname", "-m"], text=True).strip())
+    if number is None:
+        missing("the number of the system call exit", "add that of this machine")
+    python = shutil.which("python3", path="/usr/bin")  # that of the tests may be in root's own directory
+    if python is None:
+        missing("python3 in /usr/bin", "install python3")
+    seconds = unique_seconds()
+    text = MAIN_THREAD_ENDS.format(s=seconds, exit=number)
+    with openssh(user) as server:
+        async with Environment.detect(server.options()) as env:
+            outcome = await env.run(f"exec {python} -c '{text}'", timeout=1.5, grace=0.2)
+            assert outcome.status == "timed_out"
+            assert not any(text in line for line in living(seconds))
+            kept = await env.run(
+                f"setsid {python} -c '{text}' & sleep 1; exit 3", timeout=60, left_behind="stop"
+            )
+            assert (kept.status, kept.exit_code) == ("exited", 3)
+            assert [process.alive for process in kept.left_behind] == [False]
+
+
+async def test_doctor_says_that_stops_are_not_seen(user: str, tools: Path) -> None:
+    for more, found in (("", False), (f"SetEnv PATH={tools}", True)):
+        report = Report()
+        with openssh(user, more) as server:
+            await examine_host(server.options(), report)
+        assert ("stops" in {each.name for each in report.findings if each.verdict == "problem"}) == found
