@@ -357,7 +357,7 @@ def test_stranger_with_the_number_of_a_leader_that_the_program_has_reaped_is_not
 
         async def main():
             async with Environment.detect(cwd=sys.argv[1]) as env:
-                outcome = await env.run("setsid sleep 300 & echo $$ $!")
+                outcome = await env.run("until [ $(ulimit -x) != unlimited ]; do :; done; setsid sleep 300 & echo $$ $!")
                 leader, left = map(int, outcome.output.text.split())
                 job = env.jobs.get(outcome.job)
                 print(os.waitpid(-1, 0)[0] == leader)  # as a program does that waits for any child
@@ -371,7 +371,8 @@ def test_stranger_with_the_number_of_a_leader_that_the_program_has_reaped_is_not
 
         asyncio.run(main())
         """
-    # The program is init there, and so the parent of what is left.
+    # The program is init there, and so the parent of what is left. The command waits for its tag: without /proc, nothing
+    # else is known of a process that leaves the session.
     assert run_in_namespace(program, tmp_path, *options) == f"True\nTrue\ncancelled None {-signal.SIGTERM}\n"
 
 

@@ -414,9 +414,9 @@ class LinuxTree:
         return held
 
     def _on_inner_terminals(self, young: Mapping[int, Stat], members: Collection[int]) -> set[int]:
-        """Those who are no members, and have a terminal open that a living member has made, as sudo does by ``use_pty``.
+        """Other processes with a terminal open that a living member has made, as sudo does by ``use_pty``.
 
-        Whoever holds the other end of such a terminal has made it, and its name is no other's as long as he does.
+        The process that holds the terminal's other end has made it. The terminal's name stays its own until that end is closed.
         """
         home = self.leader or self.group
         if all(young[pid].session in (home, 0) for pid in members):
