@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import shutil
 import signal
@@ -50,6 +51,10 @@ settings.register_profile("few", settings.get_profile("ci"), max_examples=20)
 
 REMOTE_BY_SSH = ("sftp", "sftp-asyncssh", "no-sftp")
 """Implementations of a host's files (`file_hosts`) that a server of SSH stands behind."""
+
+HANG_SECONDS = 180
+"""Until a test that its timeout has not ended, since what cleans up after it hangs, ends the process that runs it. pytest-xdist
+then reports the test as failed, and starts another process."""
 
 LONGEST_IN_A_NAME = 200
 """Characters or bytes of a parameter that stand in a test's name."""
@@ -118,6 +123,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             continue
         if {item.name, item.originalname, *item.fixturenames}.intersection(names):
             item.add_marker(pytest.mark.skip("its commands are texts of a POSIX shell"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """End the process where a test hangs, with the stacks of its threads: a timeout raises in a test once, and no more."""
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=sys.__stderr__)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
