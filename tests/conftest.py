@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 
 from anyshell import Environment
@@ -20,7 +21,7 @@ from anyshell.backends import connect
 from anyshell.backends.local.backend import LocalBackend
 
 from .ssh_server import SSHD, Server, embedded, is_root, openssh, ordinary_user
-from .systems import LEFT_OUT_ON_WINDOWS, NOT_QUICK, POSIX_TEXTS, REQUIRED, SYSTEM
+from .systems import COMPUTED, LEFT_OUT_ON_WINDOWS, NOT_QUICK, POSIX_TEXTS, REQUIRED, SYSTEM
 from .wine import windows
 from .wine.parts import MissingPartError, is_possible
 
@@ -76,7 +77,8 @@ class _LeftOut(pytest.Module):
     """A module that is not even imported: it may need what this system has not."""
 
     def collect(self) -> NoReturn:
-        pytest.skip(f"{self.name}: {LEFT_OUT_ON_WINDOWS[self.path.stem]}", allow_module_level=True)
+        reason = LEFT_OUT_ON_WINDOWS.get(self.path.stem, "it computes, and Linux and Windows do the same")
+        pytest.skip(f"{self.name}: {reason}", allow_module_level=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -93,7 +95,8 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
     """Leave out what is not for this system."""
-    if sys.platform == "win32" and module_path.stem in LEFT_OUT_ON_WINDOWS:
+    left_out = sys.platform == "win32" and module_path.stem in LEFT_OUT_ON_WINDOWS
+    if left_out or (SYSTEM == "wine" and module_path.stem in COMPUTED):
         return _LeftOut.from_parent(parent, path=module_path)
     return None
 
@@ -126,9 +129,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol() -> Iterator[None]:
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """End the process where a test hangs, with the stacks of its threads: a timeout raises in a test once, and no more."""
-    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=sys.__stderr__)
+    # Where pytest's own plugin writes: what a test writes to is captured, and lost with the process.
+    stderr = item.config.stash[fault_handler_stderr_fd_key]
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=stderr)
     try:
         return (yield)
     finally:

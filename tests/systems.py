@@ -78,6 +78,17 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
 }
 """Each test module that is not run on Windows, and why. A single test says it itself, by a mark."""
 
+COMPUTED = frozenset(
+    f"test_{name}"
+    for name in (
+        "architecture", "asciicast", "bench", "builder", "decode", "descriptions", "docs", "emulator", "exported_members",
+        "filter", "keys", "kitty", "pages", "policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
+        "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",
+    )
+)  # fmt: skip
+"""Test modules of code that computes, and asks no system. They run on Linux, and on Windows itself; under Wine, where a test
+costs a tenth of a second whatever it does, they are left out."""
+
 NOT_QUICK: Mapping[str, str] = {
     "test_bench": "measures, for minutes",
     "test_cli_console": "tmux",

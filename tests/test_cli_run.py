@@ -13,7 +13,9 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from anyshell import ProcessInfo
 from anyshell.cli import main
+from anyshell.cli.run import _left_behind
 
 from .cli_program import COPY, SLEEP, anyshell, either, is_alive, lines, read_line, slow, start, wait_until
 from .processes import living, unique_seconds
@@ -308,6 +310,13 @@ def test_json_of_a_timeout() -> None:
     done = anyshell("run", "--json", "--timeout", TIMEOUT, "--grace", "0.3", "--", text)
     assert done.returncode == 124
     assert json.loads(done.stdout)["status"] == "timed_out"
+
+
+def test_stop_is_told_for_a_pid_that_is_known() -> None:
+    hidden, seen = ProcessInfo(0, "unknown", 0.0), ProcessInfo(7, "sleep", 1.0)
+    assert _left_behind((hidden,), "linux", None) == "left behind: unknown (still running)"
+    told = "left behind: unknown (still running), sleep (pid 7, still running); to stop: kill 7"
+    assert _left_behind((hidden, seen), "linux", None) == told
 
 
 def test_json_of_what_was_left_behind() -> None:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from anyshell.backends.ssh.facts import Facts
-from anyshell.backends.ssh.processes import Processes, Seen, parse
+from anyshell.backends.ssh.processes import Processes, Sample, Seen, Tree, parse
 from anyshell.backends.ssh.terminal import Modes, read_foreground
 from anyshell.backends.ssh.watcher import Answer, boot
 from anyshell.shells import SHELLS, Login, candidates
@@ -447,6 +447,26 @@ async def test_a_question_whose_first_asker_was_cancelled_is_put_again() -> None
     asked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     asked.cancel()
     assert await processes.group_exists(7, asked)
+
+
+@pytest.mark.anyio
+async def test_members_are_signalled_oldest_first() -> None:
+    """A subshell must not see its program end, and go on with the next, before it is signalled itself."""
+    listed = [
+        f"process {pid} 1 {pid} {pid} {start} {TAG} sleep" for pid, start in ((10016, 7), (8, 8), (9999, 7))
+    ]
+    asked = []
+
+    class Answering:
+        async def ask(self, question: str, asked_before: object = None) -> Answer:
+            asked.append(question)
+            return Answer((*listed, "looked here") if question.startswith("look ") else (), 0.0, 0.0, 0.0)
+
+    tree = Tree(Processes(cast("Watch", Answering()), 9), TOKEN, MARK, TAG, since=0.0, after=Sample())
+    members = await tree.members()
+    assert [member.pid for member in members] == [9999, 10016, 8]
+    await tree.signal("terminate", members)
+    assert asked[-1] == "signal TERM 9999:7 10016:7 8:8"
 
 
 def test_look_after_a_sample_sees_what_came_later_and_nothing_else(

@@ -209,15 +209,27 @@ def test_command_gets_its_pipes_from_a_program_without_standard_descriptors(tmp_
 # --- a /proc that shows other processes, or nothing but processes ---------------------------------------------
 
 
+TAGGED = "until [ $(ulimit -x) != unlimited ]; do :; done"
+"""What a command for bash begins with, to wait for its tag: without /proc, nothing else is known of a process that leaves the
+session."""
+
+
 def run_in_namespace(program: str, directory: Path, *options: str, before: str = "") -> str:
-    """Run a Python program in a pid namespace of its own, behind commands of a shell; what it prints."""
+    """Run a Python program in a pid namespace of its own, behind commands of a shell; what it prints.
+
+    Its variable ``TAGGED`` is `TAGGED`.
+    """
     if os.geteuid() != 0:
         missing("root", "run the tests as root, who may make a pid namespace")
     shell = f'{before} exec "$0" -c "$@"'
     argv = ["unshare", "--pid", "--fork", "--kill-child", *options, "sh", "-c", shell]
     text = textwrap.dedent(program)
     result = subprocess.run(
-        [*argv, sys.executable, text, directory], capture_output=True, text=True, timeout=50
+        [*argv, sys.executable, text, directory],
+        env={**os.environ, "TAGGED": TAGGED},
+        capture_output=True,
+        text=True,
+        timeout=50,
     )
     assert not result.stderr
     return result.stdout
@@ -251,7 +263,7 @@ async def main():
     async with Environment.detect(cwd=sys.argv[1]) as env:
         print((await env.run("echo hi")).output.text, end="")
         for start in ("", "setsid ", "env -i setsid "):
-            outcome = await env.run(f"{start}sleep 300 & echo $!; wait", timeout=0.5, grace=0.3)
+            outcome = await env.run(f'eval "$TAGGED"; {start}sleep 300 & echo $!; wait', timeout=0.5, grace=0.3)
             print(outcome.status, len(outcome.left_behind), lives(int(outcome.output.text)))
         outcome = await env.run("sleep 300 &", left_behind="stop")
         print(outcome.status, [process.alive for process in outcome.left_behind])
@@ -357,7 +369,7 @@ def test_stranger_with_the_number_of_a_leader_that_the_program_has_reaped_is_not
 
         async def main():
             async with Environment.detect(cwd=sys.argv[1]) as env:
-                outcome = await env.run("until [ $(ulimit -x) != unlimited ]; do :; done; setsid sleep 300 & echo $$ $!")
+                outcome = await env.run('eval "$TAGGED"; setsid sleep 300 & echo $$ $!')
                 leader, left = map(int, outcome.output.text.split())
                 job = env.jobs.get(outcome.job)
                 print(os.waitpid(-1, 0)[0] == leader)  # as a program does that waits for any child
@@ -371,8 +383,7 @@ def test_stranger_with_the_number_of_a_leader_that_the_program_has_reaped_is_not
 
         asyncio.run(main())
         """
-    # The program is init there, and so the parent of what is left. The command waits for its tag: without /proc, nothing
-    # else is known of a process that leaves the session.
+    # The program is init there, and so the parent of what is left.
     assert run_in_namespace(program, tmp_path, *options) == f"True\nTrue\ncancelled None {-signal.SIGTERM}\n"
 
 
@@ -754,7 +765,7 @@ def run_as_nobody(main: str, public: Path, seconds: str) -> subprocess.Completed
                 await session.run("sleep 5 & sleep 5", timeout=0.3, grace=0.1)
 
         def tell(outcome):
-            print(outcome.status, [(each.name, each.alive) for each in outcome.left_behind], flush=True)
+            print(outcome.status, [(each.name, each.pid, each.alive) for each in outcome.left_behind], flush=True)
 
         async def start():
             async with anyshell.Environment.detect(cwd="/") as env:
@@ -775,7 +786,7 @@ def run_as_nobody(main: str, public: Path, seconds: str) -> subprocess.Completed
             os.kill(int(line.split()[0]), signal.SIGKILL)
 
 
-UNKNOWN = "[('unknown', True)]"
+UNKNOWN = "[('unknown', 0, True)]"
 
 
 def test_holder_of_a_pipe_that_cannot_be_seen_is_unknown(public: Path, escape: Path) -> None:

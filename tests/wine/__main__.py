@@ -64,7 +64,7 @@ def _set_up() -> Windows:
 def _test(made: Windows, arguments: Sequence[str]) -> int:
     """Run pytest under every Python, all at the same time, each in a Wine of its own; the worst exit code counts.
 
-    The first Python runs everything, the others `CONTRACT`; arguments that are given hold for each. What has failed runs once more: some one in ten thousand tests meets a process that Wine 8 cannot create, or a socket
+    The first Python runs all that asks the system, the others `CONTRACT`; arguments that are given hold for each. What has failed runs once more: some one in ten thousand tests meets a process that Wine 8 cannot create, or a socket
     that has no room. Both runs are shown, and what fails twice has failed.
     """
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as pool:

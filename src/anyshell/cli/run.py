@@ -513,7 +513,7 @@ class Run:
         if outcome.status == "exited" and _own(code) % 2**32 != code:
             said.append(f"the exit code was {code} (0x{code:X}), for which this system has no room")
         if outcome.left_behind:
-            said.append(_left_behind(outcome.left_behind, self._env, self._elsewhere))
+            said.append(_left_behind(outcome.left_behind, self._env.os, self._elsewhere))
         if outcome.recording is not None and outcome.recording.notice is not None:
             path = printable(str(outcome.recording.path))
             said.append(f"the recording {path} is not whole: {outcome.recording.notice}")
@@ -577,14 +577,14 @@ def _timed_out(outcome: Outcome, timeout: float) -> str:
     return f"timed out after {timeout:g} s; the command was {how}"
 
 
-def _left_behind(processes: tuple[ProcessInfo, ...], env: Environment, host: str | None) -> str:
-    named = ", ".join(
-        f"{printable(process.name)} (pid {process.pid}, {'still running' if process.alive else 'stopped'})"
-        for process in processes
-    )
-    alive = [process.pid for process in processes if process.alive]
+def _left_behind(processes: tuple[ProcessInfo, ...], system: str, host: str | None) -> str:
+    def state(process: ProcessInfo) -> str:
+        return f"pid {process.pid}, " * bool(process.pid) + ("still running" if process.alive else "stopped")
+
+    named = ", ".join(f"{printable(process.name)} ({state(process)})" for process in processes)
+    alive = [process.pid for process in processes if process.alive and process.pid]
     return f"left behind: {named}" + (
-        f"; to stop{'' if host is None else f', on {host}'}: {stopping(alive, env.os)}" if alive else ""
+        f"; to stop{'' if host is None else f', on {host}'}: {stopping(alive, system)}" if alive else ""
     )
 
 

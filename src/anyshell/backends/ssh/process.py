@@ -497,9 +497,7 @@ class SSHSection:
     async def send_signal(self, signal: Signal) -> None:
         """Signal all of it."""
         with suppress(HostAway):
-            # A subshell must not see its program end, and go on with the next, before it is signalled itself.
-            members = sorted(await self._part.members(), key=lambda member: (member.started, member.pid))
-            await self._part.signal(signal, members)
+            await self._part.signal(signal, await self._part.members())
 
     async def interrupt(self) -> None:
         """Send SIGVTALRM to the shell itself."""

@@ -387,7 +387,7 @@ class Tree:
     _kills: int = 0
 
     async def members(self, *, daemons: bool = True) -> Sequence[ProcessInfo]:
-        """Every member that is alive.
+        """Every member that is alive, the oldest first.
 
         Args:
             daemons: Otherwise nobody is one when all members are in sessions of their own and have none of the
@@ -430,7 +430,8 @@ class Tree:
         self._swept = False
         self._known = {pid: young[pid].started for pid in members}
         self._began = {(pid, young[pid].started): young[pid] for pid in members}
-        return [young[pid].info for pid in members]
+        # Signalled in this order: a subshell must not see its program end, and go on with the next, before it is told itself.
+        return sorted((young[pid].info for pid in members), key=lambda member: (member.started, member.pid))
 
     def _is_member(self, seen: Seen) -> bool:
         if self._known.get(seen.pid) == seen.started or self._has_name(seen) or self._holds_life(seen):

@@ -358,9 +358,9 @@ class PosixProcess:
             if not members and self._signalled:
                 members = await self._members()  # who forks all the time can be missed once
         except OSError:  # out of descriptors: who cannot look must not say that nobody is there
-            return [ProcessInfo(self.pid, "unknown", 0.0)]
+            return [ProcessInfo(0 if ended else self.pid, "unknown", 0.0)]
         if ended and not members and not self._tree.copied and self._pipe_is_held():
-            return [ProcessInfo(self.pid, "unknown", 0.0)]
+            return [ProcessInfo(0, "unknown", 0.0)]
         if daemons_alone:
             members = self._named = still_named(members, self._named)
         self._gone = ended and not members
