@@ -158,7 +158,10 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True)
 def state_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep every artifact of a test in a place of its own, and the shell the default one."""
-    path = tmp_path_factory.mktemp("state")
+    # Not by `mktemp`, which lists all that was made before.
+    states = tmp_path_factory.getbasetemp() / "states"
+    states.mkdir(exist_ok=True)
+    path = Path(tempfile.mkdtemp(dir=states))
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(path))
     monkeypatch.delenv("ANYSHELL_SHELL", raising=False)
     return path
