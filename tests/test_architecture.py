@@ -19,7 +19,6 @@ FLOORS = {
     "_waits": 0,
     "_types": 0,
     "_terminals": 0,
-    "_windows_paths": 0,
     "_acl": 0,
     "abc": 0,
     "output": 1,
@@ -52,10 +51,8 @@ FLOORS = {
 """The floor of every module. A floor imports those below it; on the first, none imports another."""
 
 WITHIN = {
-    "_exceptions": {"_types"},  # for types alone: an exception carries what was learnt
     "_answers": {"_exceptions", "_types"},
-    "_types": {"_exceptions", "_windows_paths"},
-    "_windows_paths": {"_exceptions"},
+    "_types": {"_exceptions"},
     "_terminals": {"_exceptions"},
     "abc": {"_types", "_exceptions"},
     "_files": {"_transfer"},

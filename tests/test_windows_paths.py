@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anyshell import HostInfo, InvalidCommand
-from anyshell._windows_paths import check_path, fault_of
+from anyshell._types.windows_paths import check_path, fault_of
 
 WINDOWS = HostInfo(
     os="windows",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ._exceptions import ArtifactNotFound as ArtifactNotFound
     from ._exceptions import BackendError as BackendError
     from ._exceptions import BackendUnavailable as BackendUnavailable
-    from ._exceptions import CommandFailed as CommandFailed
     from ._exceptions import ConnectionFailed as ConnectionFailed
     from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
     from ._exceptions import InvalidCommand as InvalidCommand
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from ._types import ApprovalRequest as ApprovalRequest
     from ._types import Approved as Approved
     from ._types import Artifact as Artifact
+    from ._types import CommandFailed as CommandFailed
     from ._types import CopyProgress as CopyProgress
     from ._types import CopyResult as CopyResult
     from ._types import ExitStatus as ExitStatus
@@ -83,7 +83,6 @@ _HOMES = {
     "ArtifactNotFound": "._exceptions",
     "BackendError": "._exceptions",
     "BackendUnavailable": "._exceptions",
-    "CommandFailed": "._exceptions",
     "ConnectionFailed": "._exceptions",
     "HostKeyUntrusted": "._exceptions",
     "InvalidCommand": "._exceptions",
@@ -97,6 +96,7 @@ _HOMES = {
     "ApprovalRequest": "._types",
     "Approved": "._types",
     "Artifact": "._types",
+    "CommandFailed": "._types",
     "CopyProgress": "._types",
     "CopyResult": "._types",
     "ExitStatus": "._types",

@@ -14,7 +14,7 @@
     ├─ ArtifactNotFound (LookupError)  no kept output has that id
     ├─ JobNotFound (LookupError)       no job has that id
     ├─ RecordingError                  a recording could not be made, or read
-    └─ CommandFailed                   only from Outcome.check(); carries the Outcome
+    └─ CommandFailed                   only from Outcome.check(); carries the Outcome, and stands beside it
 
 A non-zero exit, a timeout, a refusal and a truncation are values, not exceptions: whoever asked needs the
 output so far. Exceptions are for what could not be tried. Exceptions of the libraries underneath are mapped
@@ -23,12 +23,12 @@ at a backend's border and kept as ``__cause__``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._types import ConnectionStage, Outcome
+ConnectionStage = Literal["address", "connect", "handshake", "authenticate", "session"]
 
 
 class AnyshellError(Exception):
@@ -134,17 +134,3 @@ class JobNotFound(AnyshellError, LookupError):  # noqa: N818 - a public name
 
 class RecordingError(AnyshellError):
     """A recording of a terminal could not be made, or read. The message says what to do, or names the line."""
-
-
-class CommandFailed(AnyshellError):  # noqa: N818 - a public name
-    """A command did not end with exit code 0. Raised by `Outcome.check` alone.
-
-    The message holds neither the command's text nor its output, since both may hold secrets.
-
-    Attributes:
-        outcome: Everything that is known of the command, its output included.
-    """
-
-    def __init__(self, message: str, *, outcome: Outcome) -> None:
-        super().__init__(message)
-        self.outcome = outcome

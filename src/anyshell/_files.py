@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ._exceptions import BackendUnavailable, InvalidCommand
 from ._transfer import Place, copy, for_each
 from ._types import check_text
-from ._windows_paths import check_path, fault_of, plain
+from ._types.windows_paths import check_path, fault_of, plain
 
 if TYPE_CHECKING:
     import builtins  # HostFiles.list hides list

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ._exceptions import InvalidCommand
 from ._types import CopyProgress, CopyResult
+from ._types.windows_paths import fault_of
 from ._waits import to_the_end
-from ._windows_paths import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence

@@ -32,7 +32,7 @@ from .proxy import GRACE_SECONDS, Proxy
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..._types import ConnectionStage
+    from ..._exceptions import ConnectionStage
     from .config import Settings
     from .options import SSHOptions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ntpath
 import re
 
-from ._exceptions import InvalidCommand
+from .._exceptions import InvalidCommand
 
 _FORBIDDEN = re.compile(r'[\x00-\x1f<>:"/\\|?*\ud800-\udfff]')
 _RESERVED = re.compile(

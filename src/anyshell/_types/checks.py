@@ -1,0 +1,129 @@
+"""Checks of what a caller gives, and how a message shows it."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from .._exceptions import InvalidCommand
+
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+LONGEST_NAME = 80
+"""Characters of a name that somebody made up, in a message."""
+
+_LONGEST_NUMBER = 24
+
+
+def check_text(what: str, text: object) -> None:
+    """Refuse what no host can be given as text: anything but a string, a NUL byte, half of a surrogate pair.
+
+    Raises:
+        InvalidCommand: Says what it is and where, never what the text is.
+    """
+    if not isinstance(text, str):
+        raise InvalidCommand(f"{what} must be a string, not {type(text).__name__}")
+    if (at := text.find("\0")) >= 0:
+        raise InvalidCommand(f"{what} holds a NUL byte at character {at}; take it out")
+    if text.isascii():
+        return
+    try:
+        text.encode(errors="surrogateescape")  # which is how Python itself carries bytes that are no UTF-8
+    except UnicodeEncodeError as error:
+        raise InvalidCommand(
+            f"{what} holds half of a surrogate pair at character {error.start}; take it out"
+        ) from None
+
+
+def check_variable(name: object, value: object) -> None:
+    """Refuse a variable that no environment can hold.
+
+    Raises:
+        InvalidCommand: Names the variable; its value, which may be a secret, is never in the message.
+    """
+    if not isinstance(name, str) or not _VARIABLE_NAME.match(name):
+        shown = repr(cut_name(name)) if isinstance(name, str) else f"a key of type {type(name).__name__}"
+        raise InvalidCommand(f"{shown} is not a variable name: use [A-Za-z_][A-Za-z0-9_]*")
+    check_text(f"the value of {name}", value)
+
+
+def cut_name(name: str) -> str:
+    """Bound a name for a message, and leave out what may be the value of a variable, and so a secret."""
+    before, equals, _ = name.partition("=")
+    return f"{before[:LONGEST_NAME]}…" if len(before) > LONGEST_NAME else before + equals
+
+
+def exact(number: float) -> str:
+    """Say a finite number as a person writes it: never rounded, without an exponent where it is large.
+
+    Only a number too long to read is shortened, and says so.
+    """
+    if number != int(number):
+        return repr(number)
+    text = str(int(number))
+    if len(text) <= _LONGEST_NUMBER:
+        return text
+    return f"{text[:8]}… ({len(text.lstrip('-'))} digits)"
+
+
+def one_line(text: str) -> str:
+    r"""Keep a host's own words on one line, and show as escapes what a terminal obeys: a name may hold instructions.
+
+    A byte that is no UTF-8, which Python holds as a lone surrogate, becomes ``\xff``: a surrogate is no text.
+    """
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":
+        return rf"\x{ord(char) - 0xDC00:x}"
+    return char.encode("unicode_escape").decode()
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse a word that is none of those there are.
+
+    Raises:
+        InvalidCommand: Names them.
+    """
+    if value not in choices:
+        raise InvalidCommand(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
+
+
+def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = True) -> None:
+    """Refuse a number of seconds that no clock can wait for.
+
+    Raises:
+        InvalidCommand: Not a number, not finite, negative, zero where `zero` is false, ``None`` where `none` is.
+    """
+    if value is None and none:
+        return
+    try:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise InvalidCommand(f"{name} must be a finite number of seconds, not {value!r}")
+    except OverflowError as error:  # a whole number that is too large for a clock, and for a message
+        raise InvalidCommand(f"{name} must be a number of seconds that a clock can count") from error
+    if value < 0 or (value == 0 and not zero):
+        raise InvalidCommand(
+            f"{name} must be {'zero or more' if zero else 'more than 0'} seconds, not {value!r}"
+        )
+
+
+def check_count(name: str, value: object, *, least: int = 1) -> None:
+    """Refuse what is no number of things.
+
+    Raises:
+        InvalidCommand: Not a whole number, or less than `least`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidCommand(f"{name} must be a whole number, {least} or more, not {value!r}")
+
+
+def check_port(port: object) -> None:
+    """Refuse what is no TCP port.
+
+    Raises:
+        InvalidCommand: Not a whole number from 1 to 65535.
+    """
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+        raise InvalidCommand(f"a port must be 1 to 65535, not {port!r}")

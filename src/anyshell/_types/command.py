@@ -1,0 +1,104 @@
+"""What a caller asks for, and what a backend starts for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from .._exceptions import InvalidCommand
+from .checks import check_text, check_variable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable, Mapping
+
+    from .terminal import Terminal
+
+
+LeftBehind = Literal["stop", "adopt", "keep"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What a caller asks for, checked when it is made.
+
+    Attributes:
+        text: The command, in the shell's own language; of any size and content but a NUL byte.
+        cwd: Where it runs. Relative to the environment's own directory, ``~`` is the host user's home;
+            ``None`` is the environment's own directory.
+        env: Variables added to the host's, over everything else.
+        stdin: What the command reads, at once or as it comes; ``None`` is end-of-file at once.
+
+    Raises:
+        InvalidCommand: What `check_text` refuses, anywhere; a variable name other than
+            ``[A-Za-z_][A-Za-z0-9_]*``; a stdin of another type.
+    """
+
+    text: str
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)  # a value may be a secret
+    stdin: bytes | AsyncIterable[bytes] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_text("the command", self.text)
+        if self.cwd is not None:
+            check_text("cwd", self.cwd)
+            if not self.cwd:
+                raise InvalidCommand("cwd is empty: give a directory, or None for the environment's own")
+        if not (self.stdin is None or isinstance(self.stdin, bytes) or hasattr(self.stdin, "__aiter__")):
+            kind = type(self.stdin).__name__
+            raise InvalidCommand(f"stdin must be bytes, text or an async iterable of bytes, not {kind}")
+        for name, value in self.env.items():
+            check_variable(name, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawn:
+    """What a backend starts: one program with its surroundings, ready to run and already quoted.
+
+    Attributes:
+        argv: The program's path on the host and its arguments.
+        script: Text too long for an argument. The backend makes it readable, once, by a path that it puts
+            into the variable ``ANYSHELL_SCRIPT``; `argv` knows what to do with it.
+        cwd: An absolute directory on the host.
+        settings: Variables set over the host's own that hold no secret: a backend may put them where others on
+            the host can see them, such as a command line.
+        env: Variables set over the host's own and over `settings`. They may be secrets.
+        unset: Variables of the host's own that are removed, unless `settings` or `env` sets them.
+        stdin: A pipe when true; otherwise reading gives end-of-file at once. On a terminal: whether whoever runs the
+            program types what it reads, and then ^D; the terminal can be typed on in any case.
+        split_stderr: Two pipes. Otherwise both channels share one, which keeps their order true.
+        terminal: What stdin, stdout and stderr are, instead of pipes: the program's controlling terminal.
+        on_asked: Called by a backend whose host can hear the request before it answers: with the `Process`, when the host
+            may have heard and the beginning is not known yet. From then on the caller stops and closes that process,
+            also when `Backend.spawn` raises or is cancelled. ``None``: `Backend.spawn` does it.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    script: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    unset: frozenset[str] = frozenset()
+    stdin: bool = False
+    split_stderr: bool = False
+    terminal: Terminal | None = None
+    on_asked: Callable[[Any], object] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.terminal is not None and self.split_stderr:
+            raise InvalidCommand("on a terminal stdout and stderr are one: leave out split_stderr")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a server is given in order to start one program.
+
+    Attributes:
+        line: The one string that it hands to the user's login shell. Everybody on the host can see it.
+        sent: What is written to the program's stdin at once, and read before anything else happens.
+        when_ready: What is written after that, each part when the program has said that it is ready for it.
+    """
+
+    line: str
+    sent: bytes = field(default=b"", repr=False)
+    when_ready: tuple[bytes, ...] = field(default=(), repr=False)

@@ -1,0 +1,77 @@
+"""What a host knows of its files, and what a copy of them did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """What a host knows of a file.
+
+    Attributes:
+        kind: Of the file itself, or of what a link points to when links were followed.
+        size: In bytes.
+        mode: Permission bits, as in POSIX.
+        modified: Seconds since the epoch.
+    """
+
+    kind: Literal["file", "directory", "link", "other"]
+    size: int
+    mode: int
+    modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One name in a directory.
+
+    Attributes:
+        name: Without the directory.
+        kind: Of the entry itself: a link is a link, whatever it points to.
+    """
+
+    name: str
+    kind: Literal["file", "directory", "link", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyProgress:
+    """How far a copy has come.
+
+    Attributes:
+        path: The file that bytes were copied of last, as its source names it; empty before the first.
+        bytes_done: Bytes written so far, over all files.
+        bytes_total: Bytes that there were when the copy began. A file that grows or shrinks meanwhile makes
+            `bytes_done` end elsewhere.
+        files_done: Files and links that are complete at their place.
+        files_total: Files and links that there are to copy.
+    """
+
+    path: str
+    bytes_done: int
+    bytes_total: int
+    files_done: int
+    files_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyResult:
+    """What was copied.
+
+    Attributes:
+        path: Where the copy is; absolute.
+        files: Regular files that were written.
+        links: Symbolic links that were written.
+        directories: Folders that were made; those that were there already are not counted.
+        bytes: Bytes of all files.
+        skipped: Sockets, pipes and devices that were left out, by their paths at the source.
+    """
+
+    path: str
+    files: int
+    links: int
+    directories: int
+    bytes: int
+    skipped: tuple[str, ...] = ()

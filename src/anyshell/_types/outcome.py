@@ -1,0 +1,126 @@
+"""What became of a command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from .._exceptions import AnyshellError
+from .checks import exact
+from .output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .process import ProcessInfo
+    from .recording import RecordingReport
+    from .terminal import TerminalKind, Waiting
+
+
+Status = Literal["exited", "timed_out", "cancelled", "lost", "running"]
+JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "lost"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionReport:
+    """What a command did to the session that it ran in.
+
+    Attributes:
+        state: ``kept``; ``ended`` when the command ended the session's shell, as ``exit`` does; ``lost`` when the shell
+            had to be replaced because of a stop, and with it what it knew. The next command has a fresh shell.
+        directory: Where the session's shell is now; absolute. ``None`` where it is gone.
+        fresh: Why this command began in a fresh shell, and that directory, variables and functions of before are
+            gone; empty when it did not, and for the first command.
+        variables: If they were asked for, the exported variables that the command has set, with their values, or
+            removed, with ``None``; ours are left out. ``None`` when they were not, or could not be told.
+    """
+
+    state: Literal["kept", "ended", "lost"] = "kept"
+    directory: str | None = None
+    fresh: str = ""
+    variables: Mapping[str, str | None] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a command.
+
+    Attributes:
+        status: ``exited``; ``timed_out`` and ``cancelled``, both with the whole tree stopped; ``lost`` when
+            how it ended, or that it ended, could not be learnt; ``running`` when it goes on as a job.
+        exit_code: The shell's exit code; ``None`` when a signal ended it, on Windows when we did, or it is not known to
+            have started.
+        signal: The name of the signal that ended it, such as ``SIGKILL``.
+        output: What it printed; stdout alone when the channels were asked for apart. So far, if it is running.
+        stderr: What it printed there, when the channels were asked for apart.
+        duration: Seconds from the start of the clock to the end.
+        left_behind: Processes that were still there when the command had ended by itself, or that a stop
+            could not end; each says whether it is alive.
+        started: Whether the shell was started at all before the time was over. ``False``: nothing ran, and nothing will.
+            ``None``: unknown, since the host may have heard the request and has not answered; then the status is ``lost``.
+        session: What it did to the session that it ran in; ``None`` for a fresh shell.
+        job: The id of the job that the command goes on as, or that has what it left behind; ``None`` otherwise.
+        waiting: On a terminal, what it waited for to be typed when its time was over; ``None`` when it did not.
+        ended_at_once: Whether what was stopped, of it or of what it left behind, was not asked to end first, and so
+            could not finish what it was doing: there was no grace, or no way to ask, as on Windows without a terminal.
+        terminal: What its terminal was: ``pty``, that of a POSIX system; on Windows ``conpty``, or ``winpty`` where there
+            is no ConPTY. ``None`` when it had none.
+        silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
+        recording: What became of the recording; ``None`` when none was asked for, or nothing was started.
+    """
+
+    status: Status
+    exit_code: int | None = None
+    signal: str | None = None
+    output: Output = field(default_factory=Output)
+    stderr: Output | None = None
+    duration: float = 0.0
+    left_behind: tuple[ProcessInfo, ...] = ()
+    started: bool | None = True
+    session: SessionReport | None = None
+    job: str | None = None
+    waiting: Waiting | None = None
+    ended_at_once: bool = False
+    terminal: TerminalKind | None = None
+    silence: float | None = None
+    recording: RecordingReport | None = None
+
+    def check(self) -> Outcome:
+        """Return this outcome if the command exited with 0.
+
+        Raises:
+            CommandFailed: It did not; the exception carries this outcome.
+        """
+        if self.status == "exited" and self.exit_code == 0:
+            return self
+        if self.status == "timed_out" and self.silence is not None:
+            how = f"timed out: it printed nothing for {exact(self.silence)} s"
+        elif self.status == "timed_out":
+            how = f"timed out after {self.duration:.1f} s"
+        elif self.status == "running":
+            how = f"still runs, as job {self.job}: wait for that"
+        elif self.status == "lost" and self.started is None:
+            how = "may have run: the host was asked and has not answered"
+        elif self.status != "exited":
+            how = f"was {self.status}"
+        elif self.signal is not None:
+            how = f"was ended by {self.signal}"
+        elif self.exit_code is None:
+            how = "ended, and nobody can know with which exit code"
+        else:
+            how = f"ended with exit code {self.exit_code}"
+        raise CommandFailed(f"the command {how}; its output is in .outcome.output", outcome=self)
+
+
+class CommandFailed(AnyshellError):  # noqa: N818 - a public name
+    """A command did not end with exit code 0. Raised by `Outcome.check` alone.
+
+    The message holds neither the command's text nor its output, since both may hold secrets.
+
+    Attributes:
+        outcome: Everything that is known of the command, its output included.
+    """
+
+    def __init__(self, message: str, *, outcome: Outcome) -> None:
+        super().__init__(message)
+        self.outcome = outcome

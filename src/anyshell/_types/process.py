@@ -1,0 +1,53 @@
+"""A process on a host: its name, its end, and what it can be sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+Signal = Literal["interrupt", "terminate", "kill"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExitStatus:
+    """How a process ended. Both are ``None`` when nobody can know any more.
+
+    Attributes:
+        code: The exit code, 0 to 255 on POSIX, 32 bits without a sign on Windows; ``None`` when a signal ended it, or
+            when we did on Windows, where a code that we chose would be no answer of its own.
+        signal: The signal's name, such as ``SIGKILL``; ``None`` when it exited.
+    """
+
+    code: int | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """A process of a command's tree, named so that it cannot be mistaken for another.
+
+    Attributes:
+        pid: Its number on the host; 0 when that is not known.
+        name: Its program, as the host's process list shows it.
+        started: When it started, in the host's own unit; with `pid` it names one process for ever.
+        alive: Whether it was still running when this was written down.
+    """
+
+    pid: int
+    name: str
+    started: float
+    alive: bool = True
+
+    def ended(self) -> ProcessInfo:
+        """The same process, known to be gone."""
+        return ProcessInfo(self.pid, self.name, self.started, alive=False)
+
+
+def still_named(alive: Sequence[ProcessInfo], named: Sequence[ProcessInfo]) -> Sequence[ProcessInfo]:
+    """Those of `alive` that `named` has too, whatever program they have become."""
+    known = {(info.pid, info.started) for info in named}
+    return [info for info in alive if (info.pid, info.started) in known]

@@ -1,0 +1,107 @@
+"""What is asked of a recording, and what became of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from .._exceptions import InvalidCommand
+from .checks import check_count, check_seconds, check_text
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
+
+LARGEST_RECORDING = 64 * 1024**2
+"""Bytes of a recording, by default."""
+
+LEAST_RECORDING = 16 * 1024
+"""Bytes that a recording may have at least: a header, and room to say how it ended."""
+
+LONGEST_TITLE = 256
+"""Characters of a recording's title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """That what happens is recorded into a file, as asciinema does: what is printed, when, and at which size.
+
+    Attributes:
+        path: The file, on this machine. It is made, for this user alone: what is there already is refused, and a link is
+            not followed.
+        version: Of asciicast, the format: 3 or 2.
+        input: Whether what is typed is recorded as well.
+        max_bytes: Bytes that the file may have, 16 KiB or more. When it has them, the recording ends, and says so.
+        title: What the recording is called, at most 256 characters.
+        idle_time_limit: Seconds that a player should at most wait where nothing happens.
+
+    Raises:
+        InvalidCommand: One of them is none of these.
+    """
+
+    path: str | PathLike[str]
+    _: KW_ONLY
+    version: Literal[2, 3] = 3
+    input: bool = False
+    max_bytes: int = LARGEST_RECORDING
+    title: str | None = None
+    idle_time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_recording(self.path, self.version)
+        check_count("max_bytes", self.max_bytes, least=LEAST_RECORDING)
+        if self.title is not None:
+            check_text("the title of a recording", self.title)
+            if len(self.title) > LONGEST_TITLE:
+                raise InvalidCommand(f"the title of a recording must have at most {LONGEST_TITLE} characters")
+        check_seconds("idle_time_limit", self.idle_time_limit)
+
+
+def to_recording(record: object) -> Recording | None:
+    """What a caller asks for, with an absolute path: he gives a path, a recording, or nothing.
+
+    Raises:
+        InvalidCommand: Something else.
+    """
+    if record is None:
+        return None
+    if isinstance(record, str | os.PathLike):
+        record = Recording(record)
+    if not isinstance(record, Recording):
+        raise InvalidCommand(f"record must be a path or a Recording(path), not {type(record).__name__}")
+    try:
+        return replace(record, path=os.path.abspath(os.fspath(record.path)))
+    except OSError as error:
+        raise InvalidCommand(
+            "this process's directory has been removed: give an absolute path to record to"
+        ) from error
+
+
+def _check_recording(path: object, version: object) -> None:
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(name, str) or not name:
+        raise InvalidCommand(f"a recording needs the path of a file, not {path!r}")
+    check_text("the path of a recording", name)
+    if name.endswith((os.sep, os.altsep or os.sep)):  # lost when it is made absolute
+        raise InvalidCommand(f"a recording needs the path of a file, and {name!r} is that of a directory")
+    if isinstance(version, bool) or version not in (2, 3):
+        raise InvalidCommand(f"a recording is of version 2 or 3 of asciicast, not {version!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingReport:
+    """What became of a recording.
+
+    Attributes:
+        path: The file; absolute.
+        size: Its bytes.
+        complete: Whether all of what was to be recorded is in it.
+        notice: What is missing, and why; ``None`` when nothing is.
+    """
+
+    path: Path
+    size: int
+    complete: bool = True
+    notice: str | None = None

@@ -1,0 +1,63 @@
+"""A shell of a host."""
+
+from __future__ import annotations
+
+import ntpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+ShellKind = Literal["bash", "zsh", "sh", "pwsh", "powershell", "wsl"]
+
+_SHELL_NAMES: Mapping[ShellKind, str] = {
+    "pwsh": "PowerShell",
+    "powershell": "Windows PowerShell",
+    "wsl": "bash in WSL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShellInfo:
+    """A shell that answered.
+
+    Attributes:
+        kind: Its language: bash, zsh or sh; pwsh is PowerShell 7, powershell is Windows PowerShell 5.1; wsl is the
+            bash of the Windows Subsystem for Linux, on the Windows host around that.
+        path: Where it is on the host.
+        version: What it says of itself; empty when it has no way to say (dash).
+    """
+
+    kind: ShellKind
+    path: str
+    version: str = ""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it, such as ``bash 5.2.15``."""
+        name = _SHELL_NAMES.get(self.kind, self.kind)
+        return f"{name} {self.version}" if self.version else name
+
+    @property
+    def on_windows(self) -> bool:
+        """Whether it is a program of Windows, whose arguments are one text: its path begins with a drive or a share."""
+        return bool(ntpath.splitdrive(self.path)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCandidate:
+    """A shell that may be there, and how to make it answer.
+
+    Attributes:
+        kind: Its language.
+        path: An absolute path on the host, or a bare name that is looked up on the host's PATH. On Windows ``%NAME%``
+            in a path stands for a variable of the host; and a bare ``bash`` is wherever the host has one that runs
+            Windows' own programs, which that of WSL is not.
+        arguments: What to give it so that it prints a line ``anyshell <version>``.
+    """
+
+    kind: ShellKind
+    path: str
+    arguments: tuple[str, ...]

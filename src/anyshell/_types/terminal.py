@@ -1,0 +1,146 @@
+"""The terminal of a program: what it is, what stands on it, and who reads it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from .._exceptions import InvalidCommand
+
+if TYPE_CHECKING:
+    from .process import ProcessInfo
+
+
+TerminalKind = Literal["pty", "conpty", "winpty"]
+
+LARGEST_TERMINAL = 1_000
+"""Columns, and rows, that a terminal may have: its screen is held in memory."""
+
+_TERMINAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """The terminal that a program is given.
+
+    Attributes:
+        columns: Characters of a row, 2 to 1,000.
+        rows: 2 to 1,000.
+        term: What it is like: a name of the host's terminfo, which the program finds in ``TERM``.
+
+    Raises:
+        InvalidCommand: A size that is out of range; a name that no terminal has.
+    """
+
+    columns: int = 80
+    rows: int = 24
+    term: str = "xterm-256color"
+
+    def __post_init__(self) -> None:
+        _check_size("columns", self.columns)
+        _check_size("rows", self.rows)
+        _check_terminal_name(self.term)
+
+
+def _check_size(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= LARGEST_TERMINAL:
+        raise InvalidCommand(f"{name} must be a whole number from 2 to {LARGEST_TERMINAL:,}, not {value!r}")
+
+
+def _check_terminal_name(name: object) -> None:
+    if not isinstance(name, str) or not _TERMINAL_NAME.match(name):
+        raise InvalidCommand(f"term must be a name such as xterm-256color, not {name!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """What stands on a terminal at one moment.
+
+    Attributes:
+        rows: Its rows from the top, each without the blanks at its end.
+        cursor: Row and column of the cursor, both from 0.
+        title: What the program has called its window; empty when it has not.
+        alternate: Whether it is the alternate screen, as editors and pagers use it, which leaves no trace.
+        cursor_visible: Whether the cursor is shown; what draws all of the screen by itself may hide it.
+    """
+
+    rows: tuple[str, ...]
+    cursor: tuple[int, int] = (0, 0)
+    title: str = ""
+    alternate: bool = False
+    cursor_visible: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalLines:
+    """Lines that a terminal's program has printed, as they are at one moment: scrolled away, or on the main screen.
+
+    A line that the terminal wraps is one. Of very much output, those that scrolled away first are not kept.
+
+    Attributes:
+        first: The number of the first one here, counted from 0 since the program began.
+        texts: They, each without the blanks at its end.
+        final: The number of the first that may still change.
+    """
+
+    first: int
+    texts: tuple[str, ...]
+    final: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreground:
+    """Who has a terminal at one moment: what of it a host can tell. What is ``None`` it cannot.
+
+    Attributes:
+        processes: The foreground process group: those that ^C reaches, and that may read.
+        asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself, or
+            ``select`` for as long as it takes on nothing else; ``poll``, or the like, while it has the terminal open;
+            ``None`` when neither, or not known.
+        waiting: Those of `processes` of which `asleep_in` tells; empty when it does not, or not of which.
+        cpu: Seconds of processor time that they have used together.
+        echo: Whether the terminal shows what is typed. A program that asks for a password has it off.
+        line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
+    """
+
+    processes: tuple[ProcessInfo, ...] = ()
+    asleep_in: Literal["read", "poll"] | None = None
+    waiting: tuple[ProcessInfo, ...] = ()
+    cpu: float | None = None
+    echo: bool | None = None
+    line_mode: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A program that waits for somebody to type something on its terminal.
+
+    Attributes:
+        certainty: ``certain`` when it is blocked in a read of the terminal; ``likely`` when it sleeps as a program does
+            that waits for a key or for something else, has used no processor time and printed nothing for a while.
+        prompt: What stands before the cursor on its line: the question, as a rule. Empty when nothing does.
+        echo: Whether the terminal shows what is typed. It does not while a password is asked for; nor at the prompt of
+            a shell or in an editor, which show it themselves: whether it is a password, `password` says. ``None`` when
+            the host cannot tell.
+        line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
+            ``None`` when the host cannot tell.
+        processes: Who has the terminal.
+    """
+
+    certainty: Literal["certain", "likely"]
+    prompt: str = ""
+    echo: bool | None = None
+    line_mode: bool | None = None
+    processes: tuple[ProcessInfo, ...] = ()
+
+    @property
+    def password(self) -> bool | None:
+        """Whether it asks as for a password: it reads a line, and what is typed is not shown.
+
+        False for a program that reads single keys, also if it asks for a password in a way of its own. ``None`` when the
+        host cannot tell.
+        """
+        if self.echo is None or self.line_mode is None:
+            return None
+        return self.line_mode and not self.echo
