@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,20 @@ def test_a_module_imports_only_what_is_below_it(path: Path) -> None:
 
 def test_every_module_has_its_floor() -> None:
     assert {part(path) for path in modules()} - {"__init__"} == set(FLOORS)
+
+
+def test_the_values_import_one_another_in_no_circle() -> None:
+    """Imports for types count as well."""
+    below = {
+        path.stem: {
+            node.module
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module is not None
+        }
+        for path in (PACKAGE / "_types").glob("*.py")
+    }
+    order = [*graphlib.TopologicalSorter(below).static_order()]  # a circle is an error
+    assert order[-1] == "__init__"
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
