@@ -14,7 +14,7 @@ import ctypes
 import tempfile
 from pathlib import Path
 
-from anyshell import _acl
+from anyshell._private import windows as _acl
 from anyshell.backends.local.windows.scripts import ScriptFile
 from anyshell.output.artifacts import ArtifactStore
 

@@ -20,7 +20,7 @@ FLOORS = {
     "_waits": 0,
     "_types": 0,
     "_terminals": 0,
-    "_acl": 0,
+    "_private": 0,
     "abc": 0,
     "output": 1,
     "shells": 1,

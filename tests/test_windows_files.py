@@ -20,8 +20,9 @@ import threading
 from ctypes import wintypes
 from typing import TYPE_CHECKING
 
-from anyshell import InvalidCommand, _acl
+from anyshell import InvalidCommand
 from anyshell._files import HostFiles, local_place
+from anyshell._private import windows as _acl
 from anyshell.backends.local.files import LocalFiles
 from anyshell.backends.local.windows import files as windows_files
 
@@ -239,7 +240,7 @@ def open_directory(tmp_path: Path) -> Path:
     """A directory in which everybody may read what is new."""
     path = tmp_path / "open"
     with _acl.attributes(f"D:P(A;OICI;FA;;;{_acl.this_user()})(A;OICI;FR;;;{EVERYBODY})") as made:
-        _acl._make_directory(str(path), made)
+        assert _acl._kernel32().CreateDirectoryW(str(path), ctypes.byref(made))
     return path
 
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import _acl
 from .._exceptions import ArtifactNotFound
+from .._private import check_directory, make_directories
 from .._types import Artifact
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ _PAUSES = (0.001, 0.004, 0.015, 0.06, 0.12)  # seconds between two attempts at a
 _COMMON_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NOINHERIT", "O_BINARY"))
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
 _READ_FLAGS = os.O_RDONLY | _COMMON_FLAGS
-_JUNCTION = getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", 0xA0000003)
-_get_user: Callable[[], int] | None = getattr(os, "geteuid", None)
+_REFUSAL = (
+    "the directory for artifacts is refused: {fault}; set ANYSHELL_STATE_DIR to a directory of your own"
+)
 
 _locks: Any
 try:
@@ -128,7 +129,8 @@ class ArtifactStore:
             artifact_id = _new_id()
             part = self.directory / f"{artifact_id}.part"
             try:
-                _make_private(self.directory)
+                make_directories(self.directory)
+                check_directory(self.directory, refusal=_REFUSAL)
                 fd = os.open(part, _CREATE_FLAGS, 0o600)
                 break
             except (FileExistsError, FileNotFoundError):
@@ -157,7 +159,7 @@ class ArtifactStore:
             raise _not_found(artifact_id)
         path = self.directory / f"{artifact_id}.out"
         try:
-            _check_private(self.directory)
+            check_directory(self.directory, refusal=_REFUSAL)
             status = os.lstat(path)
         except FileNotFoundError:
             raise _not_found(artifact_id) from None
@@ -243,7 +245,7 @@ class ArtifactStore:
     def _scan(self, suffix: str) -> builtins.list[ArtifactEntry]:
         found = []
         try:
-            _check_private(self.directory)
+            check_directory(self.directory, refusal=_REFUSAL)
             with os.scandir(self.directory) as files:
                 for file in files:
                     artifact_id = file.name.removesuffix(suffix)
@@ -472,45 +474,6 @@ def _check_limits(max_age: float, max_total: int) -> None:
         raise ValueError(f"max_age and max_total must be 0 or more, not {max_age!r} and {max_total!r}")
 
 
-def _make_private(directory: Path) -> None:
-    missing = []
-    for path in (directory, *directory.parents):
-        if os.path.lexists(path):
-            break
-        missing.append(path)
-    for path in reversed(missing):
-        with suppress(FileExistsError):  # another process was faster; what it made is checked below
-            if _get_user is None:
-                _acl.make_directory(str(path))
-            else:
-                os.mkdir(path, 0o700)
-    _check_private(directory)
-
-
-def _check_private(directory: Path) -> None:
-    status = os.lstat(directory)
-    fault: str | None
-    if stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION:
-        fault = "it is a link"
-    elif not stat.S_ISDIR(status.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
-    elif _get_user is None:  # Windows, where the mode says nothing of others
-        fault = _acl.fault_of(str(directory))
-    elif status.st_uid != _get_user():
-        fault = f"it belongs to user {status.st_uid}"
-    elif status.st_mode & 0o022:
-        fault = f"others may write to it (mode {stat.S_IMODE(status.st_mode):04o})"
-    else:
-        fault = None
-    if fault is None:
-        return
-    raise PermissionError(
-        errno.EPERM,
-        f"the directory for artifacts is refused: {fault}; set ANYSHELL_STATE_DIR to a directory of your own",
-        str(directory),
-    )
-
-
 def _lock(fd: int) -> None:
     """Say to every other process that the file is being written, for as long as it is open."""
     if _locks is not None:
@@ -541,7 +504,7 @@ def _is_abandoned(part: Path, stale: float) -> bool:
 
 def _patiently(work: Callable[[], None]) -> None:
     """Do what Windows refuses as long as another program, such as a scanner, has the file open; give up soon."""
-    for pause in _PAUSES if _get_user is None else ():
+    for pause in () if hasattr(os, "geteuid") else _PAUSES:
         try:
             work()
         except PermissionError:

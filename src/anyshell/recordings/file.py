@@ -9,7 +9,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from .. import _acl
+from .._private import create_file
 from ..output import TextDecoder
 from ..output.pages import Page
 from .asciicast import Event, Writer
@@ -31,9 +31,6 @@ Source = Literal["stdout", "stderr", "input", "size"]
 Happened = tuple[float, Source, bytes]
 """What is recorded: seconds from the beginning, where it comes from, and what it is."""
 
-# What a platform does not have, it does not need.
-_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC"))
-_get_user: Callable[[], int] | None = getattr(os, "geteuid", None)
 _CODES: dict[Source, str] = {"stdout": "o", "stderr": "o", "input": "i", "size": "r"}
 
 
@@ -82,7 +79,7 @@ class RecordingFile:
         }
         self._returned: set[Source] = set()  # what came from there ended with a return
         self._turn = threading.RLock()
-        self._fd = _create(path)
+        self._fd = create_file(str(path))
         try:
             self._writer = Writer(self, header)
         except BaseException:
@@ -161,7 +158,7 @@ class RecordingFile:
 
         That another one stands at the path says nothing by itself: not every file system numbers its files for ever.
         """
-        if self._fd < 0 or _get_user is None:  # Windows removes and moves nothing that is open
+        if self._fd < 0 or not hasattr(os, "geteuid"):  # Windows removes and moves nothing that is open
             return False
         try:
             os.lstat(self.path)
@@ -229,9 +226,3 @@ class RecordingFile:
             self.over = True
             self._room = 0
             self.notice = f"it broke off, since the file could not be written: {error.strerror}"
-
-
-def _create(path: Path) -> int:
-    if _get_user is None:  # Windows, where the mode says nothing of others
-        return _acl.create_file(str(path))
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)

@@ -25,7 +25,7 @@ import time
 from ctypes import wintypes
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
-from .... import _acl
+from ...._private import windows as acl
 from . import win32
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ _kernel32.CreateFileW.argtypes = (
     wintypes.LPCWSTR,
     wintypes.DWORD,
     wintypes.DWORD,
-    ctypes.POINTER(_acl.SecurityAttributes),
+    ctypes.POINTER(acl.SecurityAttributes),
     wintypes.DWORD,
     wintypes.DWORD,
     wintypes.HANDLE,
@@ -191,13 +191,13 @@ def create(path: str, stop: threading.Event, *, private: bool) -> int:
     """Make a new file: for this user alone, or for whom the directory leaves it."""
     if not private:
         return _descriptor(path, _Access.WRITE, _Disposition.CREATE_NEW, os.O_WRONLY, stop)
-    with _acl.private() as attributes:
+    with acl.private() as attributes:
         return _descriptor(path, _Access.WRITE, _Disposition.CREATE_NEW, os.O_WRONLY, stop, attributes)
 
 
 def create_temporary(path: str) -> int:
     """Make a new file for this user alone, which Windows removes when its descriptor is closed, by whatever end."""
-    with _acl.private() as attributes:
+    with acl.private() as attributes:
         access = _Access.WRITE | _Access.DELETE
         handle = _open(path, access, _Disposition.CREATE_NEW, flags=_Flag.TEMPORARY, attributes=attributes)
     return _for_python(handle, os.O_WRONLY)
@@ -221,7 +221,7 @@ def inherit(_descriptor: int, path: str, old: os.stat_result, old_path: str) -> 
     fails then, as its documentation tells, there is none afterwards.
     """
     with _turn:
-        _acl.copy_permissions(old_path, path)
+        acl.copy_permissions(old_path, path)
     if kept := old.st_file_attributes & _KEPT:
         _set_attributes(path, os.stat(path).st_file_attributes | kept)
 
@@ -232,7 +232,7 @@ def settle(_descriptor: int, path: str, mode: int) -> None:
     It is read-only where its owner's bit for writing is not set.
     """
     if mode & 0o077:
-        _acl.leave_to_directory(path)
+        acl.leave_to_directory(path)
     if not mode & 0o200:
         change_mode(path, mode)
 
@@ -395,7 +395,7 @@ def _descriptor(
     disposition: int,
     flags: int,
     stop: threading.Event,
-    attributes: _acl.SecurityAttributes | None = None,
+    attributes: acl.SecurityAttributes | None = None,
 ) -> int:
     """Open a file, patiently, for Python's own functions."""
     handle = _patiently(path, lambda: _open(path, access, disposition, attributes=attributes), stop)
@@ -417,7 +417,7 @@ def _open(
     *,
     share: int = _Sharing.ALL,
     flags: int = _Flag.NORMAL,
-    attributes: _acl.SecurityAttributes | None = None,
+    attributes: acl.SecurityAttributes | None = None,
 ) -> int:
     reference = None if attributes is None else ctypes.byref(attributes)
     handle: int | None = _kernel32.CreateFileW(path, access, share, reference, disposition, flags, None)

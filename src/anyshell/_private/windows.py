@@ -1,7 +1,6 @@
 """Access control lists: who may do what with a file on Windows, where permission bits say nothing of it.
 
-Only on Windows can any of this be called. Nothing here asks which system this is: whoever can be asked for a user's
-number (`os.geteuid`) has permission bits, and does not come here.
+Only on Windows can any of this be called.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ _CREATOR = "S-1-3-0"  # whoever makes what is inherited
 
 _INVALID = ctypes.c_void_p(-1).value  # the handle of nothing
 
+_ADDRESS, _DWORD, _INT, _TEXT = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int, ctypes.c_wchar_p
+
 _ALLOWING = frozenset({0, 9})  # the kinds of entries that allow: by a SID, and by a SID under a condition
 
 
@@ -44,9 +45,7 @@ class _Win32:
     UNPROTECTED_DACL_SECURITY_INFORMATION = 0x20000000
     SE_DACL_PROTECTED = 0x1000
     INHERITED_ACE = 0x10
-    WRITING = (
-        0x500D0046  # write, append, delete what is inside, delete, change who may, generic write and all
-    )
+    WRITING = 0x500D0046  # write, append, delete, also what is inside, change who may, generic write and all
 
 
 class _Code(enum.IntEnum):
@@ -97,12 +96,8 @@ def make_directory(path: str) -> None:
         OSError: As ``os.mkdir`` does.
     """
     with private() as made:
-        _make_directory(path, made)
-
-
-def _make_directory(path: str, made: SecurityAttributes) -> None:
-    if not _kernel32().CreateDirectoryW(path, ctypes.byref(made)):
-        raise _last_error(path)
+        if not _kernel32().CreateDirectoryW(path, ctypes.byref(made)):
+            raise _last_error(path)
 
 
 def create_file(path: str) -> int:
@@ -193,11 +188,8 @@ def leave_to_directory(path: str) -> None:
         OSError: It cannot be set.
     """
     nobody = _Acl(_Win32.ACL_REVISION, 0, ctypes.sizeof(_Acl), 0, 0)
-    _set(
-        path,
-        _Win32.UNPROTECTED_DACL_SECURITY_INFORMATION,
-        ctypes.cast(ctypes.pointer(nobody), ctypes.c_void_p),
-    )
+    acl = ctypes.cast(ctypes.pointer(nobody), ctypes.c_void_p)
+    _set(path, _Win32.UNPROTECTED_DACL_SECURITY_INFORMATION, acl)
 
 
 def _set(path: str, how: int, acl: ctypes.c_void_p) -> None:
@@ -250,16 +242,8 @@ class _Security:
 @contextlib.contextmanager
 def _security(path: str, what: int) -> Iterator[_Security]:
     owner, acl, descriptor = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-    code = _advapi32().GetNamedSecurityInfoW(
-        path,
-        _Win32.SE_FILE_OBJECT,
-        what,
-        ctypes.byref(owner),
-        None,
-        ctypes.byref(acl),
-        None,
-        ctypes.byref(descriptor),
-    )
+    pointers = (ctypes.byref(owner), None, ctypes.byref(acl), None, ctypes.byref(descriptor))
+    code = _advapi32().GetNamedSecurityInfoW(path, _Win32.SE_FILE_OBJECT, what, *pointers)
     if code:
         raise _error(code, path)
     try:
@@ -296,85 +280,42 @@ def _error(code: int, path: str | None) -> OSError:
     return OSError(0, tell(code).strip(), path, code)
 
 
-def _library(name: str) -> Any:
-    load: Callable[..., object] | None = getattr(ctypes, "WinDLL", None)
-    assert load is not None
-    return load(name, use_last_error=True)
-
-
 @functools.cache
 def _kernel32() -> Any:
-    library = _library("kernel32")
-    library.CreateDirectoryW.argtypes = (ctypes.c_wchar_p, ctypes.POINTER(SecurityAttributes))
-    library.CreateDirectoryW.restype = ctypes.c_int
-    library.CreateFileW.argtypes = (
-        ctypes.c_wchar_p,
-        ctypes.c_uint32,
-        ctypes.c_uint32,
-        ctypes.POINTER(SecurityAttributes),
-        ctypes.c_uint32,
-        ctypes.c_uint32,
-        ctypes.c_void_p,
+    private = ctypes.POINTER(SecurityAttributes)
+    return _library(
+        "kernel32",
+        CreateDirectoryW=(_INT, _TEXT, private),
+        CreateFileW=(_ADDRESS, _TEXT, _DWORD, _DWORD, private, _DWORD, _DWORD, _ADDRESS),
+        LocalFree=(_ADDRESS, _ADDRESS),
+        GetCurrentProcess=(_ADDRESS,),
+        CloseHandle=(_INT, _ADDRESS),
     )
-    library.CreateFileW.restype = ctypes.c_void_p
-    library.LocalFree.argtypes = (ctypes.c_void_p,)
-    library.LocalFree.restype = ctypes.c_void_p
-    library.GetCurrentProcess.argtypes = ()
-    library.GetCurrentProcess.restype = ctypes.c_void_p
-    library.CloseHandle.argtypes = (ctypes.c_void_p,)
-    library.CloseHandle.restype = ctypes.c_int
-    return library
 
 
 @functools.cache
 def _advapi32() -> Any:
-    library = _library("advapi32")
-    pointer, number = ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint32
-    library.ConvertStringSecurityDescriptorToSecurityDescriptorW.argtypes = (
-        ctypes.c_wchar_p,
-        number,
-        pointer,
-        ctypes.c_void_p,
+    found, number = ctypes.POINTER(_ADDRESS), ctypes.POINTER(_DWORD)  # where a call puts what it gives
+    return _library(
+        "advapi32",
+        ConvertStringSecurityDescriptorToSecurityDescriptorW=(_INT, _TEXT, _DWORD, found, _ADDRESS),
+        GetNamedSecurityInfoW=(_DWORD, _TEXT, _INT, _DWORD, found, _ADDRESS, found, _ADDRESS, found),
+        SetNamedSecurityInfoW=(_DWORD, _TEXT, _INT, _DWORD, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+        SetFileSecurityW=(_INT, _TEXT, _DWORD, _ADDRESS),
+        GetSecurityDescriptorControl=(_INT, _ADDRESS, ctypes.POINTER(ctypes.c_ushort), number),
+        GetAce=(_INT, _ADDRESS, _DWORD, found),
+        ConvertSidToStringSidW=(_INT, _ADDRESS, ctypes.POINTER(_TEXT)),
+        OpenProcessToken=(_INT, _ADDRESS, _DWORD, found),
+        GetTokenInformation=(_INT, _ADDRESS, _INT, _ADDRESS, _DWORD, number),
     )
-    library.ConvertStringSecurityDescriptorToSecurityDescriptorW.restype = ctypes.c_int
-    library.GetNamedSecurityInfoW.argtypes = (
-        ctypes.c_wchar_p,
-        ctypes.c_int,
-        number,
-        pointer,
-        ctypes.c_void_p,
-        pointer,
-        ctypes.c_void_p,
-        pointer,
-    )
-    library.GetNamedSecurityInfoW.restype = number
-    library.SetNamedSecurityInfoW.argtypes = (
-        ctypes.c_wchar_p,
-        ctypes.c_int,
-        number,
-        *(ctypes.c_void_p for _ in range(4)),
-    )
-    library.SetNamedSecurityInfoW.restype = number
-    library.SetFileSecurityW.argtypes = (ctypes.c_wchar_p, number, ctypes.c_void_p)
-    library.SetFileSecurityW.restype = ctypes.c_int
-    library.GetSecurityDescriptorControl.argtypes = (
-        ctypes.c_void_p,
-        ctypes.POINTER(ctypes.c_ushort),
-        ctypes.POINTER(number),
-    )
-    library.GetSecurityDescriptorControl.restype = ctypes.c_int
-    library.GetAce.argtypes = (ctypes.c_void_p, number, pointer)
-    library.GetAce.restype = ctypes.c_int
-    library.ConvertSidToStringSidW.argtypes = (ctypes.c_void_p, ctypes.POINTER(ctypes.c_wchar_p))
-    library.ConvertSidToStringSidW.restype = ctypes.c_int
-    library.OpenProcessToken.argtypes = (ctypes.c_void_p, number, pointer)
-    library.OpenProcessToken.restype = ctypes.c_int
-    library.GetTokenInformation.argtypes = (
-        ctypes.c_void_p,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        number,
-        ctypes.POINTER(number),
-    )
-    library.GetTokenInformation.restype = ctypes.c_int
+
+
+def _library(name: str, **calls: tuple[Any, ...]) -> Any:
+    """Load a library, given what each of its calls returns, and then takes."""
+    load: Callable[..., object] | None = getattr(ctypes, "WinDLL", None)
+    assert load is not None
+    library = load(name, use_last_error=True)
+    for call, (result, *arguments) in calls.items():
+        getattr(library, call).restype = result
+        getattr(library, call).argtypes = arguments
     return library

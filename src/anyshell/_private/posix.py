@@ -1,0 +1,40 @@
+"""Permission bits: who may do what with a file, where a file has them."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+_get_user = vars(os).get("geteuid", int)  # typeshed has it for POSIX alone
+
+
+def make_directory(path: str) -> None:
+    """Make a directory for this user alone.
+
+    Raises:
+        OSError: As ``os.mkdir`` does.
+    """
+    os.mkdir(path, 0o700)
+
+
+def create_file(path: str) -> int:
+    """Make a new file, open to be written, for this user alone.
+
+    Raises:
+        OSError: As ``os.open`` does, also when there is one of that name, or a link: O_EXCL follows none.
+    """
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+
+def fault_of(path: str) -> str | None:
+    """Tell why what is in a directory need not be what this user put there; ``None`` when nobody else may write.
+
+    Raises:
+        OSError: It cannot be asked.
+    """
+    status = os.lstat(path)
+    if status.st_uid != _get_user():
+        return f"it belongs to user {status.st_uid}"
+    if status.st_mode & 0o022:
+        return f"others may write to it (mode {stat.S_IMODE(status.st_mode):04o})"
+    return None
