@@ -19,7 +19,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +98,23 @@ def test_the_code_of_a_page_does_what_it_says(
             for command, expected in commands(text, "PS> "):
                 printed = anyshell.run(command, shell="pwsh", cwd=tmp_path, timeout=40).output.text
                 assert is_like(printed, expected), f"PS> {command}\n{printed}\ninstead of\n{expected}"
+
+
+@pytest.mark.anyio
+async def test_the_approver_of_the_guide_knows_what_starts_from_what_is_typed() -> None:
+    async def asked(request: anyshell.ApprovalRequest) -> anyshell.Refused:
+        return anyshell.Refused("asked")
+
+    page = DOCS / "how-to" / "decide-what-may-run.md"
+    made: dict[str, Any] = {}
+    exec(_BLOCK.findall(page.read_text())[0][1].partition("async def main")[0], made)
+    made["ask_on_terminal"] = asked
+    shell = anyshell.ShellInfo("bash", "/bin/bash")
+    starts = anyshell.ApprovalRequest(text="git diff", shell=shell, host="h", directory="/tmp")
+    assert await made["approver"](starts) == anyshell.Approved()
+    typed, sent = replace(starts, terminal="t1", typed="!rm -r ."), replace(starts, job="j1", stdin=b"rm")
+    for request in (typed, sent):
+        assert await made["approver"](request) == anyshell.Refused("asked")
 
 
 def commands(block: str, prompt: str) -> Iterator[tuple[str, str]]:
