@@ -13,7 +13,6 @@ How the code of a page is run, from its top to its bottom, all of it in one dire
 
 from __future__ import annotations
 
-import ast
 import inspect
 import os
 import re
@@ -36,6 +35,9 @@ import anyshell.tool
 from anyshell._variables import ASK_FOR_UTF8, HANG_GUARDS, NON_INTERACTIVE, OF_ANOTHER_TERMINAL, REMOVED
 from anyshell.cli import main
 
+from . import limits
+from .limits import Bound
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
 
 TOP = Path(__file__).parents[1]
 DOCS = TOP / "docs"
-SOURCE = Path(anyshell.__file__).parent
 PAGES = [*sorted(TOP.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 WITH_CODE = [TOP / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 
@@ -313,131 +314,38 @@ def test_the_reference_has_every_command_with_its_options_and_no_others() -> Non
 
 # --- limits ---------------------------------------------------------------------------------------------------
 
-LIMITS = DOCS / "reference" / "limits.md"
 
-NO_BOUND = {
-    "backends.local.posix.linux.RLIMIT_LOCKS",  # the number of a system call's argument
-    "backends.local.posix.linux.TAG_BITS",  # the shape of a number
-    "backends.local.posix.linux_net._NOTE_BYTES",  # a format
-    "backends.local.posix.posix_spawn._FLAGS",  # of a call
-    "backends.local.posix.posix_spawn._SIZE",  # room for what a call fills in
-    "backends.local.posix.tty._IUTF8",  # a flag
-    "backends.local.windows.files._FILE_RENAME_INFO_EX",  # a number that a call is given
-    "backends.ssh.backend._BY_SIGNAL",  # an exit code
-    "cli.OWN_FAILURE",  # exit codes, on the command line's page
-    "cli.fleet.SOME_FAILED",
-    "cli.run.TIMED_OUT",
-    "cli.tool._IS_ERROR",
-    "cli.run._SIGPIPE",
-    "cli.playback._HANG_UP",
-    "cli.picture._BUTTONS",  # how a picture is laid out
-    "cli.picture._COLUMN",
-    "cli.picture._FONT_SIZE",
-    "cli.picture._ROW",
-    "cli.picture._TITLE_CHARACTER",
-    "cli.picture._ZOOM",
-    "cli.keyboard._UNDERSTANDS_SEQUENCES",  # a flag of a call
-    "cli.keyboard._STDOUT",  # descriptors
-    "cli.replay._STDOUT",
-    "backends.local.windows.conpty._CONPTY",  # arguments of calls
-    "backends.local.windows.job_object.ENDED_BY_JOB",  # an exit code
-    "backends.local.windows.process_handle._BETWEEN_EPOCHS",  # how calendars are
-    "backends.local.windows.winpty._AUTO_SHUTDOWN",  # arguments of calls
-    "backends.local.windows.winpty._COLOR_ESCAPES",
-    "backends.local.windows.winpty._EXIT_AFTER_SHUTDOWN",
-    "output.cells._FIRST",  # a code point
-    "output.cells._PROTECTED",  # a bit of it
-    "output.queries._STEPS",  # colours
-    "output.emulator.KEYBOARD",  # flags of a protocol
-    "output.lines.TAB_WIDTH",  # how a terminal is
-    "output.lines._STATES_WORTH_SKIPPING",  # when the short way is the shorter one
-    "output.lines._WORTH_SKIPPING",
-    "rendering._LEAST_ROOM",  # how a terminal is
-    "rendering._TAB",
-    "cli.console._BARS",
-    "recordings.asciicast.USUAL_SIZE",  # what 0 stands for
-    "recordings.asciicast._SHOWN",  # how a message is cut
-    "_answers._SHOWN",
-    "recordings.asciicast._VERSIONS",  # of a format
-    "recordings.recorder._LARGEST_CODE",  # where a sign begins
-    "session.shell.BROKEN_OFF",  # an exit code
-    "shells.session._BOTH_ENDS",  # descriptors
-    "shells.session._LIFE_FD",  # a descriptor
-    "shells.snapshot._FD",  # a descriptor
-    "tool.limits.MIB",  # a unit
-    "tool.signals._FIRST_REAL_TIME",  # numbers of signals
-    "tool.signals._LAST_REAL_TIME",
-}
-"""Numbers that bound nothing."""
-
-NUMBERS_OF_SYSTEMS = {"backends.local.windows.win32"}
-"""Modules whose numbers are those of a system's headers."""
-
-UNITS = {"s": 1, "h": 3600, "days": 24 * 3600, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+def test_page_of_limits_says_what_the_code_says() -> None:
+    page = limits.PAGE.read_text(encoding="utf-8")
+    assert limits.written(page) == page, "to write it anew: python -m tests.limits"
 
 
-def told_limits() -> dict[str, float]:
-    """What the page says: a row for each, its value in the second cell and its place in the last."""
-    rows = [
-        line.strip("| ").split(" | ") for line in LIMITS.read_text().splitlines() if line.startswith("| ")
-    ]
-    found: dict[str, float] = {}
-    for row in rows:
-        number = re.match(r"([\d,.]+)(?: (\S+))?", row[1].strip()) if len(row) > 2 else None
-        if number is not None:
-            value = float(number[1].replace(",", "")) * UNITS.get(number[2] or "", 1)
-            found |= dict.fromkeys(_SPAN.findall(row[-1]), value)
-    return found
+def test_bounds_without_sentence_or_table_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [(("room", "A"), ""), (("room", "B"), "How long it takes"), (("hall", "C"), "Seconds for it")]
+    monkeypatch.setattr(
+        limits, "bounds", lambda: [Bound(path, path[-1], (2.0,), said) for path, said in told]
+    )
+    with pytest.raises(
+        ValueError, match=r"room.A has no sentence.*\nroom.B has no sentence.*\nhall.C has no table"
+    ):
+        limits.written("<!-- bounds: room -->\n")
 
 
-def constants() -> Iterator[tuple[str, float]]:
-    """Every number that a module of ours gives a name in capitals; of several, the last."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-        if module in NUMBERS_OF_SYSTEMS:
-            continue
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id
-                value = number(node.value)
-                if name.isupper() and value is not None and f"{module}.{name}" not in NO_BOUND:
-                    yield f"{module}.{name}", value
-
-
-def number(node: ast.expr) -> float | None:
-    if isinstance(node, ast.Tuple):
-        return number(node.elts[-1]) if node.elts else None
-    if any(not isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in ast.walk(node)):
-        return None
-    value = eval(compile(ast.Expression(node), "", "eval"), {})  # numbers and operators, as was just seen
-    return float(value) if isinstance(value, int | float) else None
-
-
-def defaults() -> Iterator[tuple[str, float]]:
-    from anyshell._files import HostFiles
-
-    for made in (anyshell.OutputLimits, anyshell.ToolLimits, anyshell.ArtifactStore, HostFiles):
-        for name, parameter in inspect.signature(made).parameters.items():
-            if isinstance(parameter.default, int | float):
-                yield f"{made.__name__}({name}=)", float(parameter.default)
-
-
-@pytest.mark.parametrize(("name", "value"), [*constants(), *defaults()])
-def test_every_bound_is_on_the_page_of_limits(name: str, value: float) -> None:
-    assert told_limits().get(name) == pytest.approx(value), f"{name} is {value}"
-
-
-def test_the_page_of_limits_has_no_bound_that_is_gone() -> None:
-    assert told_limits().keys() == {name for name, _ in (*constants(), *defaults())}
+def test_move_to_another_package_changes_no_table() -> None:
+    for path in (("ssh", "process", "WAIT"), ("ssh", "posix", "process", "WAIT")):
+        assert limits.closeness("ssh.process", path) > limits.closeness("ssh", path) > (0, 0)
+        assert limits.closeness("local.process", path) == (0, 0)
 
 
 def test_the_page_of_limits_has_every_variable_of_the_non_interactive_set() -> None:
-    told = dict(span.split("=", 1) for span in _SPAN.findall(LIMITS.read_text()) if re.match(r"\w+=", span))
+    told = dict(
+        span.split("=", 1) for span in _SPAN.findall(limits.PAGE.read_text()) if re.match(r"\w+=", span)
+    )
     assert {name: told.get(name) for name in NON_INTERACTIVE} == dict(NON_INTERACTIVE)
     assert {name: told.get(name) for name in ASK_FOR_UTF8} == dict(ASK_FOR_UTF8)
-    removed = sections(LIMITS)["Variables that are removed"]
+    removed = sections(limits.PAGE)["Variables that are removed"]
     assert {span for span in _SPAN.findall(removed) if span.isupper()} == REMOVED
-    removed = sections(LIMITS)["Variables that are removed on a terminal"]
+    removed = sections(limits.PAGE)["Variables that are removed on a terminal"]
     assert {span for span in _SPAN.findall(removed) if span.isupper()} - {"TERM"} == OF_ANOTHER_TERMINAL
-    guards = sections(LIMITS)["Variables that keep a command from waiting"]
+    guards = sections(limits.PAGE)["Variables that keep a command from waiting"]
     assert {span.split("=")[0] for span in _SPAN.findall(guards) if "=" in span} == HANG_GUARDS

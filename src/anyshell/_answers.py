@@ -8,15 +8,15 @@ from ._exceptions import BackendError
 from ._types import one_line
 
 LONGEST_FACT = 64 * 1024
-"""Characters of one thing that a host says of itself, such as a path."""
+"""Characters of one thing that a host says of itself, such as a path; a longer one is an error."""
 
 LARGEST_PID = 2**31 - 1
-"""No system gives a larger pid, group or session."""
+"""Largest pid, group or session that a host may say; a larger one is an error, and no system gives one."""
 
 LARGEST = 2**63 - 1
-"""The largest number that a host may say: a size, a start in clock ticks, a limit."""
+"""Largest other number that a host may say, as a size or a start in clock ticks; a larger one is an error."""
 
-_SHOWN = 60
+_SHOWN = 60  # no bound: how a message is cut
 
 _WHOLE = re.compile("[0-9]{1,20}")
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from ._types import HostInfo, OutputLimits, ShellInfo, ShellKind
 
 TIMEOUT = 120.0
-"""Seconds a command of a model has when it does not say."""
+"""Seconds for a command of a model, when the call gives no timeout."""
 
 LONGEST_TIMEOUT = 3600.0
-"""Seconds a model can ask for."""
+"""Seconds that a model can ask for, at most."""
 
 _TEMPLATES: Mapping[ShellKind, str] = {
     "bash": "bash",

@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from .output import Builder
 
 DRAIN = 0.1
-"""Seconds that what outlives a command has to end by itself before it counts as left behind."""
+"""Seconds for survivors of a command to end before they count as left behind; then also for the rest of the output."""
 
 LEFT_BEHIND_GRACE = 0.2
-"""Seconds between the request to end and the kill, for what was left behind."""
+"""Seconds between the request to end and the kill, for processes that were left behind."""
 
 KILL_BOUND = 0.25
 """Seconds in which a kill must be seen to have worked; after that the outcome is ``lost``."""
 
 KILL_ROUNDS = 5
-"""Kills that are tried even if that takes longer, on a machine so busy that each look takes its time."""
+"""Kills that are tried even if they take longer than that, on a machine so busy that each look takes its time."""
 
 LONGEST_KILL = 2.0
-"""Seconds after which nothing more is tried."""
+"""Seconds in which these kills must be over as well; after that the outcome is ``lost``."""
 
 SECOND_LOOK = 0.1
-"""Seconds after which a silence is believed: an event loop that was held up finds output that came meanwhile."""
+"""Seconds after which a silence (``silence=``) is believed: output may have come while the event loop was held up."""
 
 KILL_AGAIN = 0.02
-"""Seconds after which what still lives is looked for and killed again: one pass misses who forks meanwhile."""
+"""Seconds between two looks and kills meanwhile: one pass misses processes that fork."""
 
 
 class Control:

@@ -73,16 +73,16 @@ if TYPE_CHECKING:
     from .recordings.recorder import Recorder
 
 CLOSE_SECONDS = 5.0
-"""How long leaving an environment waits for its commands to be stopped; the backend then ends what is left."""
+"""Seconds for which leaving an environment waits for the stop of its commands; the backend then ends what remains."""
 
 MAX_NAMED_SESSIONS = 256
-"""Sessions that an environment shares by name at once."""
+"""Sessions with a name in one environment; one more is an error."""
 
 MAX_TERMINALS = 16
-"""Driven terminals that an environment has at once."""
+"""Driven terminals in one environment, unless `Environment.detect(max_terminals=)` says otherwise; one more is an error."""
 
 GRACE = 2.0
-"""Seconds that a command has, by default, between the request to end and the kill."""
+"""Seconds between the request to end and the kill, after a timeout or a cancellation, by default; less if the tree ends."""
 
 
 class Environment:

@@ -32,28 +32,28 @@ if TYPE_CHECKING:
     from .shells.snapshot import Definition
 
 SNAPSHOT_SECONDS = 10.0
-"""Seconds that a user's startup file has; then it is stopped, with all that it has started."""
+"""Seconds for the user's startup file; then it is asked to end, with everything that it started."""
 
 SNAPSHOT_GRACE = 1.0
-"""Seconds that it has to end then, and to let go of what it holds, before it is killed."""
+"""Seconds for the startup file to end then, and to let go of its pipes, before it is killed."""
 
 LOOK_SECONDS = 5.0
-"""Seconds in which the host says where snapshots are kept, and which there are."""
+"""Seconds for the host to say where snapshots are kept, and which there are."""
 
 ENSURE_SECONDS = 30.0
-"""Seconds for everything, the host's files as well."""
+"""Seconds for all of a snapshot, the host's files too."""
 
 LONGEST_TOLD = 8 * 1024 * 1024
-"""Bytes that a shell may tell of its set-up."""
+"""Bytes that a shell may tell of its set-up; with more there is no snapshot."""
 
 _LONGEST_SNAPSHOT = 40 * 1024 * 1024
 """Bytes of a snapshot: a quote takes four where it is quoted."""
 
 LONGEST_FILE = 1024 * 1024
-"""Bytes of a startup file that are compared."""
+"""Bytes of a startup file, from its start, by which a change is seen."""
 
 KEPT = 8
-"""Snapshots that are kept on a host; older ones are removed when one is added."""
+"""Snapshots that are kept on a host; the oldest are removed when one is added."""
 
 MOST_NAMED = 5
 """Functions and aliases that a notice names one by one."""

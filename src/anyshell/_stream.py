@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Listener = Callable[[Channel, bytes], Awaitable[None]]
 
 WAITING_PIECES = 16
-"""Pieces of output, of at most 64 KiB each, that wait for a slow reader before the command is slowed down."""
+"""Pieces of output, of at most 64 KiB each, that wait for a slow reader of a stream; then the command is slowed down."""
 
 
 class Stream:

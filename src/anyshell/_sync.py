@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _EXIT_SECONDS = 5.0
-"""How long the end of the interpreter waits for commands of other threads to be stopped."""
+"""Seconds for which the end of the interpreter waits for the commands of `anyshell.run` to be stopped."""
 
 
 class Front:

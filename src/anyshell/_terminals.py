@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 Sleep = Literal["read", "poll"]
 
 LONGEST_LINE = 4095
-"""Bytes of a line that a terminal in line mode passes on, without its end (termios(3), "Canonical mode")."""
+"""Bytes of a line, without its end, that can be typed in line mode on Linux; a longer one is refused, since the kernel
+would cut it (termios(3), "Canonical mode")."""
 
 LONGEST_LINE_OF_BSD = 1023
-"""The same where it is no Linux (``MAX_CANON``)."""
+"""Bytes of such a line on macOS, and on a host that is no Linux (``MAX_CANON``)."""
 
 _READS = {"x86_64": {"0", "19"}, "aarch64": {"63", "65"}}
 """The numbers of read and readv (``unistd_64.h``, ``asm-generic/unistd.h``)."""

@@ -25,11 +25,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AT_ONCE = 32
+"""Files asked about at once by a glob or a copy."""
 _FILES_AT_ONCE = 4
+"""Files copied at once."""
 _MAX_DEPTH = 1000
+"""Folders inside each other that are copied; more is an error."""
 _MAX_ENTRIES = 1_000_000
+"""Entries of a folder that is copied; more is an error."""
 _PROGRESS_SECONDS = 0.1
+"""Seconds between two reports of a copy's progress, at least."""
 _CLEANING_SECONDS = 10.0
+"""Seconds for a copy that fails to remove its temporary file."""
 
 
 class OnProgress(Protocol):

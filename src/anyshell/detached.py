@@ -48,28 +48,28 @@ LONGEST_COMMAND = 1000
 """Characters of a command that its record keeps; the job itself is given all of it."""
 
 START_SECONDS = 10.0
-"""How long a host has to say that a job was started."""
+"""Seconds for a host to say that a job was started."""
 
 ANSWER_SECONDS = 20.0
-"""How long a host has to say how its jobs are."""
+"""Seconds for a host to say how its jobs are."""
 
 LONGEST_ANSWER = 16 * 1024 * 1024
-"""Bytes of what it says: the records of a thousand jobs many times over."""
+"""Bytes of that answer: the records of a thousand jobs many times over."""
 
 LONGEST_COMPLAINT = 1000
-"""Bytes that are kept of what its programs say on stderr, for the message when they say nothing else."""
+"""Bytes of what a host's shells say on stderr that a message keeps."""
 
 LONGEST_READ = 1024 * 1024
 """Bytes of a log that are read at once, unless more are asked for."""
 
 GRACE = 2.0
-"""Seconds that a job has, by default, between the request to end and the kill."""
+"""Seconds between the request to end and the kill of a detached job, by default; over at once when everything is gone."""
 
 KILL_SECONDS = 5.0
-"""Seconds in which a kill must be seen to have worked; after that what lives is named."""
+"""Seconds in which a kill must be seen to have worked; after that the living processes are named."""
 
 STOP_PAUSE = 0.1
-"""Seconds between two looks for what is left of a job that is being stopped."""
+"""Seconds between two looks for the remaining processes of a job that is being stopped."""
 
 PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds between two questions for a job that is waited for; the last one repeats."""

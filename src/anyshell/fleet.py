@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 HostState = Literal["waiting", "connecting", "running", "closing", "done", "failed", "not_started"]
 
 PARALLELISM = 32
-"""Hosts that have their turn at once, unless somebody says otherwise. As many as pssh and clush have, about."""
+"""Hosts that have their turn at once, unless `Fleet(parallelism=)` or `--parallel` says otherwise; as with pssh and clush."""
 
 MAX_HOSTS = 10_000
-"""Hosts in one fleet."""
+"""Hosts in one fleet; more is an error."""
 
 CONNECT_SECONDS = 60.0
-"""Seconds in which a host must be reached and have said what it is, unless somebody says otherwise."""
+"""Seconds to reach a host and learn what it is, unless `Fleet(connect_timeout=)` or `--connect-timeout` says otherwise."""
 
 TAIL = 4096
-"""Bytes of the end of each host's output from which its last line is read."""
+"""Bytes of the end of a host's output in which its last line is looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

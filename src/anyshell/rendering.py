@@ -37,25 +37,25 @@ if TYPE_CHECKING:
     from .tool.result import DisplayBlock, ShellDetails, TerminalDetails
 
 PREVIEW_ROWS = 10
-"""Rows of an output that a collapsed result shows: the last, for there it says what went wrong."""
+"""Rows of an output that a collapsed result shows, the last: there it says what went wrong."""
 
 COMMAND_ROWS = 3
-"""Rows of a command that it shows: the first."""
+"""Rows of a command that a collapsed result shows, the first."""
 
 OWN_ROWS = 20
-"""Rows of the output of a person's own command that are shown while it is collapsed: the last."""
+"""Rows of the output of a person's own command that are shown while it is collapsed, the last."""
 
 LONGEST_LINE = 4_000
 """Characters of a line of such an output that are shown."""
 
 LIVE_BYTES = 64 * 1024
-"""Bytes of such an output that are kept while the command runs: the last."""
+"""Bytes of such an output that are kept while the command runs, the last."""
 
 LISTED = 5
 """Processes that a command has left behind which are named one by one."""
 
-_TAB = 8
-_LEAST_ROOM = 2
+_TAB = 8  # no bound: how a terminal is
+_LEAST_ROOM = 2  # no bound
 """Columns of the narrowest row: a wide character has as many."""
 
 # What some terminals draw as one: a flag; or a character with its variation, tone or tags, and what is joined to it.

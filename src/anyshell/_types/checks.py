@@ -10,9 +10,10 @@ from .._exceptions import InvalidCommand
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 LONGEST_NAME = 80
-"""Characters of a name that somebody made up, in a message."""
+"""Characters of an unknown name in a message; what follows a ``=`` is never shown."""
 
 _LONGEST_NUMBER = 24
+"""Characters of a number in a message."""
 
 
 def check_text(what: str, text: object) -> None:

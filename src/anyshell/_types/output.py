@@ -80,8 +80,8 @@ class OutputLimits:
 
     Attributes:
         head: Bytes of cleaned text kept from the start; zero or more.
-        tail: Bytes kept from the end; zero or more.
-        max_line: Characters a line may have before it is cut; at least 1.
+        tail: Bytes of it kept from the end; zero or more.
+        max_line: Characters that a line may have before it is cut; at least 1.
 
     Raises:
         ValueError: A limit is out of its range.

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 LARGEST_RECORDING = 64 * 1024**2
-"""Bytes of a recording, by default."""
+"""Bytes of a recording, unless given; then it ends, and says so."""
 
 LEAST_RECORDING = 16 * 1024
-"""Bytes that a recording may have at least: a header, and room to say how it ended."""
+"""Bytes of a recording that can be given, at least: a header, and room to say how it ended."""
 
 LONGEST_TITLE = 256
 """Characters of a recording's title."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TerminalKind = Literal["pty", "conpty", "winpty"]
 
 LARGEST_TERMINAL = 1_000
-"""Columns, and rows, that a terminal may have: its screen is held in memory."""
+"""Columns, and rows, of a terminal, and of a screen that is drawn of a recording: it is held in memory."""
 
 _TERMINAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")
 

@@ -12,7 +12,7 @@ _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(?:\.|\Z)", re.IGNORECASE
 )
 _LONGEST_PLAIN = 248
-"""Characters of a path from which on Windows may need to be told by ``\\\\?\\`` that it is meant (CreateDirectoryW)."""
+"""Characters of a path on Windows from which on a `\\\\?\\` is kept before it, shown and run (CreateDirectoryW)."""
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _VERBATIM = re.compile(

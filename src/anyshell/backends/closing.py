@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..abc import Process
 
 KILL_PAUSE = 0.005
-"""Seconds between a kill and the next look at what lives."""
+"""Seconds between a kill and the next look at the living processes, when a process is closed."""
 
 
 async def kill_until_gone(process: Process, seconds: float, *, pause: float = KILL_PAUSE) -> None:

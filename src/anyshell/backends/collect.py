@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..abc import Spawner
 
 LONGEST_COMPLAINT = 64 * 1024
-"""Bytes from the start of a helper's stderr that are kept; the rest is read and thrown away."""
+"""Bytes from the start of the stderr of one of anyshell's own helpers that are kept; the rest is read and thrown away."""
 
 PIECE = 64 * 1024
 """Bytes of a helper's input that are sent at once; each piece counts as progress."""

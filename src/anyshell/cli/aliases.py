@@ -7,7 +7,7 @@ import os
 import re
 
 MOST_FILES = 100
-"""Files of the configuration that are read for completion."""
+"""Files of `~/.ssh/config`, with those that it includes, that completion reads."""
 
 _WORD = re.compile(r'"([^"]*)"|(\S+)')
 _LINE = re.compile(r'[ \t]*"?(host|include)"?(?:[ \t]*=[ \t]*|[ \t]+)(.*)', re.IGNORECASE)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .. import ArtifactStore
 
 _PIECE = 1024 * 1024
-"""Bytes that are read at a time."""
+"""Bytes of an artifact that `anyshell artifacts` reads at once."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 

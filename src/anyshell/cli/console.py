@@ -40,7 +40,7 @@ _STDIN, _STDOUT, _STDERR = range(3)
 _STOPPED = 128 + signal.SIGINT
 """The exit code when the person has stopped the command: what Ctrl-C has."""
 
-_BARS = 2  # rows: the header and the footer
+_BARS = 2  # no bound: rows: the header and the footer
 
 _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
 """Signals that textual handles, and leaves handled."""

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 READ_SIZE = 64 * 1024
+"""Bytes of stdin that are read at once."""
 
 PATIENCE = 0.3
-"""Seconds that a reader has to take what is being written, once the program is asked to end."""
+"""Seconds for a reader of our output to take it, once the command is to end."""
 
 
 class Writer:

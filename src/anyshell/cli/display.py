@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 STUCK_SECONDS = 1.0
-"""Seconds for which a terminal may take nothing; what is drawn until it does is left out, and then drawn anew."""
+"""Seconds for which a person's terminal may take nothing of a console; what is drawn then is left out, and drawn anew."""
 
 LOOK_SECONDS = 0.5
-"""Seconds between two looks whether the terminal is still there."""
+"""Seconds between two looks whether that terminal is still there."""
 
 _CANCEL = b"\x18"
 """Ends a sequence of which the rest was left out."""

@@ -47,10 +47,10 @@ _WINGET = {
 """The same on Windows, where each has a publisher. What is not among them is no program of Windows."""
 
 LOOK_SECONDS = 10
-"""Seconds that a program may take to say what is looked for."""
+"""Seconds for a program to tell `doctor` something, such as git on Windows how it ends lines."""
 
 _FEW_FILES = 256
-"""An open-file limit below this is soon reached: a command that runs takes about six descriptors."""
+"""Descriptors below which an open-file limit is a problem to `doctor`: a command that runs takes about six."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ import re
 from ..output.sequences import FINAL, INTERMEDIATES, PARAMETERS, in_text
 
 LARGEST_NUMBER = 9_999
-"""The largest number in a sequence that passes; no terminal has more columns or rows."""
+"""Largest number in a sequence that reaches the terminal; no terminal has more columns or rows."""
 
 _C1 = re.compile("[\x80-\x9f]")
 _LONG_FORM = {code: "\x1b" + chr(code - 0x40) for code in range(0x80, 0xA0)}

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from .roster import Roster
     from .signals import Interruption
 
-SOME_FAILED = 1
+SOME_FAILED = 1  # no bound
 """The exit code when it did not go well on every host, whatever became of it there."""
 
 LARGEST_STDIN = 16 * 1024 * 1024
-"""Bytes that every host can be given: they are held in memory."""
+"""Bytes of stdin that `anyshell fleet --stdin` gives to every host, held in memory; more is an error."""
 
 LARGEST_HOSTS_FILE = 1024 * 1024
-"""Bytes of a file with hosts."""
+"""Bytes of a file with hosts; more is an error."""
 
 _STDIN, _STDOUT = range(2)
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from .signals import Interruption
 
 _TAIL = 64 * 1024
-"""Bytes from the end of a log that are shown when nobody says where to begin."""
+"""Bytes from the end of a job's log that `jobs tail` shows by itself."""
 
 _FOLLOW_SECONDS = 0.2
-"""Between two looks for what a job has printed since."""
+"""Seconds between two looks of `jobs tail --follow`."""
 
 _COMMAND_WIDTH = 60
-"""Characters of a command in a list."""
+"""Characters of a command in `jobs list`."""
 
 
 class NoJob(Failure):

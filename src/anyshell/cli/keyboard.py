@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 KEY_SECONDS = 0.05
-"""Seconds between two looks whether a key was pressed."""
+"""Seconds between two looks whether a key was pressed, on Windows."""
 
-_STDOUT = 1
-_UNDERSTANDS_SEQUENCES = 0x0004  # ENABLE_VIRTUAL_TERMINAL_PROCESSING, of Windows 10
+_STDOUT = 1  # no bound: a descriptor
+_UNDERSTANDS_SEQUENCES = 0x0004  # no bound: ENABLE_VIRTUAL_TERMINAL_PROCESSING, of Windows 10
 
 _kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
 

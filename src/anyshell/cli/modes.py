@@ -22,7 +22,7 @@ from ..output.sequences import (
 )
 
 DEEPEST_KEYBOARD = 8
-"""Ways to send keys that a program can put one upon the other; as many as kitty's protocol asks terminals for."""
+"""Ways to send keys (kitty's protocol), one upon the other, that are put back; that protocol asks terminals for as many."""
 
 _SEQUENCE = re.compile(
     INTRODUCER + rb"(" + PARAMETERS + INTERMEDIATES + rb")(" + FINAL + rb")"

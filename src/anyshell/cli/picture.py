@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 
 LARGEST_PNG = 64 * 1024**2
-"""Pixels of a PNG, which takes four bytes of memory for each."""
+"""Pixels of a PNG, each four bytes of memory; a larger one has half of them in each direction."""
 
-_ZOOM = 2
+_ZOOM = 2  # no bound
 """Pixels of a PNG for each of the SVG, in both directions: letters stay sharp on the screens of today."""
 
 # How rich lays out an SVG: by characters of so many pixels, which fit a monospaced font of 20.
-_FONT_SIZE = 20
+_FONT_SIZE = 20  # no bound: how a picture is laid out
 _COLUMN = _FONT_SIZE * 0.61
 _ROW = _FONT_SIZE * 1.22
-_TITLE_CHARACTER = 11
-_BUTTONS = 180
+_TITLE_CHARACTER = 11  # no bound: how a picture is laid out
+_BUTTONS = 180  # no bound: how a picture is laid out
 
 _FONTS = (
     '"Fira Code", "Cascadia Mono", "JetBrains Mono", "DejaVu Sans Mono", "Liberation Mono", "Noto Sans Mono", '

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from .signals import Interruption
 
 LONGEST_WAIT = 24 * 3600.0
-"""Seconds that are waited for one event at most, whatever the recording says. A key ends every wait."""
+"""Seconds that one event is waited for while a recording is played, whatever the recording says. A key ends every wait."""
 
 AHEAD_EVENTS = 256
 """Events that are read ahead of those that are shown."""
 
 AHEAD_CHARACTERS = 256 * 1024
-"""Characters of these after which no more is read ahead; one event may have more."""
+"""Characters of these events after which no more is read ahead; one event may have more."""
 
 PIECE = 16 * 1024
-"""Bytes that are given to the terminal at once: what stopping waits for."""
+"""Bytes of a recording that are given to the terminal at once: what stopping waits for."""
 
 _STDIN, _STDOUT = 0, 1
-_HANG_UP = 129
+_HANG_UP = 129  # no bound: an exit code
 _SHOWN = frozenset("orx")
 """Events that take their time: output, another size, the end. What was typed is seen by what the terminal printed of it."""
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from .descriptors import Writer
 
 LONGEST_BAR = 40
-"""Columns of the bar at most."""
+"""Columns of the bar of `cp`, at most."""
 
 SHORTEST_BAR = 8
-"""Columns of the bar at least; where there is less room, there is none."""
+"""Columns of that bar, at least; with less room there is none."""
 
 SHORTEST_NAME = 12
-"""Columns that the name of what is copied has at least, before there is a bar."""
+"""Columns of the name before the bar, at least."""
 
 _GAP = "  "
 

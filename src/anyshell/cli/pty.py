@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from .descriptors import Reader
 
 REDRAW_SECONDS = 0.1
-"""Seconds that a program has for the other size by which it is asked to draw anew. Some, as bash's traps, miss a second
-size that comes while they are at the first."""
+"""Seconds with another size, for a program that is to draw anew after a stop.
+
+Some, as bash's traps, miss a second size that comes while they are at the first."""
 
 _STDIN, _STDOUT = 0, 1
 

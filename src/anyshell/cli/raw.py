@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 AWAY_SECONDS = 0.05
-"""Seconds after which it is looked again whether the terminal is ours, when we go on in the background after a stop."""
+"""Seconds between two looks whether the terminal is ours, when we go on in the background after a stop."""
 
 LOOK_SECONDS = 0.01
 """Seconds between two tries to write what puts the terminal back, while something else is being written."""
 
 MOST_AHEAD = 4096
-"""Pieces of what was typed before the program had the terminal: no terminal holds more bytes than that."""
+"""Pieces of earlier typing that are read when a program gets the person's terminal: no terminal holds more bytes."""
 
 _INPUT, _OUTPUT, _CONTROL, _LOCAL, _CHARACTERS = 0, 1, 2, 3, 6
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ..recordings import Event, Header
 
 PIECE = 64 * 1024
-"""Bytes that are gathered before they are written, where nobody watches."""
+"""Bytes of a recording that are gathered for a pipe."""
 
 READ_SIZE = 64 * 1024
-"""Bytes of the file that are read at once."""
+"""Bytes of a recording's file that are read at once."""
 
-_STDOUT = 1
+_STDOUT = 1  # no bound: a descriptor
 
 
 class Speed(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none

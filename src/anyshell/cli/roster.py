@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from .folding import Group
 
 REDRAW_SECONDS = 0.2
-"""Between two frames."""
+"""Seconds between two frames of the lines on a terminal."""
 
 NAME_SHARE = 0.3
-"""How much of the columns a host's name may take."""
+"""Share of a terminal's columns that the name of a host may take."""
 
 ECHO_COLUMNS = 8
-"""Room behind the bar for what a terminal echoes between two frames: ^C, and one more."""
+"""Columns behind the bar that are left to what the terminal echoes, such as ^C; half of the columns at most."""
 
 _LINE = 1000
-"""Characters of a last line that are looked at: no terminal is wider."""
+"""Characters of a host's last line that are looked at for a frame: no terminal is wider."""
 
 _STOP = getattr(signal, "SIGTSTP", signal.SIGINT)
 """What Ctrl-Z sends. Windows knows no such thing, and there it is never listened for."""

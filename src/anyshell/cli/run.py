@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .signals import Interruption
     from .status import StatusLine
 
-TIMED_OUT = 124
+TIMED_OUT = 124  # no bound
 """The exit code when there was no more time, as for GNU's timeout."""
 
 _STDIN, _STDOUT, _STDERR = range(3)
@@ -48,7 +48,7 @@ _STDIN, _STDOUT, _STDERR = range(3)
 _NOT_STOPPED = "not all of the command could be stopped"
 _NOT_KNOWN = "how the command ended could not be learnt"
 
-_SIGPIPE = 13
+_SIGPIPE = 13  # no bound
 """Stands for an output that nobody reads any more. Windows has no name for it."""
 
 

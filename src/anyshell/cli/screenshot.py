@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..recordings import Event, Header
 
 PIECE = 16 * 1024
-"""Characters that are drawn at once: rows that scroll away meanwhile are held so long."""
+"""Characters of a recording that are drawn at once: rows that scroll away meanwhile are held so long."""
 
 _FORMATS = ("svg", "png", "txt")
 

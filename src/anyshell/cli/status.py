@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 STATUS_AFTER = 2.0
-"""Seconds that a command has run when its status is shown for the first time."""
+"""Seconds that a command has run when `run` shows its status for the first time."""
 
 STATUS_SECONDS = 0.25
-"""Seconds after which it is looked whether the line says something new, when nothing was printed."""
+"""Seconds between two looks whether the status line says something new, when nothing is printed."""
 
 REDRAWS_PER_SECOND = 20
-"""How often the line is drawn at most, however often something is printed."""
+"""Times in a second that the status line is drawn, at most."""
 
 LAST_LINE_BYTES = 4096
-"""Bytes of the end of the output in which its last line is looked for."""
+"""Bytes of the end of each stream in which the last line is looked for."""
 
 # What moves no cursor: colours, erasing on the line, a visible cursor, pastes, frames, titles, links, character sets. What
 # of it is on, `Modes` tells.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..tool import ShellResult
     from .signals import Interruption
 
-_IS_ERROR = 1
+_IS_ERROR = 1  # no bound
 """The exit code of a call whose result is an error."""
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..output.style import Colour
 
 CACHED_STYLES = 1_024
-"""Styles of text that are remembered in the form that textual draws."""
+"""Styles that are remembered in the form that textual draws."""
 
 
 def strip(row: tuple[Span, ...], width: int, base: RichStyle, cursor: int | None = None) -> Strip:

@@ -35,28 +35,28 @@ STOP_KEYS = ("Escape Escape", "Ctrl-]")
 """What stops the program by default: Escape twice, or the chord that telnet has for leaving."""
 
 STOP_SECONDS = 0.5
-"""Seconds that may be between two keys that stop the program together, such as Escape and Escape."""
+"""Seconds between two keys that stop a console's program together, such as Escape and Escape."""
 
 SCROLLBACK = 1_000
-"""Rows above the screen that a console keeps, where nobody says otherwise."""
+"""Rows above the screen that a console keeps of what scrolls away, unless given."""
 
 FRAME_SECONDS = 0.04
-"""Seconds between two drawings, at least; one that took longer is followed by as long a pause."""
+"""Seconds between two drawings of a console, at least; one that took longer is followed by as long a pause."""
 
 DRAWING_SECONDS = 1.0
-"""Seconds for which it is waited that textual has drawn what has changed."""
+"""Seconds for textual to draw what has changed; then the console goes on."""
 
 TYPED_BYTES = 1024 * 1024
-"""Bytes of what was typed and pasted that wait until the program reads; what comes beyond is refused, and that is said."""
+"""Bytes typed and pasted in a console that wait until the program reads; more are refused, and that is said."""
 
 DISMISS_SECONDS = 0.5
-"""Seconds after the end for which no key dismisses the console: it was meant for the program."""
+"""Seconds after the end for which no key dismisses a console: it was meant for the program."""
 
 WHEEL_ROWS = 3
-"""Rows that a step of the wheel scrolls, or cursor keys that it presses on the alternate screen."""
+"""Rows that a step of the wheel scrolls in a console, or cursor keys that it presses on the alternate screen."""
 
 LONGEST_COMMAND = 1_000
-"""Characters of a command of which the header shows as many as there is room for."""
+"""Characters of a command of which a console's header shows as many as there is room for."""
 
 _ACTION_ENDS = ("Enter", "Escape", "q")
 _UP, _DOWN = -1, 1

@@ -25,30 +25,28 @@ if TYPE_CHECKING:
     from .work import Work
 
 READY_SECONDS = 60.0
-"""Seconds that a job has, by default, to be ready, or to do what is waited for."""
+"""Seconds for a job to be ready, or for what `wait_for` waits for, unless given."""
 
 PIECE = 50 * 1024
-"""Bytes of output that are read at once, by default."""
+"""Bytes of a job's output that are read at once, unless given."""
 
 SEARCHED = 64 * 1024
-"""Bytes of output that are searched before other tasks get a turn."""
+"""Bytes of a job's output that are searched before other tasks get a turn."""
 
 SEARCH_PAUSE = 0.01
-"""Seconds between two searches of output that comes: what is searched twice is then bounded, however small the
-pieces are."""
+"""Seconds between two searches of a job's output, at least: what is searched twice is bounded, however small pieces are."""
 
 SETTLE_SECONDS = 0.05
-"""Seconds of silence after which a match at the very end of the output counts: it might have grown longer."""
+"""Seconds of silence after which a match at the very end of a job's output counts: it might have grown longer."""
 
 PORT_PAUSE = 0.1
 """Seconds between two attempts to connect to a port."""
 
 SEND_SECONDS = 5.0
-"""Seconds for which sending waits until a job has read what it was sent."""
+"""Seconds for a job to read its input; then that is still on its way, and what follows is refused."""
 
 ATOMIC = 512
-"""Bytes that are sent first, which a pipe takes whole or not at all (POSIX, ``PIPE_BUF``): when they fail, nothing
-was read."""
+"""Bytes that a job is sent first, alone: all of them arrive, or none (POSIX, ``PIPE_BUF``)."""
 
 
 class SentInPart(AnyshellError):  # noqa: N818 - says what happened

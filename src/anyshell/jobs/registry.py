@@ -32,13 +32,13 @@ Observer = Callable[[Job, str], object]
 """Is given a job and the end of what it has printed so far, cleaned."""
 
 MAX_JOBS = 16
-"""Jobs that run at once, those left out that took over what a command had left behind."""
+"""Jobs at once, adopted ones not counted, unless `Environment.detect(max_jobs=)` says otherwise; one more is an error."""
 
 KEEP_FINISHED = 64
-"""Jobs that are remembered when they have ended; then the one that ended first is forgotten."""
+"""Jobs that have ended and are remembered; then the one that ended first is forgotten."""
 
 KEEP_FINISHED_SECONDS = 3600.0
-"""Seconds for which a job is remembered when it has ended."""
+"""Seconds for which a job that has ended is remembered."""
 
 NEWS_SECONDS = 0.05
 """Seconds between two times that observers hear of one job's progress, at least."""
@@ -47,10 +47,10 @@ NEWS_BYTES = 4096
 """Bytes of the end of a job's output that observers are given."""
 
 ADOPTED_GRACE = 2.0
-"""Seconds that an adopted job has between the request to end and the kill."""
+"""Seconds between the request to end and the kill, of an adopted job."""
 
 CLOSE_SECONDS = 5.0
-"""Seconds, beside the longest grace, in which the end of the scope has jobs stopped."""
+"""Seconds in which leaving an environment has its jobs stopped, beside the longest grace of them."""
 
 
 class Jobs:

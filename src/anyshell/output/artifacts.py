@@ -28,12 +28,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
-_STALE_PART = 24 * 3600.0  # seconds
-_PRUNE_EVERY = 60.0  # seconds
+_STALE_PART = 24 * 3600.0
+"""Seconds that a file is kept which a dead process left half written."""
+_PRUNE_EVERY = 60.0
+"""Seconds between two removals of artifacts that are too old or too many."""
 _TAIL = 4 * 1024 * 1024
-_SMALL = 4 * 1024  # a shorter chunk is copied: its object would weigh as much as its bytes
-_BLOCK = 64 * 1024  # what small chunks are gathered into
-_PAUSES = (0.001, 0.004, 0.015, 0.06, 0.12)  # seconds between two attempts at a file that Windows has in use
+"""Bytes of the end of an output longer than ``max_size`` that are kept too; at most a sixteenth of ``max_size``."""
+_SMALL = 4 * 1024
+"""Bytes below which a piece of that end is copied: its object would weigh as much as its bytes."""
+_BLOCK = 64 * 1024
+"""Bytes of a block into which such small pieces are copied."""
+_PAUSES = (0.001, 0.004, 0.015, 0.06, 0.12)
+"""Seconds between two attempts at an artifact that another program has open on Windows; after the last it is an error."""
 
 # What a platform does not have, it does not need: Windows lets not everybody make links, and none is made in a
 # directory that is its user's alone. O_BINARY is for Windows alone.

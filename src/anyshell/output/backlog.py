@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from .rows import Row
 
 HELD = 1024 * 1024
-"""Bytes of the end of what waits that are always drawn. Of sequences that are more work than bytes, their work counts."""
+"""Bytes of the end of what waits to be drawn that are always drawn; what is before them is skipped and counted. Of
+sequences that are more work than bytes, their work counts, here as below."""
 
 SKETCHED = 64 * 1024
-"""Bytes before those, counted so too, of which the moves of the cursor are followed."""
+"""Bytes before those of which the moves of the cursor are followed."""
 
 PIECE = 64 * 1024
-"""Bytes that are drawn at once, counted so too."""
+"""Bytes that are drawn at once."""
 
 ROW_WORK = 16
-"""Bytes whose drawing is as much work as a row that is moved, scrolled away or wiped."""
+"""Bytes that are as much work as a row which a sequence moves, scrolls away or wipes; a line counts as many at least."""
 
 CELLS_OF_A_ROW = 8
-"""Characters that one sequence repeats, or looks at for their protection, and that are as much work as a row."""
+"""Characters repeated by one sequence, or looked at for their protection, that are as much work as a row."""
 
 STATES = 256
 """Different sequences that are known of what was skipped: the last ones."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .pages import Page
 
 SLICE = 64 * 1024
-"""The most that is cleaned at once."""
+"""Bytes that are cleaned at once."""
 
 _Saved = tuple[int, int, int, int, int, State, int, bool, bytes, int]
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 COALESCE = 16 * 1024
-"""Chunks smaller than this are gathered up to it: a byte at a time costs no more than a byte should."""
+"""Bytes up to which smaller pieces are gathered: a byte at a time costs no more than a byte should."""
 
 _SHORT_OF_FULL = 3
-"""Bytes by which a head may miss its limit, because the next character did not fit; the tail may have them."""
+"""Bytes of a tail besides its limit, when the head has missed its own for want of room for a character."""
 
 _NOTHING = Output()
 

@@ -6,10 +6,10 @@ import re
 from functools import lru_cache
 
 LONGEST_CELL = 9
-"""Code points that one column holds: a character and what is drawn over it. More are not shown."""
+"""Code points that one column holds: a character and the marks drawn over it. More are not shown."""
 
 CLUSTERS = 4_096
-"""Different characters with something drawn over them, or protected, that one terminal knows; further ones lose that."""
+"""Characters with marks over them, or protected, that one terminal tells apart; further ones lose that."""
 
 CACHED_WIDTHS = 8_192
 """Characters whose width is remembered."""
@@ -18,9 +18,9 @@ REST = "\uffff"
 """What stands in the second column of a wide character. It is a noncharacter: no text has it."""
 
 # Stand-ins for what one code point cannot say: plane 16 is for private use, and output that uses it loses it.
-_FIRST = 0x100000
+_FIRST = 0x100000  # no bound: a code point
 _STAND_INS = re.compile("[\uffff\U00100000-\U0010ffff]")
-_PROTECTED = 0x8000  # of a stand-in's number, says that the character is protected
+_PROTECTED = 0x8000  # no bound: of a stand-in's number, says that the character is protected
 PROTECTED = re.compile("(?:[\U00108000-\U0010ffff]\uffff?+)++")
 """Cells of a row that are protected."""
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .pages import Page
 
 LONGEST_LINE = 64 * 1024
-"""Raw bytes of a line that a `LineDecoder` holds; a longer line is delivered in pieces."""
+"""Bytes of a line of a stream by lines; a longer one comes in pieces."""
 
 _EDIT = INTRODUCER + DIGITS + rb"[DGK`]"
 _SEQUENCE = re.compile(CSI + FINAL + rb"|" + STRING + STRING_END + rb"|" + ESCAPE)

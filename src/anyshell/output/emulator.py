@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from .style import Style
 
 LONGEST_TITLE = 256
-"""Characters of a title that are kept."""
+"""Characters of a terminal's title that are kept."""
 
 DEEPEST_KEYBOARD = 8
 """Sets of flags of kitty's keyboard protocol that a program can put one upon the other; the oldest is forgotten then."""
 
-KEYBOARD = 0b11001
+KEYBOARD = 0b11001  # no bound
 """The flags that are heeded: keys that cannot be confused, all keys as sequences, and their text (1, 8, 16). Releases (2) and
 other layouts' keys (4) are not known here."""
 

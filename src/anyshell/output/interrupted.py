@@ -15,7 +15,7 @@ from . import decode
 from .sequences import INTERMEDIATES, INTRODUCER, LONGEST_CONTROL, LONGEST_INTERMEDIATES, LONGEST_PARAMETERS
 
 LONGEST_MIXED = 1024
-"""Bytes of a sequence behind its first control, further controls among them."""
+"""Bytes of a sequence with controls inside, behind the first of these, whose end is waited for."""
 
 LONGEST_INTERRUPTED = LONGEST_CONTROL + LONGEST_MIXED
 """Bytes of a sequence with controls inside whose end is waited for."""

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from .cells import LONGEST_CELL, NARROW, is_narrow, width
 from .sequences import DIGITS, INTRODUCER, in_text, number_of
 
-TAB_WIDTH = 8
+TAB_WIDTH = 8  # no bound
 """Columns between two tab stops."""
 
 EDITS = "\r\b\x1b\x9b"
@@ -23,8 +23,8 @@ _PLAIN = re.compile(f"[^{EDITS}]+")
 _TOKENS = re.compile(f"([^\r\b\x1b\x9b\t]+)|(\r+|\b+|\t)|{in_text(INTRODUCER)}({in_text(DIGITS)})([KDG`])")
 
 # A bar that is printed so fast that many states of it come at once: that all of them are narrow text is worth a look.
-_WORTH_SKIPPING = 64
-_STATES_WORTH_SKIPPING = 3
+_WORTH_SKIPPING = 64  # no bound: where the short way is the shorter one
+_STATES_WORTH_SKIPPING = 3  # no bound: where the short way is the shorter one
 _STATES = re.compile(f"[{NARROW}\r]*+")
 _CLEARS = ("\r\x1b[K", "\r\x1b[0K", "\r\x1b[2K", "\x1b[2K\r", "\x1b[2K\x1b[1G", "\x1b[2K\x1b[G")
 

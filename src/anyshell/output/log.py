@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .artifacts import ArtifactStore, ArtifactWriter
 
 MEMORY = 128 * 1024
-"""Bytes of the end of an output that a log holds in memory; up to twice as many between two moves to its file."""
+"""Bytes of the end of a job's output that are held in memory; up to twice as many between two writes to its artifact."""
 
 
 class OutputLog:

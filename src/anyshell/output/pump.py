@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .builder import Builder
 
 READ_SIZE = 64 * 1024
-"""Bytes asked for at once: a Linux pipe holds as many, and a larger read is slower (it allocates anew)."""
+"""Bytes asked for by one read: a Linux pipe holds as many, and a larger read is slower (it allocates anew)."""
 
 
 class Pump:

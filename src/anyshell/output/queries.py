@@ -55,7 +55,7 @@ _BASIC = (
     *((127, 127, 127), (255, 0, 0), (0, 255, 0), (255, 255, 0)),
     *((92, 92, 255), (255, 0, 255), (0, 255, 255), (255, 255, 255)),
 )
-_STEPS = (0, 95, 135, 175, 215, 255)
+_STEPS = (0, 95, 135, 175, 215, 255)  # no bound: colours
 _SCREEN_COLOURS = {b"10": (255, 255, 255), b"11": (0, 0, 0), b"12": (255, 255, 255)}
 
 # Names of capabilities in hexadecimal, as they are asked for and told.

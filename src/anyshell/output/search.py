@@ -8,8 +8,7 @@ from .._exceptions import InvalidCommand
 from .decode import Stretch, strip
 
 WINDOW = 8 * 1024
-"""Characters of what was searched that are searched again with what follows: a match may be so long and be cut
-anywhere."""
+"""Characters of a match, and so of what is searched again with what follows: a match may be cut anywhere."""
 
 
 class Search:

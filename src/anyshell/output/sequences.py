@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 
 LARGEST_NUMBER = 99_999
-"""The largest number that a sequence can give; a larger one counts as this."""
+"""Largest number that a sequence can give, on a terminal and without one; a larger one counts as this."""
 
 LONGEST_PARAMETERS = 256
-"""Bytes of the parameters of a control sequence (CSI)."""
+"""Bytes of the parameters of a control sequence (CSI); one that has more is shown."""
 
 LONGEST_INTERMEDIATES = 16
-"""Bytes between the parameters of a sequence, or its ESC, and its final byte."""
+"""Bytes of the intermediates of a sequence, before its final byte; one that has more is shown."""
 
 LONGEST_STRING = 4096
-"""Bytes of a control string, without its introducer and its end."""
+"""Bytes of a control string (OSC, DCS and the like) between its introducer and its end; a longer one is shown."""
 
 LONGEST_CONTROL = 2 + LONGEST_PARAMETERS + LONGEST_INTERMEDIATES + 1
 """Bytes of a control sequence (CSI), from its introducer to its final byte."""

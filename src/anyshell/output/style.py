@@ -14,7 +14,7 @@ Colour = int | tuple[int, int, int] | None
 """A number of the palette from 0 to 255; red, green and blue, each from 0 to 255; or the terminal's own."""
 
 LONGEST_RENDITION = 32
-"""Parameters of one SGR that are read."""
+"""Parameters of a sequence that sets colours (SGR) that are read, where colours are kept."""
 
 CACHED_STYLES = 1_024
 """Changes of a style that are remembered, so that what is drawn in turns is not made anew each time."""

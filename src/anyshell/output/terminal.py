@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from .rows import Row
 
 DRAWN_PER_SECOND = 1024 * 1024
-"""Bytes with moves of the cursor that are drawn in a second. What is beyond waits, and is drawn when it is looked at.
-Of sequences that are more work than bytes, their work counts."""
+"""Bytes with moves of the cursor that are drawn in a second; more waits until the screen is looked at, the program asks
+something, or the second is over. Of sequences that are more work than bytes, their work counts."""
 
 LONGEST_ANSWER = 16 * 1024
 """Bytes of answers to what one piece of output asks; further questions get none."""
 
 LARGEST_SCROLLBACK = 10_000
-"""Rows that can be kept of what was scrolled off a terminal, for `TerminalOutput.view`."""
+"""Rows that can be kept of what scrolls off a terminal, for `TerminalOutput.view`."""
 
 # All but what moves nothing, and what erases on a line: that is drawn as fast as it comes.
 _MOVES = re.compile(rb"\x1b(?!\[" + RENDITION + rb"[mK]|\[\?(?:1|12|25|2004|2026)[hl]|[()*+\]=>\\PX^_])")

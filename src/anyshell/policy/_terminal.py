@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 PATH = "/dev/tty"
 
 _LONGEST_LINE = 4096
+"""Bytes of an approver's answer that is typed on the terminal."""
 _COLUMNS = 80
+"""Columns of a terminal that does not say how wide it is, where a request is shown."""
 _LOOK_SECONDS = 0.05
+"""Seconds between two looks at a terminal that cannot be watched (macOS)."""
 
 _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 """Whose turn it is. A process has one terminal, so this is the process's too; a lock belongs to one loop."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..abc import Approver
 
 CANCEL_BOUND = 1.0
-"""Seconds that an approver has to end when nobody waits for its answer any more. After that it is left alone."""
+"""Seconds for an approver to end when its answer is not waited for any more; then it is left alone."""
 
 
 class _Question:

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from .._types import ApprovalRequest
 
 STDIN_SHOWN = 1024
-"""Bytes of a command's input that are shown; of the rest, only a digest and the size."""
+"""Bytes of a command's input that an approver is shown; of the rest, its size and a digest."""
 
 _LONGEST_GAP = 8
+"""Spaces in a row that an approver is shown as they are; more are shown by their number."""
 _MOST_MARKS = 4
+"""Marks that combine with one letter and are shown to an approver as they are."""
 
 # str.isprintable() is false for what Unicode calls other (controls, formats such as bidirectional overrides and
 # tags, surrogates, private use, unassigned) or a separator, except the space. It is true for these, which

@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 LONGEST_LINE = 4 * 1024**2
-"""Bytes of a line that is read, of the header or of an event."""
+"""Bytes of a line that is read, of the header or of an event; a longer one is an error."""
 
 LARGEST_V1 = 32 * 1024**2
-"""Bytes of a file of version 1 that is read: it is one JSON object, and so is held as a whole."""
+"""Bytes of a file of version 1 that is read: it is one JSON object, and so is held as a whole; a larger one is an error."""
 
 LARGEST_SIZE = 65_535
-"""Columns, and rows, that a recording may speak of: asciinema holds them in 16 bits."""
+"""Columns, and rows, in a file that is read: asciinema holds them in 16 bits."""
 
 LONGEST_TIME = 10 * 366 * 24 * 3600.0
-"""Seconds from the beginning of a recording to an event."""
+"""Seconds from the beginning of a recording to its end, as it is read: ten years."""
 
-USUAL_SIZE = (80, 24)
+USUAL_SIZE = (80, 24)  # no bound
 """Columns and rows where the header has 0, as asciinema's player takes them."""
 
-_VERSIONS = (1, 2, 3)
+_VERSIONS = (1, 2, 3)  # no bound: versions of a format
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}\Z")
 _SIZE = re.compile(r"([0-9]{1,5})x([0-9]{1,5})\Z")
 _EXIT = re.compile(r"-?[0-9]{1,10}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SHOWN = 40  # characters of what a stranger wrote, in a message
+_SHOWN = 40  # no bound: characters of what a stranger wrote, in a message
 
 
 class _Readable(Protocol):

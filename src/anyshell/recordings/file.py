@@ -24,8 +24,10 @@ RESERVED = 1024
 """Bytes at the end of a recording that are kept for saying how it ended."""
 
 LONGEST_TEXT = 2048
-"""Characters of one event; what is longer becomes several. A kill can come in the middle of a write, between two pages of
-memory: a line that is about one leaves it hardly a moment."""
+"""Characters of one event; what is longer becomes several.
+
+A kill can come in the middle of a write, between two pages of memory: a line that is about one leaves it hardly a
+moment."""
 
 Source = Literal["stdout", "stderr", "input", "size"]
 Happened = tuple[float, Source, bytes]

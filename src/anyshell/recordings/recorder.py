@@ -34,26 +34,25 @@ if TYPE_CHECKING:
     from .file import Happened, Source
 
 HELD = 1024 * 1024
-"""Bytes that wait to be written; of more, the program has to wait."""
+"""Bytes of a recording that wait to be written; with more, the program has to wait."""
 
 MOST_HELD = 16 * 1024 * 1024
-"""Bytes at which the recording is given up, where nobody can be made to wait any more: at the end of a run."""
+"""Bytes that wait to be written at the end of a run, when the program cannot wait; with more, the recording breaks off."""
 
 HAPPENED_SIZE = 128
-"""Bytes that what happened counts beside its own."""
+"""Bytes that an event counts beside its own."""
 
 FLUSH_PAUSE = 0.02
 """Seconds between two writes, when little is to be written: for so long an event may be nowhere but in memory."""
 
 LITTLE = 64 * 1024
-"""Bytes that are little."""
+"""Bytes that count as little to write."""
 
 DISK_SECONDS = 5.0
-"""Seconds that the disk has for making the file, for what waits to be written, and for the end. Then the recording is
-given up."""
+"""Seconds for the disk to make the file, to take some of what waits, and to take the end; then the recording breaks off."""
 
 _LINE_ENDS = re.compile(rb"([\r\n\x03\x04]+)")
-_LARGEST_CODE = 2**31
+_LARGEST_CODE = 2**31  # no bound: where a sign begins
 
 _NOT_IN_TIME = f"it broke off, since the disk took nothing for {DISK_SECONDS:g} s"
 _UNKNOWN = (

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from .shell import Shell
 
 INTERRUPT_AGAIN = 0.02
-"""Seconds after which a shell that has not come back is interrupted once more."""
+"""Seconds after which a shell that has not come back from a stopped command is interrupted again."""
 
 HEED_SECONDS = 1.0
-"""Seconds that a shell which is told to stop a command has to say that it does, once that is to be killed."""
+"""Seconds for a shell like PowerShell to say that it stops a command which is to be killed; else the shell is replaced."""
 
 ABANDON_SECONDS = 2.0
-"""Seconds in which a shell that a command is given up with must come back; and then, once killed, must end. Else it is abandoned."""
+"""Seconds for a shell to come back from a command that was given up, and to end once killed; else it is abandoned."""
 
 REPLACE_SECONDS = 0.1
-"""Seconds after the kill of what a command has started in which its shell must be back; otherwise it is replaced."""
+"""Seconds for a shell to be back after the kill of what its command has started; else it is replaced."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from .process import SessionProcess
 
 IDLE_SECONDS = 1800.0
-"""How long the shell of a session with a name is kept when nobody wants it."""
+"""Seconds without use after which the shell of a session with a name is ended."""
 
 MOST_ABANDONED = 64
-"""Processes that are remembered of shells that could not be killed."""
+"""Processes of abandoned shells that one session remembers."""
 
 
 class Session:

@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from ..abc import Backend, Exchange, Outlet, Program, Section
 
 START_SECONDS = 30.0
-"""How long a prefix may take to start the shell."""
+"""Seconds for a prefix to start the shell."""
 
 END_SECONDS = 2.0
-"""How long a shell may take to end when its session is closed: traps of its own run first."""
+"""Seconds for the shell of a closed session to end, its EXIT trap included."""
 
 LAST_WORDS_SECONDS = 0.1
-"""How long a shell that has ended is listened to, while something that it started goes on holding its stream."""
+"""Seconds for which a shell that has ended is listened to, while a process that it started holds its stream."""
 
 SWEEP_AGAIN = 0.05
-"""Seconds between two looks for what a shell that has ended has left in its process group."""
+"""Seconds between two looks for the processes that a shell which has ended has left in its process group."""
 
 SWEEPS = 10
-"""Looks of that kind, and signals: two ask, the others kill. What lives then is named."""
+"""Looks of that kind: after two, these processes are asked to end, then killed; those that live after the last are named."""
 
 KEPT = 64
-"""Commands that have left something running to be kept; with more, those of which nothing lives any more are forgotten."""
+"""Commands of a shell that have left something to be kept; with more, those of which nothing lives are forgotten."""
 
 LONGEST_RECORD = 16 * 1024 * 1024
-"""Bytes of what a shell says of one command, its variables above all. A shell that says more is replaced."""
+"""Bytes that a shell says of one command, its variables above all; a shell that says more is replaced."""
 
 LOOK_AGAIN = 0.001
-"""Seconds between two looks whether the output of a command on another host has ended, once its shell says that it has."""
+"""Seconds between two looks whether the output of a command on another host has ended, once its shell says so."""
 
-BROKEN_OFF = 130
+BROKEN_OFF = 130  # no bound
 """The exit code of a text that was interrupted, as shells have it: 128 and the number of SIGINT."""
 
 _NUMBER = re.compile(rb"-?[0-9]{1,10}")

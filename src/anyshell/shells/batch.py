@@ -20,7 +20,7 @@ BATCH_FILE = r"\.(bat|cmd)[ .]*$"
 """Ends a name that Windows takes for a batch file's, in either case. It drops blanks and dots at the end (CVE-2024-43402)."""
 
 LONGEST_LINE = 8_000
-"""Characters of a line for cmd.exe, which takes 8,191 with what stands before and behind it."""
+"""Characters of a batch file's arguments; more are refused. cmd.exe takes 8,191 with what stands before and behind them."""
 
 NO_PERCENT = "%%cd:~,%"
 """What is no ``%`` but becomes one in a line that cmd.exe reads: what follows the first is an empty part of a variable that

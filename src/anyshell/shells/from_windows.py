@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 
 LONGEST = 256 * 1024
-"""Characters of a text that is looked at for ``>nul``: 0.3 s at worst, in which the event loop waits."""
+"""Characters of a text for bash on Windows in which ``>nul`` is looked for: 0.3 s at worst, in which the event loop
+waits. A longer one stays as it is."""
 
 DEEPEST = 100
-"""Quotes, parentheses and the like, one within the other, up to which a text is understood."""
+"""Quotes, parentheses and the like in such a text, one within the other; with more of them it stays as it is."""
 
 _TO_NUL = r"(?:&>>?|>>|>[|&]?|<>)[ \t]*+nul(?=[\s;&|()<>]|\Z)"
 

@@ -38,13 +38,13 @@ LONGEST_STATED = LONGEST_ARGUMENT // 4
 """Characters of the text for a login shell that may be its argument; a character has four bytes at most."""
 
 LONGEST_LINE = 2048
-"""Bytes that a shell is made to read by itself, one by one, rather than by a program that must be started first."""
+"""Bytes of variables that the login shell reads one by one; more are read by a program that must be started first."""
 
 _LIFE_FD = 9
-"""The descriptor that a command's whole tree holds: the highest that every shell can name."""
+"""Descriptor that a command's whole tree holds: the highest that every shell can name."""
 
 _LIFE_FD_OF_BASH = 197
-"""The same where the login shell can name any: out of the way of scripts."""
+"""Descriptor of that kind where the login shell is bash, which can name any: out of the way of scripts."""
 
 _READ_LINE = 'IFS= \\read -r ANYSHELL_LINE; eval "$ANYSHELL_LINE"; unset ANYSHELL_LINE'
 

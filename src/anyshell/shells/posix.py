@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from anyshell._types import OperatingSystem, ShellInfo, ShellKind
 
 LONGEST_ARGUMENT = 100 * 1024
-"""Bytes of a text that still travels as an argument; the rest of Linux's 128 KiB is left as a margin."""
+"""Bytes of a text that travel as an argument, more travel in a file; the rest of Linux's 128 KiB is left as a margin."""
 
 _END = "."
 """Ends a text in a file. A command substitution drops trailing line feeds; behind this they are not trailing."""

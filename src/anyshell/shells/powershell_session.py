@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .session import Frame
 
 HISTORY = 100
-"""Texts that a session's ``Get-History`` gives, unless a text sets ``$MaximumHistoryCount``."""
+"""Texts that ``Get-History`` gives in a session of PowerShell, unless a text sets ``$MaximumHistoryCount``."""
 
 _FILES = "Microsoft.PowerShell.Core\\FileSystem::"
 """What makes a path one of files, wherever the shell is; a registry is a place, too."""

@@ -44,13 +44,13 @@ RESERVED = frozenset(
 )
 """Variables that the shell is led by; no caller can set them."""
 
-_BOTH_ENDS = (196, 195, 194)
+_BOTH_ENDS = (196, 195, 194)  # no bound
 """Where bash has its pipes at both ends for a moment."""
 
 LIFE_FD = {"bash": 197}
 """The descriptor by which everything that a command starts has the pipe that it prints to."""
 
-_LIFE_FD = 9
+_LIFE_FD = 9  # no bound
 """The same where a shell knows single digits alone."""
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from .posix import Shell
 
 SHORTEST_SECRET = 8
-"""Characters of a variable's value that is looked for in functions and aliases: a shorter one is in any text."""
+"""Characters of an exported value, at least, that is looked for in functions and aliases: a shorter one is in any text."""
 
-_FD = 8
+_FD = 8  # no bound
 """The descriptor of the records: neither of those that a command of a server inherits, and known to every shell."""
 
 RESERVED = "builtin"

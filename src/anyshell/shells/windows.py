@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LONGEST_COMMAND_LINE = 32_766
-"""UTF-16 units of a command line on Windows (CreateProcessW: 32,767 with its end)."""
+"""Units of UTF-16 of a command line on Windows, and of one that starts PowerShell anywhere; with a longer one, the text
+travels in a file (CreateProcessW: 32,767 with its end)."""
 
 
 LONGEST_FOR_MSYS2 = 4_000
-"""UTF-16 units of an argument for a program of MSYS2 or Cygwin, which cut off the rest of a longer one and say nothing
-(glob.cc, MAXPATHLEN: 4,096; 8,191 arrived)."""
+"""Units of UTF-16 of a text that bash of Git for Windows, MSYS2 or Cygwin takes from its command line; they cut longer
+ones off in silence, so such a text travels in a file (glob.cc, MAXPATHLEN: 4,096; 8,191 arrived)."""
 
 
 def units(text: str) -> int:

@@ -28,16 +28,16 @@ HOLD_SECONDS = 0.3
 """Seconds for which output is held back that may be the beginning of a secret, after the last of it."""
 
 MASKED_AT_ONCE = 8192
-"""Bytes of output in which secrets are looked for before others have their turn."""
+"""Bytes of output in which secrets are looked for before other tasks get a turn."""
 
 LAST_LOOK = 1.5
-"""Seconds before a command's time is over from which on it is watched whether it waits for input."""
+"""Seconds before a command's time is over from which on it is asked whether it waits for input."""
 
 LOOK_AGAIN = 0.2
-"""Seconds after which that is asked again."""
+"""Seconds between two of these questions."""
 
 LONGEST_LOOK = 0.6
-"""Seconds after which an answer does not count any more: another one should have been there."""
+"""Seconds after which the answer to such a question does not count any more: another one should have been there."""
 
 
 class Controller:

@@ -37,10 +37,10 @@ dismissed it, which stops the program if it still runs, ``False`` when there was
 ``anyshell.console.opener(app)`` is one."""
 
 EXPECT_SECONDS = 30.0
-"""Seconds for which something is expected, by default."""
+"""Seconds for something to be expected, or for input to be waited for, unless given."""
 
 SEND_SECONDS = 5.0
-"""Seconds for which a program may not take anything of what is typed; then that has failed."""
+"""Seconds for which a program may take nothing of what is typed, unless given; then typing has failed."""
 
 IDLE_SECONDS = 1.0
 """Seconds of silence after which a program counts as idle, whatever it does."""
@@ -49,13 +49,13 @@ SETTLE_SECONDS = 0.05
 """Seconds of silence after which a match at the very end of the output counts: it might have grown longer."""
 
 SEARCH_PAUSE = 0.01
-"""Seconds between two searches of output that comes, at least; a search that took longer is followed by as long a pause."""
+"""Seconds between two searches of output, at least; a search that took longer is followed by as long a pause."""
 
 LOOK_PAUSE = 0.05
-"""Seconds between two looks at the alternate screen, which is drawn for that."""
+"""Seconds between two searches of the alternate screen, which is drawn for that."""
 
 SECRET_SECONDS = 600.0
-"""Seconds that whoever has a secret has to give it."""
+"""Seconds for a secret to be given that is asked for."""
 
 _PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
 _EMBEDDED_END = re.compile("(?:\x1b\\[|\x9b)201~")

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PIECE = 4096
-"""Bytes that are typed at once: so exactly is known how many were taken."""
+"""Bytes typed at once: so it is known exactly how many were taken."""
 
 ANSWERS = 4096
-"""Bytes of answers to a program's queries that wait until it reads them; what does not fit is not answered."""
+"""Bytes of answers to a program's queries that wait until it reads them; more are not given."""
 
 
 class Keyboard(ByteSendStream):

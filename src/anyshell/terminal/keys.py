@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NEAREST = 3
-"""Names that are nearest to an unknown one, and are told."""
+"""Names of keys that are told for an unknown one, the nearest."""
 
 LONGEST_KEY = 64
 """Characters of a key's name, with its modifiers."""

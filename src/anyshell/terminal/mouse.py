@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 Action = Literal["press", "release", "move"]
 
 LARGEST_PLAIN = 223
-"""The last column, and row, that can be told in the form of old."""
+"""Last column, and row, in which the old form can report the mouse."""
 
 WHEEL_UP, WHEEL_DOWN = 64, 65
 

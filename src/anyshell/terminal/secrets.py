@@ -15,13 +15,13 @@ MASK = b"[secret]"
 """What stands in the place of a secret."""
 
 MAX_SECRETS = 64
-"""Secrets that one terminal masks; one more is not typed."""
+"""Secrets that one terminal masks, or one tool for models; one more is not typed."""
 
 LONGEST_SECRET = 1024
-"""Bytes of a secret."""
+"""Bytes of a secret; a longer one is not typed."""
 
 _MOST_BETWEEN = 4096
-"""Bytes of a secret that is not whole yet, beside its own, which whoever wraps its lines may have put there."""
+"""Bytes, beside its own, that wrapped lines may have put into a secret of which the end is still to come."""
 
 # What a program prints between two characters when a row is full: a line feed, a return, or escape sequences that move
 # the cursor to the next row.
@@ -52,7 +52,7 @@ _WRAPS = tuple(_ways())
 may be the secret's own."""
 
 _LONGEST_MOVE = 80
-"""Bytes of one of these."""
+"""Bytes of an escape sequence at the end of the output that may go on, in a line that is wrapped."""
 
 _NOTHING = re.compile(rb"(?!)")
 _CONTROL = re.compile(rb"[\r\n\x08\x1b]")

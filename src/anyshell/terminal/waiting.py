@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from .._types import Foreground
 
 QUIET = 0.1
-"""Seconds of silence after which a host is asked who has the terminal."""
+"""Seconds of silence after which a host is asked which processes have the terminal."""
 
 SILENCE = 0.3
-"""Seconds in which a program that likely waits has used no processor time and printed nothing."""
+"""Seconds of silence, and without processor time, after which a program that polls likely waits."""
 
 ARRIVAL = 0.05
-"""Seconds in which what a program printed before it waited must arrive: it was asked about over another way."""
+"""Seconds of silence after which the host's answer counts: earlier output, which came another way, has arrived then."""
 
 RESTLESS = 0.8
-"""Seconds of the same silence for one that has printed by itself when it seemed to wait."""
+"""Seconds of such silence for a program that has drawn by itself when it seemed to wait."""
 
 UNPROMPTED = 2.0
-"""Seconds of the same silence where the host cannot tell what anybody sleeps in, and nothing stands before the cursor: a
-program that is slow to begin is silent too."""
+"""Seconds of such silence where the host cannot tell what a program sleeps in (macOS, Windows), and nothing stands
+before the cursor: a program that is slow to begin is silent too."""
 
 PAUSES = (0.1, 0.2, 0.3, 0.4)
 """Seconds between two questions to a host; the last one repeats."""
 
 LOOK_SECONDS = 1.0
-"""Seconds that one look takes at most, while a program prints all the time."""
+"""Seconds of one look whether a program waits, at most, while it prints all the time."""
 
 
 class Watched(Protocol):

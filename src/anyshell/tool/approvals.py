@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..abc import Approver
 
 REMEMBERED = 1000
-"""Requests that are approved always, at most; the one that was asked for longest ago is then forgotten."""
+"""Requests that are approved always; then the one asked for longest ago is forgotten."""
 
 
 class Approvals:

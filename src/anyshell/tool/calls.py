@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NAMED = 10
-"""Calls that an error names."""
+"""Calls under way that the error of `cancel` names one by one."""
 
 
 class Ongoing:

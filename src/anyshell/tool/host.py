@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
 
 HOST_BOUND = 5.0
-"""Seconds that a question to the host's files may take. Every such question has an answer that is always safe."""
+"""Seconds for a question to the host's files, beside the command; without an answer the safe one is taken."""
 
 
 async def no_directory(env: Environment, path: str) -> str:

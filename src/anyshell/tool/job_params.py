@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .limits import ToolLimits
 
 LARGEST_OFFSET = 2**63 - 1
-"""Bytes of its output that can be skipped: more than any job prints."""
+"""Bytes of a job's output that can be skipped: more than any job prints."""
 
 MOST_IDS = 16
 """Jobs that one call waits for."""

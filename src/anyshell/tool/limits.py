@@ -8,7 +8,7 @@ from typing import Literal
 
 from .._descriptions import LONGEST_TIMEOUT, TIMEOUT
 
-MIB = 1024 * 1024
+MIB = 1024 * 1024  # no bound: a unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,9 +16,9 @@ class ToolLimits:
     """The bounds of every call of a tool. How much output is shown is the environment's `OutputLimits`.
 
     Attributes:
-        default_timeout: Seconds that a command has when the model does not say.
-        min_timeout: The fewest seconds it can ask for.
-        max_timeout: The most.
+        default_timeout: Seconds that a command has when the model gives no timeout.
+        min_timeout: Seconds that a model can ask for, at least.
+        max_timeout: Seconds that a model can ask for, at most.
         beyond: What becomes of a timeout outside these: ``clamp`` takes the nearest and says so, ``refuse``
             makes it an error.
         approval_timeout: Seconds in which an approver must answer; after that it has refused.
@@ -30,9 +30,9 @@ class ToolLimits:
         max_wait: Seconds that one look at a job, or at a terminal, can wait, at most.
         max_terminals: Terminals that run at once, at most. The environment has a limit of its own, for all of its tools.
         max_typed: Bytes of what is typed on a terminal in one call in UTF-8, at most.
-        max_keys: Keys that are pressed there in one call, at most.
+        max_keys: Keys that are pressed on a terminal in one call, at most.
         max_env: Variables in one call, at most; zero or more.
-        max_env_bytes: Bytes of their names and values together, at most. A system has its own limit for
+        max_env_bytes: Bytes of the names and values of variables together, at most. A system has its own limit for
             these and the command's arguments together, often 2 MiB, and 128 KiB for a single one.
 
     Raises:

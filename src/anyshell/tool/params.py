@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 Params = TypeVar("Params", bound=BaseModel)
 
 LONGEST_LABEL = 200
-"""Characters of a description that people are shown; it decides nothing, so the rest is left out."""
+"""Characters of a description for people; the rest is left out, since it decides nothing."""
 
 LONGEST_PATH = 4096
-"""Bytes of a path, as PATH_MAX has it on Linux; 1024 on macOS, which its host then says itself."""
+"""Bytes of a path, as PATH_MAX has it on Linux; a longer one is refused. macOS has 1024, and says so itself."""
 
 _SAID = 5
-"""Problems that are told one by one; of the rest, only the number is said."""
+"""Problems with parameters that are told one by one; of the rest, only the number is said."""
 
 
 class ShellParams(BaseModel):

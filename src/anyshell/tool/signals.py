@@ -50,8 +50,8 @@ _NUMBERS: Mapping[OperatingSystem, Mapping[str, int]] = MappingProxyType(
 
 # Real-time signals, as bash and glibc name and number them; musl, which keeps one more to itself, begins at 35. A
 # backend may also say a number, as in SIG42, where its system has no name.
-_FIRST_REAL_TIME = 34
-_LAST_REAL_TIME = 64
+_FIRST_REAL_TIME = 34  # no bound: the number of a signal
+_LAST_REAL_TIME = 64  # no bound: the number of a signal
 _REAL_TIME = re.compile(r"SIGRT(?:MIN(?:\+(\d{1,2}))?|MAX(?:-(\d{1,2}))?)")
 _BY_NUMBER = re.compile(r"SIG(\d{1,2})")
 

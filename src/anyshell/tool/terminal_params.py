@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from .limits import ToolLimits
 
 REACTION = 10.0
-"""Seconds that a program has by default to react to what was typed."""
+"""Seconds for a program on a terminal to react to what was typed, without `wait`."""
 
 PATIENCE = 30.0
-"""Seconds that are waited by default when that is what was asked for."""
+"""Seconds for a program on a terminal to wait for input or to print something, when that is asked for without `wait`."""
 
 LONGEST_UNTIL = 1000
-"""Characters of what can be waited for."""
+"""Characters of what can be waited for on a terminal; more are refused."""
 
 ACTIONS: Mapping[TerminalAction, str] = {
     "start": "run a command on a new terminal.",

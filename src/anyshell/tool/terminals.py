@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .limits import ToolLimits
 
 KEPT = 16
-"""Terminals whose program has ended and that are still known, so that their end can be told; the oldest is forgotten."""
+"""Terminals whose program has ended and that are still known, to tell their end; then the oldest is forgotten."""
 
 NEWS = 10
 """Terminals whose end one result tells; others wait for the next."""

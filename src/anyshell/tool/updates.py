@@ -36,10 +36,10 @@ OnUpdate = Callable[[Update], Awaitable[object] | object]
 """Is given the end of what a command has printed so far; may be async."""
 
 _MARGIN = 4
-"""Raw bytes kept for one byte of a tail: escape sequences go, and the raw bytes may begin within a character."""
+"""Bytes kept for one byte of an update, raw: escape sequences go, and the raw bytes may begin within a character."""
 
 _CANCEL_BOUND = 1.0
-"""Seconds that a call which is under way at the end has to heed that it was cancelled."""
+"""Seconds for an update under way to end when the command has ended."""
 
 
 class Updates:

@@ -53,9 +53,10 @@ LATER = (
 """What to do about a job that runs."""
 
 _NAMED = 10
-"""Processes that are named one by one; of the rest, only the number is said."""
+"""Processes left behind that are named one by one; of the rest, only the number is said."""
 
 _LONGEST_REASON = 1000
+"""Characters of an approver's reason that a model is told."""
 
 # SIGKILL at the end of one's own `timeout -k`, or 124 of `timeout` itself, is no news of this tool or of the host.
 _TIMEOUT = re.compile(r"\btimeout\b")

@@ -38,15 +38,16 @@ if TYPE_CHECKING:
     from ...abc import Backend, Exchange, Files, Program
 
 ANSWER_SECONDS = 5.0
-"""How long a shell has to answer a probe."""
+"""Seconds for a shell to answer, when shells are looked for; else it is not offered."""
 
 SLOW_ANSWER_SECONDS = 20.0
-"""The same for PowerShell, whose .NET starts slowly, and for all on Windows, where a scanner first looks at a program."""
+"""Seconds for PowerShell to answer then, and for every shell on Windows, where a scanner first looks at a program."""
 
 ANSWER_BYTES = 4096
+"""Bytes of that answer, its line feed included; a longer one is none."""
 
 CONNECT_SECONDS = 1.0
-"""How long an address of this machine has to accept a connection."""
+"""Seconds for an address of this machine to accept a connection."""
 
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
 """Why a program cannot be started now that may well be started later."""

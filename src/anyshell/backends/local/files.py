@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CHUNK = 1024 * 1024
+"""Bytes of a file of this machine that are read or written at once."""
 _SEPARATORS = os.sep + (os.altsep or "")
 
 

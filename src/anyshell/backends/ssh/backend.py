@@ -55,52 +55,53 @@ if TYPE_CHECKING:
     from .windows_process import WindowsProcess
 
 OPEN_SECONDS = 15.0
-"""How long a server may take to open a session on a connection."""
+"""Seconds for a server to open a session on a connection."""
 
 PROBE_SECONDS = 30.0
-"""How long a host may take to say what it is: its login shell's startup files run first."""
+"""Seconds for a host to say what it is; its login shell's startup files run first."""
 
 WINDOWS_SECONDS = 10.0
-"""How long a host that runs no commands as we know them may take to say whether it is a Windows host."""
+"""Seconds for a host without a POSIX shell to say whether it is Windows."""
 
 START_SECONDS = 30.0
-"""How long a login shell may take to begin a command: its startup files run first."""
+"""Seconds for a login shell to begin a command; its startup files run first."""
 
 HANDSHAKE_HANGUP_SECONDS = 3.0
-"""How soon a server hangs up that is busy with other logins; one that does later has something else."""
+"""Seconds in which a server that is busy with other logins hangs up; only then is the login tried again."""
 
 HANDSHAKE_PAUSES = (0.2, 0.5, 1.0)
-"""Seconds, about, until it is tried again when a server hangs up before anybody has said who he is."""
+"""Seconds before a login is tried again after a server has hung up, about; after the last it is an error."""
 
 ATTEMPTS = 3
-"""How often a session is asked for when connections break before the program was asked for."""
+"""Times that a session is asked for when connections break before the command was asked for."""
 
 LONGEST_TOTAL = 2_000_000
-"""Bytes of all arguments and variables together: a little less than what Linux allows by default (execve(2), a quarter
-of the stack's limit). A host may allow less; then its shell says so and exits with 126."""
+"""Bytes of all arguments and variables together; more is an error. A little less than what Linux allows by default
+(execve(2), a quarter of the stack's limit); where a host allows less, its shell says so and exits with 126."""
 
 LONGEST_STRING = 128 * 1024 - 1
-"""Bytes that one argument or variable may have on Linux, its end not counted (execve(2), MAX_ARG_STRLEN)."""
+"""Bytes of one argument or variable, its end not counted; more is an error (execve(2), MAX_ARG_STRLEN)."""
 
 CONNECT_SECONDS = 5.0
-"""How long a server may take to try a port of its own."""
+"""Seconds for a server to try a port of its own, by SSH."""
 
-_BY_SIGNAL = 128
+_BY_SIGNAL = 128  # no bound
 """The exit code that stands for a program of our own that a signal ended: ``None`` says that the link was lost."""
 
 FILE_SECONDS = 600.0
-"""How long one command may take that does something with a file where a host has no SFTP, besides what `FILE_RATE` gives."""
+"""Seconds for one command that does something with a file, where a host has no SFTP, besides what `FILE_RATE` gives."""
 
 FILE_RATE = 4096
-"""Bytes a second: with each that such a command was sent, or has printed, it may take longer."""
+"""Bytes a second: each that such a command was sent, or has printed, adds its part of a second."""
 
 SEND_SIZE = 1024 * 1024
+"""Bytes of a long text that are written to a host at once."""
 
 OWED_SECONDS = 300.0
-"""For so long after a host went away it is tried to stop what could not be stopped then."""
+"""Seconds after a host went away in which it is tried to stop what could not be stopped then."""
 
 OWED_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""Seconds between these attempts; the last one repeats."""
+"""Seconds between two of these attempts, the last one repeats; at once when a connection is made."""
 
 _REASONS = {
     "missing": "No such file or directory",
@@ -111,7 +112,7 @@ _REASONS = {
 _WHY_NOT_BEGUN = "does a startup file end it, or a ForceCommand hand the text to another shell?"
 
 CLOSE_SECONDS = 2.0
-"""How long closing waits for a host that is away, when something may still run there."""
+"""Seconds for which closing waits for a host that is away, when something may still run there."""
 
 
 class SSHBackend:

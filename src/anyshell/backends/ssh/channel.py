@@ -18,43 +18,44 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HIGH_WATER = 1024 * 1024
-"""Bytes of a channel's output that wait for their reader here; then no more is asked of the server."""
+"""Bytes of a command's output that wait for a reader; then the host is slowed down. Up to 4 MiB more are on their way."""
 
 TERMINAL_HIGH_WATER = 64 * 1024
-"""The same of a terminal's output, which is drawn more slowly than it comes: a key that ends a flood takes effect on the
-screen when all that waits has been drawn."""
+"""Bytes of a terminal's output that wait so, since it is drawn more slowly than it comes and a key that ends a flood
+should take effect soon. Up to 512 KiB more are here or on their way."""
 
 TERMINAL_OUTPUT = 256 * 1024
-"""Bytes of a terminal's output that may be on their way, for the same reason."""
+"""Bytes of a terminal's output that the host may send before it is told to go on, for the same reason."""
 
 LONGEST_NOISE = 4096
-"""Bytes that are kept of what a login shell prints before a command begins, for a message."""
+"""Bytes of what a login shell prints before a command begins that are kept for a message, the last."""
 
 QUIET_SECONDS = 0.03
-"""How long nothing must have come after a program's end, or twice the round trip if that is longer, until what it
-printed before is taken to have arrived."""
+"""Seconds without output, after a command's end, until its output counts as whole; or two round trips, if longer."""
 
 LONGEST_REST = 1.0
-"""Seconds of reading after which that is not waited for any more: somebody else goes on printing. Also seconds in which
-our reader takes nothing of what has arrived: there is none, or it waits itself."""
+"""Seconds of reading in which this is waited for, when another process goes on printing; also seconds in which our
+reader takes nothing of it."""
 
 LAST_SILENCE = 5.0
-"""Seconds in which nothing comes, after which the end of an output that nobody writes any more is not waited for: a link
-may stand still for as long, and somebody may have the output who cannot be seen."""
+"""Seconds without any output, when no process of the host writes it any more but its end has not come; then it is not
+waited for. A link may stand still for as long, and a process that cannot be seen may have the output."""
 
 LONGEST_LAST = 300.0
-"""Seconds after which it is not waited for although something comes."""
+"""Seconds in which that end is waited for while output comes."""
 
 TAKEN_PAUSE = 0.005
 """Seconds between two looks whether our reader has taken what has arrived."""
 
 WRITE_SIZE = 64 * 1024
+"""Bytes written to a command's stdin at once, by SSH."""
 
 TERMINAL_WINDOW = 128 * 1024
-"""Bytes that are typed on a terminal of OpenSSH's and that its program has not read yet. For what is typed while nothing
-is shown, sshd sends packets without meaning that are as long as all of it, so that nobody can tell from outside; and
-from 256 KiB on it sends them longer than SSH allows, which ends the connection and all that runs over it (9.2). It says
-that there is room again when 96 KiB are taken."""
+"""Bytes that are typed on a terminal of OpenSSH and that its program has not read yet.
+
+For what is typed while nothing is shown, sshd sends packets without meaning that are as long as all of it, so that
+nobody can tell from outside; and from 256 KiB on it sends them longer than SSH allows, which ends the connection and all
+that runs over it (9.2). It says that there is room again when 96 KiB are taken."""
 
 
 _SIGNAL = re.compile("[A-Z0-9]{1,16}")

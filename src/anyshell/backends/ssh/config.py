@@ -35,17 +35,21 @@ KeyPolicy = Literal["refuse", "ask", "accept-new"]
 SYSTEM_CONFIG = "/etc/ssh/ssh_config"
 
 SSH_PORT = 22
-"""Where an SSH server listens when nobody says otherwise (RFC 4253, 4.1)."""
+"""Port of an SSH server, unless given (RFC 4253, 4.1)."""
 
 MAX_INCLUDES = 16
-"""How deep files may include each other, as in OpenSSH."""
+"""Files of a configuration that include each other, as in OpenSSH; more is an error."""
 
 MATCH_EXEC_SECONDS = 5.0
-"""How long a command of ``Match exec`` may take; it does not match when it takes longer."""
+"""Seconds for a command of ``Match exec``; then it does not match."""
 
 CONNECT_SECONDS = 10.0
+"""Seconds for finding the host's address and connecting, unless `connect_timeout=` or ConnectTimeout says otherwise."""
 KEEPALIVE_SECONDS = 15.0
+"""Seconds of silence before a server is probed, unless `keepalive_interval=` or ServerAliveInterval says otherwise."""
 KEEPALIVE_COUNT = 2
+"""Questions of that kind in a row that a server may owe the answer to, unless `keepalive_count=` or ServerAliveCountMax
+says otherwise; then the connection counts as lost."""
 
 DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 

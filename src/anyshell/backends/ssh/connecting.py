@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from .options import SSHOptions
 
 MAX_HOPS = 10
-"""How many hosts may be on the way, the last one included."""
+"""Hosts on one way, the last included; more is an error."""
 
 NEXT_ADDRESS_SECONDS = 0.25
-"""How long the next address of a host waits for the one before it (RFC 8305)."""
+"""Seconds after which the next address of a host is tried beside a silent one (RFC 8305)."""
 
 
 async def open_connection(

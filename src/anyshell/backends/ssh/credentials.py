@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .options import SSHOptions
 
 AGENT_SECONDS = 5.0
-"""How long an agent may take to list its keys."""
+"""Seconds for an agent to list its keys."""
 
 LARGEST_KEY_FILE = 1024 * 1024
 """Bytes of a key file that are read."""

@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from ...abc import Exchange, Files, Inlet, Outlet, Process
 
 READY_SECONDS = 15.0
-"""How long a relay may take to make its pipe once it runs."""
+"""Seconds for a relay on a host by SSH to make its pipe."""
 
 END_SECONDS = 1.0
-"""How long a relay may take to end once its input has."""
+"""Seconds for a relay to end once its input has."""
 
 LONGEST_LINE = 16 * 1024
-"""Bytes of a text that is sent in what the shell reads; a longer one is written as a file, which takes round trips."""
+"""Bytes of a text that a host's shell reads with its command; a longer one is written as a file, which takes round trips."""
 
 LONGEST_SAID = 64 * 1024
 """Bytes of a line that a relay says; one that says more is given up."""
 
 UNUSED_RELAYS = 2
-"""Relays without a command that are kept: one for each channel."""
+"""Relays that are kept for the next command: one for each channel."""
 
 _BYTES = re.compile(rb"^([0-9]{1,18}) bytes\b")
 

@@ -56,13 +56,13 @@ class SSHOptions:
         trust: Is asked whether an unknown host key is to be trusted, with the words to show; what is trusted is
             recorded.
         connect_timeout: Seconds for finding the address and connecting; 10 by default.
-        login_timeout: Seconds for handshake and authentication. The time that a function above takes to answer is
-            not counted.
+        login_timeout: Seconds for handshake and authentication. The time that a function of the caller takes to
+            answer is not counted.
         keepalive_interval: Seconds of silence after which the server is asked whether it is there; 15 by default,
             0 is never.
         keepalive_count: How often in a row it may owe the answer before the connection counts as lost, 1 or more;
             2 by default.
-        max_connections: How many connections are open at the same time, 1 or more.
+        max_connections: Connections that are open at the same time, at most; 1 or more.
 
     Raises:
         InvalidCommand: A host or user that is empty, begins with ``-``, or holds spaces, control characters or what

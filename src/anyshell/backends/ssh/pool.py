@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     import asyncssh
 
 SESSIONS = 10
-"""Sessions that a server is taken to allow on a connection, until it has refused one."""
+"""Sessions that a server is taken to allow on a connection, until it refuses one; all but one are for commands and files."""
 
 HANDSHAKES = 8
-"""Connections that are being opened at the same time, at most."""
+"""Connections that are being opened at the same time."""
 
 PAUSE_SECONDS = 1.0
-"""For so long after a connection could not be opened, while others are open, no other is tried."""
+"""Seconds after a connection could not be opened, while others are open, until another is tried."""
 
 CLOSE_SECONDS = 1.0
-"""How long a connection has to say goodbye; it is dropped then."""
+"""Seconds for a connection to say goodbye; then it is dropped."""
 
 SETTLE_SECONDS = 0.004
-"""How long after a session is closed its place counts as taken. OpenSSH frees it one turn of its loop later, after
+"""Seconds after the end of a session before its place is taken again: OpenSSH frees it one turn of its loop later, after
 requests that arrived together with the end of the old one."""
 
 DOUBT_SECONDS = 0.5
-"""For so long after a session was closed, a refusal says nothing of how many the server allows."""
+"""Seconds after the end of a session in which a refusal says nothing of how many are allowed."""
 
 DOUBTS = 20
-"""Refusals in a row after which it does."""
+"""Refusals in a row after which a refusal says it all the same."""
 
 EXTRA_CONNECTIONS = 1
-"""Connections beyond the bound, for stopping commands when the others are silent."""
+"""Connections beyond ``max_connections``, for stopping commands when the others are silent."""
 
 
 class Link:

@@ -26,22 +26,24 @@ if TYPE_CHECKING:
     from .watcher import Answer
 
 ABANDON_GRACE = 0.5
-"""Seconds that a login shell has to end which was asked to before it came to a command that is no longer wanted."""
+"""Seconds for a login shell to end that was asked to, when its command is given up where no grace is given (the shell of
+a session, a file operation)."""
 
 CLOSE_BOUND = 1.0
-"""Seconds that closing a process goes on killing what lives of its tree."""
+"""Seconds in which closing a process kills the remaining processes of its tree."""
 
 STOP_ROUNDS = 5
-"""Looks and kills in a row, when a host is back on which something was left running."""
+"""Looks and kills in a row, of each attempt to stop what was left running on a host that is back."""
 
 HELD_SECONDS = 0.5
-"""For so long the end of a command's output may be silent that was to be stopped, and of which nothing is seen."""
+"""Seconds of silence for the end of the output of a command that is stopped, has ended, and of which no process is seen;
+then its holder may be on another machine."""
 
 _GONE_SECONDS = 0.05
-"""How long the news of the exit may take when the process was seen to be gone: a silent server never tells."""
+"""Seconds for the news of an exit, when the process was seen to be gone: a silent server never tells."""
 
 _LOOK_AGAIN = (0.005, 0.02, 0.04, 0.08, 0.15)
-"""Seconds between two looks for what is left of a tree; the last one repeats."""
+"""Seconds between two looks for the remaining processes of a tree; the last one repeats."""
 
 
 class SSHProcess:

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from .watcher import Answer, Watch
 
 GATHER_SECONDS = 0.002
-"""For so long those who want to look at the host's processes wait for each other, and then share one look."""
+"""Seconds for which a look at the host's processes waits for other tasks that want one, and then share it."""
 
 CLOCK_SLACK = 1.0
 """Seconds by which a process may seem to have started before the command that started it."""
 
 EXIT_SLACK = 0.05
-"""Seconds after the news of a leader's end for which its group is still taken for its own."""
+"""Seconds after the news of a leader's end in which its group still counts as its own."""
 
 ROUNDING = 2
-"""Units by which a start of a process and the host's clock may differ, each of which is told in whole ones: ticks where
-there is a ``/proc``, seconds elsewhere."""
+"""Units by which a host's clock and the start of a process may differ besides, each of which is told in whole ones:
+ticks, or seconds where there is no ``/proc``."""
 
 SIGNALS: Mapping[Signal, str] = {"interrupt": "INT", "terminate": "TERM", "kill": "KILL"}
 

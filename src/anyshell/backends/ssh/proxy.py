@@ -16,12 +16,13 @@ from ..._exceptions import ConnectionFailed
 from ..._waits import threads_as_os_errors
 
 GRACE_SECONDS = 1.0
-"""How long it has to end once the connection is closed, before it is killed."""
+"""Seconds for a ProxyCommand to end when its connection has, before it is killed."""
 
 KILL_SECONDS = 5.0
-"""How long the news of its end may take after the kill."""
+"""Seconds for the news of its end after the kill."""
 
 _LAST_WORDS = 2048
+"""Bytes of what a ProxyCommand says that an error is made of, the last."""
 
 
 class Proxy(asyncio.SubprocessProtocol):

@@ -36,21 +36,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STALL_SECONDS = 60.0
-"""How long a server may owe an answer."""
+"""Seconds for an SFTP server to answer; then its service is given up. Also the silence that ends a command for a file."""
 
 OPEN_SECONDS = 120.0
-"""For the connection, if it has to be made anew, and the SFTP service on it."""
+"""Seconds for an SFTP service to open, and for its connection if that has to be made anew."""
 
 _CANCEL_SECONDS = 5.0
-"""How long a cancelled change is waited for before its connection is given up."""
+"""Seconds for a cancelled change over SFTP to be answered, before its connection is given up."""
 
 _CHUNK = 256 * 1024
+"""Bytes of one SFTP request."""
 _WINDOW = 16
+"""Requests of one file over SFTP that are on their way at once."""
 _AT_ONCE = 32
+"""Files asked about or removed at once over SFTP."""
 _MAX_LINKS = 40
+"""Links that follow each other on a host by SSH; more is a circle."""
 _MAX_ENTRIES = 1_000_000
+"""Names in one directory on a host by SSH; more is an error."""
 _LONGEST_NAME = 255
+"""Bytes of a name, when an SFTP server does not say what is wrong with it: a longer one is too long."""
 _LONGEST_PATH = 4096
+"""Bytes of a path, then."""
 
 _KINDS: dict[int, Literal["file", "directory", "link"]] = {
     asyncssh.FILEXFER_TYPE_REGULAR: "file",

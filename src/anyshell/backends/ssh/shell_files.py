@@ -29,10 +29,15 @@ if TYPE_CHECKING:
 Kind = Literal["file", "directory", "link", "other"]
 
 _CHUNK = 4 * 1024 * 1024
+"""Bytes of a file in one command, where a host has no SFTP."""
 _BLOCK = 64 * 1024
+"""Bytes of a block of dd, where a host has no SFTP."""
 _MAX_LINKS = 40
+"""Links that follow each other on a host by SSH; more is a circle."""
 _MAX_ENTRIES = 1_000_000
+"""Names in one directory on a host by SSH; more is an error."""
 _LONGEST_LIST = 64 * 1024 * 1024
+"""Bytes of the list of a directory, where a host has no SFTP; more is an error."""
 
 _DECODE = """LC_ALL=C; export LC_ALL
 for a do shift; a=$(printf '%b.' "$a"); set -- "$@" "${a%.}"; done

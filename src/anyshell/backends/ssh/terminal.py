@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .processes import Processes
 
 MOST_SEEN = 64
-"""Processes in the foreground of a terminal that are looked at, and threads of each."""
+"""Processes of a terminal's foreground that are looked at by SSH, and threads of each."""
 
 _KEY = re.compile(r"\b([a-z0-9]+) = (\^?[!-~]);")
 

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 SILENCE_SECONDS = 0.8
-"""How long nothing may be heard of the host while it owes an answer about processes, a new connection included; it
-is away then. A host that is only slow goes on answering others."""
+"""Seconds of silence after which a host that owes an answer about processes is away, a new connection included. A host
+that is only slow goes on answering others."""
 
 ANSWER_SECONDS = 3.0
-"""How long it may owe one answer, whatever else it answers meanwhile."""
+"""Seconds for one answer about processes, of a host that can be heard meanwhile."""
 
 HEDGE_SECONDS = 0.3
-"""After so long without an answer the question is also put over another connection; after two round trips, at most as long
-each, where those take longer."""
+"""Seconds of silence after which a question about processes is put again over another connection; up to twice as many
+where two round trips take longer."""
 
 AWAY_SECONDS = 1.0
-"""For so long after a question went unanswered no other is put: the host is known to be away."""
+"""Seconds in which a host that is away is asked nothing, unless a connection is made."""
 
 LONGEST_ANSWER = 16 * 1024 * 1024
-"""Bytes of one answer: a hundred thousand processes."""
+"""Bytes of one answer about processes: a hundred thousand of them."""
 
 
 class HostAway(Exception):  # noqa: N818 - it is no error but a state, and never leaves this package

@@ -35,17 +35,16 @@ if TYPE_CHECKING:
     Open = Callable[[Channel, str], Awaitable[object]]
 
 ANSWER_SECONDS = 60.0
-"""How long a Windows host may take to say what it is: PowerShell's first start after the host's own is slow, and each
-shell that is tried is started as well."""
+"""Seconds for a Windows host to say what it is: PowerShell's first start is slow, and each tried shell is started too."""
 
 START_SECONDS = 30.0
-"""How long PowerShell on a Windows host may take to begin a command."""
+"""Seconds for PowerShell on a Windows host to begin a command."""
 
 SPARE_SECONDS = 120.0
-"""For so long a leader waits on a Windows host for a command to lead; a PowerShell has some 60 MB of memory there."""
+"""Seconds for which a PowerShell waits on a Windows host for the next command; it has some 60 MB of memory there."""
 
 LONGEST_VARIABLE = 32_766
-"""UTF-16 units of a variable's value (SetEnvironmentVariableW: 32,767 with its end)."""
+"""Units of UTF-16 of a variable for a Windows host; a longer one is refused (SetEnvironmentVariableW: 32,767)."""
 
 _REFUSED = {
     "program": "it is not there, or may not be executed",

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PIECE = 32 * 1024
-"""Bytes of a command's input that are sent to a Windows host in one piece."""
+"""Bytes of a command's input that are sent to a Windows host at once."""
 
 INPUT_WINDOW = 256 * 1024
-"""Bytes of it that are on their way, and that its program has not read: what is sent besides must get through."""
+"""Bytes of a command's input on their way to a Windows host, which its program has not read: other things must pass."""
 
 LONGEST_LINE = 1024 * 1024
-"""Bytes of one line that the leader says: more than a job object's eight thousand processes take. What is longer is none
-of its lines, and is not kept."""
+"""Bytes of a line that says how a command on a Windows host goes, more than a job object's eight thousand processes
+take; what is longer is no such line, and is not kept."""
 
 
 class WindowsChannel(Channel):

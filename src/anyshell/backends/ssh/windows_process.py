@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from .channel import Channel, ChannelReceiveStream
 
 ANSWER_SECONDS = 3.0
-"""How long what holds a command on a Windows host may owe an answer; its connection is silent then."""
+"""Seconds for a Windows host to say which processes of a command are alive; its connection is silent then."""
 
 ABANDON_SECONDS = 1.0
-"""How long the end of a command is waited for that nobody wants any more before it is known to have begun. It comes
-without being waited for, since the command's stdin ends."""
+"""Seconds for the end of a command on a Windows host that was given up before it had begun. The end comes without being
+waited for, since the command's stdin ends."""
 
 CLOSE_BOUND = 3.0
-"""Seconds that closing a process on a Windows host waits for the end of its tree."""
+"""Seconds for which closing a process on a Windows host waits for the end of its tree."""
 
 
 class WindowsProcess:

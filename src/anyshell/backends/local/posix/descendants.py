@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
 RECORD_SECONDS = 1.0
-"""How often the descendants of a running command are written down."""
+"""Seconds between two looks at a running command's descendants, on macOS."""
 
 
 class DescendantTree:

@@ -34,7 +34,7 @@ PREFIX = "anyshell-"
 """What the name of a private directory begins with."""
 
 MOST_ENTRIES = 10_000
-"""Entries of the directory for temporary files among which abandoned directories are looked for."""
+"""Entries of the directory for temporary files that a process looks at once, for directories of killed owners."""
 
 _OWNER = "owner"
 """The file that names the kernel on which the owner of the directory runs, and so the lock on `_LOCKED` counts."""

@@ -24,38 +24,39 @@ from .tree import PROCESSES_PER_TURN, Reserve, by_age
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-RLIMIT_LOCKS = 10
+RLIMIT_LOCKS = 10  # no bound
 """``asm-generic/resource.h``. Python does not name it."""
 
 
 GATHER_SECONDS = 0.002
-"""How long a look at all processes waits for others who want one."""
+"""Seconds for which a look at all processes waits for other tasks that want one, and then share it."""
 
 
 CATCH_UPS = 20
-"""How often a look at all processes goes after those that came meanwhile."""
+"""Times, at most, that a look at all processes goes after those that came meanwhile."""
 
 NEWEST = 64
-"""How many of the newest pids are looked at when somebody forks all the time."""
+"""Pids, the newest, that are looked at each of these times when a process forks without end."""
 
 CHASE_SECONDS = 0.01
-"""How long one chase of who forks and exits all the time may block the loop; the kill is repeated anyway."""
+"""Seconds of one chase of processes that fork and exit faster than a look; it blocks the loop. The kill is repeated."""
 
 CHASE_MISSES = 3
 """Looks at the newest processes in a row without a hit, after which a chase is over."""
 
 
 MOST_NEW = 256
-"""Pids that are looked at one by one after a command of a persistent shell; of more, everything is looked at."""
+"""Pids that are looked at one by one after a command of a session; if more were given meanwhile, every process is looked
+at. By SSH, some fewer: 200."""
 
 MOST_CLAIMS = 4096
-"""Processes of which it is remembered to which command of a persistent shell they belong."""
+"""Processes whose command in a session is remembered."""
 
-TAG_BITS = 31
+TAG_BITS = 31  # no bound
 """Bits of a tag. The limit holds two: that of a command, and that of a command of an anyshell inside it."""
 
 LATE_SECONDS = 0.0005
-"""Time since before a child's start after which it may have started others that missed the tag; no shell is faster."""
+"""Seconds of a start, from which on children that may have missed the tag are tagged after it. No shell is faster."""
 
 _ENDED = (b"Z", b"X")
 """States of a thread that has ended (proc(5), field 3 of stat)."""
@@ -64,7 +65,7 @@ _NEVER = (-1, sys.maxsize)
 """What is known of a process that was at no look."""
 
 ASKED_PER_TURN = 1024
-"""Numbers that are tried before other tasks get a turn; less than a millisecond, since few are given."""
+"""Numbers tried one by one before other tasks get a turn; less than a millisecond, since few are given."""
 
 UNKNOWN_PID = -1
 """Instead of the newest pid, where /proc does not tell it."""
@@ -73,7 +74,7 @@ UNLIMITED = -1
 """How Python shows a limit that nobody has set."""
 
 MOST_ASKED = 65536
-"""Numbers after a pid, and before it or the newest, that are tried one by one where /proc does not show the processes."""
+"""Pids after a command's first, and before it or the newest, that are tried where /proc does not show processes."""
 
 UNKNOWN_START = -1
 """The start of a process that /proc does not show."""

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from .tty import Settings
 
 MOST_PROCESSES = 64
-"""Processes of a foreground that are looked at closely."""
+"""Processes of a terminal's foreground that are looked at for one that waits for input."""
 
 MOST_THREADS = 64
-"""Threads of a process that are looked at, the first ones."""
+"""Threads of each that are looked at, the oldest."""
 
 MOST_DESCRIPTORS = 256
-"""Descriptors of a process among which the terminal is looked for, the lowest ones."""
+"""Descriptors of each among which the terminal is looked for, the lowest."""
 
 _MACHINE = os.uname().machine
 

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from .linux import LinuxTree
 
 START_SECONDS = 5.0
-"""How long the shell may take to start; without it commands run all the same."""
+"""Seconds for the shell of the net to start; without it commands run all the same."""
 
 GRACE = 2.0
-"""Seconds between the request to end and the kill, once the program has ended."""
+"""Seconds between the request to end and the kill by the net, once this program has ended without stopping its commands."""
 
 KILL_SECONDS = 5.0
-"""Seconds in which a kill is repeated then, as long as something lives."""
+"""Seconds in which the net repeats its kill, as long as something lives."""
 
 LOOK_AGAIN = 0.05
-"""Seconds between two looks meanwhile."""
+"""Seconds between two looks of the net meanwhile."""
 
-_NOTE_BYTES = 256
+_NOTE_BYTES = 256  # no bound
 """Room for what is noted of a command: eight words at most, the longest of which is a mark."""
 
 _PYTHONS = ("python", "pypy")

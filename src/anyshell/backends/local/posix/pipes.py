@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 READS_PER_TURN = 4
-"""Reads in a row before other tasks get a turn, so that `yes` starves nobody."""
+"""Reads of a command's output in a row before other tasks get a turn, so that `yes` starves none of them."""
 
 WRITE_SIZE = 64 * 1024
+"""Bytes written to a command's stdin at once."""
 
 
 class PipeReceiveStream(ByteReceiveStream):

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from ...._types import Terminal
 
-_SIZE = 1024
+_SIZE = 1024  # no bound
 """Bytes for each of the library's structures, whose sizes are its own: 336 is the largest of glibc's."""
 
-_FLAGS = 0x04 | 0x08 | 0x80
+_FLAGS = 0x04 | 0x08 | 0x80  # no bound
 """POSIX_SPAWN_SETSIGDEF, _SETSIGMASK and _SETSID (``spawn.h``, of glibc and musl alike)."""
 
 _PREPARING = ctypes.PyDLL(None)

@@ -46,16 +46,16 @@ if TYPE_CHECKING:
     from .tree import Tree
 
 _FIRST_FD = 100
-"""Where descriptors that a command inherits unasked begin: above what its own redirections name."""
+"""Lowest descriptor that a command inherits unasked: above those that its own redirections name."""
 
 _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
-"""Seconds between two looks for what is left of a tree; the last one repeats."""
+"""Seconds between two looks for the remaining processes of a tree; the last one repeats."""
 
 _LOOK_ANYWAY = 0.1
-"""Seconds after which a tree is looked for though its life pipe says that somebody is there."""
+"""Seconds for the life pipe's end; then a tree is looked for although the pipe is held."""
 
 _CLOSE_BOUND = 0.5
-"""Seconds that closing a process goes on killing what lives of its tree."""
+"""Seconds in which closing a process kills the remaining processes of its tree."""
 
 # A stopped process acts on no other signal than these.
 _SIGNALS: Mapping[Signal, Sequence[int]] = {

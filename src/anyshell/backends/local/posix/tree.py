@@ -42,7 +42,7 @@ PROCESSES_PER_TURN = 64
 """Processes looked at before other tasks get a turn; about half a millisecond."""
 
 RESERVED_FDS = 2
-"""Descriptors that are kept for finding and signalling a process when there are no others."""
+"""Descriptors that each backend puts aside for finding and signalling a process when there are no others."""
 
 
 class Tree(Protocol):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What keeps a program from being started without a terminal as well."""
 
-_IUTF8 = 0x4000
+_IUTF8 = 0x4000  # no bound
 """``asm-generic/termbits.h``, and macOS's ``sys/termios.h``. Python does not name it."""
 
 _NO_KEY = b"\0" if sys.platform == "linux" else b"\xff"

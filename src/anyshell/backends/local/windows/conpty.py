@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from ...._types import Terminal
 
 EMPTY_READS = 3
-"""Reads of nothing in a row after which there is no more to come: pywinpty gives nothing, at once, behind the end."""
+"""Reads of nothing in a row that mean the end of a ConPTY: pywinpty gives nothing, at once, behind the end."""
 
 EMPTY_PAUSE = 0.05
-"""Seconds between two of them."""
+"""Seconds between two of these reads."""
 
-_CONPTY = 0  # winpty.Backend.ConPTY
+_CONPTY = 0  # no bound: winpty.Backend.ConPTY
 
 
 class _PTY(Protocol):

@@ -34,16 +34,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 1.0
-"""Seconds for which what another program stands in the way of is tried again."""
+"""Seconds for another program on Windows to close a file that is opened, replaced, renamed or removed; else an error."""
 
 _turn = threading.Lock()
 """Threads of this process take turns at what they would refuse each other: it is held for one call, never for a wait."""
 
 _FIRST_PAUSE = 0.001
+"""Seconds before that is tried again for the first time; then twice as long each time."""
 _LONGEST_PAUSE = 0.05
+"""Seconds between two of these attempts, at most."""
 
 _LONGEST_PLAIN = 240
-"""Characters up to which a path is given to Windows as it is: to a directory's, of 248, it may still add a little."""
+"""Characters up to which a path is given to Windows as it is; a longer one is given with `\\\\?\\` before it. To a
+directory's, of 248, Windows may still add a little."""
 
 
 class _Code(enum.IntEnum):
@@ -134,7 +137,7 @@ _kernel32.SetFileInformationByHandle.argtypes = (
 )
 _kernel32.SetFileInformationByHandle.restype = wintypes.BOOL
 _INVALID = ctypes.c_void_p(-1).value
-_FILE_RENAME_INFO_EX = 22  # which of the things that can be set: FileRenameInfoEx
+_FILE_RENAME_INFO_EX = 22  # no bound: which of the things that can be set: FileRenameInfoEx
 
 
 def native(path: str) -> str:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_MEMBERS = 65_536
-"""Processes of a job that are listed, at most."""
+"""Processes of a job of Windows that are listed; of more, none is named."""
 
-ENDED_BY_JOB = 0xE061_6E79
+ENDED_BY_JOB = 0xE061_6E79  # no bound
 """The exit code of what we have ended: an error code (bits 31 and 30) of nobody but us (bit 29), as winerror.h says."""
 
 _FEW_MEMBERS = 32
-"""Those that there is room for at first."""
+"""Processes that there is room for in the first such list."""
 
 
 class _BasicLimits(ctypes.Structure):

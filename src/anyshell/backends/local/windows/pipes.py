@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PIPE_SIZE = 64 * 1024
-"""Bytes that a pipe holds. A program that has printed more waits until they are read."""
+"""Bytes that a pipe holds on Windows; a program that has printed more waits until they are read."""
 
 READ_AHEAD = 64 * 1024
-"""Bytes held here that nobody has asked for yet, after which no more are read; two reads may be under way by then."""
+"""Bytes of output that are read ahead on Windows; two reads of as many may be under way by then."""
 
 WRITE_SIZE = 64 * 1024
-"""Bytes written at once."""
+"""Bytes written to a command's stdin at once."""
 
 
 def pipe_to_read() -> tuple[windows_utils.PipeHandle, int]:

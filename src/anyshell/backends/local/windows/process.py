@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from ...._types import Signal, Spawn, Terminal, TerminalKind
 
 _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
-"""Seconds between two looks whether a job has ended; the last one repeats."""
+"""Seconds between two looks whether a job of Windows has ended, the last one repeats; also for the name of a new process."""
 
 _CLOSE_BOUND = 0.5
-"""Seconds that closing a process waits for the end of its job."""
+"""Seconds for which closing a process of Windows waits for the end of its job."""
 
 _EXTENSIONS = ".COM;.EXE"
 """What programs are that Windows starts itself; what else is in PATHEXT, a shell does."""

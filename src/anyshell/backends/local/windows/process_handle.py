@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
-_BETWEEN_EPOCHS = 11_644_473_600
+_BETWEEN_EPOCHS = 11_644_473_600  # no bound
 """Seconds from 1601, when Windows' time begins, to 1970."""
 
 _CONSOLE = "conhost.exe"

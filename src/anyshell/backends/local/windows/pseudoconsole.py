@@ -37,10 +37,10 @@ CHOICE = "PYWINPTY_BACKEND"
 """The variable that chooses, which is pywinpty's own: 0 is ConPTY, 1 is WinPTY. Without it they are tried in this order."""
 
 CLOSE_SECONDS = 5.0
-"""Seconds in which the thread that reads must have ended once a terminal is closed; then it is left to itself."""
+"""Seconds in which the thread that reads from a closed terminal must have ended; then it is left to itself."""
 
 CANCEL_AGAIN = 0.05
-"""Seconds after which a read is cancelled again: it may have begun after the first time."""
+"""Seconds between two attempts to cancel that thread's read: it may have begun after the first."""
 
 _KINDS: Mapping[TerminalKind, int] = {"conpty": 0, "winpty": 1}
 

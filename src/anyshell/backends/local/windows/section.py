@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from .job_object import JobObject
 
 MOST_CLAIMS = 4096
-"""Processes of which it is remembered to which command of a persistent shell they belong; the oldest are forgotten first."""
+"""Processes on Windows whose command in a session is remembered; the oldest are forgotten first."""
 
 
 YOUNG_SECONDS = 0.1
-"""Seconds after its start in which a process is not ended yet, unless it is to be killed: it may not be whole."""
+"""Seconds that a process on Windows must have lived before a stop ends it: it may not be whole. A kill ends it at once."""
 
 
 class Commands:

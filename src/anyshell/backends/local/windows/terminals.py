@@ -25,24 +25,26 @@ if TYPE_CHECKING:
     from ...._types import Terminal, TerminalKind
 
 MOST_HELD = 64 * 1024 * 1024
-"""Bytes that wait until they are received. pywinpty reads on whether anybody does, so a program cannot be made to wait."""
+"""Bytes that a terminal has shown and that wait for their reader; with one more the command fails and says so, since
+pywinpty reads on and the program cannot be made to wait."""
 
 QUIET = 0.2
 """Seconds without output, after the program's end, after which a terminal counts as ended: ConPTY may never say so."""
 
 DRAIN = 1.0
-"""Seconds after the program's end in which its last output is waited for, at most."""
+"""Seconds after the program's end in which a terminal counts as ended, although output comes."""
 
 LAST_WORDS = 5.0
-"""The same of WinPTY, whose agent says when it has shown all, and is late only where the machine is busy."""
+"""Seconds for WinPTY to show the last output of an ended program. Its agent says when; only a busy machine makes it late."""
 
 CLOSE_SECONDS = 0.5
-"""Seconds that closing a terminal is waited for; it goes on behind."""
+"""Seconds for which the closing of a terminal is waited for; then it goes on behind."""
 
 _LOOK_AGAIN = 0.01
+"""Seconds between two looks whether a terminal is closed."""
 
 READS_PER_TURN = 4
-"""Pieces in a row before other tasks get a turn."""
+"""Pieces of a terminal's output in a row before other tasks get a turn."""
 
 _INTERRUPT = "\x03"
 

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from ...._types import Terminal
 
 AGENT_SECONDS = 10.0
-"""Seconds that the agent has to start, and to do what it is asked."""
+"""Seconds for WinPTY's agent to start, and to do what it is asked."""
 
 READ_SIZE = 64 * 1024
-"""Bytes that are read at once."""
+"""Bytes that are read from WinPTY at once."""
 
-_COLOR_ESCAPES = 0x4  # winpty_constants.h: WINPTY_FLAG_COLOR_ESCAPES
+_COLOR_ESCAPES = 0x4  # no bound: winpty_constants.h: WINPTY_FLAG_COLOR_ESCAPES
 
 # Once the program has ended, the agent passes on what is left and ends; WINPTY_SPAWN_FLAG_…
-_AUTO_SHUTDOWN = 0x1
-_EXIT_AFTER_SHUTDOWN = 0x2
+_AUTO_SHUTDOWN = 0x1  # no bound: arguments of calls
+_EXIT_AFTER_SHUTDOWN = 0x2  # no bound: arguments of calls
 
 _ENDS = (win32.ERROR_BROKEN_PIPE, win32.ERROR_PIPE_NOT_CONNECTED, win32.ERROR_OPERATION_ABORTED)
 """What a read says when the agent has ended, or when the read was cancelled."""
