@@ -5,9 +5,9 @@ is the first paragraph of the docstring beneath it; an argument's is in the docs
 unit. A number that bounds nothing ends its line with ``# no bound``.
 
 On the page, ``<!-- bounds: WORD ... -->`` stands before a table. A word is a package, a module, a class or a constant, or
-some of these from the outside in, joined by dots: ``ssh.process`` is also ``backends.ssh.posix.process``. A bound stands
-where a word names it most closely. In a table, modules are in the order of their own names: a move to another package
-changes nothing.
+some of these from the outside in, joined by dots: ``ssh.process`` is also ``backends.ssh.posix.process``. The underscore of
+a private package or module is left out. A bound stands where a word names it most closely. In a table, modules are in the
+order of their own names: a move to another package changes nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import anyshell
 from anyshell._files import HostFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "limits.md"
 SOURCE = Path(anyshell.__file__).parent
@@ -52,9 +52,9 @@ def bounds() -> Iterator[Bound]:
         for name, default in inspect.signature(made).parameters.items():
             if type(default.default) in (int, float):
                 said = re.search(rf"^    {name}: (.*(?:\n {{8}}.*)*)", told, re.MULTILINE)
-                path = (*made.__module__.split("."), made.__name__, name)
+                path = (*public(made.__module__.split(".")), made.__name__, name)
                 yield Bound(path, f"{made.__name__}({name}=)", (default.default,), cell(said and said[1]))
-    for file in sorted(SOURCE.rglob("*.py"), key=lambda file: (file.stem, file)):
+    for file in sorted(SOURCE.rglob("*.py"), key=lambda file: (file.stem.strip("_"), file)):
         if file.stem == "win32":  # its numbers are those of a system's headers
             continue
         text = file.read_text(encoding="utf-8")
@@ -63,8 +63,13 @@ def bounds() -> Iterator[Bound]:
             match node:
                 case ast.Assign([ast.Name(name)], value) if name.isupper() and (values := numbers(value)):
                     if "# no bound" not in lines[node.lineno - 1]:
-                        path = (*file.relative_to(SOURCE).with_suffix("").parts, name)
+                        path = (*public(file.relative_to(SOURCE).with_suffix("").parts), name)
                         yield Bound(path, name, values, cell(ast.get_docstring(ast.Module([below], []))))
+
+
+def public(modules: Iterable[str]) -> Iterator[str]:
+    """Modules without the underscores of private ones."""
+    return (module.strip("_") for module in modules)
 
 
 def numbers(node: ast.expr) -> tuple[float, ...]:
@@ -103,7 +108,7 @@ def written(page: str) -> str:
     for path, name, values, sentence in bounds():
         unit = re.split(r"\W", sentence)[0]
         near, words = max((max(closeness(word, path) for word in words.split()), words) for words in tables)
-        if not unit or (isinstance(values[0], float) and unit not in ("Seconds", "Share")):
+        if not unit or (type(values[0]) is float and unit not in ("Seconds", "Share")):
             faults.append(f"{'.'.join(path)} has no sentence that begins with its unit")
         if near == (0, 0):
             faults.append(
