@@ -37,7 +37,7 @@ SWEEP_AGAIN = 0.05
 """Seconds between two looks for the processes that a shell which has ended has left in its process group."""
 
 SWEEPS = 10
-"""Looks of that kind: after two, these processes are asked to end, then killed; those that live after the last are named."""
+"""Looks of that kind: at the first two these processes are asked to end, then killed; survivors of the last are named."""
 
 KEPT = 64
 """Commands of a shell that have left something to be kept; with more, those of which nothing lives are forgotten."""
