@@ -82,11 +82,11 @@ async def reached(kind: str) -> AsyncIterator[Files]:
     if kind == "local":
         yield LocalFiles()
     elif kind in ("dash", "busybox"):
-        from anyshell.backends.ssh.shell_files import ShellFiles
+        from anyshell.backends.ssh.files.shell import ShellFiles
 
         yield ShellFiles(functools.partial(run_here, kind))
     else:
-        from anyshell.backends.ssh.files import SSHFiles
+        from anyshell.backends.ssh.files.either import SSHFiles
 
         async with await connected(server(kind)) as connection:
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import asyncssh
 import psutil
 
-from anyshell.backends.ssh.options import SSHOptions
+from anyshell.backends.ssh.connection.options import SSHOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -762,8 +762,8 @@ async def test_what_a_busy_host_could_not_be_asked_to_stop_is_stopped_when_it_an
     async with Environment.detect(plain.options()) as env:
         await env.run("true")
         with monkeypatch.context() as busy:
-            busy.setattr("anyshell.backends.ssh.watcher.ANSWER_SECONDS", 0.0)
-            busy.setattr("anyshell.backends.ssh.watcher.SILENCE_SECONDS", 0.0)
+            busy.setattr("anyshell.backends.ssh.posix.watcher.ANSWER_SECONDS", 0.0)
+            busy.setattr("anyshell.backends.ssh.posix.watcher.SILENCE_SECONDS", 0.0)
             tasks = [asyncio.ensure_future(env.run(f"sleep {seconds} & sleep {seconds}")) for _ in range(30)]
             while not living(seconds):
                 await asyncio.sleep(0.05)

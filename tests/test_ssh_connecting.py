@@ -22,12 +22,12 @@ import psutil
 import pytest
 
 from anyshell._exceptions import ConnectionFailed, HostKeyUntrusted, InvalidCommand
-from anyshell.backends.ssh.config import read_settings
-from anyshell.backends.ssh.connecting import find_route, open_connection
-from anyshell.backends.ssh.credentials import Keys, Secrets
-from anyshell.backends.ssh.hostkeys import HostKey, KnownHost, look_up, read_key, record
-from anyshell.backends.ssh.login import Login, choose_algorithms
-from anyshell.backends.ssh.options import Hop, SSHOptions, describe_address, parse_hops
+from anyshell.backends.ssh.connection.config import read_settings
+from anyshell.backends.ssh.connection.connecting import find_route, open_connection
+from anyshell.backends.ssh.connection.credentials import Keys, Secrets
+from anyshell.backends.ssh.connection.hostkeys import HostKey, KnownHost, look_up, read_key, record
+from anyshell.backends.ssh.connection.login import Login, choose_algorithms
+from anyshell.backends.ssh.connection.options import Hop, SSHOptions, describe_address, parse_hops
 
 from .conftest import missing
 from .processes import living, unique_seconds, wait_living
@@ -541,7 +541,7 @@ def test_a_file_without_a_last_line_end_is_not_spoilt(home: Path) -> None:
 def test_many_who_record_at_once_do_not_mix(tmp_path: Path) -> None:
     file = tmp_path / "known"
     code = (
-        "import sys\nfrom anyshell.backends.ssh.hostkeys import HostKey, KnownHost, record\n"
+        "import sys\nfrom anyshell.backends.ssh.connection.hostkeys import HostKey, KnownHost, record\n"
         "for i in range(200): record(sys.argv[1], sys.argv[2] + str(i), HostKey('ssh-rsa', sys.argv[2].encode() * 400))"
     )
     running = [subprocess.Popen([sys.executable, "-c", code, str(file), name]) for name in "abc"]
@@ -949,7 +949,7 @@ async def test_an_agent_that_is_gone_or_deaf_is_told(
 ) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "gone"))
     assert "cannot be asked" in str(await refused(to(server, keys=[], agent=True)))
-    monkeypatch.setattr("anyshell.backends.ssh.credentials.AGENT_SECONDS", 0.1)
+    monkeypatch.setattr("anyshell.backends.ssh.connection.credentials.AGENT_SECONDS", 0.1)
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(str(tmp_path / "deaf"))
         deaf.listen()

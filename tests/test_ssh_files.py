@@ -25,9 +25,9 @@ assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 import asyncssh
 
-from anyshell.backends.ssh.files import SSHFiles
-from anyshell.backends.ssh.sftp import SFTPFiles
-from anyshell.backends.ssh.shell_files import ShellFiles
+from anyshell.backends.ssh.files.either import SSHFiles
+from anyshell.backends.ssh.files.sftp import SFTPFiles
+from anyshell.backends.ssh.files.shell import ShellFiles
 
 if TYPE_CHECKING:
     from collections.abc import (

@@ -24,9 +24,9 @@ from anyshell import (
 from anyshell._answers import Nonsense
 from anyshell.backends import connect
 from anyshell.backends.ssh.facts import Facts
-from anyshell.backends.ssh.processes import Processes, parse
-from anyshell.backends.ssh.shell_files import ShellFiles
-from anyshell.backends.ssh.terminal import read_foreground
+from anyshell.backends.ssh.files.shell import ShellFiles
+from anyshell.backends.ssh.posix.processes import Processes, parse
+from anyshell.backends.ssh.posix.terminal import read_foreground
 from anyshell.shells import Login
 
 from .hostile_server import FACTS, Lies, lying
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anyshell.abc import Files
-    from anyshell.backends.ssh.watcher import Watch
+    from anyshell.backends.ssh.posix.watcher import Watch
 
 pytestmark = pytest.mark.anyio
 

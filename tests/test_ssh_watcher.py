@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from anyshell.backends.ssh.facts import Facts
-from anyshell.backends.ssh.processes import Processes, Sample, Seen, Tree, parse
-from anyshell.backends.ssh.terminal import Modes, read_foreground
-from anyshell.backends.ssh.watcher import Answer, boot
+from anyshell.backends.ssh.posix.processes import Processes, Sample, Seen, Tree, parse
+from anyshell.backends.ssh.posix.terminal import Modes, read_foreground
+from anyshell.backends.ssh.posix.watcher import Answer, boot
 from anyshell.shells import SHELLS, Login, candidates
 
 from .conftest import missing
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from anyshell import Foreground
-    from anyshell.backends.ssh.watcher import Watch
+    from anyshell.backends.ssh.posix.watcher import Watch
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 

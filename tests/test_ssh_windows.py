@@ -30,11 +30,11 @@ from anyshell import (
 from anyshell._types import Spawn
 from anyshell.backends import connect
 from anyshell.backends.ssh import backend as ssh_backend
-from anyshell.backends.ssh import windows as ssh_windows
 from anyshell.backends.ssh.channel import Channel
 from anyshell.backends.ssh.facts import Facts
-from anyshell.backends.ssh.windows_channel import LONGEST_LINE, WindowsChannel
-from anyshell.backends.ssh.windows_files import from_sftp, to_sftp
+from anyshell.backends.ssh.windows import host as ssh_windows
+from anyshell.backends.ssh.windows.channel import LONGEST_LINE, WindowsChannel
+from anyshell.backends.ssh.windows.files import from_sftp, to_sftp
 from anyshell.shells import Login
 from anyshell.shells.windows_login import QUESTION, WindowsLogin, windows_logins
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .._exceptions import BackendUnavailable
 from .._types import LONGEST_NAME
-from .ssh.options import SSHOptions, describe_address
+from .ssh.connection.options import SSHOptions, describe_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable

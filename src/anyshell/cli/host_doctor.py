@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import asyncssh
 
     from .. import HostInfo, SSHOptions
-    from ..backends.ssh.config import Settings
+    from ..backends.ssh.connection.config import Settings
     from .doctor import Report
 
 STEPS = ("name", "port", "key", "auth", "shell", "terminal", "sftp", "limits")
@@ -117,7 +117,7 @@ class _Examination:
     # --- the steps ---
 
     async def _name_and_port(self) -> Settings:
-        from ..backends.ssh.connecting import find_addresses, find_route, open_socket
+        from ..backends.ssh.connection.connecting import find_addresses, find_route, open_socket
 
         step = "name"
         try:
@@ -151,8 +151,8 @@ class _Examination:
         return last
 
     async def _key_and_auth(self, settings: Settings) -> asyncssh.SSHClientConnection:
-        from ..backends.ssh.connecting import open_connection
-        from ..backends.ssh.credentials import Secrets
+        from ..backends.ssh.connection.connecting import open_connection
+        from ..backends.ssh.connection.credentials import Secrets
 
         self._secrets = Secrets()
         try:
@@ -197,7 +197,7 @@ class _Examination:
         """See whether what is stopped there is seen to end. Nothing is said where it is."""
         from .._types import Spawn
         from ..backends.ssh.backend import OPEN_SECONDS
-        from ..backends.ssh.pool import SETTLE_SECONDS
+        from ..backends.ssh.connection.pool import SETTLE_SECONDS
 
         if info.shell is None or info.os == "windows":
             return
@@ -224,7 +224,7 @@ class _Examination:
         import asyncssh
 
         from ..backends.ssh.backend import OPEN_SECONDS
-        from ..backends.ssh.pool import SETTLE_SECONDS
+        from ..backends.ssh.connection.pool import SETTLE_SECONDS
 
         try:
             async with asyncio.timeout(OPEN_SECONDS):
@@ -254,7 +254,7 @@ class _Examination:
             self._ok("sftp", f"files are copied by version {client.version} of it")
 
     async def _limits(self, connection: asyncssh.SSHClientConnection) -> None:
-        from ..backends.ssh.pool import HANDSHAKES, SESSIONS, SETTLE_SECONDS
+        from ..backends.ssh.connection.pool import HANDSHAKES, SESSIONS, SETTLE_SECONDS
 
         await asyncio.sleep(5 * SETTLE_SECONDS)  # the session for files was closed just now
         sessions, why = await _count_sessions(connection, SESSIONS)
@@ -292,7 +292,7 @@ class _Examination:
         """
         if self._way.asks_each_time:
             return None
-        from ..backends.ssh.connecting import open_connection
+        from ..backends.ssh.connection.connecting import open_connection
 
         async def nothing(_: str) -> None:
             return None

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...abc import Backend, Launcher
-    from .options import SSHOptions
+    from .connection.options import SSHOptions
 
 
 def connect(host: SSHOptions, launcher: Callable[[str], Launcher]) -> Backend:

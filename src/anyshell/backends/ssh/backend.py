@@ -29,20 +29,20 @@ from ..._types import HostInfo, HostQuery, Spawn, one_line
 from ..._waits import to_the_end
 from ..collect import collect
 from .channel import HIGH_WATER, TERMINAL_HIGH_WATER, TERMINAL_OUTPUT, TERMINAL_WINDOW, Channel, told
-from .connecting import open_connection
-from .credentials import Secrets
-from .exchange import SSHExchange
+from .connection.connecting import open_connection
+from .connection.credentials import Secrets
+from .connection.login import safe_words
+from .connection.options import describe_address
+from .connection.pool import Pool, Slot
 from .facts import Facts
-from .files import SSHFiles
-from .login import safe_words
-from .options import describe_address
-from .pool import Pool, Slot
-from .process import SSHProcess
-from .processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
-from .sftp import STALL_SECONDS
-from .watcher import SILENCE_SECONDS, HostAway, Watch, Watcher, boot, new_token
-from .windows import WindowsHost
-from .windows_files import WindowsFiles
+from .files.either import SSHFiles
+from .files.sftp import STALL_SECONDS
+from .posix.exchange import SSHExchange
+from .posix.process import SSHProcess
+from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
+from .posix.watcher import SILENCE_SECONDS, HostAway, Watch, Watcher, boot, new_token
+from .windows.files import WindowsFiles
+from .windows.host import WindowsHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
     from ..._types import ProcessInfo, Signal, Start, Terminal
     from ...abc import Exchange, Files, Launcher, Process, Program, WindowsLauncher
-    from .options import SSHOptions
-    from .watcher import Answer
-    from .windows_process import WindowsProcess
+    from .connection.options import SSHOptions
+    from .posix.watcher import Answer
+    from .windows.process import WindowsProcess
 
 OPEN_SECONDS = 15.0
 """Seconds for a server to open a session on a connection."""

@@ -12,8 +12,8 @@ import signal
 import socket
 from typing import cast
 
-from ..._exceptions import ConnectionFailed
-from ..._waits import threads_as_os_errors
+from ...._exceptions import ConnectionFailed
+from ...._waits import threads_as_os_errors
 
 GRACE_SECONDS = 1.0
 """Seconds for a ProxyCommand to end when its connection has, before it is killed."""

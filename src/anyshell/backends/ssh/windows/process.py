@@ -6,17 +6,17 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..._answers import Nonsense, whole
-from ..._exceptions import SpawnError
-from ..._types import ExitStatus, ProcessInfo
-from .windows_channel import WindowsChannel, WindowsSendStream
+from ...._answers import Nonsense, whole
+from ...._exceptions import SpawnError
+from ...._types import ExitStatus, ProcessInfo
+from .channel import WindowsChannel, WindowsSendStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..._types import Foreground, Signal, Terminal
-    from ...abc import Section
-    from .channel import Channel, ChannelReceiveStream
+    from ...._types import Foreground, Signal, Terminal
+    from ....abc import Section
+    from ..channel import Channel, ChannelReceiveStream
 
 ANSWER_SECONDS = 3.0
 """Seconds for a Windows host to say which processes of a command are alive; its connection is silent then."""

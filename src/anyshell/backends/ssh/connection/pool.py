@@ -15,7 +15,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..._exceptions import AnyshellError, ConnectionFailed
+from ...._exceptions import AnyshellError, ConnectionFailed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -14,15 +14,15 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Literal
 
-from ..._answers import LONGEST_FACT
-from ..._exceptions import ConnectionFailed
-from ..._types import FileEntry, FileStat
-from ..._waits import to_the_end
+from ...._answers import LONGEST_FACT
+from ...._exceptions import ConnectionFailed
+from ...._types import FileEntry, FileStat
+from ...._waits import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 
-    from ...abc import Files
+    from ....abc import Files
 
     Run = Callable[[Sequence[str], bytes | None, int], Awaitable[tuple[int | None, bytes, bytes]]]
 

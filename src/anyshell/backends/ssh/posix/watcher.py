@@ -14,9 +14,9 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from ..._answers import Nonsense, real, whole
-from ..._exceptions import AnyshellError
-from .channel import Channel
+from ...._answers import Nonsense, real, whole
+from ...._exceptions import AnyshellError
+from ..channel import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

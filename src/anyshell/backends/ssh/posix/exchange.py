@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ByteReceiveStream
 
-from ..._exceptions import BackendError, SpawnError
-from ..._types import Spawn, one_line
+from ...._exceptions import BackendError, SpawnError
+from ...._types import Spawn, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteSendStream
 
-    from ...abc import Exchange, Files, Inlet, Outlet, Process
+    from ....abc import Exchange, Files, Inlet, Outlet, Process
 
 READY_SECONDS = 15.0
 """Seconds for a relay on a host by SSH to make its pipe."""

@@ -20,8 +20,8 @@ from asyncssh.kex import get_default_kex_algs, get_kex_algs
 from asyncssh.mac import get_default_mac_algs, get_mac_algs
 from asyncssh.public_key import get_default_public_key_algs, get_public_key_algs
 
-from ..._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
-from ..._waits import NoThread, in_a_thread, threads_as_os_errors, to_the_end
+from ...._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
+from ...._waits import NoThread, in_a_thread, threads_as_os_errors, to_the_end
 from .config import read_settings
 from .credentials import Keys, Secrets, closing
 from .hostkeys import HostKey, KnownHost, KnownKey, Verdict, look_up, record, refusal
@@ -32,7 +32,7 @@ from .proxy import GRACE_SECONDS, Proxy
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..._exceptions import ConnectionStage
+    from ...._exceptions import ConnectionStage
     from .config import Settings
     from .options import SSHOptions
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ByteSendStream
 
-from ..._answers import LARGEST_PID, Nonsense, fields, real, whole
-from ..._terminals import Line, LineKeys, sleep_of
-from ..._types import Foreground, ProcessInfo, one_line
-from .channel import ChannelSendStream
+from ...._answers import LARGEST_PID, Nonsense, fields, real, whole
+from ...._terminals import Line, LineKeys, sleep_of
+from ...._types import Foreground, ProcessInfo, one_line
+from ..channel import ChannelSendStream
 from .processes import start_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from ..._terminals import Sleep
-    from .channel import Channel
+    from ...._terminals import Sleep
+    from ..channel import Channel
     from .processes import Processes
 
 MOST_SEEN = 64

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
-from ..._exceptions import InvalidCommand
+from ...._exceptions import InvalidCommand
 from .options import Hop, check_host, check_user, parse_hops
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from asyncssh.public_key import (
     get_public_key_algs,
 )
 
-from ..._exceptions import InvalidCommand
+from ...._exceptions import InvalidCommand
 from .config import match_pattern
 from .hostkeys import HostKey
 

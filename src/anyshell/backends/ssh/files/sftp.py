@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import asyncssh
 
-from ..._exceptions import ConnectionFailed
-from ..._types import FileEntry, FileStat
-from ..._waits import to_the_end
+from ...._exceptions import ConnectionFailed
+from ...._types import FileEntry, FileStat
+from ...._waits import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import (

@@ -15,15 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..._answers import LARGEST_PID, Nonsense, fields, whole
-from ..._terminals import LONGEST_LINE
-from ..._types import ProcessInfo, one_line
+from ...._answers import LARGEST_PID, Nonsense, fields, whole
+from ...._terminals import LONGEST_LINE
+from ...._types import ProcessInfo, one_line
 from .watcher import HostAway, NoProcesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..._types import Signal
+    from ...._types import Signal
     from .watcher import Answer, Watch
 
 GATHER_SECONDS = 0.002

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ..._answers import whole
-from ..._exceptions import AnyshellError, ConnectionFailed, InvalidCommand, SpawnError, TerminalUnavailable
-from ..._types import cut_name, one_line
-from ..._waits import to_the_end
-from ..collect import fill
-from .channel import Channel, told
-from .facts import Facts
-from .watcher import LONGEST_ANSWER, new_token
-from .windows_channel import WindowsChannel
-from .windows_process import WindowsProcess
+from ...._answers import whole
+from ...._exceptions import AnyshellError, ConnectionFailed, InvalidCommand, SpawnError, TerminalUnavailable
+from ...._types import cut_name, one_line
+from ...._waits import to_the_end
+from ...collect import fill
+from ..channel import Channel, told
+from ..facts import Facts
+from ..posix.watcher import LONGEST_ANSWER, new_token
+from .channel import WindowsChannel
+from .process import WindowsProcess
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from ..._types import HostQuery, Spawn
-    from ...abc import WindowsLauncher
+    from ...._types import HostQuery, Spawn
+    from ....abc import WindowsLauncher
 
     Open = Callable[[Channel, str], Awaitable[object]]
 

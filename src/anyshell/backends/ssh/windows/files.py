@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Sequence
 
-    from ..._types import FileEntry, FileStat
-    from ...abc import Files
+    from ...._types import FileEntry, FileStat
+    from ....abc import Files
 
 
 class WindowsFiles:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import asyncssh
 
-from ..._waits import in_a_thread, to_the_end
+from ...._waits import in_a_thread, to_the_end
 from .hostkeys import HostKey
 
 if TYPE_CHECKING:

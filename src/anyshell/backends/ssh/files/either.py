@@ -6,15 +6,15 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from .sftp import STALL_SECONDS, NoSubsystem, SFTPFiles
-from .shell_files import ShellFiles
+from .shell import ShellFiles
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 
-    from ..._types import FileEntry, FileStat
-    from ...abc import Files
+    from ...._types import FileEntry, FileStat
+    from ....abc import Files
     from .sftp import Open
-    from .shell_files import Run
+    from .shell import Run
 
 
 class SSHFiles:

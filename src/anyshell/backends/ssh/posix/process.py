@@ -8,10 +8,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..._answers import LARGEST_PID, Nonsense, whole
-from ..._types import ExitStatus, ProcessInfo, still_named
-from ..closing import kill_until_gone
-from .channel import LAST_SILENCE, Channel, ChannelReceiveStream, ChannelSendStream
+from ...._answers import LARGEST_PID, Nonsense, whole
+from ...._types import ExitStatus, ProcessInfo, still_named
+from ...closing import kill_until_gone
+from ..channel import LAST_SILENCE, Channel, ChannelReceiveStream, ChannelSendStream
 from .processes import EXIT_SLACK, ROUNDING, Blind, group_question
 from .terminal import MOST_SEEN, Modes, TerminalSendStream, read_foreground
 from .watcher import HostAway
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteSendStream
 
-    from ..._types import Foreground, Signal, Terminal, TerminalKind
+    from ...._types import Foreground, Signal, Terminal, TerminalKind
     from .processes import Processes, Tree
     from .watcher import Answer
 

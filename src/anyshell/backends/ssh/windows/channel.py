@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ByteSendStream
 
-from ..._answers import whole
-from ..._types import ExitStatus, ProcessInfo, one_line
-from .channel import LONGEST_NOISE, Channel
+from ...._answers import whole
+from ...._types import ExitStatus, ProcessInfo, one_line
+from ..channel import LONGEST_NOISE, Channel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,7 +16,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ..._exceptions import ConnectionFailed, HostKeyUntrusted
+from ...._exceptions import ConnectionFailed, HostKeyUntrusted
 from .config import match_list
 
 if TYPE_CHECKING:

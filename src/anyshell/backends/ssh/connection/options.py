@@ -9,8 +9,8 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
-from ..._exceptions import InvalidCommand
-from ..._types import check_choice, check_seconds, check_text
+from ...._exceptions import InvalidCommand
+from ...._types import check_choice, check_seconds, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
