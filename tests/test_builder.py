@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from anyshell import Artifact, Output
 from anyshell.output import ArtifactStore, OutputBuilder
-from anyshell.output.bounded import BoundedText
-from anyshell.output.builder import COALESCE, marker
-from anyshell.output.decode import clean
-from anyshell.output.tail import Tail
+from anyshell.output.text.bounded import BoundedText
+from anyshell.output.text.builder import COALESCE, marker
+from anyshell.output.text.decode import clean
+from anyshell.output.text.tail import Tail
 
 from .test_decode import bars, cut, cuts, outputs
 

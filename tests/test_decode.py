@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyshell.output.cells import LONGEST_CELL, width
-from anyshell.output.decode import (
+from anyshell.output.sequences import LONGEST_SEQUENCE
+from anyshell.output.text.decode import (
     LONGEST_LINE,
     Line,
     LineDecoder,
@@ -17,7 +18,6 @@ from anyshell.output.decode import (
     strip_to_edits,
     unfinished,
 )
-from anyshell.output.sequences import LONGEST_SEQUENCE
 
 MB = 1024 * 1024
 

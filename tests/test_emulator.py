@@ -15,9 +15,9 @@ from wcwidth import wcwidth
 
 from anyshell import Terminal
 from anyshell.output import TerminalOutput
-from anyshell.output.backlog import ROW_WORK, pieces
 from anyshell.output.cells import CLUSTERS, Cells, is_narrow, width
-from anyshell.output.emulator import Emulator
+from anyshell.output.screen.backlog import ROW_WORK, pieces
+from anyshell.output.screen.emulator import Emulator
 
 from .conftest import missing
 from .screens import Tmux, drawn, record

@@ -6,7 +6,7 @@ import pytest
 
 from anyshell import Terminal
 from anyshell.output import Modes, TerminalOutput
-from anyshell.output.emulator import DEEPEST_KEYBOARD
+from anyshell.output.screen.emulator import DEEPEST_KEYBOARD
 from anyshell.terminal import mouse
 from anyshell.terminal.keys import KEYS, encode
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anyshell import ArtifactStore
-from anyshell.output import OutputLog, log
+from anyshell.output import OutputLog
+from anyshell.output.text import log
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,8 +23,8 @@ from anyshell.output import (
     TextDecoder,
     clean,
 )
-from anyshell.output.builder import COALESCE
-from anyshell.output.pages import Recognizer
+from anyshell.output.text.builder import COALESCE
+from anyshell.output.text.pages import Recognizer
 from anyshell.testing import FAKE_HOST, FakeBackend, Script
 
 from .test_builder import MARKER

@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 from anyshell.output import Search
-from anyshell.output.search import WINDOW
+from anyshell.output.text.search import WINDOW
 
 
 def feed(pattern: re.Pattern[str], pieces: list[bytes]) -> re.Match[str] | None:

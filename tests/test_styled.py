@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from anyshell import Terminal
 from anyshell.output import StyledEmulator, TerminalOutput
-from anyshell.output.style import LONGEST_RENDITION, PLAIN, Style, render
+from anyshell.output.screen.style import LONGEST_RENDITION, PLAIN, Style, render
 
 from .conftest import missing
 from .screens import Tmux

@@ -25,7 +25,7 @@ from anyshell import (
     Waiting,
 )
 from anyshell._environment import MAX_TERMINALS
-from anyshell.output.search import WINDOW
+from anyshell.output.text.search import WINDOW
 from anyshell.testing import FakeBackend, FakeProcess, Script
 
 from .conftest import missing

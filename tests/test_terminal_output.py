@@ -11,11 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from anyshell import Output, Terminal
-from anyshell.output import TerminalOutput, backlog, emulator, terminal
-from anyshell.output.backlog import HELD, PIECE, ROW_WORK, SKETCHED
-from anyshell.output.backlog import pieces as pieces_of
-from anyshell.output.rows import Row
-from anyshell.output.terminal import DRAWN_PER_SECOND, LONGEST_ANSWER
+from anyshell.output import TerminalOutput
+from anyshell.output.screen import backlog, emulator, terminal
+from anyshell.output.screen.backlog import HELD, PIECE, ROW_WORK, SKETCHED
+from anyshell.output.screen.backlog import pieces as pieces_of
+from anyshell.output.screen.rows import Row
+from anyshell.output.screen.terminal import DRAWN_PER_SECOND, LONGEST_ANSWER
 
 from .test_builder import MARKER, FakeStore
 from .test_emulator import anything

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from .detached import DetachedJob
     from .jobs import Job, Ready
     from .output import OutputLog
-    from .output.builder import Builder, Store
+    from .output.text.builder import Builder, Store
     from .recordings.recorder import Recorder
 
 CLOSE_SECONDS = 5.0

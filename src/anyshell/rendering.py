@@ -21,10 +21,10 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from ._types import Outcome, exact
-from .output.bounded import cut_note
 from .output.cells import width
 from .output.sequences import LONGEST_SEQUENCE
-from .output.tail import Tail
+from .output.text.bounded import cut_note
+from .output.text.tail import Tail
 from .policy import printable, visible
 from .tool.result import JobResult, OutputArtifact, ShellResult, TerminalResult
 

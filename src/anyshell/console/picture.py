@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 if TYPE_CHECKING:
     from ..output import Span, Style
-    from ..output.style import Colour
+    from ..output.screen.style import Colour
 
 CACHED_STYLES = 1_024
 """Styles that are remembered in the form that textual draws."""

@@ -11,7 +11,7 @@ import anyio
 from .._exceptions import AnyshellError, InvalidCommand
 from .._types import JobOutput, Outcome, check_count, check_port, check_seconds, check_text
 from ..output import Search, expression
-from ..output.search import WINDOW
+from ..output.text.search import WINDOW
 
 if TYPE_CHECKING:
     import re

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from anyio.abc import ByteReceiveStream
 
     from .._types import Channel
-    from .builder import Builder
+    from .text.builder import Builder
 
 READ_SIZE = 64 * 1024
 """Bytes asked for by one read: a Linux pipe holds as many, and a larger read is slower (it allocates anew)."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from .._private import create_file
 from ..output import TextDecoder
-from ..output.pages import Page
+from ..output.text.pages import Page
 from .asciicast import Event, Writer
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from .._exceptions import AnyshellError, InvalidCommand
 from .._types import Channel, Outcome, Terminal, TerminalLines, check_count, check_seconds, check_text
 from .._waits import outlast
 from ..output import expression
-from ..output.search import WINDOW
+from ..output.text.search import WINDOW
 from . import secrets
 from .keys import encode
 from .secrets import SecretRequest, SecretSource

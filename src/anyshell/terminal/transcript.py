@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from ..output.decode import strip, unfinished
-from ..output.search import WINDOW
 from ..output.sequences import LONGEST_CONTROL, NUMBERS, SWITCH, long_form
+from ..output.text.decode import strip, unfinished
+from ..output.text.search import WINDOW
 
 KEPT = 256 * 1024
 """Bytes of output that are kept for `DrivenTerminal.expect`, beside one piece; of more, the oldest are forgotten."""

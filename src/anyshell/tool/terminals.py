@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._exceptions import AnyshellError
 from .._types import LONGEST_NAME, Outcome, Waiting
-from ..output.bounded import cut_note
+from ..output.text.bounded import cut_note
 from ..policy import visible
 from ..terminal.driven import IDLE_SECONDS
 from ..terminal.waiting import ARRIVAL, LOOK_SECONDS, QUIET

@@ -10,8 +10,8 @@ from .decode import Stretch
 from .pages import Page, Recognizer
 
 if TYPE_CHECKING:
-    from .._types import Artifact
-    from .artifacts import ArtifactStore, ArtifactWriter
+    from ..._types import Artifact
+    from ..artifacts import ArtifactStore, ArtifactWriter
 
 MEMORY = 128 * 1024
 """Bytes of the end of a job's output that are held in memory; up to twice as many between two writes to its artifact."""

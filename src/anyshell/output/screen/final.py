@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .bounded import cut_note
+from ..text.bounded import cut_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,14 +6,14 @@ import re
 from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING
 
-from .cells import PROTECTED, REST, Cells, is_narrow
+from ..cells import PROTECTED, REST, Cells, is_narrow
+from ..sequences import INTRODUCER, PARAMETERS
 from .rows import Row, left, over, right
-from .sequences import INTRODUCER, PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._types import Terminal
+    from ..._types import Terminal
 
 TEXT = rb"[^\x00-\x17\x19-\x1f\x7f\xc2]"
 """A byte of text. CAN counts as one: it takes the place of colours, and is nothing itself."""

@@ -30,9 +30,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .lines import EditedLine
-from .pages import Recoder, Recognizer
-from .sequences import (
+from ..sequences import (
     CSI,
     DIGITS,
     ESCAPE,
@@ -43,6 +41,8 @@ from .sequences import (
     STRING,
     STRING_END,
 )
+from .lines import EditedLine
+from .pages import Recoder, Recognizer
 
 if TYPE_CHECKING:
     from .pages import Page

@@ -8,15 +8,15 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from .._exceptions import InvalidCommand
-from .._types import Artifact, Output, Screen, Terminal, TerminalLines, check_count
+from ..._exceptions import InvalidCommand
+from ..._types import Artifact, Output, Screen, Terminal, TerminalLines, check_count
+from ..sequences import DIGITS, PARAMETERS, RENDITION, SWITCH, long_form
+from ..text.builder import COALESCE, Keeper, Store, marker
 from .backlog import PIECE, Backlog, Piece, pieces
-from .builder import COALESCE, Keeper, Store, marker
 from .emulator import Emulator
 from .final import FinalLines
 from .interrupted import settled, unfinished
 from .rows import left
-from .sequences import DIGITS, PARAMETERS, RENDITION, SWITCH, long_form
 from .style import StyledScreen
 from .styled import StyledEmulator
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..sequences import INTRODUCER, in_text
 from .decode import Stretch, has_edits, strip, strip_to_edits
 from .lines import EditedLine, State
-from .sequences import INTRODUCER, in_text
 
 if TYPE_CHECKING:
     from .pages import Page

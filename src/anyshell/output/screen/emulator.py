@@ -6,10 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from . import queries
-from .grid import TEXT, Grid, Offsets
-from .rows import Row
-from .sequences import (
+from ..sequences import (
     COLOURS,
     ESCAPE,
     FINAL,
@@ -21,11 +18,14 @@ from .sequences import (
     number_of,
     numbers_of,
 )
+from . import queries
+from .grid import TEXT, Grid, Offsets
+from .rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._types import Terminal
+    from ..._types import Terminal
     from .style import Style
 
 LONGEST_TITLE = 256

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .cells import REST
+from ..cells import REST
 
 if TYPE_CHECKING:
     from .style import Style

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from .cells import LONGEST_CELL, NARROW, is_narrow, width
-from .sequences import DIGITS, INTRODUCER, in_text, number_of
+from ..cells import LONGEST_CELL, NARROW, is_narrow, width
+from ..sequences import DIGITS, INTRODUCER, in_text, number_of
 
 TAB_WIDTH = 8  # no bound
 """Columns between two tab stops."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ..sequences import LONGEST_SEQUENCE
 from .bounded import BoundedText
 from .decode import Stretch, edit, leading_sequence, strip_to_edits, unfinished
-from .sequences import LONGEST_SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

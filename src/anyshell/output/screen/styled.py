@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .cells import PROTECTED, REST, is_narrow, width
+from ..cells import PROTECTED, REST, is_narrow, width
 from .emulator import Emulator
 from .grid import Offsets
 from .rows import left

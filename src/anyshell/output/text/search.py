@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .._exceptions import InvalidCommand
+from ..._exceptions import InvalidCommand
 from .decode import Stretch, strip
 
 WINDOW = 8 * 1024

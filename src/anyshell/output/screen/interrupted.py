@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from . import decode
-from .sequences import INTERMEDIATES, INTRODUCER, LONGEST_CONTROL, LONGEST_INTERMEDIATES, LONGEST_PARAMETERS
+from ..sequences import INTERMEDIATES, INTRODUCER, LONGEST_CONTROL, LONGEST_INTERMEDIATES, LONGEST_PARAMETERS
+from ..text import decode
 
 LONGEST_MIXED = 1024
 """Bytes of a sequence with controls inside, behind the first of these, whose end is waited for."""

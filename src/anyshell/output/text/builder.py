@@ -6,11 +6,11 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Protocol
 
-from .._types import Artifact, Output
+from ..._types import Artifact, Output
+from ..sequences import LONGEST_SEQUENCE
 from .bounded import BoundedText
 from .decode import is_plain
 from .pages import Page, Recognizer
-from .sequences import LONGEST_SEQUENCE
 from .tail import Tail
 
 if TYPE_CHECKING:

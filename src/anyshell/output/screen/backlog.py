@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .sequences import DIGITS, INTRODUCER, NUMBERS, PARAMETERS, long_form, number_of
+from ..sequences import DIGITS, INTRODUCER, NUMBERS, PARAMETERS, long_form, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

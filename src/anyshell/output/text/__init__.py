@@ -1,0 +1,1 @@
+"""The text of pipes: decoded, edited as a terminal would, bounded, searched."""
