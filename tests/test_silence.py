@@ -23,7 +23,8 @@ from anyshell import (
 )
 from anyshell.cli.folding import describe
 from anyshell.testing import FakeBackend, Script
-from anyshell.tool import job_words, words
+from anyshell.tool import words
+from anyshell.tool.jobs import words as job_words
 
 from .cli_program import anyshell as anyshell_program
 from .processes import living, unique_seconds

@@ -22,7 +22,8 @@ from anyshell import (
     deny_all,
 )
 from anyshell.testing import FakeBackend
-from anyshell.tool import JobParams, JobResult, job_words
+from anyshell.tool import JobParams, JobResult
+from anyshell.tool.jobs import words as job_words
 
 from .processes import living, unique_seconds
 from .test_tool import Recorder, matches_snapshot
@@ -182,7 +183,7 @@ async def test_who_was_shown_the_end_is_not_told_it_again(here: Environment) -> 
 async def test_one_result_tells_of_no_more_ends_than_it_should(
     here: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anyshell.tool.ledger.NEWS", 2)
+    monkeypatch.setattr("anyshell.tool.jobs.ledger.NEWS", 2)
     tool = jobs_of(here)
     for _ in range(3):
         await tool({"command": "until [ -e go ]; do sleep 0.01; done", "background": True})

@@ -35,9 +35,10 @@ from anyshell import (
     deny_all,
 )
 from anyshell.testing import FakeBackend, Script
-from anyshell.tool import TerminalParams, TerminalResult, terminal_words, words
+from anyshell.tool import TerminalParams, TerminalResult, words
 from anyshell.tool.result import Truncation
-from anyshell.tool.terminals import View
+from anyshell.tool.terminals import words as terminal_words
+from anyshell.tool.terminals.tracked import View
 
 from .processes import living, unique_seconds
 from .ssh_server import openssh, own_name
@@ -997,7 +998,7 @@ async def test_a_tool_that_is_closed_starts_no_terminal_and_those_that_run_go_on
 async def test_so_many_terminals_run_at_once_and_those_that_ended_are_known_for_a_while(
     here: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anyshell.tool.terminals.KEPT", 2)
+    monkeypatch.setattr("anyshell.tool.terminals.tracked.KEPT", 2)
     approver = Recorder()
     tool = tool_of(here, approver, max_terminals=1)
     await start(tool, "read -r x")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .definition import ToolDefinition
-from .job import JobTool
-from .job_params import JobParams
+from .jobs.params import JobParams
+from .jobs.tool import JobTool
 from .limits import ToolLimits
 from .params import ShellParams
 from .result import (
@@ -22,8 +22,8 @@ from .result import (
     Truncation,
 )
 from .shell import ShellTool
-from .terminal import TerminalTool
-from .terminal_params import TerminalParams
+from .terminals.params import TerminalParams
+from .terminals.tool import TerminalTool
 from .updates import OnUpdate, Update
 
 __all__ = [

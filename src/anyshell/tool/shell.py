@@ -18,14 +18,15 @@ from .._types import ApprovalRequest, Outcome, Output, Refused, Terminal, check_
 from .._variables import NOT_FOR_MODELS
 from ..shells.from_windows import for_bash
 from ..shells.syntax import leading_cd
-from . import job_words, terminal_words, words
+from . import words
 from .approvals import Approvals
 from .calls import Calls
 from .definition import ToolDefinition, schema
 from .hiding import Hidden
 from .host import HOST_BOUND, no_directory
-from .job import JobTool
-from .ledger import Ledger
+from .jobs import words as job_words
+from .jobs.ledger import Ledger
+from .jobs.tool import JobTool
 from .limits import ToolLimits
 from .params import Call, InvalidParams, Offer, ShellParams, parse
 from .result import (
@@ -39,8 +40,9 @@ from .result import (
     blocks,
 )
 from .signals import number_of
-from .terminal import TerminalTool, input_state
-from .terminals import Held, Terminals, View
+from .terminals import words as terminal_words
+from .terminals.tool import TerminalTool, input_state
+from .terminals.tracked import Held, Terminals, View
 from .updates import OnUpdate, Updates
 
 if TYPE_CHECKING:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._types import exact
-from ..policy import visible
-from .terminals import cursor_line
-from .words import OURS
+from ..._types import exact
+from ...policy import visible
+from ..words import OURS
+from .tracked import cursor_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .._types import Artifact, Outcome, Output
-    from .terminals import Held, View
+    from ..._types import Artifact, Outcome, Output
+    from .tracked import Held, View
 
 SHOWN_COMMAND = 100
 """Characters of a terminal's command, in a sentence about the terminal."""

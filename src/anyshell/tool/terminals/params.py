@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from .._exceptions import InvalidCommand
-from .._types import Command, Terminal, exact
-from ..terminal import keys as keyboard
-from .params import (
+from ..._exceptions import InvalidCommand
+from ..._types import Command, Terminal, exact
+from ...terminal import keys as keyboard
+from ..params import (
     InvalidParams,
     alike,
     cwd_problems,
@@ -23,12 +23,12 @@ from .params import (
     too_long,
     validated,
 )
-from .result import TerminalAction  # noqa: TC001 - pydantic asks for it when the class is made
+from ..result import TerminalAction  # noqa: TC001 - pydantic asks for it when the class is made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from .limits import ToolLimits
+    from ..limits import ToolLimits
 
 REACTION = 10.0
 """Seconds for a program on a terminal to react to what was typed, without `wait`."""

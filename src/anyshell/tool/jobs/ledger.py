@@ -6,13 +6,13 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._exceptions import JobNotFound
-from .._types import LONGEST_NAME
+from ..._exceptions import JobNotFound
+from ..._types import LONGEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..jobs import Job, Jobs
+    from ...jobs import Job, Jobs
 
 NEWS = 10
 """Jobs whose end one result tells; others wait for the next."""

@@ -8,31 +8,32 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .. import policy
-from .._exceptions import AnyshellError, InvalidCommand, TerminalUnavailable
-from .._types import ApprovalRequest, Output, Refused, exact
-from ..terminal.secrets import ask as ask_for_secret
-from . import terminal_words, words
-from .definition import ToolDefinition, number, object_of, properties_of
-from .host import no_directory
-from .params import InvalidParams
-from .result import DisplayBlock, InputState, OutputArtifact, TerminalDetails, TerminalResult, blocks
-from .signals import number_of
-from .terminal_params import ACTIONS, KEYS, PATIENCE, REACTION, TerminalParams, parse
-from .terminals import OtherQuestion, names
+from ... import policy
+from ..._exceptions import AnyshellError, InvalidCommand, TerminalUnavailable
+from ..._types import ApprovalRequest, Output, Refused, exact
+from ...terminal.secrets import ask as ask_for_secret
+from .. import words
+from ..definition import ToolDefinition, number, object_of, properties_of
+from ..host import no_directory
+from ..params import InvalidParams
+from ..result import DisplayBlock, InputState, OutputArtifact, TerminalDetails, TerminalResult, blocks
+from ..signals import number_of
+from . import words as terminal_words
+from .params import ACTIONS, KEYS, PATIENCE, REACTION, TerminalParams, parse
+from .tracked import OtherQuestion, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .._environment import Environment
-    from ..terminal import SecretRequest, SecretSource
-    from .approvals import Approvals
-    from .calls import Calls, Ongoing
-    from .hiding import Hidden
-    from .limits import ToolLimits
-    from .result import JobCallStatus
-    from .terminal_params import TerminalCall
-    from .terminals import Found, Held, Question, Terminals, View
+    from ..._environment import Environment
+    from ...terminal import SecretRequest, SecretSource
+    from ..approvals import Approvals
+    from ..calls import Calls, Ongoing
+    from ..hiding import Hidden
+    from ..limits import ToolLimits
+    from ..result import JobCallStatus
+    from .params import TerminalCall
+    from .tracked import Found, Held, Question, Terminals, View
 
 _DESCRIPTION = (
     "Drives programs that run on a terminal: those that the tool shell has started with pty and that wait for input, and those "

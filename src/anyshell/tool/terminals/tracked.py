@@ -9,24 +9,24 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._exceptions import AnyshellError
-from .._types import LONGEST_NAME, Outcome, Waiting
-from ..output.text.bounded import cut_note
-from ..policy import visible
-from ..terminal.driven import IDLE_SECONDS
-from ..terminal.waiting import ARRIVAL, LOOK_SECONDS, QUIET
+from ..._exceptions import AnyshellError
+from ..._types import LONGEST_NAME, Outcome, Waiting
+from ...output.text.bounded import cut_note
+from ...policy import visible
+from ...terminal.driven import IDLE_SECONDS
+from ...terminal.waiting import ARRIVAL, LOOK_SECONDS, QUIET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from .._engine import Control
-    from .._environment import Environment
-    from .._stream import Listener
-    from .._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen, TerminalLines
-    from ..terminal import ConsoleOpener, DrivenTerminal
-    from .hiding import Hidden
-    from .ledger import Ledger
-    from .limits import ToolLimits
+    from ..._engine import Control
+    from ..._environment import Environment
+    from ..._stream import Listener
+    from ..._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen, TerminalLines
+    from ...terminal import ConsoleOpener, DrivenTerminal
+    from ..hiding import Hidden
+    from ..jobs.ledger import Ledger
+    from ..limits import ToolLimits
 
 KEPT = 16
 """Terminals whose program has ended and that are still known, to tell their end; then the oldest is forgotten."""

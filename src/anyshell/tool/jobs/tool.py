@@ -7,29 +7,30 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .. import policy
-from .._exceptions import AnyshellError
-from .._types import ApprovalRequest, JobOutput, Output, Refused, exact
-from ..jobs import SentInPart
-from ..output import OutputBuilder
-from . import job_words, words
-from .definition import ToolDefinition, number, object_of, properties_of
-from .job_params import KEYS, MOST_IDS, JobCall, JobParams, parse
-from .params import InvalidParams
-from .result import JobDetails, JobResult, JobState, blocks
+from ... import policy
+from ..._exceptions import AnyshellError
+from ..._types import ApprovalRequest, JobOutput, Output, Refused, exact
+from ...jobs import SentInPart
+from ...output import OutputBuilder
+from .. import words
+from ..definition import ToolDefinition, number, object_of, properties_of
+from ..params import InvalidParams
+from ..result import JobDetails, JobResult, JobState, blocks
+from . import words as job_words
+from .params import KEYS, MOST_IDS, JobCall, JobParams, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .._environment import Environment
-    from ..jobs import Job
-    from .approvals import Approvals
-    from .calls import Calls, Ongoing
-    from .hiding import Hidden
-    from .job_params import Action
+    from ..._environment import Environment
+    from ...jobs import Job
+    from ..approvals import Approvals
+    from ..calls import Calls, Ongoing
+    from ..hiding import Hidden
+    from ..limits import ToolLimits
+    from ..result import JobCallStatus
     from .ledger import Entry, Ledger
-    from .limits import ToolLimits
-    from .result import JobCallStatus
+    from .params import Action
 
 _DESCRIPTION = (
     "Looks after the jobs that the tool shell has started in the background, or that its commands have left running. "

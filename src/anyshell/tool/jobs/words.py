@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from .._types import exact
-from ..policy import visible
-from .words import LATER
+from ..._types import exact
+from ...policy import visible
+from ..words import LATER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .._types import JobOutput, Output
-    from ..jobs import Job
+    from ..._types import JobOutput, Output
+    from ...jobs import Job
     from .ledger import Entry
 
 UNSENT = (

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from .._types import exact
-from .params import InvalidParams, alike, held_by_a_float, listed, plain, too_long, validated
+from ..._types import exact
+from ..params import InvalidParams, alike, held_by_a_float, listed, plain, too_long, validated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from .limits import ToolLimits
+    from ..limits import ToolLimits
 
 LARGEST_OFFSET = 2**63 - 1
 """Bytes of a job's output that can be skipped: more than any job prints."""

@@ -1,0 +1,1 @@
+"""The tool ``terminal``: programs on terminals, and what the model is told of them."""
