@@ -16,8 +16,8 @@ from rich.cells import cell_len
 
 from anyshell import InvalidCommand, SSHOptions
 from anyshell._types import CopyProgress
-from anyshell.cli.cp import read_operand
-from anyshell.cli.descriptors import Writer
+from anyshell.cli.commands.cp import read_operand
+from anyshell.cli.process.descriptors import Writer
 
 from .cli_program import anyshell, start, wait_until
 from .ssh_server import HOST, Server, embedded
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from anyshell.cli.cp import Operand
+    from anyshell.cli.commands.cp import Operand
 
 __all__ = ["home"]
 
@@ -340,11 +340,11 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Sets the width of the terminal that is drawn on, which is in the foreground."""
 
     def of(count: int) -> None:
-        monkeypatch.setattr("anyshell.cli.drawing.columns", lambda fd: count)
-        monkeypatch.setattr("anyshell.cli.progress.columns", lambda fd: count)
+        monkeypatch.setattr("anyshell.cli.terminal.drawing.columns", lambda fd: count)
+        monkeypatch.setattr("anyshell.cli.terminal.progress.columns", lambda fd: count)
 
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("anyshell.cli.progress.is_in_foreground", lambda fd: True)
+    monkeypatch.setattr("anyshell.cli.terminal.progress.is_in_foreground", lambda fd: True)
     return of
 
 
@@ -397,7 +397,7 @@ async def drawn(
     capfd: pytest.CaptureFixture[str], name: str, *reports: CopyProgress, again: bool = False
 ) -> str:
     """What is written of a copy to its end. Each report is drawn before the next."""
-    from anyshell.cli.progress import Progress
+    from anyshell.cli.terminal.progress import Progress
 
     writer = Writer(2)
     progress = Progress(name, writer)

@@ -17,9 +17,9 @@ assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 from anyshell import HostOutcome, HostProgress, Outcome, Output, ProcessInfo
 from anyshell._types import Terminal
-from anyshell.cli.fleet import LARGEST_STDIN
-from anyshell.cli.folding import Folding, describe
-from anyshell.cli.roster import Roster, chosen, paint
+from anyshell.cli.commands.fleet.command import LARGEST_STDIN
+from anyshell.cli.commands.fleet.folding import Folding, describe
+from anyshell.cli.commands.fleet.roster import Roster, chosen, paint
 from anyshell.output import TerminalOutput
 
 from .cli_program import anyshell, lines, read_line, script, start

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 from anyshell.cli import main
-from anyshell.cli.modes import Modes
+from anyshell.cli.terminal.modes import Modes
 
 from . import tmux
 from .cli_program import anyshell, is_alive, read_line, start, wait_until, wait_written
@@ -128,7 +128,7 @@ def test_a_line_that_is_too_long_for_a_terminal_rings_the_bell_and_ends_nothing(
 def test_nobody_is_asked_anything_while_a_program_has_the_terminal(pane: tmux.Pane, tmp_path: Path) -> None:
     (tmp_path / "ask.py").write_text(
         "import asyncio\n"
-        "from anyshell.cli.person import Person\n"
+        "from anyshell.cli.host.person import Person\n"
         "async def ask(person):\n"
         "    print(await person.password('secret? '), await person.answer('', [('code? ', True)]), sep='+')\n"
         "    print('trust', await person.trust('new key'))\n"

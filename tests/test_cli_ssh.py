@@ -20,7 +20,7 @@ import asyncssh
 import psutil
 import pytest
 
-from anyshell.cli.person import _harmless
+from anyshell.cli.host.person import _harmless
 
 from .cli_program import anyshell, read_line, start, wait_until, wait_written
 from .conftest import missing

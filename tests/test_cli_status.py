@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
-from anyshell.cli.descriptors import Writer
-from anyshell.cli.status import Cursor, StatusLine
+from anyshell.cli.process.descriptors import Writer
+from anyshell.cli.terminal.status import Cursor, StatusLine
 
 from . import tmux
 from .cli_program import anyshell, wait_written
@@ -349,7 +349,7 @@ def test_a_pipe_costs_no_more_than_before() -> None:
     program = (
         "import sys, click\nfrom anyshell.cli import main\n"
         "try:\n    main(['run', '--', 'true'], standalone_mode=False)\nexcept click.exceptions.Exit:\n    pass\n"
-        "print(sorted({'rich', 'textual', 'anyshell.cli.status'} & sys.modules.keys()))"
+        "print(sorted({'rich', 'textual', 'anyshell.cli.terminal.status'} & sys.modules.keys()))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, stdin=subprocess.DEVNULL, timeout=30
@@ -503,7 +503,7 @@ def test_after_a_stop_that_nobody_has_heard_of_nothing_is_left() -> None:
 def test_a_question_has_the_terminal_for_itself(pane: tmux.Pane, tmp_path: Path) -> None:
     (tmp_path / "ask.py").write_text(
         "import asyncio, contextlib, sys\n"
-        "from anyshell.cli.person import Person\n"
+        "from anyshell.cli.host.person import Person\n"
         "@contextlib.asynccontextmanager\n"
         "async def room():\n"
         "    print('away', file=sys.stderr)\n"

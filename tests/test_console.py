@@ -545,7 +545,7 @@ def test_a_picture_of_what_was_scrolled_away(snap_compare: Any) -> None:
 
 def test_textual_is_imported_for_a_console_alone() -> None:
     program = (
-        "import anyshell, anyshell.tool, anyshell.cli.program, anyshell.cli.run, sys; "
+        "import anyshell, anyshell.tool, anyshell.cli.program, anyshell.cli.commands.run.command, sys; "
         "print([name for name in ('textual', 'rich') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

@@ -21,7 +21,7 @@ from anyshell import (
     ToolLimits,
     approve_all,
 )
-from anyshell.cli.folding import describe
+from anyshell.cli.commands.fleet.folding import describe
 from anyshell.testing import FakeBackend, Script
 from anyshell.tool import words
 from anyshell.tool.jobs import words as job_words

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshell.cli import drawing
-from anyshell.cli.descriptors import Writer
 from anyshell.cli.printing import elapsed
-from anyshell.cli.status import LAST_LINE_BYTES, Cursor, Printed, StatusLine
+from anyshell.cli.process.descriptors import Writer
+from anyshell.cli.terminal import drawing
+from anyshell.cli.terminal.status import LAST_LINE_BYTES, Cursor, Printed, StatusLine
 from anyshell.output.sequences import LONGEST_SEQUENCE
 
 # --- where there is room --------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """``python -m anyshell``: the same program as ``anyshell``. Whoever imports this is the program."""
 
-from anyshell.cli.process import die_of_interrupts
+from anyshell.cli.process.inherited import die_of_interrupts
 
 die_of_interrupts()  # before the other imports, which take a moment
 

@@ -81,7 +81,7 @@ class Host(click.ParamType):  # type: ignore[type-arg]  # as above
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Refuse what is malformed, before anything is contacted."""
-        from .reach import parse
+        from .host.reach import parse
 
         try:
             parse(value)
@@ -91,7 +91,7 @@ class Host(click.ParamType):  # type: ignore[type-arg]  # as above
 
 
 def _complete_host(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from .aliases import find_aliases
+    from .host.aliases import find_aliases
 
     user, at, begun = incomplete.rpartition("@")
     return [CompletionItem(user + at + alias) for alias in find_aliases() if alias.startswith(begun)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from .process import settle
+from .process.inherited import settle
 
 
 def to_json(value: object, *, one_line: bool = False) -> bytes:

@@ -18,7 +18,7 @@ import click
 
 from .._exceptions import AnyshellError
 from . import OWN_FAILURE
-from .process import prepare, settle
+from .process.inherited import prepare, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,20 +28,20 @@ _COMPLETION = "_ANYSHELL_COMPLETE"
 """The variable by which a shell asks for completions; click derives it from the program's name."""
 
 _COMMANDS = {
-    "run": "run",
-    "fleet": "fleet",
-    "console": "console",
-    "detect": "host",
-    "describe": "host",
-    "doctor": "doctor",
-    "schema": "tool",
-    "call": "tool",
-    "cp": "cp",
-    "jobs": "jobs",
-    "artifacts": "artifacts",
-    "replay": "replay",
-    "screenshot": "screenshot",
-    "completion": "completion",
+    "run": "commands.run.command",
+    "fleet": "commands.fleet.command",
+    "console": "commands.run.console",
+    "detect": "commands.host",
+    "describe": "commands.host",
+    "doctor": "commands.doctor.command",
+    "schema": "commands.tool",
+    "call": "commands.tool",
+    "cp": "commands.cp",
+    "jobs": "commands.jobs",
+    "artifacts": "commands.artifacts",
+    "replay": "commands.replay",
+    "screenshot": "commands.screenshot",
+    "completion": "commands.completion",
 }
 """Each command, and the module that has it under that name. In the order of the help."""
 
@@ -89,7 +89,7 @@ class Program(click.Group):
         # What is given to be run is run as it is given. On Windows click would expand variables, ~ and * in it.
         extra.setdefault("windows_expand_args", False)
         if _COMPLETION in os.environ:
-            import_module(".completion", __package__)  # so that click knows our way to complete
+            import_module(".commands.completion", __package__)  # so that click knows our way to complete
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:
@@ -137,7 +137,7 @@ def _failures() -> Iterator[None]:
         if (
             _raised_by(error) is click.echo.__code__
         ):  # also for click's own help; nothing else prints on stdout
-            from .descriptors import is_deserted
+            from .process.descriptors import is_deserted
 
             if is_deserted(error, 1):
                 raise click.exceptions.Exit(141) from None

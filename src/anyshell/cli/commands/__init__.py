@@ -1,0 +1,1 @@
+"""The commands of the program. None imports another: what two of them need stands beside this room."""

@@ -1,0 +1,281 @@
+"""``anyshell cp``: files and folders between this machine and others."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from ..._exceptions import InvalidCommand
+from ..host.reach import LinkLost, Way, mention_notices, parse
+from ..printing import mention, printable
+from ..process.descriptors import Writer
+from ..program import Failure
+from ..terminal.drawing import STDERR, is_wanted
+
+if TYPE_CHECKING:
+    from ... import Environment, SSHOptions
+    from ..._transfer import Place
+    from ...abc import Files
+    from ..process.signals import Interruption
+
+_HOST_AND_PATH = re.compile(r"((?:[^/:@]*@)*(?:\[[^\[\]/]*\]|[^/:\[\]@]+)):(.*)", re.DOTALL)
+
+
+class NotAllCopied(Failure):
+    """Something was not copied. The exit code is that of cp."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A file or folder as it was typed, with the host that it is on; ``None`` is this machine."""
+
+    text: str
+    host: str | SSHOptions | None
+    path: str
+
+
+def read_operand(text: str, *, windows: bool) -> Operand:
+    """Read ``path``, ``[user@]host:path`` or ``ssh://[user@]host[:port]/path``.
+
+    Args:
+        text: What was typed. A local path with a colon in its first part begins with ``./``.
+        windows: Whether this machine is one on which ``C:`` is a drive.
+
+    Raises:
+        InvalidCommand: The address is malformed, or there is nothing.
+    """
+    from ...backends import SSHOptions
+
+    if not text:
+        raise InvalidCommand("a path is empty; this directory is '.'")
+    if "://" in text.partition("/./")[0] and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
+        address = parse(text)
+        if not isinstance(address, SSHOptions):
+            return Operand(text, address, ".")
+        return Operand(text, replace(address, directory=None), address.directory or ".")
+    match = _HOST_AND_PATH.fullmatch(text)
+    local = match is None or (windows and (re.match(r"[A-Za-z]:", text) or "\\" in match[1]))
+    if match is None or local:
+        return Operand(text, None, text)
+    return Operand(text, parse(match[1]), match[2] or ".")
+
+
+class _OperandType(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
+    """A file or folder, here or elsewhere."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Operand:
+        """Read it."""
+        if isinstance(value, Operand):
+            return value
+        try:
+            return read_operand(value, windows=sys.platform == "win32")
+        except InvalidCommand as error:
+            self.fail(str(error), param, ctx)
+
+
+def _is_on_a_drive(text: str) -> bool:
+    return sys.platform == "win32" and bool(re.match(r"[A-Za-z]:", text) or "\\" in text)
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Have the shell complete a path; where there is none, name a host. What is on a host is not looked at."""
+    from ..host.aliases import find_aliases
+
+    if _is_on_a_drive(incomplete):
+        return [CompletionItem(incomplete, type="file")]
+    if ":" in incomplete and "/" not in incomplete.partition(":")[0]:
+        return []
+    directory, _, begun = incomplete.rpartition("/")
+    try:
+        here = any(
+            name.startswith(begun) for name in os.listdir(directory or ("/" if "/" in incomplete else "."))
+        )
+    except OSError:
+        here = False
+    paths = [CompletionItem(incomplete, type="file")]
+    if here or "/" in incomplete:
+        return paths
+    user, at, begun = incomplete.rpartition("@")
+    hosts = [CompletionItem(f"{user}{at}{alias}:") for alias in find_aliases() if alias.startswith(begun)]
+    return hosts or paths
+
+
+@click.command(short_help="Copy files and folders from host to host.")
+@click.option("-r", "--recursive", is_flag=True, help="Copy folders, with all that is in them.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress and no notices. Errors are shown.")
+@click.argument("source", nargs=-1, required=True, type=_OperandType(), shell_complete=_complete)
+@click.argument("target", type=_OperandType(), shell_complete=_complete)
+@click.pass_context
+def cp(
+    ctx: click.Context,
+    /,
+    *,
+    recursive: bool,
+    quiet: bool,
+    source: tuple[Operand, ...],
+    target: Operand,
+) -> None:
+    """Copy every SOURCE to TARGET, as scp does, over any number of hosts.
+
+    Each is a path of this machine, [user@]host:path, or ssh://[user@]host[:port]/path. A path of a host is
+    relative to where a login starts ('host:' is that directory), or below '~'. A path of this machine that has a
+    colon is written with './' before it. From host to host, all goes through this machine.
+
+    An existing directory as TARGET gets the copies into it; several sources need one. Any other TARGET is the copy,
+    and replaces a file that is there. A folder that is there already is merged with.
+
+    A file appears under its name when it is whole, and permission bits are kept. Links in a folder are copied as
+    links. Sockets, pipes and devices are left out, and named. On a terminal, stderr shows how far it has come.
+
+    \b
+    Examples:
+      anyshell cp notes.txt deploy@web-1:
+      anyshell cp -r site web-1:/srv/www
+      anyshell cp web-1:/var/log/app.log web-2:/var/log/app.log.1 logs/
+      anyshell cp web-1:dump.sql ssh://db@10.0.0.5:2222/~/dump.sql
+      anyshell cp ./12:30.txt web-1:
+    \b
+    Exit code:
+      0      all was copied
+      1      something was not copied, and was named on stderr; all else was
+      2      wrong usage
+      125    anyshell itself failed, or a host cannot be reached
+      128+n  signal n ended it; no half of a file is left under its name
+      255    the connection to a host was lost
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ..process import signals
+
+    async def perform(_: Interruption) -> int:
+        async with AsyncExitStack() as stack:
+            hosts = _Hosts(stack, quiet=quiet)
+            places = [await hosts.place(each) for each in (*source, target)]
+            return await _Copies(source, target, recursive=recursive, quiet=quiet).make(
+                places[:-1], places[-1]
+            )
+
+    ctx.exit(signals.run(perform))
+
+
+class _Hosts:
+    """The hosts of one call, each reached once, and this machine."""
+
+    def __init__(self, stack: AsyncExitStack, *, quiet: bool) -> None:
+        self._stack = stack
+        self._quiet = quiet
+        self._reached: dict[str | SSHOptions, Environment] = {}
+        self._here: Files | None = None
+
+    async def place(self, operand: Operand) -> Place:
+        from ..._files import local_place
+
+        if operand.host is None:
+            return local_place(await self._local(), operand.path)
+        if operand.host not in self._reached:
+            self._reached[operand.host] = await self._reach(operand.host)
+        return self._reached[operand.host].files._remote(operand.path)
+
+    async def _reach(self, host: str | SSHOptions) -> Environment:
+        from ... import Environment
+
+        env = await self._stack.enter_async_context(Environment.detect(Way(host).options, artifacts=None))
+        if not self._quiet:
+            mention_notices(env.info)
+        return env
+
+    async def _local(self) -> Files:
+        from ...backends import connect
+
+        if self._here is None:
+            backend = connect()
+            self._stack.push_async_callback(backend.aclose)
+            self._here = backend.files
+        return self._here
+
+
+class _Copies:
+    """The copies of one call, one after the other. What fails is said, and the others are made all the same."""
+
+    def __init__(
+        self, sources: tuple[Operand, ...], target: Operand, *, recursive: bool, quiet: bool
+    ) -> None:
+        self._sources = sources
+        self._target = target
+        self._recursive = recursive
+        self._shown: Writer | None = Writer(STDERR) if is_wanted(quiet=quiet) else None
+        self._code = 0
+
+    async def make(self, sources: list[Place], target: Place) -> int:
+        """Make all of them, and return this program's exit code."""
+        if len(sources) > 1:
+            await self._require_directory(target)
+        names: set[str] = set()
+        for operand, source in zip(self._sources, sources, strict=True):
+            name = source.rules.basename(source.bare)
+            if name in names:
+                self._fail(operand, "an earlier source has the same name; copy it by itself, to another name")
+                continue
+            try:
+                await self._copy(operand, source, target)
+            except OSError as error:
+                if error.errno == errno.ECONNRESET:
+                    raise LinkLost(printable(f"{self._what(operand)}: {_why(error)}")) from error
+                self._fail(operand, _why(error))
+            except InvalidCommand as error:
+                self._fail(operand, str(error))
+            else:
+                names.add(name)
+        return self._code
+
+    async def _require_directory(self, target: Place) -> None:
+        try:
+            is_directory = (await target.files.stat(target.path)).kind == "directory"
+        except OSError as error:
+            raise NotAllCopied(
+                printable(
+                    f"{self._target.text}: {_why(error)}; several sources go into a directory that is there"
+                )
+            ) from error
+        if not is_directory:
+            raise NotAllCopied(f"{self._target.text}: several sources go into a directory, and this is none")
+
+    async def _copy(self, operand: Operand, source: Place, target: Place) -> None:
+        from ..._transfer import copy
+        from ..terminal.progress import Progress
+
+        if not self._recursive and (await source.files.stat(source.path)).kind == "directory":
+            self._fail(operand, "it is a folder; copy it with -r")
+            return
+        progress = None if self._shown is None else Progress(operand.text, self._shown)
+        try:
+            result = await copy(source, target, progress)
+        finally:
+            if progress is not None:
+                await progress.close()
+        for path in result.skipped:
+            self._code = NotAllCopied.exit_code
+            mention(f"anyshell: {printable(path)} was not copied: it is no file, folder or link")
+
+    def _fail(self, operand: Operand, why: str) -> None:
+        self._code = NotAllCopied.exit_code
+        mention(f"anyshell: {printable(f'{self._what(operand)}: {why}')}")
+
+    def _what(self, operand: Operand) -> str:
+        return f"cannot copy {operand.text} to {self._target.text}"
+
+
+def _why(error: OSError) -> str:
+    """What the system says, and of which path: it may be one far below what was named."""
+    where = f" ({error.filename})" if isinstance(error.filename, str) else ""
+    return f"{error.strerror or error}{where}"

@@ -1,0 +1,400 @@
+"""``anyshell doctor``: what is here, what is missing and how to get it, and what was left by one that was killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from ...._exceptions import AnyshellError
+from ...options import host_option, json_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from .... import ProcessInfo, SSHOptions
+    from ...._types import OperatingSystem
+    from ....abc import Backend
+    from ...process.signals import Interruption
+
+Verdict = Literal["ok", "missing", "problem", "skipped"]
+
+_INSTALLERS = {
+    "apt-get": "apt-get install",
+    "apk": "apk add",
+    "dnf": "dnf install",
+    "zypper": "zypper install",
+    "pacman": "pacman -S",
+    "brew": "brew install",
+    "winget": "winget install",
+}
+"""Package managers, and how each is told to install."""
+
+_PACKAGES = {"rg": "ripgrep", "fd": "fd-find", "fdfind": "fd-find", "python": "python3"}
+"""Programs whose package has another name, nearly everywhere. One of two of the same package is enough."""
+
+_WINGET = {
+    "fd": "sharkdp.fd",
+    "gh": "GitHub.cli",
+    "git": "Git.Git",
+    "jq": "jqlang.jq",
+    "python": "Python.Python.3.13",
+    "rg": "BurntSushi.ripgrep.MSVC",
+}
+"""The same on Windows, where each has a publisher. What is not among them is no program of Windows."""
+
+LOOK_SECONDS = 10
+"""Seconds for a program to tell `doctor` something, such as git on Windows how it ends lines."""
+
+_FEW_FILES = 256
+"""Descriptors below which an open-file limit is a problem to `doctor`: a command that runs takes about six."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        topic: What it belongs to: ``shell``, ``program``, ``state``, ``path``, ``system``; of another host,
+            ``host`` for the steps to it, and ``way`` for what a person should know of them.
+        name: What it is.
+        verdict: ``missing`` is a pity; a ``problem`` should be mended; what is ``skipped`` was not reached.
+        detail: What was found.
+        advice: What to do; empty when nothing is to be done.
+    """
+
+    topic: str
+    name: str
+    verdict: Verdict
+    detail: str
+    advice: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that was looked at.
+
+    Attributes:
+        usable: Whether there is a shell that commands can run in.
+        findings: In the order in which a person reads them.
+        orphans: Processes of commands whose anyshell has ended: killed before it could stop them, or asked to
+            keep them.
+    """
+
+    usable: bool = False
+    findings: list[Finding] = field(default_factory=list)
+    orphans: Sequence[ProcessInfo] = ()
+
+
+@click.command(short_help="Find what is missing, and what was left running.")
+@host_option
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, /, *, host: str | None, as_json: bool) -> None:
+    """Look at a host: what anyshell found, what is missing and how to get it.
+
+    With --host, each step to it is tried by itself: its name, its port, its key, the login, the shell, SFTP, and
+    how many sessions it allows. The first that fails is named, and what to do; those after it are not reached.
+
+    Also names what still runs of commands whose anyshell has ended: it was killed (SIGKILL) before it could stop
+    them, or was asked to keep them. Only on Linux can that be known.
+
+    \b
+    Examples:
+      anyshell doctor
+      anyshell doctor --json | jq '.orphans[].pid'
+      anyshell doctor --host deploy@web-1
+    \b
+    Exit code:
+      0      commands can be run
+      1      there is no usable shell, or the host cannot be reached
+      125    anyshell itself failed
+      128+n  signal n ended it; nothing was printed
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ...host.reach import parse
+    from ...printing import print_json
+    from ...process import signals
+
+    report = Report()
+    options = parse(host)
+
+    async def look(_: Interruption) -> int:
+        if options is None:
+            await _examine(report)
+        else:
+            await _examine_elsewhere(options, report)
+        return 0 if report.usable else 1
+
+    code = signals.run(look)
+    if code in (0, 1):
+        if as_json:
+            print_json(report)
+        else:
+            _print(report, host=host if options is not None else None)
+    ctx.exit(code)
+
+
+async def _examine(report: Report) -> None:
+    from .... import HostQuery
+    from ...._descriptions import programs
+    from ....backends import connect
+
+    backend = connect()
+    try:
+        wanted = programs()
+        info = await backend.info(HostQuery(programs=(*wanted, *_INSTALLERS)))
+        install = find_installer(info.programs, info.os)
+        await _examine_shells(backend, info.os, install, report)
+        report.findings += look_at_programs(wanted, info.programs, install)
+        report.findings += _look_at_state()
+        report.findings += _look_at_path()
+        report.findings += _look_at_system()
+        if report.usable:
+            report.findings += await _look_at_ends_of_lines(backend, info.os)
+        report.orphans = await backend.orphans()
+    finally:
+        await backend.aclose()
+
+
+async def _examine_elsewhere(options: str | SSHOptions, report: Report) -> None:
+    from ....backends import connect
+    from .host import examine_host
+
+    if isinstance(options, str):
+        connect(options)  # says which addresses there are
+        return
+    await examine_host(options, report)
+
+
+def installers() -> Sequence[str]:
+    """The package managers that are known."""
+    return tuple(_INSTALLERS)
+
+
+def find_installer(programs: Mapping[str, str], os: OperatingSystem = "linux") -> str:
+    """How a host that has these programs is told to install another."""
+    default = _INSTALLERS["winget"] if os == "windows" else "install"
+    return next((command for name, command in _INSTALLERS.items() if name in programs), default)
+
+
+async def _examine_shells(backend: Backend, os: OperatingSystem, install: str, report: Report) -> None:
+    from .... import Environment
+    from ....shells import how_to_install, kinds, query
+
+    try:
+        shell = (await Environment.detect(backend)).shell
+    except AnyshellError as error:
+        report.findings.append(
+            Finding(
+                "shell",
+                "default",
+                "problem",
+                _first_line(error),
+                f"{how_to_install(next(iter(kinds(os))), os, install)}; or set ANYSHELL_SHELL",
+            )
+        )
+    else:
+        report.usable = True
+        report.findings.append(Finding("shell", "default", "ok", f"{shell.name} ({shell.path})"))
+    for kind, expected in kinds(os).items():
+        try:
+            found = (await backend.info(query((), kind))).shell
+        except AnyshellError as error:  # what a variable names is not there
+            report.findings.append(
+                Finding("shell", kind, "problem", _first_line(error), "set it right, or unset it")
+            )
+            continue
+        if found is not None:
+            report.findings.append(Finding("shell", kind, "ok", f"{found.name} ({found.path})"))
+        elif expected:
+            advice = how_to_install(kind, os, install)
+            report.findings.append(
+                Finding("shell", kind, "missing", "not found, or it does not answer", advice)
+            )
+
+
+def look_at_programs(wanted: Sequence[str], found: Mapping[str, str], install: str) -> Iterator[Finding]:
+    """See which of the programs that a model is told of are there."""
+    settled = {_package(name, install) for name in found}
+    for name in wanted:
+        package = _package(name, install)
+        if name in found:
+            yield Finding("program", name, "ok", found[name])
+        elif package is not None and package not in settled:
+            settled.add(package)
+            yield Finding("program", name, "missing", "not on PATH", f"{install} {package}")
+
+
+def _package(program: str, install: str) -> str | None:
+    """The package of a program; ``None`` when there is none on that system."""
+    return _WINGET.get(program) if install == _INSTALLERS["winget"] else _PACKAGES.get(program, program)
+
+
+def _look_at_state() -> Iterator[Finding]:
+    from .... import ArtifactStore
+
+    store = ArtifactStore()
+    try:
+        store.create().discard()
+    except OSError as error:
+        advice = "long outputs are not kept whole; set ANYSHELL_STATE_DIR to a directory of your own"
+        yield Finding("state", "artifacts", "problem", f"{store.directory}: {error.strerror}", advice)
+    else:
+        yield Finding("state", "artifacts", "ok", f"{store.directory} is writable")
+
+
+def _look_at_path() -> Iterator[Finding]:
+    value = os.environ.get("PATH")
+    if not value:
+        usual = "export PATH=/usr/local/bin:/usr/bin:/bin"
+        if sys.platform == "win32":
+            usual = r"$env:PATH = 'C:\Windows\System32;C:\Windows'"
+        yield Finding("path", "PATH", "problem", "not set", usual)
+        return
+    entries = value.split(os.pathsep)
+    relative = [entry for entry in entries if not os.path.isabs(entry)]
+    absent = [entry for entry in entries if os.path.isabs(entry) and not os.path.isdir(entry)]
+    if relative:
+        yield Finding(
+            "path",
+            "PATH",
+            "problem",
+            "relative: " + ", ".join(entry or "(empty)" for entry in relative),
+            "what they mean changes with the directory: remove them",
+        )
+    if absent:
+        yield Finding("path", "PATH", "ok", "not there: " + ", ".join(absent))
+    if not relative and not absent:
+        yield Finding("path", "PATH", "ok", f"{len(entries)} directories")
+
+
+def _look_at_system() -> Iterator[Finding]:
+    if sys.platform == "win32":
+        from .windows import look_at_windows
+
+        yield from look_at_windows()
+        return
+    import resource
+
+    yield _look_at_terminals()
+    if sys.platform == "linux":
+        yield _look_at_proc()
+        yield _tried("pidfd", "processes are signalled safely", lambda: os.close(os.pidfd_open(os.getpid())))
+        yield _tried(
+            "prlimit",
+            "processes that hide are found by a tag",
+            lambda: resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE),
+        )
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= soft < _FEW_FILES:
+        yield Finding("system", "open files", "problem", f"only {soft} at once", "ulimit -n 1024")
+    else:
+        yield Finding("system", "open files", "ok", f"{soft} at once" if soft >= 0 else "unlimited")
+
+
+async def _look_at_ends_of_lines(backend: Backend, system: str) -> list[Finding]:
+    """See whether git, on Windows, gives what it checks out the ends of lines that bash and sh stumble over."""
+    if system != "windows":
+        return []
+    from .... import Environment
+
+    env = await Environment.detect(backend)
+    outcome = await env.run("git config --get core.autocrlf", timeout=LOOK_SECONDS)
+    if outcome.exit_code != 0 or outcome.output.text.strip() != "true":
+        return []
+    advice = "git config --global core.autocrlf input, where scripts for bash are checked out"
+    return [Finding("system", "ends of lines", "missing", "git checks files out with CR LF", advice)]
+
+
+def _look_at_terminals() -> Finding:
+    from ...._environment import offers_terminals
+
+    if not offers_terminals():
+        return Finding(
+            "system",
+            "terminal",
+            "missing",
+            "ANYSHELL_NO_PTY is set: commands get none",
+            "unset ANYSHELL_NO_PTY",
+        )
+    posix: Any = os  # it is not asked for on Windows
+    try:
+        for fd in posix.openpty():
+            os.close(fd)
+    except OSError as error:
+        return Finding("system", "terminal", "problem", str(error.strerror), "mount devpts at /dev/pts")
+    return Finding("system", "terminal", "ok", "commands that ask for one can have it")
+
+
+def _look_at_proc() -> Finding:
+    """See whether /proc shows the processes of this one's own pid namespace."""
+    advice = "what leaves the session of its command may outlive a stop, and orphans are not seen; mount -t proc proc /proc"
+    try:
+        shown = os.readlink("/proc/self")
+    except OSError:
+        return Finding("system", "proc", "problem", "/proc shows no processes", advice)
+    if shown != str(os.getpid()):
+        return Finding(
+            "system", "proc", "problem", "/proc shows the processes of another pid namespace", advice
+        )
+    return Finding("system", "proc", "ok", "processes that hide are found in /proc")
+
+
+def _tried(name: str, purpose: str, call: Callable[[], object]) -> Finding:
+    """See whether the kernel, and whatever confines this process, lets a system call through."""
+    try:
+        call()
+    except AttributeError:
+        return Finding(
+            "system", name, "problem", "this Python does not have it", "use another build of Python"
+        )
+    except OSError as error:
+        detail = error.strerror or str(error)
+        return Finding("system", name, "problem", detail, "needs Linux 5.3, and a sandbox that allows it")
+    return Finding("system", name, "ok", purpose)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _print(report: Report, host: str | None) -> None:
+    from ...printing import printable
+
+    width = max(len(finding.name) for finding in report.findings)
+    for finding in report.findings:
+        line = f"{finding.verdict:<8} {finding.name:<{width}}  {printable(finding.detail)}"
+        click.echo(line + (f"; {finding.advice}" if finding.advice else ""))
+    if host is not None:
+        return  # what a killed anyshell left there, and whose anyshell it was, cannot be known from here
+    if not report.orphans:
+        verdict, nothing = "ok", "nothing still runs of a command whose anyshell has ended"
+        if sys.platform != "linux":
+            nothing = "only on Linux can it be known what a killed anyshell left running"
+        elif any(finding.name == "proc" and finding.verdict == "problem" for finding in report.findings):
+            verdict, nothing = "skipped", "what a killed anyshell left running cannot be seen without /proc"
+        click.echo(f"{verdict:<8} {'orphans':<{width}}  {nothing}")
+        return
+    click.echo(
+        "\nStill running, though the anyshell that started it has ended (killed, or asked to keep it):"
+    )
+    for process in report.orphans:
+        click.echo(f"  {process.pid:>8}  {printable(process.name)}  {_command_line(process)}".rstrip())
+    click.echo("Somebody may want to keep some of these. To stop one: kill PID")
+
+
+def _command_line(process: ProcessInfo, most: int = 80) -> str:
+    """What a process was started with, if that can be read; no longer than a person wants to see."""
+    import psutil
+
+    from ...printing import printable
+
+    try:
+        words = psutil.Process(process.pid).cmdline()
+    except psutil.Error:
+        return ""
+    text = printable(" ".join(words))
+    return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

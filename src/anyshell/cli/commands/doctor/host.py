@@ -1,0 +1,372 @@
+"""``anyshell doctor --host``: step by step to a host, so that the step that fails can be named."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...._exceptions import AnyshellError, ConnectionFailed, HostKeyUntrusted
+from ...host.reach import Way
+from .command import Finding, find_installer, installers, look_at_programs
+
+if TYPE_CHECKING:
+    import asyncssh
+
+    from .... import HostInfo, SSHOptions
+    from ....backends.ssh.connection.config import Settings
+    from .command import Report
+
+STEPS = ("name", "port", "key", "auth", "shell", "terminal", "sftp", "limits")
+"""What has to go well, one after the other."""
+
+_STEP_OF_STAGE = {
+    "address": "name",
+    "connect": "port",
+    "handshake": "key",
+    "authenticate": "auth",
+    "session": "shell",
+}
+
+_ADVICE = {
+    "name": "'ssh -G HOST' shows what ~/.ssh/config makes of the name",
+    "port": "'ssh -v HOST' shows what is tried; on the host, 'ss -lnt' shows whether the server listens",
+    "key": "'ssh -v HOST' shows what the server says; its own log says more",
+    "auth": "'ssh -v HOST' shows which keys are offered; on the host, the log of sshd says why they are refused",
+    "shell": "'ssh HOST true' has to print nothing and end with 0",
+    "terminal": "put 'PermitTTY yes' into the host's sshd_config, and take no-pty and restrict from the key's line in "
+    "authorized_keys; until then 'run --pty' runs without",
+    "sftp": "put 'Subsystem sftp internal-sftp' into the host's sshd_config",
+}
+"""What to do when a step fails, beside what the message says."""
+
+_COMPARE = "compare the fingerprint on the host itself, and record the key only if it is the same"
+
+
+class _Failed(Exception):  # noqa: N818 - it never leaves the module
+    """A step failed, and those after it are not reached."""
+
+
+async def examine_host(options: SSHOptions, report: Report) -> None:
+    """Go to a host step by step, and add what is found. What fails is a finding, not an exception."""
+    async with AsyncExitStack() as stack:
+        with suppress(_Failed):
+            await _Examination(options, report, stack).go()
+    reached = {finding.name for finding in report.findings if finding.topic == "host"}
+    before = next((step for step in reversed(STEPS) if step in reached), "")
+    rest = [
+        Finding("host", step, "skipped", f"not reached, since {before} failed", f"mend {before} first")
+        for step in STEPS
+        if step not in reached
+    ]
+    at = sum(finding.topic in ("host", "way") for finding in report.findings)
+    report.findings[at:at] = rest
+
+
+class _Examination:
+    """One way to one host."""
+
+    def __init__(self, options: SSHOptions, report: Report, stack: AsyncExitStack) -> None:
+        self._way = Way(options)
+        self._report = report
+        self._stack = stack
+        self._notices: list[str] = []
+
+    @property
+    def _options(self) -> SSHOptions:
+        from ....backends import SSHOptions
+
+        assert isinstance(self._way.options, SSHOptions)
+        return self._way.options
+
+    async def go(self) -> None:
+        """Take every step."""
+        settings = await self._name_and_port()
+        connection = await self._key_and_auth(settings)
+        info = await self._shell()
+        await self._stops(info)
+        await self._terminal(connection)
+        await self._sftp(connection)
+        await self._limits(connection)
+        self._programs(info)
+
+    def _ok(self, step: str, detail: str) -> None:
+        self._report.findings.append(Finding("host", step, "ok", detail))
+
+    def _problem(self, step: str, detail: str, advice: str) -> None:
+        self._report.findings.append(Finding("host", step, "problem", detail, advice))
+
+    def _fail(self, error: AnyshellError, step: str) -> _Failed:
+        """Name the step that an error belongs to. Steps before it that were taken with it went well."""
+        if isinstance(error, HostKeyUntrusted):
+            step = "key"
+        elif isinstance(error, ConnectionFailed):
+            step = _STEP_OF_STAGE[error.stage]
+        done = {finding.name for finding in self._report.findings}
+        for other in STEPS[: STEPS.index(step)]:
+            if other not in done:
+                self._ok(other, "nothing wrong was found")
+        self._report.findings = [
+            finding for finding in self._report.findings if (finding.topic, finding.name) != ("host", step)
+        ]  # a host on the way was reached, and a later one fails at the same step
+        advice = _COMPARE if isinstance(error, HostKeyUntrusted) else _ADVICE[step]
+        self._problem(step, str(error).partition("\n")[0], advice)
+        return _Failed()
+
+    # --- the steps ---
+
+    async def _name_and_port(self) -> Settings:
+        from ....backends.ssh.connection.connecting import find_addresses, find_route, open_socket
+
+        step = "name"
+        try:
+            route = await find_route(self._options)
+            first, last = route[0], route[-1]
+            behind = (
+                ""
+                if first is last
+                else f"; the first host on the way, through {len(route) - 1}, is looked at"
+            )
+            if first.proxy_command is not None:
+                self._ok("name", "not looked up here: ProxyCommand finds the host")
+                self._ok("port", "not tried by itself: ProxyCommand connects")
+                return last
+            addresses = []
+            try:
+                async with asyncio.timeout(first.connect_timeout):
+                    addresses = await find_addresses(first)
+                    shown = ", ".join(dict.fromkeys(str(address[0]) for _, address in addresses))
+                    self._ok("name", f"{first.host} is {shown}" + behind)
+                    step = "port"
+                    (await open_socket(first, addresses)).close()
+            except TimeoutError:
+                raise ConnectionFailed(
+                    f"{first.address}: no answer within {first.connect_timeout:g} s",
+                    stage="connect" if addresses else "address",
+                ) from None
+            self._ok("port", f"somebody answers at {first.address}")
+        except AnyshellError as error:
+            raise self._fail(error, step) from None
+        return last
+
+    async def _key_and_auth(self, settings: Settings) -> asyncssh.SSHClientConnection:
+        from ....backends.ssh.connection.connecting import open_connection
+        from ....backends.ssh.connection.credentials import Secrets
+
+        self._secrets = Secrets()
+        try:
+            connection = await open_connection(
+                self._options, tell=self._notices.append, secrets=self._secrets
+            )
+        except AnyshellError as error:
+            raise self._fail(error, "auth") from None
+        finally:
+            for notice in dict.fromkeys(self._notices):
+                self._report.findings.append(Finding("way", "notice", "ok", notice))
+        self._stack.callback(connection.abort)
+        self._way.settle()
+        key = connection.get_server_host_key()
+        shown = "" if key is None else f"{key.get_algorithm()} {key.get_fingerprint()}, "
+        self._ok("key", f"{shown}known for {settings.address}")
+        self._ok("auth", f"{settings.user} is let in")
+        return connection
+
+    async def _shell(self) -> HostInfo:
+        """Ask the host what it is: once, since each time takes a session, and there may be few."""
+        from ...._descriptions import programs
+        from ....backends import connect
+        from ....shells import SHELLS, Login, not_found, query
+
+        backend = self._backend = connect(self._options, launcher=Login)
+        self._stack.push_async_callback(backend.aclose)
+        try:
+            info = await backend.info(query((*SHELLS, *programs(), *installers())))
+            if info.shell is None:
+                raise not_found(None, info.shells_tried, os=info.os)
+        except AnyshellError as error:
+            raise self._fail(error, "shell") from None
+        self._report.usable = True
+        self._ok(
+            "shell",
+            f"commands run in {info.shell.name} ({info.shell.path}) as {info.user} on {info.hostname}",
+        )
+        return info
+
+    async def _stops(self, info: HostInfo) -> None:
+        """See whether what is stopped there is seen to end. Nothing is said where it is."""
+        from ...._types import Spawn
+        from ....backends.ssh.backend import OPEN_SECONDS
+        from ....backends.ssh.connection.pool import SETTLE_SECONDS
+
+        if info.shell is None or info.os == "windows":
+            return
+        with suppress(AnyshellError, TimeoutError):
+            async with asyncio.timeout(OPEN_SECONDS):
+                process = await self._backend.spawn(Spawn(argv=(info.shell.path, "-c", "sleep 60"), cwd="/"))
+                await process.send_signal("kill")
+                alive = await process.survivors()
+                await process.aclose()
+            if alive:
+                self._report.findings.append(
+                    Finding(
+                        "host",
+                        "stops",
+                        "problem",
+                        "a command that is stopped is not seen to end: it is said to be lost, and what it started may go on",
+                        "commands are looked for by /proc (or ps) and awk, in one pid namespace: see that the host has "
+                        "them, that its name leads to one machine, and that sessions share their namespace",
+                    )
+                )
+        await asyncio.sleep(5 * SETTLE_SECONDS)  # there may be room for one session alone
+
+    async def _terminal(self, connection: asyncssh.SSHClientConnection) -> None:
+        import asyncssh
+
+        from ....backends.ssh.backend import OPEN_SECONDS
+        from ....backends.ssh.connection.pool import SETTLE_SECONDS
+
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                process = await _open_session(connection, terminal=True)
+        except (TimeoutError, asyncssh.Error, OSError):
+            detail = "not granted: programs that want one cannot be used"
+            self._report.findings.append(Finding("host", "terminal", "missing", detail, _ADVICE["terminal"]))
+        else:
+            process.close()
+            self._ok("terminal", "granted to commands that ask for one")
+        await asyncio.sleep(5 * SETTLE_SECONDS)  # there may be room for one session alone
+
+    async def _sftp(self, connection: asyncssh.SSHClientConnection) -> None:
+        import asyncssh
+
+        from ....backends.ssh.backend import OPEN_SECONDS
+
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                client = await connection.start_sftp_client(env=None, send_env=None)
+            client.exit()
+            await client.wait_closed()
+        except (TimeoutError, asyncssh.Error, OSError):
+            detail = "not offered, or it does not answer: files go through the shell, which is slower"
+            self._report.findings.append(Finding("host", "sftp", "missing", detail, _ADVICE["sftp"]))
+        else:
+            self._ok("sftp", f"files are copied by version {client.version} of it")
+
+    async def _limits(self, connection: asyncssh.SSHClientConnection) -> None:
+        from ....backends.ssh.connection.pool import HANDSHAKES, SESSIONS, SETTLE_SECONDS
+
+        await asyncio.sleep(5 * SETTLE_SECONDS)  # the session for files was closed just now
+        sessions, why = await _count_sessions(connection, SESSIONS)
+        logins = await self._count_logins(HANDSHAKES)
+        most = self._options.max_connections
+        room = max(0, most * sessions - most)  # one of each is kept for stopping
+        logged = f"{logins} of {HANDSHAKES} logins at once"
+        if logins is None:
+            logged = "logins at once not tried, since each asks anew"
+        if sessions < 2:
+            self._problem(
+                "limits",
+                f"a connection takes {sessions} session{'' if sessions == 1 else 's'} at once{why}, {logged}",
+                "raise MaxSessions in the host's sshd_config to 10, its default",
+            )
+        elif logins is not None and logins < HANDSHAKES:
+            self._problem(
+                "limits",
+                f"{sessions} sessions on a connection, but only {logged}",
+                "raise MaxStartups in the host's sshd_config (10:30:100 is the default), or look for another limit "
+                "on connections, such as a firewall's",
+            )
+        else:
+            more = "or more " if sessions == SESSIONS else ""
+            self._ok(
+                "limits",
+                f"{sessions} {more}sessions on a connection (MaxSessions), {logged} (MaxStartups); about {room} "
+                "commands at a time",
+            )
+
+    async def _count_logins(self, count: int) -> int | None:
+        """See how many connections are let in together, the one that there is counted.
+
+        Nobody is asked anything for it, and nothing that is wrong is tried: ``None`` is that it cannot be known.
+        """
+        if self._way.asks_each_time:
+            return None
+        from ....backends.ssh.connection.connecting import open_connection
+
+        async def nothing(_: str) -> None:
+            return None
+
+        options = replace(
+            self._options,
+            trust=None,
+            answer=None,
+            password=None if self._options.password is None else nothing,
+            passphrase=None if self._options.passphrase is None else nothing,
+        )
+
+        async def try_one() -> Any:
+            return await open_connection(options, tell=lambda _: None, secrets=self._secrets)
+
+        attempts = [asyncio.ensure_future(try_one()) for _ in range(count - 1)]
+        try:
+            results = await asyncio.gather(*attempts, return_exceptions=True)
+        finally:
+            for attempt in attempts:
+                attempt.cancel()
+            await asyncio.wait(attempts)
+            opened = [each.result() for each in attempts if not each.cancelled() and each.exception() is None]
+            for connection in opened:
+                connection.abort()
+        if any(isinstance(each, ConnectionFailed) and each.stage == "authenticate" for each in results):
+            return None
+        return 1 + len(opened)
+
+    def _programs(self, info: HostInfo) -> None:
+        from ...._descriptions import programs
+        from ....shells import how_to_install, kinds
+
+        install = find_installer(info.programs, info.os)
+        for kind, expected in kinds(info.os).items():
+            if kind in info.programs:
+                self._report.findings.append(Finding("shell", kind, "ok", info.programs[kind]))
+            elif expected:
+                advice = how_to_install(kind, info.os, install)
+                self._report.findings.append(Finding("shell", kind, "missing", "not on PATH", advice))
+        self._report.findings += look_at_programs(programs(), info.programs, install)
+
+
+async def _count_sessions(connection: asyncssh.SSHClientConnection, most: int) -> tuple[int, str]:
+    """Open sessions on one connection until it refuses, or there are enough. Gives their number, and why no more."""
+    import asyncssh
+
+    from ....backends.ssh.backend import OPEN_SECONDS
+
+    opened: list[Any] = []
+    why = ""
+    try:
+        async with asyncio.timeout(OPEN_SECONDS):
+            while len(opened) < most:
+                opened.append(await _open_session(connection))
+    except asyncssh.ChannelOpenError as error:
+        why = f" ({error.reason})" if error.reason else ""
+    except (TimeoutError, asyncssh.Error, OSError):
+        why = " (the next one did not open)"
+    finally:
+        for process in opened:
+            process.close()
+    return len(opened), why
+
+
+async def _open_session(
+    connection: asyncssh.SSHClientConnection, *, terminal: bool = False
+) -> asyncssh.SSHClientProcess[bytes]:
+    """A session that goes on until it is closed: its program waits for input."""
+    return await connection.create_process(
+        "exec cat",
+        env=None,
+        send_env=None,
+        request_pty="force" if terminal else False,
+        term_type="dumb" if terminal else None,
+        encoding=None,
+    )

@@ -1,0 +1,1 @@
+"""The command ``fleet``: one command on many hosts."""

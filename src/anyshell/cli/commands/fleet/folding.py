@@ -1,0 +1,129 @@
+"""What became of many hosts, with those folded together that ended alike and printed the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...printing import printable, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .... import HostOutcome, Outcome
+
+_STATES = ("done", "failed", "not_started")
+
+
+@dataclass(slots=True)
+class Group:
+    """Hosts that ended alike and printed the same.
+
+    Attributes:
+        how: How they ended, in a few words.
+        ok: Whether that is what was wanted.
+        text: What they printed, as the first of them has it; empty where it is not to be shown.
+        hosts: Their names.
+    """
+
+    how: str
+    ok: bool
+    text: str
+    hosts: list[str] = field(default_factory=list)
+
+    @property
+    def head(self) -> str:
+        """Who they are, and how they ended."""
+        count = f" ({len(self.hosts)} hosts)" if len(self.hosts) > 2 else ""
+        return f"{', '.join(map(printable, self.hosts))}{count}: {self.how}"
+
+
+class Folding:
+    """Takes outcomes one by one. Held is one text for each different one, as far as texts are to be shown.
+
+    Args:
+        hosts: The names of all hosts, in the order in which they are to be named.
+        timeout: The commands' timeout, for the words.
+        shows_output: Whether a group has its text.
+    """
+
+    def __init__(self, hosts: Sequence[str], *, timeout: float | None, shows_output: bool) -> None:
+        self._places = {host: place for place, host in enumerate(hosts)}
+        self._timeout = timeout
+        self._shows_output = shows_output
+        self._groups: dict[tuple[str, bytes], Group] = {}
+        self.counts = dict.fromkeys(_STATES, 0)
+        """How many hosts ended in each way."""
+
+    def add(self, result: HostOutcome, digest: bytes) -> None:
+        """Take what became of one host, and what tells its output from others."""
+        self.counts[result.state] += 1
+        how = describe(result, self._timeout)
+        outcome = result.outcome
+        group = self._groups.get((how, digest))
+        if group is None:
+            shown = outcome is not None and self._shows_output
+            group = Group(how, result.ok, outcome.output.text if outcome is not None and shown else "")
+            self._groups[how, digest] = group
+        group.hosts.append(result.host)
+
+    @property
+    def failed(self) -> bool:
+        """Whether any host did not do what was wanted, or was not asked to."""
+        return self.counts["failed"] + self.counts["not_started"] > 0
+
+    def groups(self) -> list[Group]:
+        """What went well first, the largest before the others; what did not is nearest to whoever reads the end."""
+        for group in self._groups.values():
+            group.hosts.sort(key=self._places.__getitem__)
+        return sorted(self._groups.values(), key=lambda group: (not group.ok, -len(group.hosts)))
+
+    def total(self, took: float) -> str:
+        """All of it in one line."""
+        counts = self.counts
+        parts = [f"{counts['done']} done"]
+        if counts["failed"]:
+            parts.append(f"{counts['failed']} failed")
+        if counts["not_started"]:
+            parts.append(f"{counts['not_started']} not started")
+        count = sum(counts.values())
+        return f"{count} {'host' if count == 1 else 'hosts'}: {', '.join(parts)}; {took:.1f} s"
+
+
+def describe(result: HostOutcome, timeout: float | None) -> str:
+    """How it ended on one host, in a few words for people."""
+    if result.state == "not_started":
+        return "not started"
+    said = [] if result.outcome is None else [_ended(result.outcome, timeout)]
+    if result.error is not None:
+        said.append(printable(" ".join(str(result.error).split())) or type(result.error).__name__)
+    outcome = result.outcome
+    if outcome is not None and outcome.left_behind:
+        named = ", ".join(
+            f"{printable(process.name)} (pid {process.pid})" if process.pid else printable(process.name)
+            for process in outcome.left_behind
+            if process.alive
+        )
+        if named:
+            said.append(f"may still run there: {named}" if outcome.status != "exited" else f"left: {named}")
+        # Without their pids, which are others on each host: those where the same was stopped are one group.
+        stopped = {printable(process.name): None for process in outcome.left_behind if not process.alive}
+        if stopped and outcome.status == "exited":
+            said.append(f"left behind, and stopped: {', '.join(sorted(stopped))}")
+    return "; ".join(said)
+
+
+def _ended(outcome: Outcome, timeout: float | None) -> str:
+    if outcome.status == "timed_out" and outcome.silence is not None:
+        return f"silent for {seconds(outcome.silence)}, and stopped"
+    if outcome.status == "timed_out":
+        return "timed out" if timeout is None else f"timed out after {seconds(timeout)}"
+    if outcome.status == "cancelled":
+        return "stopped before it was started" if outcome.started is False else "stopped"
+    if outcome.status == "lost" and outcome.started is None:
+        return "lost: it may have run"
+    if outcome.status != "exited":
+        return "lost: how it ended, or that it did, could not be learnt"
+    if outcome.signal is not None:
+        return f"ended by {outcome.signal}"
+    return f"exit code {outcome.exit_code}"

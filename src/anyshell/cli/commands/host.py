@@ -1,0 +1,96 @@
+"""``anyshell detect`` and ``anyshell describe``: what a host is, for a person and for a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ..options import cwd_option, host_option, json_option, shell_option
+
+if TYPE_CHECKING:
+    from ... import Environment
+    from ..process.signals import Interruption
+
+
+@click.command(short_help="Show the facts of a host.")
+@host_option
+@shell_option
+@cwd_option
+@json_option
+def detect(*, host: str | None, shell: str | None, cwd: str | None, as_json: bool) -> None:
+    """Show the facts of a host, and the shell that commands would run in.
+
+    \b
+    Examples:
+      anyshell detect
+      anyshell detect --shell zsh
+      anyshell detect --host deploy@web-1
+      anyshell detect --json | jq -r .shell.path
+    \b
+    Exit code:
+      0      it was shown
+      125    anyshell itself failed: there is no such shell, no such directory, or the host cannot
+             be reached
+      128+n  signal n ended it
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ..printing import print_json, print_table
+
+    env = detected(host, shell, cwd)
+    info = env.info
+    if as_json:
+        facts = {name: getattr(info, name) for name in info.__slots__ if name != "shells_tried"}
+        print_json({**facts, "shell": env.shell, "directory": env.directory})
+        return
+    print_table(
+        [
+            ("host", f"{info.hostname} ({env.host})"),
+            ("system", f"{info.name} {info.version}".strip() + f" ({info.os}, {info.arch})"),
+            ("container", info.container or ""),
+            ("wsl", "yes" if info.wsl else ""),
+            ("code page", "" if info.code_page is None else str(info.code_page)),
+            ("user", info.user),
+            ("home", info.home),
+            ("directory", env.directory),
+            ("shell", f"{env.shell.name} ({env.shell.path})"),
+            ("programs", ", ".join(sorted(info.programs))),
+        ]
+    )
+
+
+@click.command(short_help="Print what a model is told of a host.")
+@host_option
+@shell_option
+@cwd_option
+def describe(*, host: str | None, shell: str | None, cwd: str | None) -> None:
+    """Print what a model is told of a host's shell.
+
+    \b
+    Examples:
+      anyshell describe
+      anyshell describe --shell sh
+    \b
+    Exit code: as for 'anyshell detect'.
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    click.echo(detected(host, shell, cwd).description)
+
+
+def detected(host: str | None, shell: str | None, cwd: str | None) -> Environment:
+    """Detect a host, for the facts alone: the environment is closed."""
+    from ..host.reach import Way, mention_notices
+    from ..process import signals
+
+    found: list[Environment] = []
+
+    async def look(_: Interruption) -> int:
+        from ... import Environment
+
+        async with Environment.detect(Way(host).options, shell=shell, cwd=cwd) as env:
+            mention_notices(env.info)
+            found.append(env)
+        return 0
+
+    code = signals.run(look)
+    if code:  # a signal came
+        click.get_current_context().exit(code)
+    return found[0]

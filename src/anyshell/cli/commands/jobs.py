@@ -1,0 +1,416 @@
+"""``anyshell jobs``: jobs that outlive whoever started them; and what ``anyshell run --background`` starts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from ..._exceptions import AnyshellError, JobNotFound
+from ..options import Seconds, host_option, is_elsewhere, json_option
+from ..program import Failure
+from .artifacts import Age, ago
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ... import DetachedJob, DetachedJobs, DetachedRecord, Environment
+    from ..process.signals import Interruption
+
+_TAIL = 64 * 1024
+"""Bytes from the end of a job's log that `jobs tail` shows by itself."""
+
+_FOLLOW_SECONDS = 0.2
+"""Seconds between two looks of `jobs tail --follow`."""
+
+_COMMAND_WIDTH = 60
+"""Characters of a command in `jobs list`."""
+
+
+class NoJob(Failure):
+    """There is no such job. Nothing has failed: the answer is no, and the exit code that of grep."""
+
+    exit_code = 1
+
+
+class NotStopped(Failure):
+    """Something of a job goes on, such as another user's."""
+
+    exit_code = 1
+
+
+@click.group(short_help="List, show, follow, stop and remove jobs in the background.")
+def jobs() -> None:
+    """List, show, follow, stop and remove what 'anyshell run --background' started.
+
+    A job outlives anyshell and the connection to its host. Its record and its log are on its host, below
+    $ANYSHELL_STATE_DIR, or else in ~/.local/state/anyshell/jobs, until 'jobs prune' removes them. ID is a job's
+    id, or as much of its beginning as no other has.
+    """
+
+
+def _complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    if is_elsewhere(ctx):
+        return []
+    found: list[DetachedRecord] = []
+
+    async def look(jobs: DetachedJobs) -> None:
+        found.extend(job.record for job in await jobs.list())
+
+    _perform(None, look)
+    return [
+        CompletionItem(record.id, help=f"{record.status}: {_first_line(record.command)}")
+        for record in found
+        if record.id.startswith(incomplete)
+    ]
+
+
+@jobs.command("list", short_help="List the jobs of a host, the newest first.")
+@host_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with an object for each.")
+def list_(*, host: str | None, as_json: bool) -> None:
+    """List the jobs of a host, the newest first: id, status, size of the log, age, command.
+
+    \b
+    Examples:
+      anyshell jobs list
+      anyshell jobs list --host web-1
+      anyshell jobs list --json | jq -r '.[] | select(.status == "running").id'
+    \b
+    Exit code:
+      0      also when there is none
+      125    anyshell itself failed, or the host cannot be reached
+      128+n  signal n ended it
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ..printing import print_json, size
+
+    async def work(jobs: DetachedJobs) -> None:
+        records = [job.record for job in await jobs.list()]
+        if as_json:
+            print_json(records)
+            return
+        for record in records:
+            click.echo(
+                f"{record.id}  {record.status:<9}  {size(record.log_bytes):>10}  "
+                f"{ago(time.time() - record.started):>7}  {_first_line(record.command)}"
+            )
+
+    _perform(host, work)
+
+
+@jobs.command(short_help="Show all that is known of one job.")
+@host_option
+@json_option
+@click.argument("id_", metavar="ID", shell_complete=_complete_id)
+def show(*, host: str | None, as_json: bool, id_: str) -> None:
+    """Show all that is known of one job.
+
+    \b
+    Examples:
+      anyshell jobs show 3f1c
+      anyshell jobs show 3f1c --json | jq .exit_code
+    \b
+    Exit code:
+      0      it was shown
+      1      there is no such job
+      125    anyshell itself failed, or the host cannot be reached
+      128+n  signal n ended it
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ..printing import print_json, print_table, size
+
+    async def work(jobs: DetachedJobs) -> None:
+        record = (await jobs.get(id_)).record
+        if as_json:
+            print_json(record)
+            return
+        code = "" if record.exit_code is None else f" (exit code {record.exit_code})"
+        print_table(
+            [
+                ("id", record.id),
+                ("command", record.command),
+                ("host", record.host),
+                ("directory", record.directory),
+                ("status", record.status + code),
+                ("pid", str(record.pid)),
+                ("started", _moment(record.started)),
+                ("ended", "" if record.ended is None else _moment(record.ended)),
+                ("log", f"{record.log} ({size(record.log_bytes)})"),
+            ]
+        )
+
+    _perform(host, work)
+
+
+@jobs.command(short_help="Write what a job has printed to stdout, byte for byte.")
+@host_option
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option(
+    "--since",
+    type=click.IntRange(min=0),
+    metavar="OFFSET",
+    help="Leave out so many bytes first; 0 is everything. Default: the last 64 KiB.",
+)
+@click.argument("id_", metavar="ID", shell_complete=_complete_id)
+def tail(*, host: str | None, follow: bool, since: int | None, id_: str) -> None:
+    """Write what a job has printed to stdout, byte for byte, both channels in true order.
+
+    What is left out, and where to read on, is said on stderr: nothing is lost or repeated in between. To stop
+    following does nothing to the job.
+
+    \b
+    Examples:
+      anyshell jobs tail 3f1c
+      anyshell jobs tail --follow 3f1c
+      anyshell jobs tail --since 81920 3f1c
+    \b
+    Exit code:
+      0      it was written
+      1      there is no such job
+      125    anyshell itself failed, or the host cannot be reached
+      128+n  signal n ended it (141: the reader of stdout went away)
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+
+    async def work(jobs: DetachedJobs) -> None:
+        await _tail(await jobs.get(id_), since, follow=follow)
+
+    _perform(host, work)
+
+
+async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
+    import asyncio
+
+    from ..printing import mention
+    from ..process.descriptors import Writer, watch_reader
+
+    if since is None:
+        since = max(0, job.record.log_bytes - _TAIL)
+        if since:
+            mention(f"anyshell: {since} bytes before are left out; --since 0 shows all")
+    end = (
+        job.record.log_bytes
+    )  # without following, a job that writes all the time would not be caught up with
+    stdout = Writer(1)
+    task = asyncio.current_task()
+    gone = False
+
+    def desert() -> None:
+        nonlocal gone
+        gone = True
+        if task is not None:
+            task.cancel()
+
+    watch_reader(1, desert)
+    try:
+        while stdout.error is None:
+            output = await job.output(since=since)
+            await stdout.write(output.data)
+            since = output.offset
+            if output.data and since < (output.total_bytes if follow else end):
+                continue
+            if not follow or job.status != "running":
+                break
+            if not output.data:
+                await asyncio.sleep(_FOLLOW_SECONDS)
+    except asyncio.CancelledError:
+        if not gone:
+            raise
+    finally:
+        stdout.close()
+    if gone or isinstance(stdout.error, BrokenPipeError):
+        raise BrokenPipeError
+    if stdout.error is not None:
+        raise Failure(f"cannot write to stdout: {stdout.error.strerror}")
+    if job.status == "running":
+        mention(f"anyshell: the job runs; to read on: --since {since}")
+
+
+@jobs.command(short_help="Stop a job, and all that it started.")
+@host_option
+@click.option(
+    "--grace",
+    type=Seconds(zero=True),
+    default=2.0,
+    show_default=True,
+    help="Seconds that the job has to end by itself, before it is killed.",
+)
+@click.argument("id_", metavar="ID", shell_complete=_complete_id)
+def stop(*, host: str | None, grace: float, id_: str) -> None:
+    """Stop a job, and all that it started, and see whether it is gone.
+
+    Its record and its log stay. What has ended already is no mistake.
+
+    \b
+    Examples:
+      anyshell jobs stop 3f1c
+      anyshell jobs stop --grace 0 3f1c
+    \b
+    Exit code:
+      0      nothing of it lives
+      1      there is no such job, or something of it could not be stopped
+      125    anyshell itself failed, or the host cannot be reached
+      128+n  signal n ended it
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ..printing import mention, printable
+
+    async def work(jobs: DetachedJobs) -> None:
+        job = await jobs.get(id_)
+        alive = await job.stop(grace=grace)
+        if alive:
+            named = ", ".join(f"{printable(info.name)} (pid {info.pid})" for info in alive)
+            raise NotStopped(f"of job {job.id} still runs: {named}")
+        mention(f"{job.id} {job.status}")
+
+    _perform(host, work)
+
+
+@jobs.command(short_help="Remove the records and logs of jobs that have ended.")
+@host_option
+@click.option(
+    "--older-than", type=Age(), help="Only of those that ended so long ago: seconds, or 30m, 12h, 7d."
+)
+def prune(*, host: str | None, older_than: float | None) -> None:
+    """Remove the records and logs of jobs that have ended or are lost; never of one that runs.
+
+    Prints the ids of those that were removed.
+
+    \b
+    Examples:
+      anyshell jobs prune
+      anyshell jobs prune --older-than 7d --host web-1
+    \b
+    Exit code:
+      0      also when there was nothing to remove
+      125    anyshell itself failed, or the host cannot be reached
+      128+n  signal n ended it
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ..printing import mention
+
+    async def work(jobs: DetachedJobs) -> None:
+        removed = await jobs.prune(older_than=older_than or 0)
+        for id_ in removed:
+            click.echo(id_)
+        mention(f"{len(removed)} removed")
+
+    _perform(host, work)
+
+
+def start(
+    host: str | None,
+    text: Callable[[Environment], str],
+    *,
+    shell: str | None,
+    cwd: str | None,
+    variables: Mapping[str, str],
+    interactive: bool,
+    snapshot: bool,
+    prefix: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Start a job, and print its id: what ``anyshell run --background`` does."""
+    from ..printing import mention, print_json
+
+    async def work(jobs: DetachedJobs, env: Environment) -> None:
+        job = await jobs.start(text(env), env=variables)
+        at = "" if host is None else f" --host {host}"
+        try:
+            if as_json:
+                print_json(job.record)
+                return
+            click.echo(job.id)
+        except OSError as error:
+            said = f"cannot write to stdout: {error.strerror}; {await _end(job, at)}"
+            if isinstance(error, BrokenPipeError):
+                mention(f"anyshell: {said}")
+                raise
+            raise Failure(said) from error
+        if sys.stderr.isatty() and not quiet:
+            mention(
+                f"anyshell: to see it: anyshell jobs tail{at} -f {job.id}; to end it: anyshell jobs stop{at} {job.id}"
+            )
+
+    _reach(
+        host,
+        work,
+        shell=shell,
+        cwd=cwd,
+        interactive=interactive,
+        snapshot=snapshot,
+        prefix=prefix,
+        quiet=quiet,
+    )
+
+
+async def _end(job: DetachedJob, at: str) -> str:
+    """Stop a job whose id nobody was told, and say what became of it."""
+    try:
+        alive = await job.stop(grace=0)
+    except AnyshellError as error:
+        return f"job {job.id} may still run ({error}); to end it: anyshell jobs stop{at} {job.id}"
+    if alive:
+        return f"not all of job {job.id} could be stopped; to try it again: anyshell jobs stop{at} {job.id}"
+    return f"job {job.id} was stopped"
+
+
+def _perform(host: str | None, work: Callable[[DetachedJobs], Awaitable[None]]) -> None:
+    """Do something with the jobs of a host."""
+
+    async def only_with_jobs(jobs: DetachedJobs, _: Environment) -> None:
+        await work(jobs)
+
+    _reach(host, only_with_jobs)
+
+
+def _reach(
+    host: str | None,
+    work: Callable[[DetachedJobs, Environment], Awaitable[None]],
+    *,
+    shell: str | None = None,
+    cwd: str | None = None,
+    interactive: bool = False,
+    snapshot: bool = False,
+    prefix: str | None = None,
+    quiet: bool = False,
+) -> None:
+    from ..host.reach import Way, notices
+    from ..printing import mention
+    from ..process import signals
+
+    async def perform(_: Interruption) -> int:
+        from ... import DetachedJobs, Environment
+
+        way = Way(host).options
+        async with Environment.detect(
+            way,
+            shell=shell,
+            cwd=cwd,
+            interactive=interactive,
+            snapshot=snapshot,
+            prefix=prefix,
+            artifacts=None,
+        ) as env:
+            if not quiet and (said := notices((*env.info.notices, *env.snapshot_notices))):
+                mention(said.rstrip("\n"))
+            try:
+                await work(DetachedJobs(env), env)
+            except JobNotFound as error:
+                raise NoJob(str(error)) from error
+        return 0
+
+    code = signals.run(perform)
+    if code:  # a signal came
+        click.get_current_context().exit(code)
+
+
+def _first_line(command: str) -> str:
+    from ..printing import printable
+
+    line, more, _ = command.strip().partition("\n")
+    return printable(f"{line[:_COMMAND_WIDTH]}…" if more or len(line) > _COMMAND_WIDTH else line)
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))

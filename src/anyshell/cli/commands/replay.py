@@ -1,0 +1,176 @@
+"""``anyshell replay``: a recording, played on the terminal as it happened."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..._exceptions import RecordingError
+from ..options import Seconds, complete_file
+from ..printing import mention, printable
+from ..program import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from io import FileIO
+
+    from ...recordings import Event, Header
+
+PIECE = 64 * 1024
+"""Bytes of a recording that are gathered for a pipe."""
+
+READ_SIZE = 64 * 1024
+"""Bytes of a recording's file that are read at once."""
+
+_STDOUT = 1  # no bound: a descriptor
+
+
+class Speed(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
+    """How many times as fast."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the number."""
+        try:
+            speed = float(value)
+        except ValueError:
+            speed = math.nan
+        if not 0 < speed < math.inf:
+            self.fail(f"{value!r} is no speed: give a number above 0, such as 2 or 0.5", param, ctx)
+        return speed
+
+
+@click.command(short_help="Play a recording on the terminal.")
+@click.option(
+    "--speed", type=Speed(), default=1.0, metavar="N", help="Play N times as fast. Default: 1, as it was."
+)
+@click.option(
+    "--idle-limit",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="Wait no longer than so many recorded seconds between two events. Default: what the recording asks for, if "
+    "it does.",
+)
+@click.argument("file", shell_complete=complete_file)
+@click.pass_context
+def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float | None) -> None:
+    """Play the recording FILE (asciicast v1, v2 or v3, as anyshell and asciinema write them) as it happened.
+
+    Keys: space pauses and goes on, q or Ctrl-C stops, Ctrl-Z suspends. However it ends, the terminal is put back as it
+    was. Nothing of the recording acts on the terminal: only what draws is passed on.
+
+    If stdout is no terminal, the same is printed at once, without its timing.
+
+    \b
+    Examples:
+      anyshell replay build.cast
+      anyshell replay --speed 4 --idle-limit 1 build.cast
+      anyshell replay build.cast | less -R
+    \b
+    Exit code:
+      0      it was played, or q was pressed
+      2      wrong usage
+      125    the file is no recording, or is broken: the message names the line
+      128+n  signal n ended it (130: Ctrl-C)
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ...recordings import read
+
+    with open(file, "rb", buffering=0) as opened:
+        lines = Lines(opened)
+        try:
+            header, events = read(lines)
+            if not sys.stdout.isatty():
+                _print_at_once(events)
+                return
+            _mention_size(header)
+            from ..process import signals
+            from ..terminal.playback import Playback
+
+            limit = header.idle_time_limit if idle_limit is None else idle_limit
+            ctx.exit(signals.run(Playback(events, lines, speed=speed, idle_limit=limit).play))
+        except RecordingError as error:
+            raise Failure(printable(f"{file}: {error}")) from error
+
+
+class Lines:
+    """A file that is read line by line.
+
+    A thread may read while the file is closed: it holds no lock in a read, as Python's buffered files do. Whoever closes
+    such a one while a pipe is silent would wait for it.
+
+    Args:
+        file: Opened without a buffer.
+    """
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self._held = b""
+        self._at = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the next line is here, and nothing has to be waited for."""
+        return self._held.find(b"\n", self._at) >= 0
+
+    def readline(self, size: int, /) -> bytes:
+        """The next line with its line feed, or so many bytes of it; none at the end."""
+        return self._take(size, line=True)
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes, or all that there are."""
+        return self._take(size, line=False)
+
+    def _take(self, size: int, *, line: bool) -> bytes:
+        pieces: list[bytes] = []
+        while size > 0:
+            if self._at == len(self._held):
+                self._held, self._at = self._file.read(READ_SIZE) or b"", 0
+                if not self._held:
+                    break
+            end = (self._held.find(b"\n", self._at) + 1 if line else 0) or len(self._held)
+            piece = self._held[self._at : min(end, self._at + size)]
+            self._at += len(piece)
+            size -= len(piece)
+            pieces.append(piece)
+            if line and piece.endswith(b"\n"):
+                break
+        return b"".join(pieces)
+
+
+def _print_at_once(events: Iterator[Event]) -> None:
+    from ..terminal.filter import Filter
+    from ..terminal.modes import Modes
+
+    passing, modes = Filter(), Modes()
+    gathered: list[bytes] = []
+    size = 0
+    try:
+        for event in events:
+            if event.code != "o":
+                continue
+            data = passing.feed(event.data).encode()
+            modes.feed(data)
+            gathered.append(data)
+            size += len(data)
+            if size >= PIECE:
+                click.echo(b"".join(gathered), nl=False)
+                gathered, size = [], 0
+    finally:  # also before it is said that the rest cannot be read
+        click.echo(b"".join([*gathered, modes.back]), nl=False)
+
+
+def _mention_size(header: Header) -> None:
+    try:
+        columns, rows = os.get_terminal_size(_STDOUT)
+    except OSError:
+        return
+    if (columns, rows) not in ((header.columns, header.rows), (0, 0)):
+        mention(
+            f"anyshell: recorded on a terminal of {header.columns} columns and {header.rows} rows; this one has "
+            f"{columns} and {rows}, and may show it otherwise"
+        )

@@ -1,0 +1,1 @@
+"""The commands ``run`` and ``console``: one command between a person and its host."""

@@ -1,0 +1,135 @@
+"""``anyshell run --pty`` for a person: a program on a terminal of its own, which is to it as the person's is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+from ...._exceptions import AnyshellError, InvalidCommand
+from ...._types import Terminal
+from ...._variables import OF_ANOTHER_TERMINAL
+from ...process.descriptors import Writer
+from ...terminal.raw import RawTerminal
+from .command import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .... import DrivenTerminal, Outcome
+    from ...._types import Channel
+    from ...process.descriptors import Reader
+
+REDRAW_SECONDS = 0.1
+"""Seconds with another size, for a program that is to draw anew after a stop.
+
+Some, as bash's traps, miss a second size that comes while they are at the first."""
+
+_STDIN, _STDOUT = 0, 1
+
+_NOT_OURS = frozenset(("COLUMNS", "LINES", "GPG_TTY", "SSH_TTY"))
+"""Of the variables that tell of a terminal: its size, which a program can ask for, and its name, which is another's."""
+
+
+class PersonRun(Run):
+    """A command on a terminal that is as the person's: every byte goes through, both ways."""
+
+    async def _obtain(self, stdin: Reader | None) -> Outcome:
+        raw = RawTerminal(_STDIN, _STDOUT, ending=lambda: self._asked_to_end)
+        with raw.lent():
+            return await self._drive(raw)
+
+    async def _drive(self, raw: RawTerminal) -> Outcome:
+        request = self._request
+        columns, rows = self._size(raw)
+
+        async def show(channel: Channel, data: bytes) -> None:
+            raw.modes.feed(data)  # first: what is being written is on, for whoever puts it back meanwhile
+            await self._write(self._stdout, data)
+
+        terminal = self._env.terminal(
+            self._text,
+            columns=columns,
+            rows=rows,
+            term=_term(),
+            env={**self._of_this_terminal(), **dict(request.variables)},
+            timeout=request.timeout,
+            silence=request.silence,
+            grace=request.grace,
+            left_behind=request.left_behind,
+            listener=show,
+            answers=False,  # the person's terminal does
+            record=request.recording,
+        )
+        stops: set[asyncio.Task[Outcome]] = set()
+
+        def stop() -> None:
+            task = asyncio.ensure_future(terminal.stop())
+            stops.add(task)
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+        self._cancel = stop
+        async with terminal:
+            over = asyncio.ensure_future(terminal.wait())
+            tasks = [
+                over,
+                *map(asyncio.ensure_future, (self._type(raw, terminal), self._follow(raw, terminal))),
+            ]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done - {over}:
+                    task.result()
+                    self._reader_gone()  # the person, that is
+                return await over
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+
+    async def _type(self, raw: RawTerminal, terminal: DrivenTerminal) -> None:
+        """Type what the person types, until there is no person any more."""
+        bell = Writer(_STDOUT)
+        try:
+            async for data in raw.keys():
+                try:
+                    await terminal.send(data, timeout=None)
+                except InvalidCommand:
+                    await bell.write(b"\a")  # as a terminal does when a line is too long for it
+                except AnyshellError:
+                    await terminal.wait()
+        finally:
+            bell.close()
+
+    async def _follow(self, raw: RawTerminal, terminal: DrivenTerminal) -> None:
+        """Give the program's terminal the size of the person's, whenever that changes."""
+        while True:
+            await raw.changed.wait()
+            raw.changed.clear()
+            columns, rows = self._size(raw)
+            if raw.redraw:
+                raw.redraw = False
+                # Nobody is told of a size that is the same, and to be told of one is how programs come to draw anew.
+                await terminal.resize(columns=columns, rows=rows - 1 if rows > 2 else rows + 1)
+                await asyncio.sleep(REDRAW_SECONDS)
+            await terminal.resize(columns=columns, rows=rows)
+
+    def _size(self, raw: RawTerminal) -> tuple[int, int]:
+        columns, rows = raw.size()
+        return self._request.columns or columns, self._request.rows or rows
+
+    def _of_this_terminal(self) -> Mapping[str, str]:
+        """The variables by which programs of this machine know the person's terminal."""
+        if not self._env.info.is_this_machine:
+            return {}
+        return {name: os.environ[name] for name in OF_ANOTHER_TERMINAL - _NOT_OURS if name in os.environ}
+
+
+def _term() -> str:
+    """What the person's terminal is like; the usual, where nobody says it in words that can be passed on."""
+    try:
+        return Terminal(term=os.environ.get("TERM", "")).term
+    except InvalidCommand:
+        return Terminal().term

@@ -1,0 +1,176 @@
+"""``anyshell schema`` and ``anyshell call``: the model's door, for a person who wants to look through it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import click
+
+from ..options import cwd_option, host_option, shell_option
+from ..program import Failure
+
+if TYPE_CHECKING:
+    from ...tool import ShellResult
+    from ..process.signals import Interruption
+
+_IS_ERROR = 1  # no bound
+"""The exit code of a call whose result is an error."""
+
+
+@click.command(short_help="Print the tool's definition for a model.")
+@host_option
+@shell_option
+@cwd_option
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["openai", "anthropic", "mcp"]),
+    default="anthropic",
+    show_default=True,
+    help="Whose interface it is for: Chat Completions, Messages, or the Model Context Protocol.",
+)
+@click.option("--session", is_flag=True, help="Of a tool whose calls share one shell.")
+@click.option(
+    "--jobs", is_flag=True, help="Of a tool that runs commands in the background, and the job tool's."
+)
+@click.option("--terminals", is_flag=True, help="Of a tool that gives terminals, and the terminal tool's.")
+def schema(
+    *,
+    host: str | None,
+    shell: str | None,
+    cwd: str | None,
+    format_: Literal["openai", "anthropic", "mcp"],
+    session: bool,
+    jobs: bool,
+    terminals: bool,
+) -> None:
+    """Print the tool's definition for a model: its name, description and parameters.
+
+    With --jobs or --terminals there are several tools, and an array of them is printed.
+
+    \b
+    Examples:
+      anyshell schema --format openai
+      anyshell schema | jq .input_schema.properties
+      anyshell schema --session --jobs | jq -r '.[0].description'
+    \b
+    Exit code: as for 'anyshell detect'.
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ... import ShellTool, deny_all
+    from ..printing import print_json
+    from .host import detected
+
+    env = detected(host, shell, cwd)
+    tool = ShellTool(env, approver=deny_all, session=session, jobs=jobs, terminals=terminals)
+    definitions = [tool.definition]
+    if jobs:
+        definitions.append(tool.job_tool.definition)
+    if terminals:
+        definitions.append(tool.terminal_tool.definition)
+    printed = [definition.as_format(format_) for definition in definitions]
+    print_json(printed if len(printed) > 1 else printed[0])
+
+
+@click.command(short_help="Call the tool as a model would.")
+@host_option
+@shell_option
+@cwd_option
+@click.option("--approve-all", is_flag=True, help="Run it without asking.")
+@click.argument("params", metavar="JSON")
+@click.pass_context
+def call(
+    ctx: click.Context,
+    /,
+    *,
+    host: str | None,
+    shell: str | None,
+    cwd: str | None,
+    approve_all: bool,
+    params: str,
+) -> None:
+    """Call the tool as a model would, and print its result as JSON.
+
+    JSON is an object with the tool's parameters (see 'anyshell schema'); '-' reads it from stdin. It is one call of its
+    own: what it leaves running is stopped when it ends, and the next one begins in a fresh shell.
+
+    Unless --approve-all is given, the person at the terminal is asked first. Without a terminal, or in its
+    background, the answer is no, and nothing is run.
+
+    A signal, or a reader of stdout that goes away, stops the command; then nothing is printed.
+
+    \b
+    Examples:
+      anyshell call '{"command": "git status --short"}'
+      anyshell call --approve-all '{"command": "make test", "timeout": 600}' | jq -r .text
+      anyshell call --host deploy@web-1 '{"command": "uptime"}'
+    \b
+    Exit code:
+      0      the command exited with 0
+      1      the result is an error: another exit code, a timeout, a refusal, wrong parameters
+      2      wrong usage: this is no JSON object
+      125    anyshell itself failed, or the host cannot be reached
+      128+n  signal n was sent to this program (141: nobody reads stdout)
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ..host.reach import Way, mention_notices
+    from ..printing import print_json
+    from ..process import signals
+    from ..process.descriptors import watch_reader
+
+    given = _parse(params)
+    results: list[ShellResult] = []
+
+    async def perform(interruption: Interruption) -> int:
+        from ... import Environment, ShellTool, ask_on_terminal
+        from ... import approve_all as approve
+
+        watch_reader(1, interruption.desert)
+        async with Environment.detect(Way(host).options, shell=shell, cwd=cwd) as env:
+            mention_notices(env.info)
+            tool = ShellTool(env, approver=approve if approve_all else ask_on_terminal)
+            results.append(await tool(given))
+        return _IS_ERROR if results[0].is_error else 0
+
+    code = signals.run(perform)
+    if code in (0, _IS_ERROR):
+        print_json(results[0].model_dump())
+    ctx.exit(code)
+
+
+def _parse(params: str) -> dict[str, Any]:
+    """Read the parameters. No message repeats them: they may hold secrets."""
+    text: bytes | str = params
+    if params == "-":
+        try:
+            with open(0, "rb", closefd=False) as stdin:
+                text = stdin.read()
+        except OSError as error:
+            raise Failure(f"cannot read stdin: {error.strerror}") from error
+    try:
+        given = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except RecursionError:
+        raise _bad("the JSON is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise _bad(f"this is not JSON: {error}") from None
+    except UnicodeDecodeError:
+        raise _bad("this is not JSON: it is not text in UTF-8") from None
+    except ValueError:  # int() takes no more than sys.get_int_max_str_digits()
+        raise _bad("the JSON holds a number that is too long") from None
+    if not isinstance(given, dict):
+        raise _bad('give an object, such as {"command": "git status --short"}')
+    return given
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise _bad("an object has the same name twice, and only one of them could count: leave the other out")
+    return made
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _bad(f"this is not JSON: {name} is no value of it")
+
+
+def _bad(message: str) -> click.BadParameter:
+    return click.BadParameter(message, param_hint="JSON")

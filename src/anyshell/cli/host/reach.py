@@ -1,0 +1,107 @@
+"""How the host of ``--host`` is reached: its address as options, with the person at the terminal to ask."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..printing import mention, printable
+from ..program import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from ... import HostInfo, SSHOptions
+    from .person import Person
+
+
+class LinkLost(Failure):
+    """The connection to the host broke on the way. ssh has the same exit code."""
+
+    exit_code = 255
+
+
+def parse(host: str | None) -> str | SSHOptions | None:
+    """Read an address; ``None`` is this machine.
+
+    Raises:
+        InvalidCommand: It is malformed. A password in it is not repeated.
+    """
+    from ...backends import SSHOptions
+
+    if host is None or host == "local":
+        return None
+    scheme, colon, _ = host.partition("://")
+    if colon and scheme.lower() != "ssh":
+        return host  # which backends there are, they say themselves
+    return SSHOptions.parse(host)
+
+
+class Way:
+    """The way to a host, with the person at the terminal, if there is one, to answer what is asked on it.
+
+    Attributes:
+        options: What `Environment.detect` takes.
+    """
+
+    def __init__(self, host: str | SSHOptions | None) -> None:
+        options = parse(host) if isinstance(host, str) else host
+        self.options = options
+        self._person: Person | None = None
+        if options is None or isinstance(options, str):
+            return
+        # Otherwise its warnings would come out between those of ours.
+        logging.getLogger("asyncssh").addHandler(logging.NullHandler())
+        from .person import Person, can_be_asked
+
+        if not can_be_asked():
+            return  # so that an error says that nobody could be asked, and not that nobody agreed
+        person = self._person = Person()
+        self.options = replace(
+            options,
+            trust=person.trust,
+            password=person.password,
+            passphrase=person.passphrase,
+            answer=person.answer,
+        )
+
+    def settle(self) -> None:
+        """Take note that the host has let us in, for who goes there once more: see `Person.settle`."""
+        if self._person is not None:
+            self._person.settle()
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Ask the person nothing meanwhile: a program has the terminal. What was answered is still good."""
+        person = self._person
+        if person is not None:
+            person.is_away = True
+        try:
+            yield
+        finally:
+            if person is not None:
+                person.is_away = False
+
+    def share_terminal(self, room: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+        """Have the terminal shared with what is drawn there: `room` is entered for the time of each question."""
+        if self._person is not None:
+            self._person.room = room
+
+    @property
+    def asks_each_time(self) -> bool:
+        """Whether the person would be asked for every further login."""
+        return self._person is not None and self._person.was_asked_by_server
+
+
+def mention_notices(info: HostInfo) -> None:
+    """Tell what a person should know of the way to a host."""
+    if info.notices:
+        mention(notices(info.notices).rstrip("\n"))
+
+
+def notices(said: Iterable[str]) -> str:
+    """What a person should know, such as of the way to a host, as lines for stderr."""
+    return "".join(f"anyshell: {printable(notice)}\n" for notice in said)

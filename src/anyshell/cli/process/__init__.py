@@ -1,0 +1,1 @@
+"""This process itself: its signals, its descriptors, and its handles on Windows."""

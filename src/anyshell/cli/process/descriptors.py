@@ -1,0 +1,251 @@
+"""This program's own stdin, stdout and stderr, used without ever holding up the event loop.
+
+They are shared with whoever started us and with our neighbours in a pipeline, so they must not be set
+non-blocking: that would change them for all. And an epoll takes no regular files. So each is used, blocking,
+by a thread of its own, which nobody waits for: a write that blocks for ever must not keep the program alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import queue
+import select
+import stat
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..._waits import threads_as_os_errors
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+T = TypeVar("T")
+
+READ_SIZE = 64 * 1024
+"""Bytes of stdin that are read at once."""
+
+PATIENCE = 0.3
+"""Seconds for a reader of our output to take it, once the command is to end."""
+
+
+class Writer:
+    """Writes to a descriptor. Whatever cannot be written is dropped, and said by the attributes.
+
+    Attributes:
+        error: Why writing failed; ``BrokenPipeError`` when the reader is gone.
+        given_up: Whether the reader was slow when there was no more time, and something was dropped.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.error: OSError | None = None
+        self.given_up = False
+        self._write_all = _write_all(fd)
+        self._thread = _Thread[None](f"writer of {fd}")
+        self._writing: asyncio.Future[None] | None = None
+        self._hurried = False
+
+    async def write(self, data: bytes) -> None:
+        """Write all of it, however long it takes; once hurried, give up on a reader that takes nothing."""
+        if not data or self.error is not None or self.given_up:
+            return
+        self._writing = self._thread.start(partial(self._write_all, data))
+        self._bound()
+        try:
+            await self._writing
+        except OSError as error:
+            self.error = error
+        finally:
+            self._writing = None
+
+    def hurry(self) -> None:
+        """From now on do not wait for a reader for longer than `PATIENCE`."""
+        if not self._hurried:
+            self._hurried = True
+            self._bound()
+
+    def close(self) -> None:
+        """End the thread, if nothing holds it up. The descriptor stays open."""
+        self._thread.close()
+
+    def _bound(self) -> None:
+        if self._hurried and self._writing is not None:
+            asyncio.get_running_loop().call_later(PATIENCE, self._give_up, self._writing)
+
+    def _give_up(self, writing: asyncio.Future[None]) -> None:
+        if not writing.done():
+            self.given_up = True
+            writing.set_result(None)
+
+
+class Reader:
+    """Reads a descriptor, piece by piece, as it is asked to: no more is taken than somebody wants.
+
+    Attributes:
+        error: Why reading ended before the end of the file.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.error: OSError | None = None
+        self._fd = fd
+        self._thread = _Thread[bytes](f"reader of {fd}")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            while data := await self._thread.start(partial(_read, self._fd)):
+                yield data
+        except OSError as error:
+            self.error = error
+
+    def close(self) -> None:
+        """End the thread, if nothing holds it up. The descriptor stays open."""
+        self._thread.close()
+
+
+class _Thread(Generic[T]):
+    """Makes blocking calls, one after the other, in a thread that nobody has to wait for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._calls: queue.SimpleQueue[tuple[asyncio.Future[T], Callable[[], T]] | None] | None = None
+
+    def start(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        """Have a call made. Its `OSError` comes back in the future, as that of a thread that cannot be started."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        if self._calls is None:
+            calls: queue.SimpleQueue[tuple[asyncio.Future[T], Callable[[], T]] | None] = queue.SimpleQueue()
+            # A daemon: the interpreter does not wait for it. An asyncio or anyio worker thread would be joined.
+            thread = threading.Thread(target=self._serve, args=(calls,), name=self._name, daemon=True)
+            try:
+                with threads_as_os_errors():
+                    thread.start()
+            except OSError as error:
+                future.set_exception(error)
+                return future
+            self._calls = calls
+        self._calls.put((future, call))
+        return future
+
+    def close(self) -> None:
+        """Let the thread end after the calls that were made."""
+        if self._calls is not None:
+            self._calls.put(None)
+
+    def _serve(self, calls: queue.SimpleQueue[tuple[asyncio.Future[T], Callable[[], T]] | None]) -> None:
+        while (job := calls.get()) is not None:
+            future, call = job
+            try:
+                settle = partial(_set_result, future, call())
+            except OSError as error:
+                settle = partial(_set_error, future, error)
+            try:
+                self._loop.call_soon_threadsafe(settle)
+            except RuntimeError:
+                return  # the loop is closed: nobody wants to know any more
+
+
+def _set_result(future: asyncio.Future[T], result: T) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _set_error(future: asyncio.Future[T], error: OSError) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _write_all(fd: int) -> Callable[[bytes], None]:
+    """How all of some data is written to a descriptor."""
+    if sys.platform == "win32":
+        from ...output import Page, TextDecoder
+        from .handles import code_page, is_console
+
+        if is_console(fd):
+            # As text, so that it is read whatever page the console is set to.
+            stream = sys.stderr if fd == sys.stderr.fileno() else sys.stdout
+            text = TextDecoder(Page.of(code_page()))
+
+            def write_to_console(data: bytes) -> None:
+                stream.write(text.decode(data))
+                stream.flush()
+
+            return write_to_console
+    return partial(_write_bytes, fd)
+
+
+def _write_bytes(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:  # somebody else has set it non-blocking: node and ssh are known to
+            select.select([], [fd], [])
+        except OSError as error:
+            if is_deserted(error, fd):
+                raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from error
+            raise
+
+
+def is_deserted(error: OSError, fd: int) -> bool:
+    """Whether writing failed because nobody reads any more. Windows says EINVAL of such a pipe (bpo-19612)."""
+    if sys.platform == "win32" and error.errno == errno.EINVAL:
+        from .handles import is_pipe
+
+        return is_pipe(fd)
+    return isinstance(error, BrokenPipeError)
+
+
+def _read(fd: int) -> bytes:
+    while True:
+        try:
+            return os.read(fd, READ_SIZE)
+        except BlockingIOError:
+            select.select([fd], [], [])
+
+
+def same_file(first: int, second: int) -> bool:
+    """Whether two descriptors lead to the same file, pipe or terminal."""
+    if sys.platform == "win32":
+        from .handles import is_same
+
+        return is_same(first, second)
+    return os.path.samestat(os.fstat(first), os.fstat(second))
+
+
+def has_input(fd: int) -> bool:
+    """Whether a descriptor is worth forwarding: not a terminal, which people type into, nor /dev/null, nor NUL."""
+    mode = os.fstat(fd)
+    return not (os.isatty(fd) or (stat.S_ISCHR(mode.st_mode) and os.path.samestat(mode, os.stat(os.devnull))))
+
+
+def watch_reader(fd: int, on_gone: Callable[[], object]) -> None:
+    """Call `on_gone` when whoever reads a pipe or socket closes it, even though nothing is written meanwhile.
+
+    Of other files, and on Windows, that cannot be known: writing will tell.
+    """
+    mode = os.fstat(fd).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) or not hasattr(select, "poll"):
+        return
+    loop = asyncio.get_running_loop()
+    poll = select.poll()
+    poll.register(fd, 0)  # errors and hang-ups are reported unasked
+
+    def look() -> None:
+        loop.remove_reader(fd)
+        if poll.poll(0):
+            on_gone()
+            return
+        # A socket has something to read, which is not ours and would wake the loop for ever; or its peer says
+        # nothing more, and may read all the same. A thread waits for nothing but the end.
+        _Thread[object](f"watcher of {fd}").start(poll.poll).add_done_callback(
+            lambda looked: looked.exception() or on_gone()  # without a thread, writing will tell
+        )
+
+    try:
+        loop.add_reader(fd, look)
+    except (NotImplementedError, OSError):
+        return  # writing will tell

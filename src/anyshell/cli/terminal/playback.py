@@ -1,0 +1,257 @@
+"""A recording that is played on a person's terminal: its timing, the keys, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import re
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from ..._exceptions import RecordingError
+from ..._waits import threads_as_os_errors
+from ...output.sequences import CSI, FINAL, INTERMEDIATES, in_text
+from ..process.descriptors import Writer
+from .filter import Filter
+from .modes import Modes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from ...recordings import Event
+    from ..commands.replay import Lines
+    from ..process.signals import Interruption
+
+LONGEST_WAIT = 24 * 3600.0
+"""Seconds that one event is waited for while a recording is played, whatever the recording says. A key ends every wait."""
+
+AHEAD_EVENTS = 256
+"""Events that are read ahead of those that are shown."""
+
+AHEAD_CHARACTERS = 256 * 1024
+"""Characters of these events after which no more is read ahead; one event may have more."""
+
+PIECE = 16 * 1024
+"""Bytes of a recording that are given to the terminal at once: what stopping waits for."""
+
+_STDIN, _STDOUT = 0, 1
+_HANG_UP = 129  # no bound: an exit code
+_SHOWN = frozenset("orx")
+"""Events that take their time: output, another size, the end. What was typed is seen by what the terminal printed of it."""
+
+_SEQUENCES_AT_END = re.compile(
+    in_text(rb"(?:" + CSI + FINAL + rb"|\x1b" + INTERMEDIATES + rb"[0-Z\\-~])++\Z")
+)
+
+
+class _Terminal(Protocol):
+    """Where it is played, if there are keys."""
+
+    modes: Modes
+    away: float
+
+    def lent(self) -> AbstractContextManager[None]: ...
+    def keys(self) -> AsyncIterator[bytes]: ...
+
+
+class _NoKeys:
+    """A terminal that nobody can type at: in the background of a service, say."""
+
+    def __init__(self) -> None:
+        self.modes = Modes()
+        self.away = 0.0
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.write(_STDOUT, self.modes.back)
+
+    async def keys(self) -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+
+@contextlib.contextmanager
+def _terminal() -> Iterator[_Terminal]:
+    """The terminal with its keys; those of the controlling terminal where stdin is something else."""
+    if sys.platform == "win32":
+        from .keyboard import ConsoleKeyboard
+
+        yield ConsoleKeyboard()
+    else:
+        from .raw import RawTerminal
+
+        with contextlib.ExitStack() as stack:
+            fd = _STDIN
+            if not os.isatty(_STDIN):
+                try:
+                    fd = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+                except OSError:
+                    yield _NoKeys()
+                    return
+                stack.callback(os.close, fd)
+            yield RawTerminal(fd, _STDOUT, ending=lambda: False)
+
+
+class Playback:
+    """One playing of a recording.
+
+    Args:
+        events: The recording.
+        lines: What they are read from.
+        speed: How many times as fast.
+        idle_limit: Recorded seconds that are waited at most between two events; ``None`` is no limit.
+    """
+
+    def __init__(
+        self, events: Iterator[Event], lines: Lines, *, speed: float, idle_limit: float | None
+    ) -> None:
+        self._events = events
+        self._lines = lines
+        self._speed = speed
+        self._limit = math.inf if idle_limit is None else idle_limit
+        self._at_start = True  # of a line
+
+    async def play(self, interruption: Interruption) -> int:
+        """Play it to its end, or until a key or a signal stops it. Returns the exit code."""
+        out = Writer(_STDOUT)
+        with _terminal() as terminal:
+            try:
+                with terminal.lent():
+                    return await self._play(terminal, out, interruption)
+            finally:
+                out.hurry()
+                if not self._at_start:
+                    await out.write(b"\n")  # what comes next begins on a line of its own
+                out.close()
+
+    async def _play(self, terminal: _Terminal, out: Writer, interruption: Interruption) -> int:
+        clock = Clock(lambda: terminal.away)
+        showing = asyncio.ensure_future(self._show(clock, terminal.modes, out))
+        heeding = asyncio.ensure_future(_heed(terminal, clock, interruption))
+        try:
+            done, _ = await asyncio.wait((showing, heeding), return_when=asyncio.FIRST_COMPLETED)
+            if showing in done:
+                showing.result()
+                return 0
+            return heeding.result()
+        finally:
+            for task in (showing, heeding):
+                task.cancel()
+            await asyncio.wait((showing, heeding))
+
+    async def _show(self, clock: Clock, modes: Modes, out: Writer) -> None:
+        passing = Filter()
+        encoding = sys.stdout.encoding or "utf-8"  # in bytes of another one a terminal might see controls
+        before = moment = 0.0
+        async for event in self._ahead():
+            moment += min(event.time - before, self._limit)
+            before = event.time
+            await clock.reach(moment / self._speed)
+            if event.code != "o":
+                continue
+            text = passing.feed(event.data)
+            if seen := _SEQUENCES_AT_END.sub("", text):
+                self._at_start = seen.endswith("\n")
+            data = text.encode(encoding, "replace")
+            for start in range(0, len(data), PIECE):
+                piece = data[start : start + PIECE]
+                modes.feed(piece)  # first: what is being written is on, for whoever puts it back meanwhile
+                await out.write(piece)
+            if out.error is not None:
+                raise out.error
+
+    async def _ahead(self) -> AsyncIterator[Event]:
+        """The events that are shown, read by a thread: a file may be a pipe, or on a disk that is slow."""
+        loop = asyncio.get_running_loop()
+        while True:
+            with threads_as_os_errors():
+                events, error = await loop.run_in_executor(None, self._take)
+            for event in events:
+                yield event
+            if error is not None:
+                raise error
+            if not events:
+                return
+
+    def _take(self) -> tuple[list[Event], RecordingError | OSError | None]:
+        """The next events that are here, and one at least; none at the end.
+
+        What is wrong with the one after them comes with them.
+        """
+        found: list[Event] = []
+        size = 0
+        try:
+            for event in self._events:
+                if event.code not in _SHOWN:
+                    continue
+                found.append(event)
+                size += len(event.data)
+                if len(found) == AHEAD_EVENTS or size >= AHEAD_CHARACTERS or not self._lines.is_ready:
+                    break
+        except (RecordingError, OSError) as error:
+            return found, error
+        return found, None
+
+
+async def _heed(terminal: _Terminal, clock: Clock, interruption: Interruption) -> int:
+    """Do what keys ask for. Returns the exit code when one of them ends it, or the terminal is gone."""
+    async for keys in terminal.keys():
+        for key in keys:
+            match bytes((key,)):
+                case b" ":
+                    clock.pause_or_go_on()
+                case b"q" | b"Q":
+                    return 0
+                case b"\x03":
+                    interruption.number = interruption.number or signal.SIGINT
+                    return interruption.exit_code
+                case b"\x1a" if hasattr(signal, "SIGTSTP"):
+                    os.kill(os.getpid(), signal.SIGTSTP)  # heeded by whoever has lent the terminal
+    return _HANG_UP
+
+
+class Clock:
+    """Seconds that have been played: those that have passed, without the pauses.
+
+    Args:
+        away: Seconds that this program has been suspended.
+        now: Seconds that have passed, from any moment on.
+    """
+
+    def __init__(self, away: Callable[[], float], now: Callable[[], float] = time.monotonic) -> None:
+        self._away = away
+        self._now = now
+        self._began = now() - away()
+        self._paused: float | None = None  # what it stands at
+        self._changed = asyncio.Event()
+
+    @property
+    def played(self) -> float:
+        """What it stands at."""
+        return self._now() - self._away() - self._began if self._paused is None else self._paused
+
+    def pause_or_go_on(self) -> None:
+        """Stand still, or no longer."""
+        if self._paused is None:
+            self._paused = self.played
+        else:
+            self._began = self._now() - self._away() - self._paused
+            self._paused = None
+        self._changed.set()
+
+    async def reach(self, moment: float) -> None:
+        """Wait until so many seconds have been played, `LONGEST_WAIT` at most."""
+        moment = min(moment, self.played + LONGEST_WAIT)
+        while (left := moment - self.played) > 0:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), left if self._paused is None else None)

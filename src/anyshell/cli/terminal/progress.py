@@ -1,0 +1,145 @@
+"""How far a copy has come, as a bar on one line of a terminal that is drawn anew.
+
+The bar, and the estimate of the speed and of the time that is left, are rich's. Its live display is not used: that hides the
+cursor, which would stay hidden after Ctrl-Z and SIGKILL, and draws from a thread of its own, also in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from ..printing import elapsed, size
+from ..process.descriptors import PATIENCE
+from .drawing import STDERR, Drawn, columns, fit, has_colour, is_in_foreground, on_one_line, widest
+
+if TYPE_CHECKING:
+    from ..._types import CopyProgress
+    from ..process.descriptors import Writer
+
+LONGEST_BAR = 40
+"""Columns of the bar of `cp`, at most."""
+
+SHORTEST_BAR = 8
+"""Columns of that bar, at least; with less room there is none."""
+
+SHORTEST_NAME = 12
+"""Columns of the name before the bar, at least."""
+
+_GAP = "  "
+
+
+class Progress:
+    """Draws on a terminal. It is called ten times a second at most; that nobody can be told changes nothing.
+
+    A terminal that takes nothing, as after Ctrl-S, holds up no copy: meanwhile nothing more is drawn.
+
+    Args:
+        name: What is copied.
+        writer: Writes on stderr.
+    """
+
+    def __init__(self, name: str, writer: Writer) -> None:
+        from rich.progress import Progress as Estimate
+
+        self._name = name
+        self._name_columns = widest(on_one_line(name))
+        self._estimate = Estimate(auto_refresh=False)  # never started: it only reckons
+        self._task = self._estimate.add_task("", total=None)
+        self._drawn: Drawn | None = None
+        self._last: CopyProgress | None = None
+        self._writer = writer
+        self._writing: asyncio.Task[None] | None = None
+
+    def __call__(self, progress: CopyProgress, /) -> None:
+        """Draw how far it has come."""
+        self._last = progress
+        self._estimate.update(self._task, completed=progress.bytes_done, total=progress.bytes_total)
+        if self._writing is None or self._writing.done():
+            self._write(self._drawing(progress))
+
+    async def close(self) -> None:
+        """Leave the line as it is at the end, and go to the next, if the terminal takes that within a moment."""
+        if not await self._written():
+            return
+        last = b"" if self._last is None else self._drawing(self._last)
+        self._last = None
+        if self._drawn is not None:
+            self._drawn = None
+            self._write(last + b"\n")
+            await self._written()
+
+    def _drawing(self, progress: CopyProgress) -> bytes:
+        """What draws it, and takes away what was drawn before; nothing in the background."""
+        done, total = progress.bytes_done, progress.bytes_total
+        if not is_in_foreground(STDERR):
+            self._drawn = None
+            return b""
+        room = columns(STDERR) - 1
+        told, bar = self._arranged(self._facts(progress), room)
+        told = fit(told, max(1, room))
+        left = room - widest(told) - len(_GAP) - (bar + len(_GAP) if bar else 0)
+        name = fit(self._name, left) if left > 0 else ""
+        line = Drawn.of(STDERR, _GAP.join(filter(None, (name, "-" * bar, told))))
+        shown = _GAP.join((name, _bar(done, total, bar), told)) if bar else line.text
+        erase = b"" if self._drawn is None else self._drawn.erasing()
+        self._drawn = line
+        return erase + shown.encode(sys.stderr.encoding or "utf-8", "replace") + b"\r"
+
+    def _facts(self, progress: CopyProgress) -> dict[str, str]:
+        """What there is to say, in its order."""
+        done, total = progress.bytes_done, progress.bytes_total
+        percent = 100 if total == 0 else min(100, done * 100 // total)
+        facts = {"percent": f"{percent:>3}%", "bytes": f"{size(done)} of {size(total)}"}
+        if progress.files_total > 1:
+            facts["files"] = f"{progress.files_done} of {progress.files_total} files"
+        task = self._estimate.tasks[0]
+        if task.speed is not None:
+            facts["speed"] = f"{size(task.speed)}/s"
+            if task.time_remaining:
+                facts["left"] = f"{elapsed(task.time_remaining)} left"
+        return facts
+
+    def _arranged(self, facts: dict[str, str], room: int) -> tuple[str, int]:
+        """Leave out what is least worth its room, until there is some for a bar; its columns, or 0 for none."""
+        for least in ("files", "speed", "left", ""):
+            told = _GAP.join(facts.values())
+            left = room - widest(told) - 2 * len(_GAP)
+            bar = min(LONGEST_BAR, left - max(SHORTEST_NAME, min(self._name_columns, left // 2)))
+            if bar >= SHORTEST_BAR:
+                return told, bar
+            facts.pop(least, None)
+        return told, 0
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._writing = asyncio.get_running_loop().create_task(self._writer.write(data))
+
+    async def _written(self) -> bool:
+        """Wait a moment until the terminal has taken what was drawn. Returns whether it has."""
+        if self._writing is None:
+            return True
+        done, _ = await asyncio.wait([self._writing], timeout=PATIENCE)
+        return bool(done)
+
+
+def _bar(done: int, total: int, width: int) -> str:
+    from rich.color import ColorSystem
+    from rich.console import Console
+    from rich.progress_bar import ProgressBar
+
+    colour = has_colour()
+    # A console of Windows may lack its signs, and so may other encodings: those are ASCII then.
+    simple = sys.platform == "win32" or not (sys.stderr.encoding or "").lower().startswith("utf")
+    console = Console(
+        width=width, color_system="standard" if colour else None, legacy_windows=simple, no_color=not colour
+    )
+    bar = ProgressBar(total=max(1, total), completed=done if total else 1, width=width, complete_style="cyan")
+    drawn, used = "", 0
+    for text, style, _ in console.render(bar):
+        used += len(text)
+        drawn += (
+            style.render(text, color_system=ColorSystem.STANDARD) if colour and style is not None else text
+        )
+    return drawn + " " * (width - used)

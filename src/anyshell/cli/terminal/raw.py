@@ -1,0 +1,279 @@
+"""The person's terminal while a program has it through us: every byte goes through, and then all is as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import select
+import signal
+import sys
+import termios
+import time
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+from ..._types import LARGEST_TERMINAL, Terminal
+from ..process.descriptors import PATIENCE, READ_SIZE
+from .modes import Modes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from typing import Any
+
+AWAY_SECONDS = 0.05
+"""Seconds between two looks whether the terminal is ours, when we go on in the background after a stop."""
+
+LOOK_SECONDS = 0.01
+"""Seconds between two tries to write what puts the terminal back, while something else is being written."""
+
+MOST_AHEAD = 4096
+"""Pieces of earlier typing that are read when a program gets the person's terminal: no terminal holds more bytes."""
+
+_INPUT, _OUTPUT, _CONTROL, _LOCAL, _CHARACTERS = 0, 1, 2, 3, 6
+
+_END_OF_INPUT = b"\x04"
+
+_NOT_OURS = "the terminal belongs to another program, or is gone: run it in the foreground"
+
+_NO_INPUT = (
+    termios.IGNBRK
+    | termios.BRKINT
+    | termios.PARMRK
+    | termios.ISTRIP
+    | termios.INLCR
+    | termios.IGNCR
+    | termios.ICRNL
+    | termios.IXON
+)
+_NO_LOCAL = termios.ECHO | termios.ECHONL | termios.ICANON | termios.ISIG | termios.IEXTEN
+
+
+class RawTerminal:
+    """The terminal that this program's stdin and stdout are.
+
+    Args:
+        stdin: The descriptor that keys come from.
+        stdout: The descriptor that is drawn on.
+        ending: Whether this program has been asked to end: then it does not wait to be in the foreground.
+
+    Attributes:
+        modes: What is on there; whoever writes to it tells what is written.
+        changed: Is set when its size has changed, and when the program should draw anew.
+        redraw: Whether it should.
+        away: Seconds that this program has been suspended (SIGTSTP) while it had lent the terminal.
+
+    Raises:
+        OSError: It is no terminal any more.
+    """
+
+    def __init__(self, stdin: int, stdout: int, *, ending: Callable[[], bool]) -> None:
+        self.modes = Modes()
+        self.changed = asyncio.Event()
+        self.redraw = False
+        self.away = 0.0
+        self._stdin = stdin
+        self._stdout = stdout
+        self._ending = ending
+        self._lent = False
+        self._raw = False
+        self._before = _attributes(stdin)
+        self._ahead = b""
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows; those of a new terminal where it has none, as a serial line."""
+        usual = Terminal()
+        try:
+            columns, rows = os.get_terminal_size(self._stdout)
+        except OSError:
+            columns = rows = 0
+        return _within(columns or usual.columns), _within(rows or usual.rows)
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Give it to a program: raw, until this is left, however that happens.
+
+        Stopped from outside (SIGTSTP), it is put back first, and given again when this program goes on in the foreground.
+
+        Raises:
+            OSError: It is no terminal any more, or belongs to another program.
+        """
+        loop = asyncio.get_running_loop()
+        handlers: dict[signal.Signals, Callable[[], object]] = {
+            signal.SIGWINCH: self.changed.set,
+            signal.SIGCONT: self._return,
+        }
+        if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
+            handlers[signal.SIGTSTP] = self._pause
+        if not self._is_ours():
+            os.kill(
+                os.getpid(), signal.SIGTTIN
+            )  # as for any program that needs its terminal; returns when we go on
+            if not self._is_ours():
+                raise OSError(errno.EIO, _NOT_OURS)
+        self._before = _attributes(self._stdin)
+        self._ahead = self._typed_ahead()
+        self._take()
+        self._lent = True
+        try:
+            for number, handler in handlers.items():
+                loop.add_signal_handler(number, handler)
+            yield
+        finally:
+            self._lent = False
+            self._give_back()
+            for number in handlers:
+                loop.remove_signal_handler(number)
+
+    async def keys(self) -> AsyncIterator[bytes]:
+        """What is typed, as it comes, until the terminal is gone."""
+        loop = asyncio.get_running_loop()
+        if self._ahead:
+            ahead, self._ahead = self._ahead, b""
+            yield ahead
+        while True:
+            ready: asyncio.Future[None] = loop.create_future()
+            # Not by a thread: one that is in a read when this program goes on in the background stops it again.
+            loop.add_reader(self._stdin, _settle, ready)
+            try:
+                await ready
+            finally:
+                loop.remove_reader(self._stdin)
+            if not self._is_ours():
+                await asyncio.sleep(AWAY_SECONDS)
+                continue
+            try:
+                data = os.read(self._stdin, READ_SIZE)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return
+            if not data:
+                return
+            yield data
+
+    def _typed_ahead(self) -> bytes:
+        """The lines and ends of input that were typed before this: a terminal makes a NUL of the latter when it is made raw."""
+        if not self._before[_LOCAL] & termios.ICANON:
+            return b""
+        pieces: list[bytes] = []
+        look = select.poll()
+        look.register(self._stdin, select.POLLIN)
+        while len(pieces) < MOST_AHEAD and any(events == select.POLLIN for _, events in look.poll(0)):
+            try:
+                piece = os.read(self._stdin, READ_SIZE)
+            except OSError:
+                break
+            # A line ends with a line feed, unless what ended it is the end of input, which is not read.
+            pieces.append(piece if piece.endswith(b"\n") else piece + _END_OF_INPUT)
+        return b"".join(pieces)
+
+    def _take(self) -> None:
+        """Make it raw. In the background this stops us, until we are in the foreground."""
+        raw = [*self._before]
+        raw[_INPUT] &= ~_NO_INPUT
+        raw[_OUTPUT] &= ~termios.OPOST
+        raw[_CONTROL] = raw[_CONTROL] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
+        raw[_LOCAL] &= ~_NO_LOCAL
+        raw[_CHARACTERS] = [*raw[_CHARACTERS]]
+        raw[_CHARACTERS][termios.VMIN], raw[_CHARACTERS][termios.VTIME] = 1, 0
+        try:
+            termios.tcsetattr(self._stdin, termios.TCSANOW, raw)
+        except termios.error as error:
+            if (
+                error.args[0] == errno.EIO
+            ):  # also what an orphaned process group is told, which cannot be stopped
+                raise OSError(errno.EIO, _NOT_OURS) from error
+            raise OSError(*error.args) from error
+        self._raw = True
+
+    def _give_back(self) -> None:
+        """Put it back as it was. Nothing that goes wrong with it is told: it is gone then."""
+        if not self._raw:
+            return
+        self._raw = False
+        # Not even in the background may this stop us: there would be nobody left to do it.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        try:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(self._stdin, termios.TCSANOW, self._before)
+            if back := self.modes.back:
+                self._write(back)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    def _pause(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._give_back()
+        loop.remove_signal_handler(signal.SIGTSTP)
+        left = time.monotonic()
+        os.kill(os.getpid(), signal.SIGTSTP)  # returns when the program goes on; SIGCONT does the rest
+        self.away += time.monotonic() - left
+        loop.add_signal_handler(signal.SIGTSTP, self._pause)
+
+    def _return(self) -> None:
+        """Go on: also after SIGSTOP, which nobody hears of, and after which a shell has set the terminal anew."""
+        if not self._is_ours():
+            # A shell that ends a stopped job sends it two signals, and the other one may still be on its way to us.
+            asyncio.get_running_loop().call_later(AWAY_SECONDS, self._stay_away)
+            return
+        with contextlib.suppress(OSError):
+            if not self._raw:
+                self._before = _attributes(self._stdin)
+            self._take()
+        self._write(self.modes.again)
+        self.redraw = True
+        self.changed.set()
+
+    def _stay_away(self) -> None:
+        """Stop again, as any program does that needs its terminal in the background, unless it has to end."""
+        if self._lent and not self._is_ours() and not self._ending():
+            os.kill(os.getpid(), signal.SIGTTIN)
+
+    def _is_ours(self) -> bool:
+        """Whether this program is in its foreground, as far as there is one."""
+        try:
+            return os.tcgetpgrp(self._stdin) == os.getpgrp()
+        except OSError:
+            return True  # not the terminal that controls us
+
+    def _write(self, data: bytes) -> None:
+        """Write a little, behind what is being written, if the terminal takes it in time."""
+        give_up = time.monotonic() + PATIENCE
+        with contextlib.suppress(OSError), unblocked(self._stdout) as fd:
+            while data and time.monotonic() < give_up:
+                try:
+                    data = data[os.write(fd, data) :]
+                except BlockingIOError:
+                    time.sleep(LOOK_SECONDS)
+
+
+@contextlib.contextmanager
+def unblocked(fd: int) -> Iterator[int]:
+    """A descriptor of our own for the same terminal: to make that of others non-blocking would change it for them."""
+    try:
+        own = os.open(os.ttyname(fd), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        own = os.dup(fd)  # it comes from outside of a container, and has no name here
+    try:
+        yield own
+    finally:
+        os.close(own)
+
+
+def _attributes(fd: int) -> list[Any]:
+    try:
+        return termios.tcgetattr(fd)
+    except termios.error as error:
+        raise OSError(*error.args) from error
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _within(cells: int) -> int:
+    return min(max(cells, 2), LARGEST_TERMINAL)
