@@ -28,7 +28,15 @@ from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD
 from ..._types import HostInfo, HostQuery, Spawn, one_line
 from ..._waits import to_the_end
 from ..collect import collect
-from .channel import HIGH_WATER, TERMINAL_HIGH_WATER, TERMINAL_OUTPUT, TERMINAL_WINDOW, Channel, told
+from .channel import (
+    HIGH_WATER,
+    TERMINAL_HIGH_WATER,
+    TERMINAL_OUTPUT,
+    TERMINAL_WINDOW,
+    Channel,
+    new_token,
+    told,
+)
 from .connection.connecting import open_connection
 from .connection.credentials import Secrets
 from .connection.login import safe_words
@@ -40,7 +48,7 @@ from .files.sftp import STALL_SECONDS
 from .posix.exchange import SSHExchange
 from .posix.process import SSHProcess
 from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
-from .posix.watcher import SILENCE_SECONDS, HostAway, Watch, Watcher, boot, new_token
+from .posix.watcher import SILENCE_SECONDS, HostAway, Watch, Watcher, boot
 from .windows.files import WindowsFiles
 from .windows.host import WindowsHost
 

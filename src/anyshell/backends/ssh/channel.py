@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import secrets
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,9 @@ LONGEST_REST = 1.0
 """Seconds of reading in which this is waited for, when another process goes on printing; also seconds in which our
 reader takes nothing of it."""
 
+LONGEST_ANSWER = 16 * 1024 * 1024
+"""Bytes of one answer about processes: a hundred thousand of them."""
+
 LAST_SILENCE = 5.0
 """Seconds without any output, when no process of the host writes it any more but its end has not come; then it is not
 waited for. A link may stand still for as long, and a process that cannot be seen may have the output."""
@@ -56,7 +60,6 @@ TERMINAL_WINDOW = 128 * 1024
 For what is typed while nothing is shown, sshd sends packets without meaning that are as long as all of it, so that
 nobody can tell from outside; and from 256 KiB on it sends them longer than SSH allows, which ends the connection and all
 that runs over it (9.2). It says that there is room again when 96 KiB are taken."""
-
 
 _SIGNAL = re.compile("[A-Z0-9]{1,16}")
 
@@ -470,3 +473,8 @@ def told(noise: str) -> str:
 
 def _nothing() -> None:
     pass
+
+
+def new_token() -> str:
+    """Something that no output has by accident."""
+    return "anyshell" + secrets.token_hex(16)

@@ -7,7 +7,6 @@ the sessions are taken, the processes are used up, or the connection is silent. 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...._answers import Nonsense, real, whole
 from ...._exceptions import AnyshellError
-from ..channel import Channel
+from ..channel import LONGEST_ANSWER, Channel
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,9 +33,6 @@ where two round trips take longer."""
 
 AWAY_SECONDS = 1.0
 """Seconds in which a host that is away is asked nothing, unless a connection is made."""
-
-LONGEST_ANSWER = 16 * 1024 * 1024
-"""Bytes of one answer about processes: a hundred thousand of them."""
 
 
 class HostAway(Exception):  # noqa: N818 - it is no error but a state, and never leaves this package
@@ -321,8 +317,3 @@ def _set_exception(future: asyncio.Future[Answer], error: HostAway | Nonsense) -
 def _seen(task: asyncio.Task[Watcher]) -> None:
     if not task.cancelled():
         task.exception()
-
-
-def new_token() -> str:
-    """Something that no output has by accident."""
-    return "anyshell" + secrets.token_hex(16)

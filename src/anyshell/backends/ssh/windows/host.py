@@ -20,9 +20,8 @@ from ...._exceptions import AnyshellError, ConnectionFailed, InvalidCommand, Spa
 from ...._types import cut_name, one_line
 from ...._waits import to_the_end
 from ...collect import fill
-from ..channel import Channel, told
+from ..channel import LONGEST_ANSWER, Channel, new_token, told
 from ..facts import Facts
-from ..posix.watcher import LONGEST_ANSWER, new_token
 from .channel import WindowsChannel
 from .process import WindowsProcess
 
