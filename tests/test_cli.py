@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from anyshell import ArtifactStore
 from anyshell.cli import main
+from anyshell.cli.failure import Failure
 from anyshell.cli.printing import to_json
-from anyshell.cli.program import Failure
 
 from .cli_program import anyshell, either, lines, slow, start
 

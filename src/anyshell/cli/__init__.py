@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .program import main as main
 
-OWN_FAILURE = 125  # no bound
-"""The exit code that says: anyshell itself failed. What GNU's timeout, env and nohup use, and docker run."""
-
 
 def __getattr__(name: str) -> Any:
     if name != "main":

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._exceptions import AnyshellError
-from . import OWN_FAILURE
+from .failure import Failure
 from .process.inherited import prepare, settle
 
 if TYPE_CHECKING:
@@ -44,18 +44,6 @@ _COMMANDS = {
     "completion": "commands.completion",
 }
 """Each command, and the module that has it under that name. In the order of the help."""
-
-
-class Failure(click.ClickException):
-    """anyshell could not do its part. The message says what was tried and what to do."""
-
-    exit_code = OWN_FAILURE
-
-    def show(self, file: Any = None) -> None:
-        """Print the message the way Unix programs do."""
-        from .printing import printable_lines
-
-        click.echo(f"anyshell: {printable_lines(self.format_message())}", file=file, err=file is None)
 
 
 class Program(click.Group):

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..._exceptions import ArtifactNotFound
-from ..program import Failure
+from ..failure import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

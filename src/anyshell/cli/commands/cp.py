@@ -14,10 +14,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..._exceptions import InvalidCommand
+from ..failure import Failure
 from ..host.reach import LinkLost, Way, mention_notices, parse
 from ..printing import mention, printable
 from ..process.descriptors import Writer
-from ..program import Failure
 from ..terminal.drawing import STDERR, is_wanted
 
 if TYPE_CHECKING:

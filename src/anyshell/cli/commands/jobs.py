@@ -10,8 +10,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..._exceptions import AnyshellError, JobNotFound
+from ..failure import Failure
 from ..options import Seconds, host_option, is_elsewhere, json_option
-from ..program import Failure
 from .artifacts import Age, ago
 
 if TYPE_CHECKING:

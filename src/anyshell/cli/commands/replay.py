@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..._exceptions import RecordingError
+from ..failure import Failure
 from ..options import Seconds, complete_file
 from ..printing import mention, printable
-from ..program import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
+from ..failure import Failure
 from ..options import cwd_option, host_option, shell_option
-from ..program import Failure
 
 if TYPE_CHECKING:
     from ...tool import ShellResult

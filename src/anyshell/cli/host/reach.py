@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..failure import Failure
 from ..printing import mention, printable
-from ..program import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

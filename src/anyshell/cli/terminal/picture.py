@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..failure import Failure
 from ..printing import printable
-from ..program import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ...._exceptions import AnyshellError
+from ...failure import Failure
 from ...host.reach import notices
 from ...options import (
     Seconds,
@@ -29,7 +30,6 @@ from ...options import (
     snapshot_option,
 )
 from ...printing import mention, printable, to_json
-from ...program import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

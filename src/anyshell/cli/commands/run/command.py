@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from ...._exceptions import TerminalUnavailable
-from ... import OWN_FAILURE
+from ...failure import OWN_FAILURE, Failure
 from ...host.reach import LinkLost, Way, notices
 from ...options import (
     Cells,
@@ -30,7 +30,6 @@ from ...options import (
     timeout_option,
 )
 from ...printing import printable, stopping
-from ...program import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...._exceptions import InvalidCommand
+from ...failure import Failure
 from ...host.reach import Way, notices
 from ...options import (
     complete_file,
@@ -25,7 +26,6 @@ from ...options import (
     snapshot_option,
     timeout_option,
 )
-from ...program import Failure
 from .command import Request, Run, tell
 
 if TYPE_CHECKING:
