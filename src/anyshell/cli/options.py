@@ -13,6 +13,8 @@ from .._exceptions import InvalidCommand
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .. import Environment
+
 F = TypeVar("F", bound="Callable[..., Any] | click.Command")
 
 
@@ -34,6 +36,22 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]  # older versions of c
             least = "0 or more" if self._zero else "more than 0"
             self.fail(f"{value!r} is out of range: give a finite number of seconds, {least}", param, ctx)
         return seconds
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+
+
+class Age(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
+    """How long ago something was, such as ``3600``, ``12h`` or ``7d``."""
+
+    name = "age"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it as seconds."""
+        number, unit = (value[:-1], value[-1:]) if value[-1:] in _UNITS else (value, "s")
+        if not number.isascii() or not number.replace(".", "", 1).isdigit():
+            self.fail(f"{value!r} is no age: give seconds, or 30m, 12h, 7d", param, ctx)
+        return float(number) * _UNITS[unit]
 
 
 class Variable(click.ParamType):  # type: ignore[type-arg]  # not generic in the oldest click that we take
@@ -268,3 +286,12 @@ def record_options(command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def command_text(command: tuple[str, ...], env: Environment) -> str:
+    """Return the text that a command line gives: one argument as it is, several quoted for the shell."""
+    if len(command) == 1:
+        return command[0]
+    from ..shells import SHELLS
+
+    return SHELLS[env.shell.kind].join(command)

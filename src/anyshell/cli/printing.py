@@ -118,3 +118,11 @@ def size(count: float) -> str:
         if count < 1024:
             return f"{count:.1f} {unit}"
     return f"{count / 1024:.1f} GiB"
+
+
+def ago(seconds: float) -> str:
+    """A time that has passed, as a person writes it."""
+    for unit, length in (("d", 24 * 3600), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f}{unit} ago"
+    return f"{max(seconds, 0):.0f}s ago"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from ..._exceptions import ArtifactNotFound
 from ..failure import Failure
+from ..options import Age
+from ..printing import ago
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,26 +21,11 @@ if TYPE_CHECKING:
 _PIECE = 1024 * 1024
 """Bytes of an artifact that `anyshell artifacts` reads at once."""
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
-
 
 class NotKept(Failure):
     """Nothing is kept under an id. Nothing has failed: the answer is no, and the exit code that of grep."""
 
     exit_code = 1
-
-
-class Age(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
-    """How long ago something was, such as ``3600``, ``12h`` or ``7d``."""
-
-    name = "age"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it as seconds."""
-        number, unit = (value[:-1], value[-1:]) if value[-1:] in _UNITS else (value, "s")
-        if not number.isascii() or not number.replace(".", "", 1).isdigit():
-            self.fail(f"{value!r} is no age: give seconds, or 30m, 12h, 7d", param, ctx)
-        return float(number) * _UNITS[unit]
 
 
 @click.group(short_help="List, show and remove outputs that were kept whole.")
@@ -199,11 +186,3 @@ def _start_of_last_lines(store: ArtifactStore, id_: str, count: int) -> int:
                 return start + at + 1
         position = start
     return 0
-
-
-def ago(seconds: float) -> str:
-    """A time that has passed, as a person writes it."""
-    for unit, length in (("d", 24 * 3600), ("h", 3600), ("m", 60)):
-        if seconds >= length:
-            return f"{seconds // length:.0f}{unit} ago"
-    return f"{max(seconds, 0):.0f}s ago"

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from ..host.reach import detected
 from ..options import cwd_option, host_option, json_option, shell_option
-
-if TYPE_CHECKING:
-    from ... import Environment
-    from ..process.signals import Interruption
 
 
 @click.command(short_help="Show the facts of a host.")
@@ -73,24 +68,3 @@ def describe(*, host: str | None, shell: str | None, cwd: str | None) -> None:
     Exit code: as for 'anyshell detect'.
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     click.echo(detected(host, shell, cwd).description)
-
-
-def detected(host: str | None, shell: str | None, cwd: str | None) -> Environment:
-    """Detect a host, for the facts alone: the environment is closed."""
-    from ..host.reach import Way, mention_notices
-    from ..process import signals
-
-    found: list[Environment] = []
-
-    async def look(_: Interruption) -> int:
-        from ... import Environment
-
-        async with Environment.detect(Way(host).options, shell=shell, cwd=cwd) as env:
-            mention_notices(env.info)
-            found.append(env)
-        return 0
-
-    code = signals.run(look)
-    if code:  # a signal came
-        click.get_current_context().exit(code)
-    return found[0]

@@ -1,24 +1,23 @@
-"""``anyshell jobs``: jobs that outlive whoever started them; and what ``anyshell run --background`` starts."""
+"""``anyshell jobs``: jobs that outlive whoever started them."""
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
-from ..._exceptions import AnyshellError, JobNotFound
+from ..._exceptions import JobNotFound
 from ..failure import Failure
-from ..options import Seconds, host_option, is_elsewhere, json_option
-from .artifacts import Age, ago
+from ..host.jobs import with_jobs
+from ..options import Age, Seconds, host_option, is_elsewhere, json_option
+from ..printing import ago
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from ... import DetachedJob, DetachedJobs, DetachedRecord, Environment
-    from ..process.signals import Interruption
 
 _TAIL = 64 * 1024
 """Bytes from the end of a job's log that `jobs tail` shows by itself."""
@@ -297,112 +296,16 @@ def prune(*, host: str | None, older_than: float | None) -> None:
     _perform(host, work)
 
 
-def start(
-    host: str | None,
-    text: Callable[[Environment], str],
-    *,
-    shell: str | None,
-    cwd: str | None,
-    variables: Mapping[str, str],
-    interactive: bool,
-    snapshot: bool,
-    prefix: str | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Start a job, and print its id: what ``anyshell run --background`` does."""
-    from ..printing import mention, print_json
-
-    async def work(jobs: DetachedJobs, env: Environment) -> None:
-        job = await jobs.start(text(env), env=variables)
-        at = "" if host is None else f" --host {host}"
-        try:
-            if as_json:
-                print_json(job.record)
-                return
-            click.echo(job.id)
-        except OSError as error:
-            said = f"cannot write to stdout: {error.strerror}; {await _end(job, at)}"
-            if isinstance(error, BrokenPipeError):
-                mention(f"anyshell: {said}")
-                raise
-            raise Failure(said) from error
-        if sys.stderr.isatty() and not quiet:
-            mention(
-                f"anyshell: to see it: anyshell jobs tail{at} -f {job.id}; to end it: anyshell jobs stop{at} {job.id}"
-            )
-
-    _reach(
-        host,
-        work,
-        shell=shell,
-        cwd=cwd,
-        interactive=interactive,
-        snapshot=snapshot,
-        prefix=prefix,
-        quiet=quiet,
-    )
-
-
-async def _end(job: DetachedJob, at: str) -> str:
-    """Stop a job whose id nobody was told, and say what became of it."""
-    try:
-        alive = await job.stop(grace=0)
-    except AnyshellError as error:
-        return f"job {job.id} may still run ({error}); to end it: anyshell jobs stop{at} {job.id}"
-    if alive:
-        return f"not all of job {job.id} could be stopped; to try it again: anyshell jobs stop{at} {job.id}"
-    return f"job {job.id} was stopped"
-
-
 def _perform(host: str | None, work: Callable[[DetachedJobs], Awaitable[None]]) -> None:
     """Do something with the jobs of a host."""
 
     async def only_with_jobs(jobs: DetachedJobs, _: Environment) -> None:
-        await work(jobs)
+        try:
+            await work(jobs)
+        except JobNotFound as error:
+            raise NoJob(str(error)) from error
 
-    _reach(host, only_with_jobs)
-
-
-def _reach(
-    host: str | None,
-    work: Callable[[DetachedJobs, Environment], Awaitable[None]],
-    *,
-    shell: str | None = None,
-    cwd: str | None = None,
-    interactive: bool = False,
-    snapshot: bool = False,
-    prefix: str | None = None,
-    quiet: bool = False,
-) -> None:
-    from ..host.reach import Way, notices
-    from ..printing import mention
-    from ..process import signals
-
-    async def perform(_: Interruption) -> int:
-        from ... import DetachedJobs, Environment
-
-        way = Way(host).options
-        async with Environment.detect(
-            way,
-            shell=shell,
-            cwd=cwd,
-            interactive=interactive,
-            snapshot=snapshot,
-            prefix=prefix,
-            artifacts=None,
-        ) as env:
-            if not quiet and (said := notices((*env.info.notices, *env.snapshot_notices))):
-                mention(said.rstrip("\n"))
-            try:
-                await work(DetachedJobs(env), env)
-            except JobNotFound as error:
-                raise NoJob(str(error)) from error
-        return 0
-
-    code = signals.run(perform)
-    if code:  # a signal came
-        click.get_current_context().exit(code)
+    with_jobs(host, only_with_jobs)
 
 
 def _first_line(command: str) -> str:

@@ -58,8 +58,8 @@ def schema(
     Exit code: as for 'anyshell detect'.
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ... import ShellTool, deny_all
+    from ..host.reach import detected
     from ..printing import print_json
-    from .host import detected
 
     env = detected(host, shell, cwd)
     tool = ShellTool(env, approver=deny_all, session=session, jobs=jobs, terminals=terminals)

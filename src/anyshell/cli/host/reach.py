@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import click
+
 from ..failure import Failure
 from ..printing import mention, printable
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractAsyncContextManager
 
-    from ... import HostInfo, SSHOptions
+    from ... import Environment, HostInfo, SSHOptions
+    from ..process.signals import Interruption
     from .person import Person
 
 
@@ -105,3 +108,23 @@ def mention_notices(info: HostInfo) -> None:
 def notices(said: Iterable[str]) -> str:
     """What a person should know, such as of the way to a host, as lines for stderr."""
     return "".join(f"anyshell: {printable(notice)}\n" for notice in said)
+
+
+def detected(host: str | None, shell: str | None, cwd: str | None) -> Environment:
+    """Detect a host, for the facts alone: the environment is closed."""
+    from ..process import signals
+
+    found: list[Environment] = []
+
+    async def look(_: Interruption) -> int:
+        from ... import Environment
+
+        async with Environment.detect(Way(host).options, shell=shell, cwd=cwd) as env:
+            mention_notices(env.info)
+            found.append(env)
+        return 0
+
+    code = signals.run(look)
+    if code:  # a signal came
+        click.get_current_context().exit(code)
+    return found[0]

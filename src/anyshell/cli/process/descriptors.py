@@ -249,3 +249,12 @@ def watch_reader(fd: int, on_gone: Callable[[], object]) -> None:
         loop.add_reader(fd, look)
     except (NotImplementedError, OSError):
         return  # writing will tell
+
+
+async def tell(text: str) -> None:
+    """Tell people something on stderr. That nobody can be told changes nothing, so the writer is one of its own."""
+    writer = Writer(2)
+    try:
+        await writer.write(text.encode("utf-8", "backslashreplace"))
+    finally:
+        writer.close()

@@ -294,8 +294,8 @@ def _without_comment(line: str) -> str:
 async def _perform(request: _Request, hosts: list[str], interruption: Interruption) -> int:
     from .... import Fleet, OutputLimits
     from ....fleet import CONNECT_SECONDS, PARALLELISM
+    from ...options import command_text
     from ...process.descriptors import Writer, watch_reader
-    from ..run.command import _text
 
     # Otherwise its warnings would come out between those of ours.
     logging.getLogger("asyncssh").addHandler(logging.NullHandler())
@@ -324,7 +324,7 @@ async def _perform(request: _Request, hosts: list[str], interruption: Interrupti
         view = _Events(out) if request.as_json else (_Roster if live else _Lines)(request, made.hosts, out)
         async with made:
             run = made.run(
-                lambda env: _text(request.command, env),
+                lambda env: command_text(request.command, env),
                 env=dict(request.variables),
                 stdin=stdin,
                 timeout=request.timeout,

@@ -16,6 +16,7 @@ from ...failure import OWN_FAILURE, Failure
 from ...host.reach import LinkLost, Way, notices
 from ...options import (
     Cells,
+    command_text,
     complete_file,
     cwd_option,
     env_option,
@@ -177,11 +178,11 @@ def run(ctx: click.Context, /, **options: Any) -> None:
         raise click.BadParameter("there is nothing in it but blanks: give a command", param_hint="COMMAND")
 
     if request.background:
-        from .. import jobs
+        from .background import start
 
-        jobs.start(
+        start(
             request.host,
-            lambda env: _text(request.command, env),
+            lambda env: command_text(request.command, env),
             shell=request.shell,
             cwd=request.cwd,
             variables=dict(request.variables),
@@ -241,14 +242,6 @@ def _check_background(ctx: click.Context) -> None:
         raise click.UsageError("with --background nothing is read from stdin: add '< /dev/null'")
 
 
-def _text(command: tuple[str, ...], env: Environment) -> str:
-    if len(command) == 1:
-        return command[0]
-    from ....shells import SHELLS
-
-    return SHELLS[env.shell.kind].join(command)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The options of the command line, by their names."""
@@ -288,7 +281,7 @@ class Request:
 
 async def _perform(request: Request, interruption: Interruption) -> int:
     from .... import Environment, OutputLimits
-    from ...process.descriptors import Writer, same_file
+    from ...process.descriptors import Writer, same_file, tell
 
     way = Way(request.host)
     async with Environment.detect(
@@ -323,17 +316,6 @@ def _has_person() -> bool:
     return os.isatty(_STDIN) and os.isatty(_STDOUT)
 
 
-async def tell(text: str) -> None:
-    """Tell people something on stderr. That nobody can be told changes nothing, so the writer is one of its own."""
-    from ...process.descriptors import Writer
-
-    writer = Writer(_STDERR)
-    try:
-        await writer.write(text.encode("utf-8", "backslashreplace"))
-    finally:
-        writer.close()
-
-
 class Run:
     """One command between this program's descriptors."""
 
@@ -353,7 +335,7 @@ class Run:
         self._stderr = stderr
         self._way = way
         self._status: StatusLine | None = None
-        self._text = _text(request.command, env)
+        self._text = command_text(request.command, env)
         self._cancel: Callable[[], object] = lambda: None  # ask the command to end; again, to skip the grace
         self._signals = 0
         self._deserted = False
@@ -408,6 +390,8 @@ class Run:
 
     async def _try(self, stdin: Reader | None) -> Outcome:
         """Run the command, on a terminal if it is to have one and there is one."""
+        from ...process.descriptors import tell
+
         if not self._request.pty:
             return await self._forward(stdin)
         if not self._env.terminals:

@@ -26,7 +26,7 @@ from ...options import (
     snapshot_option,
     timeout_option,
 )
-from .command import Request, Run, tell
+from .command import Request, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -165,7 +165,7 @@ async def _perform(
     request: Request, interruption: Interruption, stop_keys: tuple[str, ...], scrollback: int, *, close: bool
 ) -> int:
     from .... import Environment, OutputLimits
-    from ...process.descriptors import Writer
+    from ...process.descriptors import Writer, tell
 
     way = Way(request.host)
     async with Environment.detect(

@@ -1,0 +1,52 @@
+"""The jobs of a host, for a command that looks at them or starts one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ... import DetachedJobs, Environment
+    from ..process.signals import Interruption
+
+
+def with_jobs(
+    host: str | None,
+    work: Callable[[DetachedJobs, Environment], Awaitable[None]],
+    *,
+    shell: str | None = None,
+    cwd: str | None = None,
+    interactive: bool = False,
+    snapshot: bool = False,
+    prefix: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """Do something with the jobs of a host, and with its environment."""
+    from ..printing import mention
+    from ..process import signals
+    from .reach import Way, notices
+
+    async def perform(_: Interruption) -> int:
+        from ... import DetachedJobs, Environment
+
+        way = Way(host).options
+        async with Environment.detect(
+            way,
+            shell=shell,
+            cwd=cwd,
+            interactive=interactive,
+            snapshot=snapshot,
+            prefix=prefix,
+            artifacts=None,
+        ) as env:
+            if not quiet and (said := notices((*env.info.notices, *env.snapshot_notices))):
+                mention(said.rstrip("\n"))
+            await work(DetachedJobs(env), env)
+        return 0
+
+    code = signals.run(perform)
+    if code:  # a signal came
+        click.get_current_context().exit(code)
