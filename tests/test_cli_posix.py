@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 
-from anyshell.cli.commands.run.command import _own
+from anyshell.cli.commands.run.live import _own
 
 from .cli_program import anyshell, is_alive, script, start, wait_until, wait_written
 from .conftest import missing

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from anyshell import ProcessInfo
 from anyshell.cli import main
-from anyshell.cli.commands.run.command import _left_behind
+from anyshell.cli.commands.run.live import _left_behind
 
 from .cli_program import COPY, SLEEP, anyshell, either, is_alive, lines, read_line, slow, start, wait_until
 from .processes import living, unique_seconds

@@ -26,7 +26,8 @@ from ...options import (
     snapshot_option,
     timeout_option,
 )
-from .command import Request, Run
+from .live import Run
+from .request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

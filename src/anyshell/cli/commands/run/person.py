@@ -14,7 +14,7 @@ from ...._types import Terminal
 from ...._variables import OF_ANOTHER_TERMINAL
 from ...process.descriptors import Writer
 from ...terminal.raw import RawTerminal
-from .command import Run
+from .live import Run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,46 @@
+"""What is asked for on the command line of ``run``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from .... import Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The options of the command line, by their names."""
+
+    host: str | None
+    shell: str | None
+    cwd: str | None
+    variables: tuple[tuple[str, str], ...]
+    timeout: float | None
+    silence: float | None
+    grace: float
+    interactive: bool
+    pty: bool
+    columns: int | None
+    rows: int | None
+    snapshot: bool
+    prefix: str | None
+    left_behind: Literal["stop", "keep"]
+    background: bool
+    quiet: bool
+    record: str | None
+    record_format: Literal["v3", "v2"] | None
+    record_input: bool
+    as_json: bool
+    split_stderr: bool
+    command: tuple[str, ...]
+
+    @property
+    def recording(self) -> Recording | None:
+        """Into what it is recorded."""
+        if self.record is None:
+            return None
+        from .... import Recording
+
+        return Recording(self.record, version=2 if self.record_format == "v2" else 3, input=self.record_input)
