@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anyshell import Environment
-from anyshell.cli.commands.doctor.command import Report
 from anyshell.cli.commands.doctor.host import examine_host
+from anyshell.cli.commands.doctor.report import Report
 
 from .conftest import missing
 from .processes import living, unique_seconds, wait_living, wait_none

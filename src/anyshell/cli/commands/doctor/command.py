@@ -4,89 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...._exceptions import AnyshellError
 from ...options import host_option, json_option
+from .programs import find_installer, installers, look_at_programs
+from .report import Finding, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
     from .... import ProcessInfo, SSHOptions
     from ...._types import OperatingSystem
     from ....abc import Backend
     from ...process.signals import Interruption
 
-Verdict = Literal["ok", "missing", "problem", "skipped"]
-
-_INSTALLERS = {
-    "apt-get": "apt-get install",
-    "apk": "apk add",
-    "dnf": "dnf install",
-    "zypper": "zypper install",
-    "pacman": "pacman -S",
-    "brew": "brew install",
-    "winget": "winget install",
-}
-"""Package managers, and how each is told to install."""
-
-_PACKAGES = {"rg": "ripgrep", "fd": "fd-find", "fdfind": "fd-find", "python": "python3"}
-"""Programs whose package has another name, nearly everywhere. One of two of the same package is enough."""
-
-_WINGET = {
-    "fd": "sharkdp.fd",
-    "gh": "GitHub.cli",
-    "git": "Git.Git",
-    "jq": "jqlang.jq",
-    "python": "Python.Python.3.13",
-    "rg": "BurntSushi.ripgrep.MSVC",
-}
-"""The same on Windows, where each has a publisher. What is not among them is no program of Windows."""
-
 LOOK_SECONDS = 10
 """Seconds for a program to tell `doctor` something, such as git on Windows how it ends lines."""
 
 _FEW_FILES = 256
 """Descriptors below which an open-file limit is a problem to `doctor`: a command that runs takes about six."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        topic: What it belongs to: ``shell``, ``program``, ``state``, ``path``, ``system``; of another host,
-            ``host`` for the steps to it, and ``way`` for what a person should know of them.
-        name: What it is.
-        verdict: ``missing`` is a pity; a ``problem`` should be mended; what is ``skipped`` was not reached.
-        detail: What was found.
-        advice: What to do; empty when nothing is to be done.
-    """
-
-    topic: str
-    name: str
-    verdict: Verdict
-    detail: str
-    advice: str = ""
-
-
-@dataclass(slots=True)
-class Report:
-    """Everything that was looked at.
-
-    Attributes:
-        usable: Whether there is a shell that commands can run in.
-        findings: In the order in which a person reads them.
-        orphans: Processes of commands whose anyshell has ended: killed before it could stop them, or asked to
-            keep them.
-    """
-
-    usable: bool = False
-    findings: list[Finding] = field(default_factory=list)
-    orphans: Sequence[ProcessInfo] = ()
 
 
 @click.command(short_help="Find what is missing, and what was left running.")
@@ -145,7 +84,7 @@ async def _examine(report: Report) -> None:
     backend = connect()
     try:
         wanted = programs()
-        info = await backend.info(HostQuery(programs=(*wanted, *_INSTALLERS)))
+        info = await backend.info(HostQuery(programs=(*wanted, *installers())))
         install = find_installer(info.programs, info.os)
         await _examine_shells(backend, info.os, install, report)
         report.findings += look_at_programs(wanted, info.programs, install)
@@ -167,17 +106,6 @@ async def _examine_elsewhere(options: str | SSHOptions, report: Report) -> None:
         connect(options)  # says which addresses there are
         return
     await examine_host(options, report)
-
-
-def installers() -> Sequence[str]:
-    """The package managers that are known."""
-    return tuple(_INSTALLERS)
-
-
-def find_installer(programs: Mapping[str, str], os: OperatingSystem = "linux") -> str:
-    """How a host that has these programs is told to install another."""
-    default = _INSTALLERS["winget"] if os == "windows" else "install"
-    return next((command for name, command in _INSTALLERS.items() if name in programs), default)
 
 
 async def _examine_shells(backend: Backend, os: OperatingSystem, install: str, report: Report) -> None:
@@ -214,23 +142,6 @@ async def _examine_shells(backend: Backend, os: OperatingSystem, install: str, r
             report.findings.append(
                 Finding("shell", kind, "missing", "not found, or it does not answer", advice)
             )
-
-
-def look_at_programs(wanted: Sequence[str], found: Mapping[str, str], install: str) -> Iterator[Finding]:
-    """See which of the programs that a model is told of are there."""
-    settled = {_package(name, install) for name in found}
-    for name in wanted:
-        package = _package(name, install)
-        if name in found:
-            yield Finding("program", name, "ok", found[name])
-        elif package is not None and package not in settled:
-            settled.add(package)
-            yield Finding("program", name, "missing", "not on PATH", f"{install} {package}")
-
-
-def _package(program: str, install: str) -> str | None:
-    """The package of a program; ``None`` when there is none on that system."""
-    return _WINGET.get(program) if install == _INSTALLERS["winget"] else _PACKAGES.get(program, program)
 
 
 def _look_at_state() -> Iterator[Finding]:

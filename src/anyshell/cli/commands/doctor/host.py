@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from ...._exceptions import AnyshellError, ConnectionFailed, HostKeyUntrusted
 from ...host.reach import Way
-from .command import Finding, find_installer, installers, look_at_programs
+from .programs import find_installer, installers, look_at_programs
+from .report import Finding
 
 if TYPE_CHECKING:
     import asyncssh
 
     from .... import HostInfo, SSHOptions
     from ....backends.ssh.connection.config import Settings
-    from .command import Report
+    from .report import Report
 
 STEPS = ("name", "port", "key", "auth", "shell", "terminal", "sftp", "limits")
 """What has to go well, one after the other."""

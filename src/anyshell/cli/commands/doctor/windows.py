@@ -11,7 +11,7 @@ import ctypes
 import winreg
 from typing import TYPE_CHECKING
 
-from .command import Finding
+from .report import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

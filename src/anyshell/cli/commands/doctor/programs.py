@@ -1,0 +1,64 @@
+"""The programs that a model is told of: which are there, and how a host gets the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .report import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ...._types import OperatingSystem
+
+_INSTALLERS = {
+    "apt-get": "apt-get install",
+    "apk": "apk add",
+    "dnf": "dnf install",
+    "zypper": "zypper install",
+    "pacman": "pacman -S",
+    "brew": "brew install",
+    "winget": "winget install",
+}
+"""Package managers, and how each is told to install."""
+
+_PACKAGES = {"rg": "ripgrep", "fd": "fd-find", "fdfind": "fd-find", "python": "python3"}
+"""Programs whose package has another name, nearly everywhere. One of two of the same package is enough."""
+
+_WINGET = {
+    "fd": "sharkdp.fd",
+    "gh": "GitHub.cli",
+    "git": "Git.Git",
+    "jq": "jqlang.jq",
+    "python": "Python.Python.3.13",
+    "rg": "BurntSushi.ripgrep.MSVC",
+}
+"""The same on Windows, where each has a publisher. What is not among them is no program of Windows."""
+
+
+def installers() -> Sequence[str]:
+    """The package managers that are known."""
+    return tuple(_INSTALLERS)
+
+
+def find_installer(programs: Mapping[str, str], os: OperatingSystem = "linux") -> str:
+    """How a host that has these programs is told to install another."""
+    default = _INSTALLERS["winget"] if os == "windows" else "install"
+    return next((command for name, command in _INSTALLERS.items() if name in programs), default)
+
+
+def look_at_programs(wanted: Sequence[str], found: Mapping[str, str], install: str) -> Iterator[Finding]:
+    """See which of the programs that a model is told of are there."""
+    settled = {_package(name, install) for name in found}
+    for name in wanted:
+        package = _package(name, install)
+        if name in found:
+            yield Finding("program", name, "ok", found[name])
+        elif package is not None and package not in settled:
+            settled.add(package)
+            yield Finding("program", name, "missing", "not on PATH", f"{install} {package}")
+
+
+def _package(program: str, install: str) -> str | None:
+    """The package of a program; ``None`` when there is none on that system."""
+    return _WINGET.get(program) if install == _INSTALLERS["winget"] else _PACKAGES.get(program, program)

@@ -1,0 +1,49 @@
+"""What ``anyshell doctor`` has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .... import ProcessInfo
+
+Verdict = Literal["ok", "missing", "problem", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        topic: What it belongs to: ``shell``, ``program``, ``state``, ``path``, ``system``; of another host,
+            ``host`` for the steps to it, and ``way`` for what a person should know of them.
+        name: What it is.
+        verdict: ``missing`` is a pity; a ``problem`` should be mended; what is ``skipped`` was not reached.
+        detail: What was found.
+        advice: What to do; empty when nothing is to be done.
+    """
+
+    topic: str
+    name: str
+    verdict: Verdict
+    detail: str
+    advice: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that was looked at.
+
+    Attributes:
+        usable: Whether there is a shell that commands can run in.
+        findings: In the order in which a person reads them.
+        orphans: Processes of commands whose anyshell has ended: killed before it could stop them, or asked to
+            keep them.
+    """
+
+    usable: bool = False
+    findings: list[Finding] = field(default_factory=list)
+    orphans: Sequence[ProcessInfo] = ()
