@@ -13,18 +13,15 @@ from ..._exceptions import RecordingError
 from ..failure import Failure
 from ..options import Seconds, complete_file
 from ..printing import mention, printable
+from ..terminal.lines import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from io import FileIO
 
     from ...recordings import Event, Header
 
 PIECE = 64 * 1024
 """Bytes of a recording that are gathered for a pipe."""
-
-READ_SIZE = 64 * 1024
-"""Bytes of a recording's file that are read at once."""
 
 _STDOUT = 1  # no bound: a descriptor
 
@@ -95,51 +92,6 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
             ctx.exit(signals.run(Playback(events, lines, speed=speed, idle_limit=limit).play))
         except RecordingError as error:
             raise Failure(printable(f"{file}: {error}")) from error
-
-
-class Lines:
-    """A file that is read line by line.
-
-    A thread may read while the file is closed: it holds no lock in a read, as Python's buffered files do. Whoever closes
-    such a one while a pipe is silent would wait for it.
-
-    Args:
-        file: Opened without a buffer.
-    """
-
-    def __init__(self, file: FileIO) -> None:
-        self._file = file
-        self._held = b""
-        self._at = 0
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the next line is here, and nothing has to be waited for."""
-        return self._held.find(b"\n", self._at) >= 0
-
-    def readline(self, size: int, /) -> bytes:
-        """The next line with its line feed, or so many bytes of it; none at the end."""
-        return self._take(size, line=True)
-
-    def read(self, size: int, /) -> bytes:
-        """So many bytes, or all that there are."""
-        return self._take(size, line=False)
-
-    def _take(self, size: int, *, line: bool) -> bytes:
-        pieces: list[bytes] = []
-        while size > 0:
-            if self._at == len(self._held):
-                self._held, self._at = self._file.read(READ_SIZE) or b"", 0
-                if not self._held:
-                    break
-            end = (self._held.find(b"\n", self._at) + 1 if line else 0) or len(self._held)
-            piece = self._held[self._at : min(end, self._at + size)]
-            self._at += len(piece)
-            size -= len(piece)
-            pieces.append(piece)
-            if line and piece.endswith(b"\n"):
-                break
-        return b"".join(pieces)
 
 
 def _print_at_once(events: Iterator[Event]) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ...recordings import Event
-    from ..commands.replay import Lines
     from ..process.signals import Interruption
+    from .lines import Lines
 
 LONGEST_WAIT = 24 * 3600.0
 """Seconds that one event is waited for while a recording is played, whatever the recording says. A key ends every wait."""
