@@ -1,0 +1,32 @@
+"""What is asked for on the command line of ``fleet``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The options of the command line, by their names."""
+
+    lists: tuple[str, ...]
+    files: tuple[str, ...]
+    parallel: int | None
+    batch: int | None
+    fail_fast: bool
+    connect_timeout: float | None
+    timeout: float | None
+    silence: float | None
+    grace: float
+    shell: str | None
+    cwd: str | None
+    variables: tuple[tuple[str, str], ...]
+    reads_stdin: bool
+    interactive: bool
+    snapshot: bool
+    prefix: str | None
+    left_behind: Literal["stop", "keep"]
+    as_json: bool
+    quiet: bool
+    command: tuple[str, ...]
