@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .request import Request
     from .roster import Roster
 
-_STDOUT = 1
+_STDOUT = 1  # no bound: a descriptor
 
 
 class Out:
