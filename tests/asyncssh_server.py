@@ -3,7 +3,8 @@
 It is what a server other than OpenSSH is like: the channel closes when the command itself ends, whoever still
 holds its output, and a session's process is a child of this one.
 
-Options: ``no-sftp``; ``cmd.exe`` or ``PowerShell`` to answer as a Windows host's login shell does.
+Options: ``no-sftp``; ``cmd.exe`` or ``PowerShell`` to answer as a Windows host's login shell does;
+``one-session`` to take no second session on a connection before the first has ended.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import struct
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 assert sys.platform != "win32"
 
@@ -179,18 +181,40 @@ async def _copy(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes])
             await target.drain()
 
 
+class OneSession(asyncssh.SSHServer):
+    """A connection that takes one session at a time."""
+
+    def __init__(self) -> None:
+        self._taken = False
+
+    def session_requested(self) -> Any:
+        """Take it, or refuse it."""
+        if self._taken:
+            return False
+        self._taken = True
+        return asyncssh.SSHServerProcess(self._serve, None, 3, False)
+
+    async def _serve(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
+        try:
+            await serve(process)
+        finally:
+            self._taken = False
+
+
 async def main(directory: Path, port: int, options: list[str]) -> None:
     """Serve until killed."""
     windows = next((name for name in NOT_RECOGNIZED if name in options), None)
+    one = "one-session" in options
     server = await asyncssh.listen(
         "127.0.0.1",
         port,
         server_host_keys=[directory / "host_key"],
         authorized_client_keys=str(directory / "client_key.pub"),
-        process_factory=serve if windows is None else partial(serve_windows, shell=windows),
+        server_factory=OneSession if one else None,
+        process_factory=None if one else serve if windows is None else partial(serve_windows, shell=windows),
         encoding=None,
         line_editor=False,
-        sftp_factory=None if "no-sftp" in options else True,
+        sftp_factory=None if one or "no-sftp" in options else True,
     )
     await server.wait_closed()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -12,9 +13,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
-from anyshell import Environment
+from anyshell import Environment, Terminal
 from anyshell.cli.commands.doctor.host import examine_host
 from anyshell.cli.commands.doctor.report import Report
 
@@ -23,6 +25,7 @@ from .processes import living, unique_seconds, wait_living, wait_none
 from .ssh_server import (
     SSHD,
     Link,
+    embedded,
     free_port,
     home,
     is_root,
@@ -33,6 +36,8 @@ from .ssh_server import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from anyshell import Outcome
 
     from .ssh_server import Server
 
@@ -105,40 +110,69 @@ async def test_stop_in_a_pid_namespace_of_its_own_is_lost_and_ends_the_leader(us
             await wait_none(seconds)
 
 
+SEPARATE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""Starts what does not see the processes of others, and whose pids are its own."""
+
+
 @contextlib.contextmanager
-def second_machine(server: Server) -> Iterator[int]:
-    """A server with the same key and account whose processes the first does not see: its port."""
+def second_machine(server: Server, kind: str = "openssh") -> Iterator[tuple[int, int]]:
+    """A server with the same key and account that does not see the first one's processes: its port and its pid."""
     assert SSHD is not None
     port = free_port()
-    unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    options = ["-D", "-f", str(server.directory / "sshd_config"), "-o", "PidFile=none", "-p", str(port)]
-    process = subprocess.Popen([*unshare, SSHD, *options], stdin=subprocess.DEVNULL)
+    command = [SSHD, "-D", "-f", str(server.directory / "sshd_config"), "-o", "PidFile=none", "-p", str(port)]
+    if kind == "asyncssh":
+        command = [
+            sys.executable,
+            "-m",
+            "tests.asyncssh_server",
+            str(server.directory),
+            str(port),
+            "one-session",
+        ]
+    process = subprocess.Popen([*SEPARATE, *command], stdin=subprocess.DEVNULL, cwd=Path(__file__).parents[1])
     try:
         wait_open(port)
-        yield port
+        yield port, psutil.Process(process.pid).children()[0].pid
     finally:
         process.kill()
         process.wait()
 
 
+@contextlib.contextmanager
+def machine(kind: str, user: str) -> Iterator[Server]:
+    """A server of which each connection takes one session."""
+    with openssh(user, "MaxSessions 1") if kind == "openssh" else embedded("one-session") as server:
+        yield server
+
+
 @pytest.mark.parametrize("end", ["timeout", "left behind", "left behind at its timeout"])
 @pytest.mark.parametrize("first", ["outer", "inner"])
+@pytest.mark.parametrize(
+    ("kind", "terminal"),
+    [("openssh", None), ("openssh", Terminal()), ("asyncssh", None)],
+    ids=["openssh", "terminal", "asyncssh"],
+)
 async def test_two_machines_behind_one_name_are_not_taken_for_each_other(
-    user: str, first: str, end: str
+    user: str, kind: str, terminal: Terminal | None, first: str, end: str
 ) -> None:
     """Connections go to them in turn, each with one session: the watcher is on one, and commands are on the other."""
     if not is_root():
         pytest.skip("only root can make a pid namespace for a server")
-    with openssh(user, "MaxSessions 1") as server, second_machine(server) as port:
+    with machine(kind, user) as server, second_machine(server, kind) as (port, _):
         other = server.port
         if first == "inner":
             server.port, other = port, server.port
         async with Link(server, others=[other]) as link, Environment.detect(link.options()) as env:
             for _ in range(2):
                 seconds = unique_seconds()
-                text = f"sleep {seconds} & " + (f"sleep {seconds}; :" if end == "timeout" else "exit 3")
+                # On a terminal nothing lives on that its end is not kept from.
+                text = f"trap '' HUP; sleep {seconds} & " + (
+                    f"sleep {seconds}; :" if end == "timeout" else "exit 3"
+                )
                 timeout = 30 if end == "left behind" else 2
-                outcome = await env.run(text, timeout=timeout, grace=0.3, left_behind="stop")
+                outcome = await env.run(
+                    text, timeout=timeout, grace=0.3, left_behind="stop", terminal=terminal
+                )
                 alive = await asyncio.to_thread(living, seconds)
                 for line in alive:
                     with contextlib.suppress(ProcessLookupError):
@@ -146,6 +180,112 @@ async def test_two_machines_behind_one_name_are_not_taken_for_each_other(
                 assert outcome.started
                 assert any(process.alive for process in outcome.left_behind) or not alive, outcome
                 assert end == "timeout" or (not alive) or outcome.exit_code == 3
+
+
+def stranger(place: int, number: int, account: str, seconds: str) -> None:
+    """Start a process of an account that sleeps so long, with a pid that is free, in the pid namespace of another."""
+    user = pwd.getpwnam(account)
+    start = (
+        f"echo {number - 1} >/proc/sys/kernel/ns_last_pid && {{ setsid setpriv --reuid={user.pw_uid} "
+        f"--regid={user.pw_gid} --clear-groups sleep {seconds} </dev/null >/dev/null 2>&1 & [ $! = {number} ]; }}"
+    )
+    enter = ["nsenter", f"--target={place}", "--pid", "--mount"]
+    made = subprocess.run([*enter, "sh", "-c", start], check=False, capture_output=True, timeout=30)
+    assert made.returncode == 0, made.stderr
+
+
+def later_pids(place: int, number: int) -> None:
+    """Have a pid namespace give the pids from there on."""
+    enter = ["nsenter", f"--target={place}", "--pid", "--mount"]
+    subprocess.run(
+        [*enter, "sh", "-c", f"echo {number} >/proc/sys/kernel/ns_last_pid"], check=True, timeout=30
+    )
+
+
+async def outcome_beside_a_stranger(
+    env: Environment, account: str, place: int, *, end: str, terminal: Terminal | None
+) -> tuple[Outcome, list[str]]:
+    """Run what is to be stopped while its leader's pid is a stranger's where the watcher is; and what of it lives then."""
+    seconds, its = unique_seconds(), unique_seconds()
+    said, go = home(account) / "said", home(account) / "go"
+    wait = f"while [ ! -e {go} ]; do sleep 0.05; done; "
+    text = f"trap '' HUP; sleep {seconds} & echo $$ >{said}.new; mv {said}.new {said}; " + (
+        f"sleep {seconds}; :" if end == "timeout" else f"{wait} exit 3"
+    )
+    try:
+        running = asyncio.create_task(
+            env.run(text, timeout=4, grace=0.3, left_behind="stop", terminal=terminal)
+        )
+        while not said.exists():
+            assert not running.done(), running
+            await asyncio.sleep(0.02)
+        await asyncio.to_thread(stranger, place, int(said.read_text()), account, its)
+        go.touch()
+        outcome = await running
+        assert [line.partition(" ")[2] for line in living(its)] == [f"sleep {its}"]
+        return outcome, living(seconds)
+    finally:
+        for path in (said, go):
+            path.unlink(missing_ok=True)
+        for line in (*living(seconds), *living(its)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(line.split()[0]), 9)
+
+
+@pytest.mark.parametrize("end", ["timeout", "left behind"])
+@pytest.mark.parametrize(
+    ("kind", "terminal"),
+    [("openssh", None), ("openssh", Terminal()), ("asyncssh", None)],
+    ids=["openssh", "terminal", "asyncssh"],
+)
+async def test_stranger_with_the_leaders_pid_on_the_watchers_machine_is_left_alone(
+    user: str, kind: str, terminal: Terminal | None, end: str
+) -> None:
+    if not is_root():
+        pytest.skip("only root can make a pid namespace for a server")
+    account = user if kind == "openssh" else "root"
+    with (
+        machine(kind, user) as server,
+        second_machine(server, kind) as (first, place),
+        second_machine(server, kind) as (port, other),
+    ):
+        later_pids(other, 5000)
+        server.port = first
+        async with Link(server, others=[port]) as link, Environment.detect(link.options()) as env:
+            outcome, alive = await outcome_beside_a_stranger(env, account, place, end=end, terminal=terminal)
+    if (
+        end == "timeout" and kind == "openssh"
+    ):  # the other passes no signal on, and has no room for another session
+        assert alive == []
+    assert any(process.alive for process in outcome.left_behind)
+    assert (outcome.status, outcome.exit_code) == (("lost", None) if end == "timeout" else ("exited", 3))
+
+
+async def test_stranger_with_the_leaders_pid_in_another_session_of_roots_is_left_alone(user: str) -> None:
+    """Each session has a pid namespace; OpenSSH passes no signal on to what root runs."""
+    if not is_root():
+        pytest.skip("only root can make a pid namespace")
+    pids = home(user) / "pids"
+    run = f'cat {pids} >/proc/sys/kernel/ns_last_pid; /bin/bash -c "$SSH_ORIGINAL_COMMAND"; exit $?'
+    path = home(user) / "session"
+    path.write_text(f"#!/bin/sh\nexec {' '.join(SEPARATE)} sh -c '{run}'\n")
+    path.chmod(0o755)
+    try:
+        with openssh("root", f"ForceCommand {path}") as server:
+            pids.write_text("100")
+            async with Environment.detect(server.options()) as env:
+                pids.write_text("5000")
+                place = next(
+                    child.children()[0].pid
+                    for child in psutil.Process(server.pid).children(recursive=True)
+                    if child.name() == "unshare"
+                )
+                outcome, _ = await outcome_beside_a_stranger(env, "root", place, end="timeout", terminal=None)
+    finally:
+        path.unlink()
+        pids.unlink()
+    assert outcome.status == "lost"
+    assert any(process.alive for process in outcome.left_behind)
 
 
 async def until_fraction(fraction: float) -> None:

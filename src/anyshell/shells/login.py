@@ -68,6 +68,17 @@ _MORE_OPTIONS = {"bash": "set +k; trap - DEBUG ERR", "zsh": "emulate -R zsh; tra
 """The same, which other shells would refuse."""
 
 
+_WHERE = (
+    "ANYSHELL_BOOT= ANYSHELL_SPACE= ANYSHELL_STAT=; {\n"
+    r"\read -r ANYSHELL_STAT </proc${ANYSHELL_NO_PROC-}/self/stat && \read -r ANYSHELL_BOOT </proc/sys/kernel/random/boot_id && "
+    "{ " + r"\read -r ANYSHELL_SPACE; " * 4 + "} 3</proc/self/ns/pid </proc/self/fdinfo/3; } 2>/dev/null\n"
+    'set -- "$ANYSHELL_BOOT $ANYSHELL_SPACE $ANYSHELL_STAT"; unset ANYSHELL_BOOT ANYSHELL_SPACE ANYSHELL_STAT'
+)
+"""Sets the first argument to what tells this process from those of the same pid on other machines, in other pid namespaces
+and at other times: the host's boot id, ``ino:`` and the namespace's inode where Linux tells that in the fourth line (5.14),
+and when it started. No program is started for it, and where there is no ``/proc`` nothing is known."""
+
+
 class Login:
     """Writes for one kind of login shell."""
 
@@ -108,8 +119,8 @@ class Login:
 
         Args:
             spawn: The command.
-            token: Printed to stdout when the command is about to begin, with ``started`` and the pid behind it, or
-                with what is wrong; and if the channels are split, alone to stderr. What came before was not its.
+            token: Printed to stdout when the command is about to begin, with ``started``, the pid and `_WHERE` behind
+                it, or with what is wrong; and if the channels are split, alone to stderr. What came before was not its.
             mark: The name of a variable that the command's processes have.
             tag: Their soft limit on file locks.
         """
@@ -170,12 +181,13 @@ class Login:
         lines += [
             # bash and zsh call it -x, dash -w; busybox has no name for it.
             rf"\ulimit -S -x {tag} 2>/dev/null || \ulimit -S -w {tag} 2>/dev/null",
+            _WHERE,
             # Whoever asked for the command may be gone by now. Then this fails, and nothing is run.
             *([f"{_say(token, '')} >&2 || exit 1"] if spawn.split_stderr else []),
             # Where so high a number is not allowed (ulimit -n), another is better than none. Said only after that: a shell
             # that knows single digits alone takes the number for a program, and ends.
             f"{{ exec {self.life_fd}>&1; }} 2>/dev/null || exec {_LIFE_FD}>&1",
-            f"{_say(token, 'started $$')} || exit 1",
+            f"{_say(token, 'started $$ $1')} || exit 1",
             f"exec {words(spawn.argv)}{self._redirections(spawn)}",
         ]
         return "\n".join(lines)

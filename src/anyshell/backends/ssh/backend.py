@@ -309,7 +309,7 @@ class SSHBackend:
                 f"have run; do its startup files wait for something?{told(channel.noise)}"
             ) from None
         match said:
-            case ["started", pid]:
+            case ["started", pid, *_]:
                 return whole("a pid", pid, 1, LARGEST_PID)
             case ["cwd", "file"]:
                 raise InvalidCommand(f"cwd {spawn.cwd!r} is not a directory")

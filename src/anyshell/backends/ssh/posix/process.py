@@ -249,7 +249,7 @@ class SSHProcess:
             if self._seen or not self._signalled or over:
                 return self._seen
             # Who forks all the time can be missed once, and the news of an end may be on its way.
-            if self._tree.place is None and not self._channel.exit.done():
+            if not self._tree.seen and not self._channel.exit.done():
                 await asyncio.wait(
                     [self._channel.exit], timeout=max(_GONE_SECONDS, self._processes.round_trip)
                 )
@@ -258,7 +258,7 @@ class SSHProcess:
         except Blind:
             self._blind = self._signalled
             raise
-        if self._seen or self._tree.place is not None:
+        if self._seen or self._tree.seen:
             return self._seen
         if self._is_held(0.0):  # the end of the output may be on its way
             with suppress(TimeoutError):
@@ -297,7 +297,7 @@ class SSHProcess:
             if members and self._pending is not None:
                 pending, self._pending = self._pending, None
                 await self._tree.signal(pending, members)
-            if not members and self._held and self._tree.place is None and not self._channel.at_end.is_set():
+            if not members and self._held and not self._tree.seen and not self._channel.at_end.is_set():
                 raise Blind  # it was never seen: the watcher may be on another machine
             self._away = False
         except HostAway:
@@ -370,7 +370,7 @@ class SSHProcess:
         if not self._terminal or self.pid is None or self._channel.exit.done():
             return None
         try:
-            answer = await self._processes.ask(f"{verb} {self.pid} {most}")
+            answer = await self._processes.ask(f"{verb} {self.pid} {most}", self._tree.place)
         except HostAway:
             return None
         return None if self._channel.exit.done() else answer
@@ -436,13 +436,13 @@ class SSHProcess:
     def _told(self, said: asyncio.Future[list[str]]) -> None:
         """Take the word that it has begun, also when nobody waits for that any more."""
         match said.result():
-            case ["started", said_pid]:
+            case ["started", said_pid, *where]:
                 with suppress(Nonsense):  # `SSHBackend.spawn` raises it
                     pid = whole("a pid", said_pid, 1, LARGEST_PID)
                     if self._signalled and self._tree.leader is not None:
                         # Its login shell was signalled, and went on.
                         self._pending, self._tree.led = self._last, None
-                    self._tree.leader = pid
+                    self._tree.set_leader(pid, where)
 
     def _output_ended(self) -> None:
         self._tree.let_go = self._tree.on_terminal

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import calendar
+import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,6 +46,10 @@ _HANG_UP = "HUP+TERM"
 """What asks to end on a terminal: a shell that is used there ignores SIGTERM."""
 
 UNLIMITED = "unlimited"
+
+_STARTED = re.compile(r"(\S+) (?:ino: (\d+) )?(\d+) \(.*\) \S(?: -?\d+){18} (\d+) ")
+"""What a login shell says of the process that becomes the command: the host's boot id, the pid namespace, which Linux tells
+since 5.14, and ``/proc/self/stat``, of which the 22nd field is the start."""
 
 GONE = "(deleted)"
 """Stands behind the name of a terminal that the server has closed."""
@@ -114,6 +119,7 @@ class Processes:
     def __init__(self, watch: Watch, life_fd: int) -> None:
         self._watch = watch
         self.life_fd = life_fd
+        self._place = ""
         self._offset = 0.0
         self._certainty = float("inf")
         self._look: asyncio.Task[Look] | None = None
@@ -134,7 +140,9 @@ class Processes:
         return min(self._certainty, 0.1)
 
     def learn(self, answer: Answer) -> Answer:
-        """Set the host's clock by an answer, if it came faster than those before."""
+        """Set the host's clock by an answer, if it came faster than those before, or is another host's or boot's."""
+        if answer.place != self._place:
+            self._place, self._certainty = answer.place, float("inf")
         if (took := answer.heard - answer.asked) < self._certainty:
             self._certainty = took
             self._offset = answer.clock - (answer.asked + answer.heard) / 2
@@ -153,13 +161,21 @@ class Processes:
         """A moment of our monotonic clock, in the unit of start times."""
         return (moment + self._offset) * self.ticks
 
-    async def ask(self, question: str) -> Answer:
+    async def ask(self, question: str, place: str = "") -> Answer:
         """Put a question.
 
+        Args:
+            question: Of `watcher.sh`'s language.
+            place: Where that must be answered, as far as it is known.
+
         Raises:
+            Blind: Who answers is elsewhere.
             HostAway: Nobody answers.
         """
-        return self.learn(await self._watch.ask(question))
+        answer = self.learn(await self._watch.ask(question))
+        if not answer.place.startswith(place):
+            raise Blind
+        return answer
 
     async def look(self, since: float, after: Sample, token: str = "") -> Look:
         """Every process that is alive and started at a time or later, shared by all who look at about the same time.
@@ -213,7 +229,7 @@ class Processes:
         """Put a question without waiting for anything; ``None`` when that cannot be done."""
         return self._watch.ask_now(question)
 
-    async def sweep(self, name: str, since: float, tag: int, leader: int | None) -> list[Seen]:
+    async def sweep(self, name: str, since: float, tag: int, leader: int | None, place: str) -> list[Seen]:
         """Look for a tag and a group, and signal what is found, by nothing but the host's shell itself.
 
         Args:
@@ -221,11 +237,12 @@ class Processes:
             since: Who started earlier is passed over.
             tag: What is looked for.
             leader: Whose group and session are; ``None`` for nobody's.
+            place: Where the leader is; elsewhere its number counts for nothing.
 
         Raises:
             HostAway: Nobody answers.
         """
-        answer = await self.ask(f"sweep {name} {max(0, int(since))} {tag} {leader or 0}")
+        answer = await self.ask(f"sweep {name} {max(0, int(since))} {tag} {leader or 'none'} {place}")
         return _believed(answer).seen
 
     async def renew(self) -> None:
@@ -289,24 +306,23 @@ def group_question(group: int) -> str:
 def _believed(answer: Answer) -> Look:
     """Read a look. A host that answers nonsense says as little about its processes as one that is away."""
     try:
-        return parse(answer.lines)
+        return parse(answer.lines, answer.place)
     except Nonsense as error:
         raise HostAway from error
 
 
-def parse(lines: Iterable[str]) -> Look:
-    """Read what ``look``, ``lead`` and ``sweep`` of `watcher.sh` print.
+def parse(lines: Iterable[str], place: str = "") -> Look:
+    """Read what ``look``, ``lead`` and ``sweep`` of `watcher.sh` print at a place.
 
     Raises:
         Nonsense: A line is none that it prints.
     """
     found: dict[str, Seen] = {}
-    place: str | None = None
-    led = False
+    sees = led = False
     for line in lines:
         kind, _, rest = line.partition(" ")
         if kind in ("looked", "led"):
-            place, led = rest, kind == "led"
+            sees, led = True, kind == "led"
         elif kind == "process":
             pid, *owners, began, locks, name = fields("a process", rest, 7)
             parent, group, session = (whole("a process", each, 0, LARGEST_PID) for each in owners)
@@ -324,7 +340,7 @@ def parse(lines: Iterable[str]) -> Look:
                 else:
                     descriptor, _, what = value.partition(" ")
                     seen.holds[whole("a descriptor", descriptor)] = what
-    return Look(place, list(found.values()), led)
+    return Look(place if sees else None, list(found.values()), led)
 
 
 def start_time(began: str) -> float:
@@ -375,16 +391,31 @@ class Tree:
     """A time of the host at which the leader was known to have ended."""
     begun: bool = False
     """Whether the command was seen to have begun: somebody has its tag or its mark."""
-    place: str | None = None
-    """Where its leader was seen."""
+    place: str = ""
+    """Where its leader is, as it has said or was seen: the host, and the pid namespace behind that if it is known."""
+    seen: bool = False
+    """Whether a look has shown its leader."""
     led: Signal | None = None
     """What the leader's group, and what descended from it, was sent already."""
+    _start: str = ""
+    _given_again: bool = False
     _led: set[tuple[int, float]] = field(default_factory=set)
     _life: str = ""
     _known: dict[int, float] = field(default_factory=dict)
     _began: dict[tuple[int, float], Seen] = field(default_factory=dict)
     _swept: bool = False
     _kills: int = 0
+
+    def set_leader(self, pid: int, said: Sequence[str]) -> None:
+        """Take what the login shell has said before it became the command: its pid, and where and since when that is its own."""
+        self.leader = pid
+        known = _STARTED.match(" ".join((*said, "")))
+        if known is None or known[3] != str(pid):  # there is no /proc, or it is another pid namespace's
+            return
+        self._start, self.since = known[4], float(known[4])
+        self.place = known[1] + (f"pid:[{known[2]}]" if known[2] else "")
+        if self.after.place == self.place:  # nothing of the tree is older than its leader
+            self.after = Sample(self.place, pid - 1, self.after.forks)
 
     async def members(self, *, daemons: bool = True) -> Sequence[ProcessInfo]:
         """Every member that is alive, the oldest first.
@@ -394,19 +425,17 @@ class Tree:
                 leader's output: after a normal end, they are services that the command has started.
 
         Raises:
-            Blind: What answers does not see itself, or is not where the leader was seen.
+            Blind: What answers does not see itself, or is not where the leader is.
             HostAway: Nobody answers.
         """
         token = "" if self.begun or self.outside else self.token[: len(self.token) // 2]
         try:
-            look = await self.processes.look(self.since, self.after, token)
+            look = await self._look(token)
         except NoProcesses:
             if swept := await self._sweep("0"):
                 return swept
             await self.processes.renew()  # they are gone, and with them what kept it from looking
-            look = await self.processes.look(self.since, self.after, token)
-        if look.place is None or (self.place is not None and look.place != self.place):
-            raise Blind
+            look = await self._look(token)
         young = {seen.pid: seen for seen in look.seen}
         young.pop(self.outside or 0, None)
         beginning = [seen for seen in young.values() if token and seen.begins == token]
@@ -415,8 +444,9 @@ class Tree:
             first = next((seen for seen in beginning if seen.session == seen.pid), beginning[0])
             self.leader = first.pid
         leader = young.get(self.leader or 0)
-        if leader is not None and self.ended_at is None:
-            self.place = look.place
+        self._given_again = leader is not None and self._start not in ("", leader.began)
+        if leader is not None and self.ended_at is None and not self._given_again:
+            self.place, self.seen = look.place or "", True
             self._life = leader.holds.get(self.processes.life_fd, "")
         members = {pid for pid, seen in young.items() if self._is_member(seen)}
         members |= {pid for pid, seen in young.items() if self._is_child(seen)}
@@ -433,10 +463,21 @@ class Tree:
         # Signalled in this order: a subshell must not see its program end, and go on with the next, before it is told itself.
         return sorted((young[pid].info for pid in members), key=lambda member: (member.started, member.pid))
 
+    async def _look(self, token: str = "") -> Look:
+        look = await self.processes.look(self.since, self.after, token)
+        if look.place is None or not look.place.startswith(self.place):
+            raise Blind
+        return look
+
     def _is_member(self, seen: Seen) -> bool:
         if self._known.get(seen.pid) == seen.started or self._has_name(seen) or self._holds_life(seen):
             return True
-        if self.leader is None or self.leader not in (seen.pid, seen.group, seen.session):
+        # A pid is given again when nobody is in its group or session any more, or it is one of another pid namespace.
+        if (
+            self._given_again
+            or self.leader is None
+            or self.leader not in (seen.pid, seen.group, seen.session)
+        ):
             return False
         return self.ended_at is None or seen.started <= self.ended_at
 
@@ -521,7 +562,7 @@ class Tree:
         look = await self.processes.lead(self._name(signal), self.leader, self.since, self.tag, self.mark)
         if not look.led:
             return ()
-        self.led, self.place = signal, look.place
+        self.led, self.place, self.seen = signal, look.place or "", True
         self._led = {(seen.pid, seen.started) for seen in look.seen}
         self._known |= dict(self._led)
         self._began |= {(seen.pid, seen.started): seen for seen in look.seen}
@@ -548,6 +589,7 @@ class Tree:
             after=self.processes.sample,
             outside=shell,
             group=self.leader,
+            place=self.place,
         )
 
     async def may_live(self, first: int) -> bool:
@@ -557,7 +599,7 @@ class Tree:
             HostAway: Nobody answers.
         """
         question = f"newer {first} {self.tag} {self.outside} {self.group}"
-        return "some" in (await self.processes.ask(question)).lines
+        return "some" in (await self.processes.ask(question, self.place)).lines
 
     async def shell_is_back(self) -> bool:
         """Whether the shell of which this is one command reads no command's input; true where the host does not show that.
@@ -565,7 +607,7 @@ class Tree:
         Raises:
             HostAway: Nobody answers.
         """
-        return "busy" not in (await self.processes.ask(f"input {self.outside}")).lines
+        return "busy" not in (await self.processes.ask(f"input {self.outside}", self.place)).lines
 
     async def signal_one(self, pid: int | None, name: str) -> None:
         """Signal one of them alone, by the name of a signal, as long as the leader is there.
@@ -573,14 +615,18 @@ class Tree:
         Raises:
             HostAway: Nobody answers.
         """
-        for seen in (await self.processes.look(self.since, self.after)).seen:
-            if seen.pid == pid and self.ended_at is None:
+        for seen in (await self._look()).seen:
+            if seen.pid != pid or (pid == self.leader and self._start not in ("", seen.began)):
+                continue
+            if self.ended_at is None:
                 await self.processes.signal_by_name(name, [f"{seen.pid}:{seen.began}"])
 
     async def _sweep(self, name: str) -> Sequence[ProcessInfo]:
         leader = None if self.ended_at is not None else self.leader
         self._swept = True
-        return [each.info for each in await self.processes.sweep(name, self.since, self.tag, leader)]
+        return [
+            each.info for each in await self.processes.sweep(name, self.since, self.tag, leader, self.place)
+        ]
 
 
 def _is_terminal(what: str) -> bool:

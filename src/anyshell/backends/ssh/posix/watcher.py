@@ -52,12 +52,14 @@ class Answer:
         clock: Seconds of the host's clock that processes' starts are told by, when it answered.
         asked: Seconds of our monotonic clock when it was asked.
         heard: The same when the answer was there.
+        place: The host and the pid namespace of who answered; empty where there is no ``/proc``.
     """
 
     lines: tuple[str, ...]
     clock: float
     asked: float
     heard: float
+    place: str = ""
 
 
 @cache
@@ -153,15 +155,16 @@ class Watcher:
             self.round_trip = min(self.round_trip or HEDGE_SECONDS, self.last_heard - asked)
         if future.done():
             return
+        clock_said, _, place = said.partition(" ")
         try:
-            clock = real("the clock", said)
+            clock = real("the clock", clock_said)
         except Nonsense as error:
             _set_exception(future, error)
             return
         if "failed" in lines:
             _set_exception(future, NoProcesses())
         else:
-            future.set_result(Answer(lines, clock, asked, self.last_heard))
+            future.set_result(Answer(lines, clock, asked, self.last_heard, place))
 
     def _fail(self, error: HostAway) -> None:
         while self._waiting:

@@ -1,8 +1,8 @@
 # A shell on the host that is asked about processes and told to signal them. POSIX sh; run by dash, bash, busybox.
 #
 # It reads one request a line, each with a number, says at once that it has it ("$token +"), and answers with lines, the
-# last of which is "$token", the number and the host's clock. Every argument is a number, a name of a signal, or a
-# process as PID:STARTED.
+# last of which is "$token", the number, the host's clock, and the host and pid namespace where the watcher is. Every
+# argument is a number, a name of a signal, such a place, or a process as PID:STARTED.
 #
 # Looking takes other programs. When the user has no process left to start one, the shell that looks is ended by that.
 # A second one waits for it, says so ("$token !"), and goes on answering what it can answer by itself.
@@ -18,9 +18,9 @@ words=$# called=$0
 
 # The /proc of another pid namespace names strangers.
 proc= place=
-if read -r self _ 2>/dev/null </proc/self/stat && [ "$self" = $$ ] && [ "${ANYSHELL_NO_PROC-}" != 1 ]; then
+if read -r self _ 2>/dev/null </proc"${ANYSHELL_NO_PROC-}"/self/stat && [ "$self" = $$ ]; then
     proc=1
-    # The same on the same host and in the same pid namespace alone.
+    # The same on the same host and in the same pid namespace alone. What starts a command says the same of it (login.py).
     read -r place 2>/dev/null </proc/sys/kernel/random/boot_id
     place=$place$(readlink /proc/self/ns/pid 2>/dev/null)
     # Read byte by byte, as dash does, it would be its first digit.
@@ -52,7 +52,7 @@ sample() {
 # look SINCE FD PLACE NEWEST FORKS [TOKEN...]: each process that started then, in clock ticks since boot, or later, and
 # after that sample. A sample that is too old, or was taken elsewhere, is passed over: on a host with thousands of
 # processes it takes half a second to look at each. First comes a new one.
-#   looked PLACE                                           the look has seen the watcher itself, so it is not blind
+#   looked                                                 the look has seen the watcher itself, so it is not blind
 #   process PID PARENT GROUP SESSION STARTED LOCKS NAME    LOCKS is the soft limit on file locks
 #   mark PID NAME                                          it has a variable of ours, and has another limit
 #   begins PID TOKEN                                       the same, and one of these is in its command line
@@ -72,7 +72,7 @@ look() {
                 if (!match(stat, /.*\)/)) return
                 name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
                 split(substr(stat, RLENGTH + 2), field, " ")
-                if (pid == own) { print "looked", place; return }
+                if (pid == own) { print "looked"; return }
                 # A process whose main thread has ended is a zombie with more threads than one, and lives.
                 if (field[20] < since + 0 || (field[1] == "Z" && field[18] < 2) || field[1] == "X") return
                 # The number of a thread leads to it as well, though it is not listed; none has a signal for its end.
@@ -232,11 +232,14 @@ signal() {
     done
 }
 
-# sweep NAME[+NAME] SINCE TAG LEADER: signal what has that tag, or is in that group or session, and say what it is, as look
-# does. NAME may be 0. Nothing but the shell itself is needed for it, and it takes several times as long.
+# sweep NAME[+NAME] SINCE TAG LEADER [PLACE]: signal what has that tag, or is in that group or session if it is at that place,
+# and say what it is, as look does. NAME may be 0. Nothing but the shell itself is needed for it, and it takes several
+# times as long.
 sweep() {
     [ "$proc" ] || return
     name=$1 since=$2 tag=$3 leader=$4
+    # At another place the number is a stranger's.
+    [ "${5-}" = "$place" ] || leader=none
     set +f
     for path in /proc/[0-9]*; do
         set -f
@@ -297,7 +300,7 @@ lead() {
     esac
     hit "$name" "-$leader"
     signal "$name" $others
-    printf 'led %s\n' "$place"
+    echo led
 }
 
 # newer FIRST TAG SHELL GROUP: whether somebody with that tag, in that group, was given a pid after FIRST. Where the shell
@@ -563,7 +566,7 @@ run_candidate() {
 
 answer() {
     clock
-    printf '%s %s %s\n' "$token" "${number:-0}" "$now"
+    printf '%s %s %s %s\n' "$token" "${number:-0}" "$now" "$place"
 }
 
 watch() {
