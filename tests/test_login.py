@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import select
 import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +23,6 @@ from .conftest import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 assert sys.platform != "win32"  # mypy takes what follows for unreachable otherwise
 
@@ -185,6 +186,23 @@ def test_a_text_in_a_file_arrives_whole_whatever_the_hosts_tools(name: str, tmp_
         heard = Client(start, shell.stdout.fileno(), shell.stdin.fileno()).run()
     printed = heard.partition(f"{TOKEN} started".encode())[2].partition(b"\n")[2]
     assert (len(printed), printed.count(KEYS.encode())) == (len(KEYS) * 20_000, 20_000)
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_command_says_where_and_since_when_its_pid_is_its_own(name: str, tmp_path: Path) -> None:
+    argv, path, env = login_shell(name, tmp_path)
+    start = begin(path, spawn("cat /proc/$$/stat; env; exit 7", terminal=Terminal()))
+    with started([*argv, start.line], env) as (_, master):
+        heard = Client(start, master, master).run().decode()
+    said, _, printed = heard.partition(f"{TOKEN} started ")[2].replace("\r", "").partition("\n")
+    stat, _, environment = printed.partition("\n")
+    pid, boot, *namespace = said.partition(" (")[0].split()
+    assert pid == stat.split()[0] == namespace.pop()
+    assert boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    told = "ino:" in Path("/proc/self/fdinfo/0").read_text()  # since Linux 5.14
+    assert namespace == (["ino:", str(Path("/proc/self/ns/pid").stat().st_ino)] if told else [])
+    assert said.rpartition(")")[2].split()[19] == stat.rpartition(")")[2].split()[19]
+    assert not re.search("ANYSHELL_(?!MARK_1)", environment)
 
 
 def test_a_host_without_stty_is_said_before_anything_is_sent(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from anyshell.backends.ssh.facts import Facts
-from anyshell.backends.ssh.posix.processes import Processes, Sample, Seen, Tree, parse
+from anyshell.backends.ssh.posix.processes import Blind, Processes, Sample, Seen, Tree, parse
 from anyshell.backends.ssh.posix.terminal import Modes, read_foreground
 from anyshell.backends.ssh.posix.watcher import Answer, boot
 from anyshell.shells import SHELLS, Login, candidates
@@ -467,6 +467,80 @@ async def test_members_are_signalled_oldest_first() -> None:
     assert [member.pid for member in members] == [9999, 10016, 8]
     await tree.signal("terminate", members)
     assert asked[-1] == "signal TERM 9999:7 10016:7 8:8"
+
+
+BOOT = "4001549d-b5a0-404a-bd8b-d2912a5af50c"
+
+STAT = "77 (a b) S 1 77 77 0 -1 4194304 165 0 0 0 0 0 0 0 20 0 1 0 654836 4464640 786"
+
+
+def tree_whose_leader_says(said: str, place: str, *lines: str) -> Tree:
+    """The tree of a leader of pid 77, where each look at a place shows the same."""
+
+    class Showing:
+        async def ask(self, question: str, asked: asyncio.Future[Answer] | None = None) -> Answer:
+            return Answer(("looked", *lines), 0.0, 0.0, 0.0, place)
+
+    tree = Tree(Processes(cast("Watch", Showing()), 9), "t" * 20, MARK, TAG, 0.0, Sample(place, 5, 1000))
+    tree.set_leader(77, said.split())
+    return tree
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("said", "place", "blind"),
+    [
+        (f"{BOOT} ino: 5 {STAT}", f"{BOOT}pid:[5]", False),
+        (f"{BOOT} ino: 5 {STAT}", f"{BOOT}pid:[55]", True),
+        (f"{BOOT} ino: 5 {STAT}", "anotherpid:[5]", True),
+        (f"{BOOT} ino: 5 {STAT}", "", True),
+        (f"{BOOT} {STAT}", f"{BOOT}pid:[5]", False),  # before Linux 5.14
+        (f"{BOOT} {STAT}", "anotherpid:[5]", True),
+        (f"{BOOT} ino: 5 7{STAT}", "anotherpid:[5]", False),  # its /proc is another pid namespace's
+        ("", "", False),
+        ("nonsense", "anotherpid:[5]", False),
+    ],
+)
+async def test_look_from_elsewhere_is_blind(said: str, place: str, blind: bool) -> None:
+    tree = tree_whose_leader_says(said, place, "process 77 1 77 77 654836 unlimited sh")
+    if blind:
+        with pytest.raises(Blind):
+            await tree.members()
+        with pytest.raises(Blind):
+            await tree.shell_is_back()
+    else:
+        assert [each.pid for each in await tree.members()] == [77]
+        assert tree.seen
+        assert tree.place == place
+
+
+@pytest.mark.anyio
+async def test_process_that_was_given_the_leaders_pid_again_is_a_stranger() -> None:
+    young = ("process 77 1 77 77 700000 unlimited sh", "process 78 77 77 77 700001 unlimited sleep")
+    own = f"process 79 1 77 77 700000 {TAG} sleep"
+    tree = tree_whose_leader_says(f"{BOOT} ino: 5 {STAT}", f"{BOOT}pid:[5]", *young, own)
+    assert [each.pid for each in await tree.members()] == [79]
+    assert not tree.seen
+
+
+def test_look_for_a_tree_begins_with_its_leader_where_that_has_said_who_it_is() -> None:
+    tree = tree_whose_leader_says(f"{BOOT} ino: 5 {STAT}", f"{BOOT}pid:[5]")
+    assert (tree.since, tree.after) == (654836.0, Sample(f"{BOOT}pid:[5]", 76, 1000))
+    tree = tree_whose_leader_says(f"{BOOT} ino: 5 {STAT}", f"{BOOT}pid:[6]")
+    assert tree.after == Sample(f"{BOOT}pid:[6]", 5, 1000)
+
+
+def test_clock_of_a_host_that_was_booted_again_is_its_new_one() -> None:
+    processes = Processes(cast("Watch", None), 9)
+    processes.learn(Answer((), 9000.0, 1.0, 1.01, f"{BOOT}pid:[5]"))
+    processes.learn(Answer((), 5.0, 10.0, 11.0, "anotherpid:[5]"))
+    assert processes.host_time(10.5) == pytest.approx(500.0)
+
+
+def test_first_answer_has_a_sample(host: Host, request: pytest.FixtureRequest) -> None:
+    assert [line.split()[0] for line in host.first] == (
+        [] if "without /proc" in request.node.name else ["at"]
+    )
 
 
 def test_look_after_a_sample_sees_what_came_later_and_nothing_else(

@@ -78,7 +78,7 @@ def boot(mark: str, token: str, first: str = "") -> str:
     """
     return (
         f"token={token[:10]}; token=${{token}}{token[10:]}; mark={mark}\n{program()}\nprintf '%s started %s\\n' $token $$\n"
-        f"{first}\nanswer\nboth\n"
+        f"sample\n{first}\nanswer\nboth\n"
     )
 
 
