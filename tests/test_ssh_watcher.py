@@ -525,9 +525,7 @@ async def test_process_that_was_given_the_leaders_pid_again_is_a_stranger() -> N
 
 def test_look_for_a_tree_begins_with_its_leader_where_that_has_said_who_it_is() -> None:
     tree = tree_whose_leader_says(f"{BOOT} ino: 5 {STAT}", f"{BOOT}pid:[5]")
-    assert (tree.since, tree.after) == (654836.0, Sample(f"{BOOT}pid:[5]", 76, 1000))
-    tree = tree_whose_leader_says(f"{BOOT} ino: 5 {STAT}", f"{BOOT}pid:[6]")
-    assert tree.after == Sample(f"{BOOT}pid:[6]", 5, 1000)
+    assert tree.since == 654836.0
 
 
 def test_clock_of_a_host_that_was_booted_again_is_its_new_one() -> None:

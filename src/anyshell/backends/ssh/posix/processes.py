@@ -414,8 +414,6 @@ class Tree:
             return
         self._start, self.since = known[4], float(known[4])
         self.place = known[1] + (f"pid:[{known[2]}]" if known[2] else "")
-        if self.after.place == self.place:  # nothing of the tree is older than its leader
-            self.after = Sample(self.place, pid - 1, self.after.forks)
 
     async def members(self, *, daemons: bool = True) -> Sequence[ProcessInfo]:
         """Every member that is alive, the oldest first.
