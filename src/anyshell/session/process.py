@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from .._types import ExitStatus, Signal, Terminal
     from ..abc import Inlet, Outlet, Section
-    from .shell import Shell
 
 INTERRUPT_AGAIN = 0.02
 """Seconds after which a shell that has not come back from a stopped command is interrupted again."""
@@ -58,12 +57,45 @@ class End:
     last: int | None = None
 
 
+class CommandShell(Protocol):
+    """The shell that runs a command, as far as the command's process asks anything of it.
+
+    Attributes:
+        info: Which process it is.
+        doomed: Whether it was killed, and may not know that yet.
+        interruptible: Whether an interrupt is sure to keep it from running what is left of a text.
+    """
+
+    info: ProcessInfo
+    doomed: bool
+    interruptible: bool
+
+    @property
+    def asks(self) -> bool:
+        """Whether a program can be asked to end there."""
+
+    def may_interrupt(self, *, begun: bool) -> bool:
+        """Whether an interrupt is sure to keep it from running what is left of its text."""
+
+    async def interrupt(self, command: SessionProcess, section: Section) -> None:
+        """Have it go no further with a command, nor begin with it."""
+
+    def forget(self, command: SessionProcess) -> None:
+        """Take note that nothing of a command is to go on when it has ended."""
+
+    async def prune(self) -> None:
+        """Forget commands of which nothing lives any more, now and then."""
+
+    def abandon(self) -> None:
+        """Count it as ended, since it cannot be killed."""
+
+
 class SessionProcess:
     """One command of a persistent shell, with everything that it has started."""
 
     def __init__(
         self,
-        shell: Shell,
+        shell: CommandShell,
         section: Section,
         number: int,
         *,
@@ -180,7 +212,7 @@ class SessionProcess:
     @property
     def asks(self) -> bool:
         """Whether its programs are. The shell is in any case, and runs what a text has for that: ``finally``, traps."""
-        return self._shell.process.asks
+        return self._shell.asks
 
     async def wait(self) -> ExitStatus:
         """Wait until the shell says that the command has ended, or has ended itself."""

@@ -279,6 +279,11 @@ class Shell:
             return False
         return True
 
+    @property
+    def asks(self) -> bool:
+        """Whether a program can be asked to end there."""
+        return self.process.asks
+
     def may_interrupt(self, *, begun: bool) -> bool:
         """Whether an interrupt is sure to keep it from running what is left of its text.
 
