@@ -152,7 +152,7 @@ async def test_second_cancel_skips_the_grace() -> None:
     async with Environment.detect(FakeBackend(lambda _: Script(exit=None, heeds=frozenset()))) as env:
         tool = ShellTool(env, approver=approve_all, limits=ToolLimits(grace=10_000))
         task = asyncio.ensure_future(tool({"command": "true"}, call_id="1"))
-        processes = env._backend.processes  # type: ignore[attr-defined]
+        processes = env.runner.backend.processes  # type: ignore[attr-defined]
         await until(lambda: processes)
         tool.cancel("1")
         await until(lambda: processes[0].signals)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from anyshell import _descriptions
+from anyshell._environment import descriptions
 from anyshell._exceptions import AnyshellError
 from anyshell._types import HostInfo, OutputLimits, ShellInfo
 
@@ -55,12 +55,12 @@ def _with(info: HostInfo, *programs: str) -> HostInfo:
 
 
 def _all(info: HostInfo) -> HostInfo:
-    return _with(info, *_descriptions.programs())
+    return _with(info, *descriptions.programs())
 
 
 def _describe(shell: ShellInfo, info: HostInfo, directory: str = "/src", **enabled: Any) -> str:
     limits = OutputLimits()
-    return _descriptions.describe(shell=shell, info=info, directory=directory, limits=limits, **enabled)
+    return descriptions.describe(shell=shell, info=info, directory=directory, limits=limits, **enabled)
 
 
 def _powershell(kind: str, info: HostInfo, **enabled: Any) -> str:
@@ -115,7 +115,7 @@ def test_a_description_is_short_and_complete(text: str) -> None:
 
 def test_a_description_names_the_shell_the_directory_and_every_limit() -> None:
     limits = OutputLimits(head=3, tail=2 * 1024 * 1024, max_line=12_345)
-    text = _descriptions.describe(
+    text = descriptions.describe(
         shell=BASH, info=LINUX, directory="/x y", limits=limits, timeout=0.5, max_timeout=7200
     )
     assert "bash 5.2.15 (/bin/bash)" in text
@@ -145,7 +145,7 @@ def test_the_default_limits_are_said_as_people_say_them() -> None:
         assert limit in text
 
 
-@pytest.mark.parametrize("program", [None, *_descriptions.programs()])
+@pytest.mark.parametrize("program", [None, *descriptions.programs()])
 @pytest.mark.parametrize("shell", ["bash", "zsh", "sh", "pwsh", "powershell"])
 def test_only_programs_that_the_host_has_are_spoken_of(shell: str, program: str | None) -> None:
     has = () if program is None else (program,)
@@ -153,13 +153,13 @@ def test_only_programs_that_the_host_has_are_spoken_of(shell: str, program: str 
         text = _powershell(shell, _with(WINDOWS, *has))
     else:
         text = _describe({"bash": BASH, "zsh": ZSH, "sh": SH}[shell], _with(MACOS, *has))
-    spoken_of = {name for name in _descriptions.programs() if re.search(rf"(?<![\w-]){name}(?![\w-])", text)}
+    spoken_of = {name for name in descriptions.programs() if re.search(rf"(?<![\w-]){name}(?![\w-])", text)}
     assert spoken_of <= set(has)
 
 
 def test_the_programs_to_look_for_are_those_of_the_templates() -> None:
-    assert _descriptions.programs() == ("fd", "fdfind", "gh", "git", "jq", "python", "python3", "rg", "sudo")
-    for name in _descriptions.programs():
+    assert descriptions.programs() == ("fd", "fdfind", "gh", "git", "jq", "python", "python3", "rg", "sudo")
+    for name in descriptions.programs():
         texts = _describe(BASH, _with(LINUX, name)) + _powershell("pwsh", _with(WINDOWS, name))
         assert re.search(rf"(?<![\w-]){name}(?![\w-])|## Git", texts)
 
@@ -283,13 +283,13 @@ def test_jobs_of_powershell_are_spoken_of_only_where_there_are_some(kind: str) -
 )
 @pytest.mark.parametrize("name", ["bash", "sh", "powershell"])
 def test_git_is_spoken_of_with_its_rules(name: str, rule: str) -> None:
-    assert any(rule in line for line in _descriptions.load(name).splitlines() if line.startswith("${IF git}"))
+    assert any(rule in line for line in descriptions.load(name).splitlines() if line.startswith("${IF git}"))
 
 
 @pytest.mark.parametrize("name", ["bash", "sh", "powershell"])
 def test_every_placeholder_of_every_line_is_filled(name: str) -> None:
-    template = re.sub(r"^\$\{IF [^}]+\}", "", _descriptions.load(name), flags=re.MULTILINE)
-    facts = _descriptions.values(
+    template = re.sub(r"^\$\{IF [^}]+\}", "", descriptions.load(name), flags=re.MULTILINE)
+    facts = descriptions.values(
         shell=BASH,
         info=LINUX,
         directory="/",
@@ -298,9 +298,9 @@ def test_every_placeholder_of_every_line_is_filled(name: str) -> None:
         max_timeout=3600,
         kept=True,
     )
-    assert "${" not in _descriptions.fill(template, facts, ())
-    for line in _descriptions.load(name).splitlines():
-        _descriptions.fill(line, facts, ())
+    assert "${" not in descriptions.fill(template, facts, ())
+    for line in descriptions.load(name).splitlines():
+        descriptions.fill(line, facts, ())
 
 
 @pytest.mark.parametrize(
@@ -308,21 +308,21 @@ def test_every_placeholder_of_every_line_is_filled(name: str) -> None:
 )
 def test_a_placeholder_that_nothing_fills_is_an_error(template: str) -> None:
     with pytest.raises(AnyshellError, match="nothing fills"):
-        _descriptions.fill(template, {"TIMEOUT": "1"}, ["git"])
+        descriptions.fill(template, {"TIMEOUT": "1"}, ["git"])
 
 
 def test_a_condition_on_a_value_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(AnyshellError, match="KIMD"):
-        _descriptions.fill("${IF KIMD=zsh} x", {"KIND": "zsh"}, ())
+        descriptions.fill("${IF KIMD=zsh} x", {"KIND": "zsh"}, ())
 
 
 @pytest.mark.parametrize("text", ["$HOME", "$env:PATH", "$(date)", "$$", "100$", "{X}", "$ {X}", "$"])
 def test_any_other_dollar_passes(text: str) -> None:
-    assert _descriptions.fill(text, {}, ()) == text + "\n"
+    assert descriptions.fill(text, {}, ()) == text + "\n"
 
 
 def test_a_value_is_never_filled_itself() -> None:
-    assert _descriptions.fill("${A} ${B}", {"A": "${B}", "B": "\\1 ${A}"}, ()) == "${B} \\1 ${A}\n"
+    assert descriptions.fill("${A} ${B}", {"A": "${B}", "B": "\\1 ${A}"}, ()) == "${B} \\1 ${A}\n"
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_a_value_is_never_filled_itself() -> None:
     ],
 )
 def test_a_line_stays_when_every_word_of_its_condition_is_true(condition: str, holds: bool) -> None:
-    filled = _descriptions.fill(f"a\n\n${{IF {condition}}} - b\n\nc", {"KIND": "zsh"}, ["git", "gh"])
+    filled = descriptions.fill(f"a\n\n${{IF {condition}}} - b\n\nc", {"KIND": "zsh"}, ["git", "gh"])
     assert filled == ("a\n\n- b\n\nc\n" if holds else "a\n\nc\n")
 
 
@@ -356,7 +356,7 @@ def test_a_backtick_in_the_name_of_a_directory_ends_nothing() -> None:
 def test_where_the_rest_of_an_output_is_depends_on_the_host_and_on_what_is_kept() -> None:
     elsewhere = dataclasses.replace(LINUX, is_this_machine=False)
     here, far = _describe(BASH, LINUX), _describe(BASH, elsewhere)
-    lost = _descriptions.describe(shell=BASH, info=LINUX, directory="/src", limits=OutputLimits(), kept=False)
+    lost = descriptions.describe(shell=BASH, info=LINUX, directory="/src", limits=OutputLimits(), kept=False)
     assert "search that file instead" in here
     assert "commands cannot read it" in far
     assert "is lost" in lost
@@ -365,7 +365,7 @@ def test_where_the_rest_of_an_output_is_depends_on_the_host_and_on_what_is_kept(
 
 
 def test_no_limit_is_rounded() -> None:
-    text = _descriptions.describe(
+    text = descriptions.describe(
         shell=BASH, info=LINUX, directory="/", limits=OutputLimits(), timeout=1_234_567.5, max_timeout=2e6
     )
     assert "After 1234567.5 seconds" in text
@@ -382,4 +382,4 @@ def test_the_system_is_named_once_with_what_matters_of_it() -> None:
 def test_an_unknown_description_is_refused_with_those_that_there_are() -> None:
     for name in ("zsh", "../README", ""):
         with pytest.raises(AnyshellError, match="bash, sh, powershell"):
-            _descriptions.load(name)
+            descriptions.load(name)

@@ -89,6 +89,11 @@ class OtherWords(LocalBackend):
         return await super().spawn(replace(spawn, argv=argv))
 
 
+def environment_of(jobs: DetachedJobs) -> Environment:
+    """What they were made with."""
+    return cast("Environment", jobs._environment)
+
+
 async def stop_all(jobs: DetachedJobs) -> None:
     """Leave nothing running."""
     for job in await jobs.list():
@@ -122,10 +127,10 @@ async def test_a_job_runs_as_a_command_does_and_is_found_again(jobs: DetachedJob
     assert await job.wait(timeout=20) == "failed"
     found = await jobs.get(job.id[:5])
     assert found.record == job.record
-    assert (found.exit_code, found.host, found.pid) == (3, jobs._environment.host, job.pid)
+    assert (found.exit_code, found.host, found.pid) == (3, jobs._runner.host, job.pid)
     assert found.started <= (found.ended or 0)
     output = await found.output()
-    expected = await jobs._environment.run(text, cwd="sub", env=variables)
+    expected = await environment_of(jobs).run(text, cwd="sub", env=variables)
     assert output.text == expected.output.text
     assert output.total_bytes == output.offset == len(output.data) == found.record.log_bytes
     assert [each.id for each in await jobs.list()] == [job.id]
@@ -325,7 +330,7 @@ async def test_a_job_survives_the_death_of_the_process_that_started_it(
         wait_asleep(hang)
         process.kill()
     orphans = [
-        info for info in await here._environment.orphans() if f"sleep {hang}" in " ".join(_line(info.pid))
+        info for info in await environment_of(here).orphans() if f"sleep {hang}" in " ".join(_line(info.pid))
     ]
     for info in orphans:
         os.kill(info.pid, signal.SIGKILL)
@@ -366,7 +371,7 @@ async def test_a_job_is_as_free_of_us_as_it_can_be(shell: str, tmp_path: Path, a
 async def test_a_stop_of_the_command_that_started_a_job_passes_it_by(here: DetachedJobs) -> None:
     """Not of its tree any more, neither by its marks nor by its limits, though anyshell ran inside of a command."""
     seconds = unique_seconds()
-    environment = here._environment
+    environment = environment_of(here)
     inner = f"{sys.executable} -m anyshell run --background -- sleep {seconds}; exec sleep 100"
     async with environment.stream(inner) as events:
         async for event in events:
@@ -677,7 +682,7 @@ async def test_what_is_no_job_is_neither_listed_nor_removed_nor_made_private(
     for path in photos.iterdir():
         os.utime(path, (0, 0))
     photos.chmod(0o755)
-    jobs = DetachedJobs(here._environment, directory=str(photos))
+    jobs = DetachedJobs(environment_of(here), directory=str(photos))
     job = await jobs.start("true")
     await job.wait(timeout=20)
     (directory_of(job) / "mine").write_text("x")
@@ -769,7 +774,7 @@ async def test_a_cancelled_start_leaves_nothing_running(here: DetachedJobs) -> N
 
 
 async def test_an_environment_starts_one_when_asked_for_it(here: DetachedJobs) -> None:
-    environment = here._environment
+    environment = environment_of(here)
     job = await environment.start("echo $WORD", env={"WORD": "there"}, detach=True)
     assert await job.wait(timeout=20) == "completed"
     assert (await job.output()).text == "there\n"
@@ -793,7 +798,7 @@ async def test_what_cannot_be_is_said(here: DetachedJobs, tmp_path: Path) -> Non
     with pytest.raises(InvalidCommand, match="nowhere"):
         await here.start("true", cwd="nowhere")
     with pytest.raises(InvalidCommand, match="absolute"):
-        DetachedJobs(here._environment, directory="relative")
+        DetachedJobs(environment_of(here), directory="relative")
     with pytest.raises(JobNotFound, match="no id"):
         await here.get("../x")
     with pytest.raises(JobNotFound, match="no job 0123"):
@@ -819,7 +824,7 @@ async def test_what_cannot_be_is_said(here: DetachedJobs, tmp_path: Path) -> Non
     past = await job.output(since=10**30, limit=10**30)
     assert (past.data, past.offset, past.total_bytes) == (b"", 10**30, 0)
     (tmp_path / "link").symlink_to(directory_of(job).parent)
-    linked = DetachedJobs(here._environment, directory=str(tmp_path / "link"))
+    linked = DetachedJobs(environment_of(here), directory=str(tmp_path / "link"))
     with pytest.raises(SpawnError, match="link"):
         await linked.start("true")
     with pytest.raises(BackendError, match="link"):

@@ -32,7 +32,13 @@ import anyshell.console
 import anyshell.rendering
 import anyshell.testing
 import anyshell.tool
-from anyshell._variables import ASK_FOR_UTF8, HANG_GUARDS, NON_INTERACTIVE, OF_ANOTHER_TERMINAL, REMOVED
+from anyshell._runner.variables import (
+    ASK_FOR_UTF8,
+    HANG_GUARDS,
+    NON_INTERACTIVE,
+    OF_ANOTHER_TERMINAL,
+    REMOVED,
+)
 from anyshell.cli import main
 
 from . import limits
@@ -251,7 +257,8 @@ def words_of(value: Any, name: str) -> Iterator[str]:
     if is_dataclass(value):
         yield from (field.name for field in fields(value))
     yield from vars(value).get("__pydantic_fields__", {})
-    for member, what in vars(value).items():
+    ours = [vars(each) for each in value.__mro__ if each.__module__.startswith("anyshell.")]
+    for member, what in (item for each in ours for item in each.items()):
         if member.startswith("_") and member != "__call__":
             continue
         what = what.__func__ if isinstance(what, staticmethod) else what

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from anyshell import AnyshellError, ArtifactStore, Environment, InvalidCommand, OutputLimits
-from anyshell._variables import NON_INTERACTIVE
+from anyshell._runner.variables import NON_INTERACTIVE
 from anyshell.testing import FakeBackend, Script
 
 from .conftest import row
@@ -394,6 +394,29 @@ async def test_what_was_not_asked_to_end_before_it_was_stopped_is_said(
     if script.exit is None:
         assert (outcome.status, outcome.exit_code) == ("timed_out", None)
         assert outcome.signal == (None if not script.asks else "SIGTERM" if grace else "SIGKILL")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("timeout", 0), ("silence", -1), ("grace", None), ("left_behind", "drop")]
+)
+async def test_every_door_refuses_bad_options_before_anything_is_started(
+    name: str, value: Any, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {name: value}
+    async with Environment.detect(cwd=tmp_path) as env:
+        with pytest.raises(InvalidCommand, match=name):
+            await env.run("touch there", **options)
+        with pytest.raises(InvalidCommand, match=name):
+            env.stream("touch there", **options)
+        with pytest.raises(InvalidCommand, match=name):
+            env.terminal("touch there", **options)
+        async with env.session() as session:
+            with pytest.raises(InvalidCommand, match=name):
+                await session.run("touch there", **options)
+        if name != "left_behind":
+            with pytest.raises(InvalidCommand, match=name):
+                await env.start("touch there", **options)
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_closed_environment_starts_nothing_more(tmp_path: Path) -> None:

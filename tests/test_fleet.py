@@ -658,6 +658,8 @@ def test_other_ways_to_the_same_name_are_other_hosts() -> None:
         {"connect_timeout": 0},
         {"connect_timeout": float("nan")},
         {"prefix": "a; b"},
+        {"shell": ""},
+        {"cwd": ""},
     ],
 )
 def test_numbers_and_words_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:

@@ -79,7 +79,7 @@ def test_the_wheel_works_in_a_fresh_environment_outside_the_checkout(wheel: Path
 
 
 def test_the_checkout_finds_the_descriptions_at_its_top() -> None:
-    from anyshell import _descriptions
+    from anyshell._environment import descriptions
 
     for name in DESCRIPTIONS:
-        assert _descriptions.load(name.removesuffix(".md")) == (ROOT / "descriptions" / name).read_text()
+        assert descriptions.load(name.removesuffix(".md")) == (ROOT / "descriptions" / name).read_text()

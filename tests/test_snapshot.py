@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from anyshell import Approved, Environment, OutputLimits, ShellTool
-from anyshell import _snapshot as snapshot_module
+from anyshell._environment import snapshot as snapshot_module
 from anyshell.shells.snapshot import DIALECTS, SetUp
 
 from .cli_program import anyshell

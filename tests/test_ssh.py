@@ -636,7 +636,7 @@ async def test_what_was_let_go_and_has_ended_is_forgotten(env: Environment) -> N
     for _ in range(3):
         seconds = unique_seconds()
         await env.run(f"sleep {seconds} & true", left_behind="keep")
-        kept = env._backend._released  # type: ignore[attr-defined]  # nothing else tells what adds up
+        kept = env.runner.backend._released  # type: ignore[attr-defined]  # nothing else tells what adds up
         (channel,) = kept
         assert channel not in channels
         channels.append(channel)

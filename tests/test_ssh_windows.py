@@ -291,7 +291,7 @@ async def test_variables_arrive_and_stand_on_no_command_line(env: Environment) -
 
 
 async def test_what_is_unset_is_gone(by_cmd: Environment) -> None:
-    backend = by_cmd._backend
+    backend = by_cmd.runner.backend
     argv = (r"C:\windows\system32\cmd.exe", "/c", "set")
     process = await backend.spawn(
         Spawn(argv=argv, cwd="C:\\", settings={"Kept": "1"}, unset=frozenset({"winepath", "KEPT"}))
@@ -488,7 +488,7 @@ async def test_a_lost_connection_ends_what_ran(
     async with Environment.detect(start("cmd", *options).options()) as env:
         task = asyncio.create_task(env.run(_tree(seconds) + "Start-Sleep 300"))
         await asyncio.to_thread(wait_living, seconds)
-        for link in tuple(env._backend._pool._links):  # type: ignore[attr-defined]  # as if the network were gone
+        for link in tuple(env.runner.backend._pool._links):  # type: ignore[attr-defined]  # as if the network were gone
             link.connection.abort()
         outcome = await task
         assert outcome.status == "lost"
@@ -578,16 +578,16 @@ async def test_terminals_and_sessions_are_refused_in_words(by_cmd: Environment) 
     with pytest.raises(TerminalUnavailable, match=r"Windows host.*without one"):
         await by_cmd.run("'hi'", terminal=Terminal())
     with pytest.raises(SpawnError, match="no sessions over SSH"):
-        await by_cmd._backend.exchange()
+        await by_cmd.runner.backend.exchange()
     with pytest.raises(InvalidCommand, match="no detached jobs on Windows"):
         await by_cmd.start("'hi'", detach=True)
 
 
 async def test_what_cannot_be_started_is_named(by_cmd: Environment) -> None:
     with pytest.raises(SpawnError, match=r"nothing\.exe: it is not there"):
-        await by_cmd._backend.spawn(Spawn(argv=(r"C:\nothing.exe",), cwd="C:\\"))
+        await by_cmd.runner.backend.spawn(Spawn(argv=(r"C:\nothing.exe",), cwd="C:\\"))
     with pytest.raises(SpawnError, match="command line on Windows"):
-        await by_cmd._backend.spawn(Spawn(argv=(r"C:\ps7\pwsh.exe", "x" * 33_000), cwd="C:\\"))
+        await by_cmd.runner.backend.spawn(Spawn(argv=(r"C:\ps7\pwsh.exe", "x" * 33_000), cwd="C:\\"))
     assert (await by_cmd.run("$env:LONG.Length", env={"LONG": "x" * 32_766})).output.text == "32766\n"
     with pytest.raises(SpawnError, match=r"variable LONG is longer than"):
         await by_cmd.run("$env:LONG.Length", env={"LONG": "x" * 32_767})

@@ -37,8 +37,8 @@ from anyshell import (
     approve_all,
     deny_all,
 )
+from anyshell._runner.variables import HANG_GUARDS
 from anyshell._types import Command, Spawn
-from anyshell._variables import HANG_GUARDS
 from anyshell.testing import FAKE_HOST, FakeBackend, FakeFiles, Script
 from anyshell.tool import ShellParams, words
 from anyshell.tool.approvals import key_of

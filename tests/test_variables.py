@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from anyshell import Environment
-from anyshell._variables import (
+from anyshell._runner.variables import (
     ASK_FOR_UTF8,
     HANG_GUARDS,
     NON_INTERACTIVE,

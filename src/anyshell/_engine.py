@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ._exceptions import AnyshellError, InvalidCommand
-from ._types import ExitStatus, Outcome
+from ._types import DEFAULT_GRACE, ExitStatus, Outcome
 from ._waits import outlast
 from .output import Pump
 
@@ -103,7 +103,7 @@ async def run(
     stdin: bytes | AsyncIterable[bytes] | None = None,
     timeout: float | None = None,
     silence: float | None = None,
-    grace: float = 2.0,
+    grace: float = DEFAULT_GRACE,
     left_behind: LeftBehind = "stop",
     listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
     control: Control | None = None,

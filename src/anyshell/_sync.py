@@ -1,6 +1,6 @@
 """The blocking front: one event loop in one thread, behind `anyshell.run`.
 
-It is no second tree of code: whatever blocks here awaits the same `Environment.run` there.
+It is no second tree of code: whatever blocks here awaits the same `Runner.run` there, as `Environment.run` does.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from ._environment import GRACE, Environment
+from ._environment import Environment
 from ._exceptions import AnyshellError, InvalidCommand
-from ._types import to_recording
+from ._runner import RunOptions, to_command
+from ._types import DEFAULT_GRACE, to_recording
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Coroutine, Mapping
@@ -177,7 +178,7 @@ def run(
     stdin: bytes | str | AsyncIterable[bytes] | None = None,
     timeout: float | None = None,
     silence: float | None = None,
-    grace: float = GRACE,
+    grace: float = DEFAULT_GRACE,
     left_behind: LeftBehind = "stop",
     split_stderr: bool = False,
     interactive: bool = False,
@@ -207,21 +208,18 @@ def run(
     if here is None and (path is None or not (os.path.isabs(path) or path.startswith("~"))):
         raise InvalidCommand("this process's directory has been removed: give an absolute cwd")
 
-    recording = to_recording(record)
+    options = RunOptions(
+        timeout=timeout,
+        silence=silence,
+        grace=grace,
+        left_behind=left_behind,
+        split_stderr=split_stderr,
+        recording=to_recording(record),
+    )
 
     async def runs() -> Outcome:
         environment = await _front.environment(shell, interactive=interactive)
-        return await environment.run(
-            command,
-            cwd=environment.info.resolve(path, here),
-            env=env,
-            stdin=stdin,
-            timeout=timeout,
-            silence=silence,
-            grace=grace,
-            left_behind=left_behind,
-            split_stderr=split_stderr,
-            record=recording,
-        )
+        request = to_command(command, environment.info.resolve(path, here), env, stdin)
+        return await environment.runner.run(request, options)
 
     return _front.call(runs)

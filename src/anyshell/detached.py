@@ -17,18 +17,28 @@ import contextlib
 import errno
 import itertools
 import json
-import os
 import posixpath
 import re
 import secrets
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import anyio
 
 from ._answers import LARGEST_PID, Nonsense, fields, real, whole
 from ._exceptions import AnyshellError, BackendError, InvalidCommand, JobNotFound, SpawnError
-from ._types import Command, JobOutput, ProcessInfo, Spawn, check_count, check_seconds, check_text, one_line
+from ._runner import to_command
+from ._types import (
+    DEFAULT_GRACE,
+    Command,
+    JobOutput,
+    ProcessInfo,
+    Spawn,
+    check_count,
+    check_seconds,
+    check_text,
+    one_line,
+)
 from ._waits import outlast
 from .backends.collect import collect
 from .output import clean, unfinished
@@ -39,7 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
-    from ._environment import Environment
+    from ._files import HostFiles
+    from ._runner import Runner
+    from ._types import Command
 
 MOST_JOBS = 1000
 """Jobs that are recorded on a host for one user; one more is not started until some are removed."""
@@ -61,9 +73,6 @@ LONGEST_COMPLAINT = 1000
 
 LONGEST_READ = 1024 * 1024
 """Bytes of a log that are read at once, unless more are asked for."""
-
-GRACE = 2.0
-"""Seconds between the request to end and the kill of a detached job, by default; over at once when everything is gone."""
 
 KILL_SECONDS = 5.0
 """Seconds in which a kill must be seen to have worked; after that the living processes are named."""
@@ -113,6 +122,20 @@ class DetachedRecord:
     ended: float | None
     log: str
     log_bytes: int
+
+
+class Surroundings(Protocol):
+    """What detached jobs take of an `Environment`.
+
+    Attributes:
+        runner: Knows how a command is started there.
+    """
+
+    runner: Runner
+
+    @property
+    def files(self) -> HostFiles:
+        """The host's files."""
 
 
 class DetachedJob:
@@ -236,7 +259,7 @@ class DetachedJob:
                 await self.refresh()
         return self.status
 
-    async def stop(self, *, grace: float = GRACE) -> Sequence[ProcessInfo]:
+    async def stop(self, *, grace: float = DEFAULT_GRACE) -> Sequence[ProcessInfo]:
         """Ask everything of it to end, kill after the grace, and look whether that was true.
 
         Everything is its session, what carries its mark, what descends from these, and what was seen to be one of them
@@ -294,8 +317,8 @@ class DetachedJobs:
         InvalidCommand: A directory that is not absolute, or a Windows host: there are none there.
     """
 
-    def __init__(self, environment: Environment, *, directory: str | None = None) -> None:
-        if environment.os == "windows":
+    def __init__(self, environment: Surroundings, *, directory: str | None = None) -> None:
+        if environment.runner.info.os == "windows":
             raise InvalidCommand(
                 "there are no detached jobs on Windows: start it without detach, where it runs as long as its "
                 "environment is open, or have Windows' task scheduler run it"
@@ -305,6 +328,7 @@ class DetachedJobs:
             if not posixpath.isabs(directory) or "\n" in directory:
                 raise InvalidCommand(f"directory {directory!r} must be absolute, and without line feeds")
         self._environment = environment
+        self._runner = environment.runner
         self._directory = directory
 
     async def start(
@@ -328,11 +352,7 @@ class DetachedJobs:
             BackendError: The host did not say in time whether it was; `list` does when it can be asked again.
             asyncio.CancelledError: When the calling task is cancelled, after the job has been stopped.
         """
-        request = Command(
-            text=command,
-            cwd=os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
-            env={} if env is None else dict(env),
-        )
+        request = to_command(command, cwd, env)
         work = asyncio.ensure_future(self._start(request))
         cancelled = await outlast(work, lambda: None)
         if cancelled is not None:
@@ -394,11 +414,10 @@ class DetachedJobs:
         return [each for line in answer if (each := line.removeprefix("removed ")) != line and each in asked]
 
     async def _start(self, request: Command) -> DetachedJob:
-        environment = self._environment
         directory = self._directory
         if directory is None and not detached.PLACES.isdisjoint(request.env):
             directory = _directory(await self._look("list", "0" * 12))
-        spawn = environment._spawn(request, split_stderr=False)
+        spawn = self._runner.spawn_of(request)
         id_ = secrets.token_hex(6)
         asked = json.dumps({"command": _cut(request.text), "directory": spawn.cwd})
         argv = detached.start(
@@ -416,7 +435,7 @@ class DetachedJobs:
                 break
             if line.startswith("error "):
                 wrong = one_line(line.removeprefix("error "))
-                raise SpawnError(f"the job could not be started on {environment.host}: {wrong}")
+                raise SpawnError(f"the job could not be started on {self._runner.host}: {wrong}")
         else:
             # A server may close the channel when the program that it knows has ended, before the word of the job's shell.
             for pause in PAUSES:
@@ -424,9 +443,9 @@ class DetachedJobs:
                     if found := await self._list(id_):
                         return DetachedJob(self, found[0])
                 await asyncio.sleep(pause)
-            raise BackendError(_unknown(id_, environment.host) + answer.complaint)
+            raise BackendError(_unknown(id_, self._runner.host) + answer.complaint)
         told = f"{id_} running - - 0 0 {pid} {started} {asked}"
-        return DetachedJob(self, _read(told, posixpath.dirname(place), environment.host))
+        return DetachedJob(self, _read(told, posixpath.dirname(place), self._runner.host))
 
     async def _find(self, id_: str) -> DetachedRecord:
         if not _PREFIX.match(id_):
@@ -436,7 +455,7 @@ class DetachedJobs:
             return found[0]
         if found:
             raise JobNotFound(f"{id_} is the beginning of {len(found)} jobs: give more of it")
-        raise JobNotFound(f"there is no job {id_} on {self._environment.host}")
+        raise JobNotFound(f"there is no job {id_} on {self._runner.host}")
 
     async def _list(self, *prefix: str) -> builtins.list[DetachedRecord]:
         return self._records(await self._look("list", *prefix))
@@ -444,7 +463,7 @@ class DetachedJobs:
     def _records(self, lines: Sequence[str]) -> builtins.list[DetachedRecord]:
         directory = _directory(lines)
         found = [
-            _read(line.removeprefix("job "), directory, self._environment.host)
+            _read(line.removeprefix("job "), directory, self._runner.host)
             for line in lines
             if line.startswith("job ")
         ]
@@ -470,22 +489,21 @@ class DetachedJobs:
             errors = (one_line(line.removeprefix("error ")) for line in lines if line.startswith("error "))
             wrong = next(errors, None)
             raise BackendError(
-                f"the jobs of {self._environment.host} cannot be had: "
+                f"the jobs of {self._runner.host} cannot be had: "
                 f"{wrong or 'it did not answer to the end' + answer.complaint}"
             )
         return lines
 
     async def _ask(self, spawn: Spawn, seconds: float, *, starts: str | None = None) -> _Answer:
         """Run one of our own programs on the host and return the lines that it prints."""
-        environment = self._environment
-        if environment._closed:
+        if self._runner.closed:
             raise AnyshellError("this environment is closed: it starts nothing more")
         # Apart: a shell may complain, of a variable of the caller's for one, and do what it was asked for.
         split = replace(spawn, split_stderr=True)
         try:
             # Where none of its shells could close the life pipe, the job has it still: it is not ours to stop.
             status, out, err = await collect(
-                environment._backend,
+                self._runner.backend,
                 split,
                 seconds=seconds,
                 most=LONGEST_ANSWER + 1,
@@ -493,8 +511,8 @@ class DetachedJobs:
             )
         except TimeoutError as error:
             if starts is not None:
-                raise BackendError(_unknown(starts, environment.host)) from error
-            raise BackendError(f"{environment.host} did not answer within {seconds:g} s") from error
+                raise BackendError(_unknown(starts, self._runner.host)) from error
+            raise BackendError(f"{self._runner.host} did not answer within {seconds:g} s") from error
         if status is None:
             raise BackendError(
                 f"the answer of the host is longer than {LONGEST_ANSWER} bytes; remove jobs: prune"

@@ -13,6 +13,7 @@ from .checks import check_variable as check_variable
 from .checks import cut_name as cut_name
 from .checks import exact as exact
 from .checks import one_line as one_line
+from .command import DEFAULT_GRACE as DEFAULT_GRACE
 from .command import Command as Command
 from .command import LeftBehind as LeftBehind
 from .command import Spawn as Spawn

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 LeftBehind = Literal["stop", "adopt", "keep"]
 
+DEFAULT_GRACE = 2.0
+"""Seconds between the request to end and the kill, after a timeout, a cancellation or a stop, by default; less if the tree ends."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:

@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from .._exceptions import InvalidCommand
+from .._types import DEFAULT_GRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,7 +220,7 @@ def grace_option(command: F) -> F:
     return click.option(
         "--grace",
         type=Seconds(zero=True),
-        default=2.0,
+        default=DEFAULT_GRACE,
         show_default=True,
         help="Seconds that a command which is stopped has to end by itself, before it is killed.",
     )(command)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from .._types import ProcessInfo, Signal, Spawn
     from ..abc import Process, Spawner
-    from .job import Job
 
 LOOK_AGAIN = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between two looks whether an adopted job has ended; the last one repeats."""
@@ -25,16 +24,16 @@ class Adopting:
 
     Args:
         spawner: Starts them.
-        adopt: Takes a process that the engine has let go of, with those of its tree that live.
+        adopt: Makes a job of a process that the engine has let go of, with those of its tree that live, and gives its id.
 
     Attributes:
-        job: The job that was made; ``None`` when nothing was left behind.
+        job: The id of the job that was made; ``None`` when nothing was left behind.
     """
 
     def __init__(
-        self, spawner: Spawner, adopt: Callable[[Process, Sequence[ProcessInfo], Spawn], Job]
+        self, spawner: Spawner, adopt: Callable[[Process, Sequence[ProcessInfo], Spawn], str]
     ) -> None:
-        self.job: Job | None = None
+        self.job: str | None = None
         self._spawner = spawner
         self._adopt = adopt
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from .. import _engine
 from .._exceptions import AnyshellError, InvalidCommand, JobNotFound
-from .._types import LONGEST_NAME, Outcome
+from .._types import DEFAULT_GRACE, LONGEST_NAME, Outcome
 from .._waits import outlast
 from .job import Job
 from .processes import Given, Outlived
@@ -45,9 +45,6 @@ NEWS_SECONDS = 0.05
 
 NEWS_BYTES = 4096
 """Bytes of the end of a job's output that observers are given."""
-
-ADOPTED_GRACE = 2.0
-"""Seconds between the request to end and the kill, of an adopted job."""
 
 CLOSE_SECONDS = 5.0
 """Seconds in which leaving an environment has its jobs stopped, beside the longest grace of them."""
@@ -166,16 +163,16 @@ class Jobs:
             raise
         return job
 
-    def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> Job:
-        """Make a job of what a command left behind. It is awaited by the engine, like every process."""
+    def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> str:
+        """Make a job of what a command left behind, and give its id. It is awaited by the engine, like every process."""
         work = Work(self._store, code_page=self._code_page)
         outlived = Outlived(process, survivors)
         work.pid = outlived.pid
         work.begin(self._outlive(work, outlived, spawn))
-        job = self._add(command, work, ADOPTED_GRACE, adopted=True)
+        job = self._add(command, work, DEFAULT_GRACE, adopted=True)
         if self._closed:
             work.control.cancel()
-        return job
+        return job.id
 
     def take(self, command: str, work: Work, grace: float) -> Job:
         """Make a job of a run that somebody waited for."""
@@ -221,7 +218,7 @@ class Jobs:
             spawn,
             output=self._builder(work.log),
             stderr=self._builder(work.log) if process.stderr is not None else None,
-            grace=ADOPTED_GRACE,
+            grace=DEFAULT_GRACE,
             listener=work.hear,
             control=work.control,
         )

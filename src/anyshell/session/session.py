@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from .. import _engine, shells
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand, SpawnError
-from .._types import SessionReport, Spawn
+from .._runner import RunOptions, to_command
+from .._types import DEFAULT_GRACE, SessionReport, Spawn, to_recording
 from .._waits import to_the_end
 from ..output import OutputBuilder
 from .shell import END_SECONDS, Shell, ShellGone
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
-    from .._types import Channel, LeftBehind, Outcome, ProcessInfo, Recording, ShellInfo
-    from ..abc import Backend, Process
+    from .._runner import Runner
+    from .._types import Channel, Command, LeftBehind, Outcome, ProcessInfo, Recording, ShellInfo
+    from ..abc import Process
     from .process import SessionProcess
 
 IDLE_SECONDS = 1800.0
@@ -45,38 +47,27 @@ class Session:
 
     def __init__(
         self,
-        backend: Backend,
-        shell: ShellInfo,
-        spawn: Spawn,
+        runner: Runner,
+        command: Command,
         *,
-        prefix: shells.Prefix | None,
-        snapshot: str | None,
         name: str | None,
-        place: Callable[[str, str], Awaitable[str]],
-        execute: Callable[..., Awaitable[Outcome]],
         on_closed: Callable[[Session], object],
     ) -> None:
         """Take what its shells are started with.
 
         Args:
-            backend: Where they run.
-            shell: Which shell it is.
-            spawn: Their surroundings; its argv does not count.
-            prefix: What runs them.
-            snapshot: The file on the host with the user's own set-up, which they begin with.
+            runner: Runs its commands, where its shells run.
+            command: Where they begin, and with which variables; the text does not count.
             name: What it is shared by; ``None`` when it is its owner's alone.
-            place: Makes a directory absolute, relative to another, and raises when it cannot be used.
-            execute: Runs a command by a spawner, as `Environment.run` does.
             on_closed: Called when it is closed.
+
+        Raises:
+            InvalidCommand: A variable by which its shells are led.
         """
-        self._backend = backend
-        self._shell_info = shell
-        self._spawn = spawn
-        self._prefix = prefix
-        self._snapshot = snapshot
+        _check_reserved(command.env)
+        self._runner = runner
+        self._spawn = replace(runner.spawn_of(command, split_stderr=True), script=None)
         self._name = name
-        self._place = place
-        self._execute = execute
         self._on_closed = on_closed
         self._shell: Shell | None = None
         self._turn = asyncio.Lock()
@@ -96,7 +87,7 @@ class Session:
     @property
     def shell(self) -> ShellInfo:
         """Which shell it is."""
-        return self._shell_info
+        return self._runner.shell
 
     @property
     def directory(self) -> str:
@@ -135,7 +126,7 @@ class Session:
         stdin: bytes | str | AsyncIterable[bytes] | None = None,
         timeout: float | None = None,
         silence: float | None = None,
-        grace: float = 2.0,
+        grace: float = DEFAULT_GRACE,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
         variables: bool = False,
@@ -176,25 +167,30 @@ class Session:
         """
         if self._closed:
             raise AnyshellError("this session is closed: make another by Environment.session()")
+        request = to_command(command, cwd, env, stdin)
+        _check_reserved(request.env)
+        options = RunOptions(
+            timeout=timeout,
+            silence=silence,
+            grace=grace,
+            left_behind=left_behind,
+            split_stderr=split_stderr,
+            listener=listener,
+            recording=to_recording(record),
+        )
+        spawn = Spawn(
+            argv=(),
+            script=request.text,
+            cwd=request.cwd or "",
+            env=request.env,
+            stdin=request.stdin is not None,
+            split_stderr=split_stderr,
+        )
         turn = _Turn(self, variables=variables, may_be_fresh=may_be_fresh)
         control = control or Control()
         self._running.add(control)
         try:
-            outcome = await self._execute(
-                turn,
-                command,
-                cwd=cwd,
-                env=env,
-                stdin=stdin,
-                timeout=timeout,
-                silence=silence,
-                grace=grace,
-                left_behind=left_behind,
-                split_stderr=split_stderr,
-                listener=listener,
-                record=record,
-                control=control,
-            )
+            outcome = await self._runner.run(request, options, spawner=turn, spawn=spawn, control=control)
         finally:
             self._running.discard(control)
             self._rest()
@@ -324,7 +320,7 @@ class Session:
         """Give a command to the session's shell, relative to where that is by now."""
         shell = await self._living(may_be_fresh)
         if spawn.cwd:
-            spawn = replace(spawn, cwd=await self._place(spawn.cwd, self.directory))
+            spawn = replace(spawn, cwd=await self._runner.place(spawn.cwd, self.directory))
         return shell, await shell.run(spawn, variables=variables)
 
     async def _living(self, may_be_fresh: bool) -> Shell:
@@ -341,8 +337,9 @@ class Session:
                 "the shell of the session is gone, and the command was not to run in a fresh one"
             )
         self._directory = None
+        runner = self._runner
         self._shell = await Shell.start(
-            self._backend, self._shell_info, self._spawn, prefix=self._prefix, snapshot=self._snapshot
+            runner.backend, runner.shell, self._spawn, prefix=runner.prefix, snapshot=runner.snapshot
         )
         self._shell.fresh, self._fresh = self._fresh, ""
         return self._shell
@@ -416,3 +413,8 @@ class _Exit:
     async def spawn(self, spawn: Spawn) -> Process:
         """Start it, whoever's turn it is."""
         return await self._shell.run(spawn, variables=False)
+
+
+def _check_reserved(env: Mapping[str, str]) -> None:
+    if taken := sorted(shells.RESERVED & env.keys()):
+        raise InvalidCommand(f"{', '.join(taken)}: a session's shell is led by that; choose another name")

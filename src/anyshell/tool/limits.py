@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from .._descriptions import LONGEST_TIMEOUT, TIMEOUT
+from .._environment.descriptions import LONGEST_TIMEOUT, TIMEOUT
+from .._types import DEFAULT_GRACE
 
 MIB = 1024 * 1024  # no bound: a unit
 
@@ -44,7 +45,7 @@ class ToolLimits:
     max_timeout: float = LONGEST_TIMEOUT
     beyond: Literal["clamp", "refuse"] = "clamp"
     approval_timeout: float = 600.0
-    grace: float = 2.0
+    grace: float = DEFAULT_GRACE
     update_interval: float = 0.05
     update_bytes: int = 4096
     max_command: int = 8 * MIB

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from .. import _descriptions, policy, shells
+from .. import policy, shells
+from .._environment import descriptions
 from .._exceptions import AnyshellError, TerminalUnavailable
+from .._runner.variables import NOT_FOR_MODELS
 from .._types import ApprovalRequest, Outcome, Output, Refused, Terminal, check_seconds
-from .._variables import NOT_FOR_MODELS
 from ..shells.from_windows import for_bash
 from ..shells.syntax import leading_cd
 from . import words
@@ -176,7 +177,7 @@ class ShellTool:
         return ToolDefinition(
             name="shell",
             title="Run a shell command",
-            description=_descriptions.describe(
+            description=descriptions.describe(
                 shell=env.shell,
                 info=env.info,
                 directory=env.directory,

@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..._exceptions import JobNotFound
+from ..._types import DEFAULT_GRACE
 from ..failure import Failure
 from ..host.jobs import with_jobs
 from ..options import Age, Seconds, host_option, is_elsewhere, json_option
@@ -231,7 +232,7 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
 @click.option(
     "--grace",
     type=Seconds(zero=True),
-    default=2.0,
+    default=DEFAULT_GRACE,
     show_default=True,
     help="Seconds that the job has to end by itself, before it is killed.",
 )

@@ -78,7 +78,7 @@ def doctor(ctx: click.Context, /, *, host: str | None, as_json: bool) -> None:
 
 async def _examine(report: Report) -> None:
     from .... import HostQuery
-    from ...._descriptions import programs
+    from ...._environment.descriptions import programs
     from ....backends import connect
 
     backend = connect()

@@ -175,7 +175,7 @@ class _Examination:
 
     async def _shell(self) -> HostInfo:
         """Ask the host what it is: once, since each time takes a session, and there may be few."""
-        from ...._descriptions import programs
+        from ...._environment.descriptions import programs
         from ....backends import connect
         from ....shells import SHELLS, Login, not_found, query
 
@@ -324,7 +324,7 @@ class _Examination:
         return 1 + len(opened)
 
     def _programs(self, info: HostInfo) -> None:
-        from ...._descriptions import programs
+        from ...._environment.descriptions import programs
         from ....shells import how_to_install, kinds
 
         install = find_installer(info.programs, info.os)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 assert sys.platform != "win32"
 
 from ...._exceptions import AnyshellError, InvalidCommand
+from ...._runner.variables import OF_ANOTHER_TERMINAL
 from ...._types import Terminal
-from ...._variables import OF_ANOTHER_TERMINAL
 from ...process.descriptors import Writer
 from ...terminal.raw import RawTerminal
 from .live import Run

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from . import _engine
-from ._exceptions import InvalidCommand, SpawnError
-from ._types import LONGEST_NAME, Spawn
-from .output import OutputBuilder
-from .shells.snapshot import DIALECTS, LOOK, RESERVED, holds
+from .. import _engine
+from .._exceptions import InvalidCommand, SpawnError
+from .._types import LONGEST_NAME, Spawn
+from ..output import OutputBuilder
+from ..shells.snapshot import DIALECTS, LOOK, RESERVED, holds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
-    from ._types import Channel, HostInfo, Outcome, ShellInfo
-    from .abc import Backend
-    from .shells.snapshot import Definition
+    from .._types import Channel, HostInfo, Outcome, ShellInfo
+    from ..abc import Backend
+    from ..shells.snapshot import Definition
 
 SNAPSHOT_SECONDS = 10.0
 """Seconds for the user's startup file; then it is asked to end, with everything that it started."""

@@ -10,8 +10,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from .. import shells
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from .._types import HostInfo, ShellInfo
 
 # Bare names, looked up on PATH: true and false are in /bin on one system, in /usr/bin on the next. git, ssh
 # and the pagers' callers all search PATH for them.
@@ -224,3 +228,17 @@ OF_ANOTHER_TERMINAL: frozenset[str] = frozenset(
     }
 )
 """Variables of the host that no command on a terminal has: they speak of another one."""
+
+
+def settings_of(info: HostInfo, shell: ShellInfo, *, interactive: bool) -> Mapping[str, str]:
+    """The variables of every command."""
+    on_windows = info.os == "windows"
+    calm = NON_INTERACTIVE_ON_WINDOWS if on_windows else NON_INTERACTIVE
+    # There, it is a word of MSYS2's, whose bash sets it by itself; make takes it for the shell of its own commands.
+    own = ask_for_utf8(info.variables) if on_windows else {"SHELL": shell.path}
+    return {**({} if interactive else calm), **own}
+
+
+def unset_of(shell: ShellInfo, *, interactive: bool) -> frozenset[str]:
+    """The variables of the host that no command has."""
+    return shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)

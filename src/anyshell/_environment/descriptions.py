@@ -20,13 +20,13 @@ import pkgutil
 import re
 from typing import TYPE_CHECKING
 
-from ._exceptions import AnyshellError
-from ._types import exact, one_line
+from .._exceptions import AnyshellError
+from .._types import exact, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from ._types import HostInfo, OutputLimits, ShellInfo, ShellKind
+    from .._types import HostInfo, OutputLimits, ShellInfo, ShellKind
 
 TIMEOUT = 120.0
 """Seconds for a command of a model, when the call gives no timeout."""
@@ -136,7 +136,7 @@ def load(name: str) -> str:
 
 
 def _from_checkout(name: str) -> bytes | None:
-    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
     try:
         with open(os.path.join(top, "descriptions", f"{name}.md"), "rb") as file:
             return file.read()

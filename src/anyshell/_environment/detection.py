@@ -1,0 +1,163 @@
+"""Asking a host what it is and which shell it has, before anything runs there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import anyio
+
+from .. import shells
+from .._exceptions import InvalidCommand
+from .._runner import Runner
+from .._runner.runner import check_directory
+from .._runner.variables import ASK_FOR_UTF8, settings_of, unset_of
+from .._types import cut_name
+from .._waits import to_the_end
+from ..backends import SSHOptions, connect
+from . import descriptions
+from .snapshot import SnapshotFile, ensure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from types import TracebackType
+
+    from ..abc import Backend
+    from .options import EnvironmentOptions
+
+
+class Closable(Protocol):
+    """What is closed when it is left."""
+
+    async def aclose(self) -> None:
+        """Stop what it has started, and close what it holds."""
+
+
+Made = TypeVar("Made", bound=Closable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detected:
+    """What a detection gives, and an environment is made of.
+
+    Attributes:
+        runner: Runs commands on the host.
+        options: What was asked for.
+        owns_backend: Whether the connection to the host ends with the environment.
+        snapshot_notices: What a person should know of the user's own set-up, one sentence each.
+    """
+
+    runner: Runner
+    options: EnvironmentOptions
+    owns_backend: bool
+    snapshot_notices: tuple[str, ...] = ()
+
+
+class Detection(Generic[Made]):
+    """A detection that has not begun: await it, or enter it with ``async with``.
+
+    Args:
+        target: What reaches the host, or its address; ``None`` is this machine.
+        options: What was asked for.
+        make: Makes the environment of what was found out.
+    """
+
+    def __init__(
+        self,
+        target: str | SSHOptions | Backend | None,
+        options: EnvironmentOptions,
+        make: Callable[[Detected], Made],
+    ) -> None:
+        self._owned = target is None or isinstance(target, str | SSHOptions)
+        self._target = target
+        self._options = options
+        self._make = make
+        self._made: Made | None = None
+
+    def __await__(self) -> Generator[object, object, Made]:
+        return self._detect(entered=False).__await__()
+
+    async def __aenter__(self) -> Made:
+        self._made = await self._detect(entered=True)  # the two are one: what is entered is the environment
+        return self._made
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._made is not None:
+            await self._made.aclose()
+
+    async def _detect(self, *, entered: bool) -> Made:
+        backend = self._target
+        if backend is None or isinstance(backend, str | SSHOptions):
+            backend = connect(backend, launcher=shells.Login)
+        try:
+            return self._make(await self._ask(backend, entered=entered))
+        except BaseException:
+            if self._owned:
+                await to_the_end(backend.aclose(), lambda: None)
+            raise
+
+    async def _ask(self, backend: Backend, *, entered: bool) -> Detected:
+        # This loads what anyio needs in a loop of asyncio. The first stop may come when no descriptor is left for that.
+        anyio.get_cancelled_exc_class()
+        options = self._options
+        # It speaks of this machine: a path of it is none of another host.
+        elsewhere = self._owned and self._target not in (None, "local")
+        wished = None if elsewhere else os.environ.get("ANYSHELL_SHELL") or None
+        request = options.shell or wished
+        source = "shell" if options.shell else "ANYSHELL_SHELL"
+        known = descriptions.programs()
+        wanted = None if options.prefix is None else options.prefix.program
+        programs = known if wanted is None or wanted in known else (*known, wanted)
+        query = shells.query(programs, request, source=source)
+        info = await backend.info(replace(query, variables=tuple(ASK_FOR_UTF8)))
+        if wanted is not None and wanted not in info.programs:
+            raise InvalidCommand(
+                f"prefix: {cut_name(wanted)!r} was not found on {backend.name}: install it, or give its absolute path"
+            )
+        if options.prefix is not None and info.os == "windows":
+            options.prefix.check_words(info.programs)
+        if programs is not known:
+            info = replace(
+                info, programs={name: path for name, path in info.programs.items() if name in known}
+            )
+        if info.shell is None:
+            raise shells.not_found(request, info.shells_tried, source=source, os=info.os)
+        directory = info.resolve(options.cwd)
+        if options.cwd is not None:
+            await check_directory(backend, directory)
+        snapshot = SnapshotFile()
+        if options.snapshot:
+            snapshot = await ensure(
+                backend,
+                info,
+                info.shell,
+                settings=settings_of(info, info.shell, interactive=options.interactive),
+                unset=unset_of(info.shell, interactive=options.interactive),
+            )
+        runner = Runner(
+            backend,
+            info,
+            info.shell,
+            directory=directory,
+            interactive=options.interactive,
+            limits=options.limits,
+            artifacts=options.artifacts,
+            prefix=options.prefix,
+            snapshot=snapshot.path,
+            max_jobs=options.max_jobs,
+            entered=entered,
+        )
+        return Detected(
+            runner=runner,
+            options=options,
+            owns_backend=self._owned,
+            snapshot_notices=snapshot.notices,
+        )
+
+
+def offers_terminals() -> bool:
+    """Whether this process's variables let commands have a terminal."""
+    return os.environ.get("ANYSHELL_NO_PTY", "") in ("", "0")

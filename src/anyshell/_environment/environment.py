@@ -1,0 +1,500 @@
+"""An environment: one host, one shell, one directory, and what can be run there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, overload
+
+from .. import _engine, shells
+from .._exceptions import AnyshellError, InvalidCommand
+from .._runner import RunOptions, to_command
+from .._stream import Listener, Stream
+from .._types import (
+    DEFAULT_GRACE,
+    LeftBehind,
+    Outcome,
+    OutputLimits,
+    Recording,
+    Terminal,
+    check_choice,
+    check_text,
+    to_recording,
+)
+from .._waits import to_the_end
+from ..detached import DetachedJobs
+from ..jobs import MAX_JOBS, READY_SECONDS
+from ..output import ArtifactStore, check_scrollback
+from ..session import Session
+from ..terminal import DrivenTerminal
+from .detection import Detected, Detection
+from .facts import EnvironmentFacts
+from .options import MAX_TERMINALS, EnvironmentOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Awaitable, Mapping, Sequence
+    from os import PathLike
+
+    from .._types import ProcessInfo
+    from ..abc import Backend
+    from ..backends import SSHOptions
+    from ..detached import DetachedJob
+    from ..jobs import Job, Ready
+
+MAX_NAMED_SESSIONS = 256
+"""Sessions with a name in one environment; one more is an error."""
+
+
+class Environment(EnvironmentFacts):
+    """One host with a shell: where commands run and files are.
+
+    Made by `detect`. Entered with ``async with``, it owns what it starts and leaves nothing running behind it.
+    """
+
+    def __init__(self, detected: Detected) -> None:
+        super().__init__(detected)
+        self._sessions: dict[str, Session] = {}
+        self._all_sessions: set[Session] = set()
+        self._terminals = 0
+
+    @staticmethod
+    def detect(
+        host_or_backend: str | SSHOptions | Backend | None = None,
+        *,
+        shell: str | None = None,
+        cwd: str | PathLike[str] | None = None,
+        interactive: bool = False,
+        limits: OutputLimits | None = None,
+        artifacts: ArtifactStore | Literal["default"] | None = "default",
+        snapshot: bool = False,
+        prefix: str | None = None,
+        max_jobs: int = MAX_JOBS,
+        max_terminals: int = MAX_TERMINALS,
+        background_after: float | None = None,
+    ) -> Detection[Environment]:
+        """Find out what a host is and which shell it has.
+
+        Use ``async with Environment.detect() as env:``; awaited instead, the environment offers its facts,
+        `run` and `files`, and keeps its connections until `aclose`.
+
+        Args:
+            host_or_backend: ``None`` or ``"local"`` for this machine; ``"ssh://[user@]host[:port][/directory]"``, a
+                name or alias of ``~/.ssh/config``, or `SSHOptions`, for a host that is reached by SSH; or a
+                backend of your own, which stays yours to close.
+            shell: A kind (``bash``, ``zsh``, ``sh``, ``pwsh``, ``powershell``, ``wsl``) or a path on the host.
+                Otherwise ``ANYSHELL_SHELL``, on this machine alone, then the first of bash and sh that answers; on a
+                Windows host of pwsh, powershell and bash.
+            cwd: Where commands run; relative to the host's own directory. Default: the process's at this
+                moment, locally.
+            interactive: Leave the host's pager, editor, prompt, colour and progress variables as they are.
+                Otherwise they are set so that nothing hangs waiting for a person.
+            limits: How much of an output becomes text.
+            artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
+            snapshot: Start every shell from the user's own set-up: the aliases, functions, options and PATH that the
+                shell's startup file makes. Captured when entered or awaited, within bounds, and kept on the host
+                until the file changes; of its other variables nothing is taken. Never fails: see `snapshot_notices`.
+            prefix: Words that stand before the shell that runs a command, such as ``nice -n 10``: one program and
+                its arguments, as the host's ``/bin/sh`` reads them; on a Windows host literal, or between double
+                quotes, and no batch file.
+            max_jobs: Jobs that run at once, 1 or more; those that take over what a command left behind do not count.
+            max_terminals: `terminal`s that are entered at once, 1 or more.
+            background_after: Seconds after which a command that `run` waits for goes on as a job, with its own
+                deadline; `run` then returns what there is. ``None`` is never. Needs ``async with``.
+
+        Raises:
+            ShellNotFound: When entered or awaited: no usable shell.
+            InvalidCommand: An unknown kind of shell, a directory that is none, or a prefix that is no program or
+                names one that the host does not have. Of a number out of range, or an empty `shell` or `cwd`, at once.
+            BackendUnavailable: No backend for that host.
+            ConnectionFailed: The host cannot be reached, or does not let us in.
+            HostKeyUntrusted: Its key is unknown, or not the one that was known.
+        """
+        options = EnvironmentOptions(
+            shell=shell,
+            cwd=None if cwd is None else os.fspath(cwd),
+            interactive=interactive,
+            limits=limits or OutputLimits(),
+            artifacts=ArtifactStore() if artifacts == "default" else artifacts,
+            snapshot=snapshot,
+            prefix=None if prefix is None else shells.Prefix(prefix),
+            max_jobs=max_jobs,
+            max_terminals=max_terminals,
+            background_after=background_after,
+        )
+        return Detection(host_or_backend, options, Environment)
+
+    async def run(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        silence: float | None = None,
+        grace: float = DEFAULT_GRACE,
+        left_behind: LeftBehind | None = None,
+        split_stderr: bool = False,
+        listener: Listener | None = None,
+        background_after: float | Literal["default"] | None = "default",
+        terminal: Terminal | None = None,
+        record: str | PathLike[str] | Recording | None = None,
+        control: _engine.Control | None = None,
+    ) -> Outcome:
+        """Run a command in a fresh shell and wait for its end.
+
+        Args:
+            command: Text in the shell's own language, of any size.
+            cwd: Where it runs; relative to `directory`. Must be there.
+            env: Variables set over everything else.
+            stdin: What it reads, whole or as it comes; by default end-of-file at once.
+            timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
+            silence: Seconds without output and without input after which the whole tree is stopped, as by a timeout;
+                they count from the start of the program. `Outcome.silence` says that it was this. ``None`` is no bound.
+            grace: Seconds between the request to end and the kill; it ends when the tree does.
+            left_behind: What becomes of processes that outlive the command: ``adopt`` makes a job of them, which
+                the outcome names; ``stop`` ends them; ``keep`` lets them go on, their output thrown away from then
+                on. They are named in the outcome in any case. Default: ``adopt`` inside ``async with``, ``stop``
+                elsewhere.
+            split_stderr: Two texts. Otherwise one, in which both channels are in true order.
+            listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
+                Not called any more when this has returned.
+            background_after: Seconds after which it goes on as a job; ``None`` is never, and the default is that of the
+                environment.
+            terminal: Runs it on a terminal of that size, as a person would. Then `stdin` is what is typed, and ^D after
+                it; without it nothing is typed, and what asks for input waits until the time is over, which
+                `Outcome.waiting` says. Pager, editor, colour and progress variables are the host's. Both channels
+                are one.
+            record: A new file on this machine, into which what it prints is recorded, as asciicast; or a `Recording`, which
+                says more. `Outcome.recording` says what became of it. Without a terminal it is recorded as one of
+                80 columns and 24 rows would show it.
+            control: Stops the command from another task; the outcome is then ``cancelled``, with what was printed. One
+                for each run.
+
+        Returns:
+            What became of it. A non-zero exit, a timeout and a truncation are values here. With `background_after`,
+            ``running`` is one as well.
+
+        Raises:
+            InvalidCommand: Bad input, before anything was started; the message names the culprit.
+            SpawnError: The shell could not be started.
+            RecordingError: The file of the recording cannot be made, or there is one already; nothing was started.
+            AnyshellError: ``adopt`` where the environment was not entered with ``async with``.
+            asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
+        """
+        request = to_command(command, cwd, env, stdin)
+        if background_after == "default":
+            background_after = self.background_after if self.entered else None
+        options = RunOptions(
+            timeout=timeout,
+            silence=silence,
+            grace=grace,
+            left_behind=left_behind,
+            split_stderr=split_stderr,
+            listener=listener,
+            terminal=terminal,
+            recording=to_recording(record),
+            background_after=background_after,
+        )
+        return await self.runner.run(request, options, control=control)
+
+    @overload
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        silence: float | None = None,
+        grace: float = DEFAULT_GRACE,
+        ready: Ready | None = None,
+        ready_timeout: float | None = READY_SECONDS,
+        detach: Literal[False] = False,
+        split_stderr: bool = False,
+        terminal: Terminal | None = None,
+        record: str | PathLike[str] | Recording | None = None,
+    ) -> Job: ...
+
+    @overload
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        detach: Literal[True],
+    ) -> DetachedJob: ...
+
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        silence: float | None = None,
+        grace: float = DEFAULT_GRACE,
+        ready: Ready | None = None,
+        ready_timeout: float | None = READY_SECONDS,
+        detach: bool = False,
+        split_stderr: bool = False,
+        terminal: Terminal | None = None,
+        record: str | PathLike[str] | Recording | None = None,
+    ) -> Job | DetachedJob:
+        """Start a command in a fresh shell as a job, which runs until it ends, is stopped, or this scope ends.
+
+        A detached job outlives this scope, this process and the connection, until it ends or is stopped; see
+        `DetachedJobs`, which finds it again.
+
+        Args:
+            command: Text in the shell's own language, of any size.
+            cwd: Where it runs; relative to `directory`. Must be there.
+            env: Variables set over everything else.
+            stdin: What it reads, whole or as it comes, and then end-of-file. By default a pipe that stays open for
+                `Job.send`; ``b""`` is end-of-file at once.
+            timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
+            silence: As for `run`; what it is sent is input.
+            grace: Seconds between the request to end and the kill, also at the end of the scope.
+            ready: What it must have done before this returns: a regular expression that its output matches (as for
+                `Job.wait_for`), a TCP port of the host that accepts connections, or a tuple of both.
+            ready_timeout: Seconds for that, 0 or more; ``None`` is no bound.
+            detach: Let it outlive everything of ours. It reads nothing, has no deadline, and its output is in a file on
+                the host: of the other arguments it takes `cwd` and `env` alone.
+            split_stderr: Two texts in its outcome. `Job.output` has both channels, as they came.
+            terminal: Runs it on a terminal of that size, as `run` does. `Job.send` then types; ^D, a character
+                of its own, is end-of-file there.
+            record: As for `run`.
+
+        Returns:
+            The job, as soon as its program was started, or is ready. One that is not ready in time goes on, and one
+            that ends before is no error here: `Job.ready` and `Job.notice` say so.
+
+        Raises:
+            InvalidCommand: Bad input, before anything was started; the message names the culprit.
+            SpawnError: The shell could not be started.
+            RecordingError: As for `run`.
+            AnyshellError: As many jobs as may run do so already; the environment is closed, or was not entered
+                with ``async with``.
+            asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
+        """
+        options = RunOptions(
+            timeout=timeout,
+            silence=silence,
+            grace=grace,
+            split_stderr=split_stderr,
+            terminal=terminal,
+            recording=to_recording(record),
+        )
+        if detach:
+            if options != RunOptions() or (stdin, ready, ready_timeout) != (None, None, READY_SECONDS):
+                raise InvalidCommand(
+                    "a detached job takes cwd and env alone: nobody of ours is there to feed, watch or stop it"
+                )
+            return await DetachedJobs(self).start(command, cwd=cwd, env=env)
+        self.runner.require_entered("start()")
+        request = to_command(command, cwd, env, stdin)
+        return await self.runner.start(
+            request, options, sends=stdin is None, ready=ready, ready_timeout=ready_timeout
+        )
+
+    def stream(
+        self,
+        command: str,
+        *,
+        by: Literal["lines", "chunks"] = "lines",
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        silence: float | None = None,
+        grace: float = DEFAULT_GRACE,
+        left_behind: LeftBehind | None = None,
+        split_stderr: bool = False,
+        terminal: Terminal | None = None,
+        record: str | PathLike[str] | Recording | None = None,
+    ) -> Stream:
+        """Run a command and see its output as it comes.
+
+        ``async with env.stream("make") as events:``, then ``async for event in events``, then
+        ``events.outcome``. Leaving early stops the command. A slow reader slows the command down.
+
+        `by` says what an event is: a cleaned line, or a piece of output as it was written. Every other argument
+        is that of `run`.
+
+        Raises:
+            InvalidCommand: Bad input. What the host must say, such as a missing directory, is raised by the
+                first event.
+            AnyshellError: The environment was not entered with ``async with``.
+        """
+        self.runner.require_entered("stream()")
+        check_choice("by", by, ("lines", "chunks"))
+        request = to_command(command, cwd, env, stdin)
+        options = RunOptions(
+            timeout=timeout,
+            silence=silence,
+            grace=grace,
+            left_behind=left_behind,
+            split_stderr=split_stderr,
+            terminal=terminal,
+            recording=to_recording(record),
+        )
+
+        def start(listener: Listener, control: _engine.Control) -> Awaitable[Outcome]:
+            return self.runner.run(request, replace(options, listener=listener), control=control)
+
+        return Stream(start, by=by, code_page=self.runner.code_page(terminal))
+
+    def terminal(
+        self,
+        command: str,
+        *,
+        columns: int = 80,
+        rows: int = 24,
+        term: str = "xterm-256color",
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        silence: float | None = None,
+        grace: float = DEFAULT_GRACE,
+        left_behind: LeftBehind = "adopt",
+        listener: Listener | None = None,
+        answers: bool = True,
+        scrollback: int | None = None,
+        record: str | PathLike[str] | Recording | None = None,
+        control: _engine.Control | None = None,
+    ) -> DrivenTerminal:
+        r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows.
+
+        ``async with env.terminal("python3 -i") as t:``, then ``await t.expect(">>> ")`` and ``await t.send("6*7\r")``.
+        Leaving it stops the program. Variables are those of a command that is run on a terminal.
+
+        Args:
+            command: Text in the shell's own language, of any size.
+            columns: 2 to 1,000; `DrivenTerminal.resize` changes it.
+            rows: 2 to 1,000.
+            term: What it is like, as `Terminal` says.
+            cwd: Where it runs; relative to `directory`. Must be there.
+            env: Variables set over everything else.
+            timeout: Seconds from when it is entered until the whole tree is stopped; ``None`` is no bound.
+            silence: As for `run`; what is typed is input.
+            grace: Seconds between the request to end and the kill, also when it is left.
+            left_behind: What becomes of processes that outlive the command, as for `run`.
+            listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
+                program down.
+            answers: Whether programs that ask the terminal what it is, or where its cursor stands, are answered.
+            scrollback: For whoever shows it to a person, as `anyshell.console.Console` does: colours are kept, and so many
+                rows that have left the screen at its top, 0 to 10,000; and a program that asks for kitty's keyboard
+                protocol gets it. ``None`` keeps neither, which takes less time for each byte.
+            record: As for `run`. Secrets that are typed by `DrivenTerminal.send_secret`, or hidden, are masked there too.
+            control: As for `run`.
+
+        Raises:
+            InvalidCommand: Bad input. What the host must say, such as a missing directory, is raised when it is entered.
+            AnyshellError: The environment was not entered with ``async with``. When it is entered: as many terminals as
+                may be are there already.
+        """
+        self.runner.require_entered("terminal()")
+        size = Terminal(columns=columns, rows=rows, term=term)
+        request = to_command(command, cwd, env)
+        options = self.runner.settled(
+            RunOptions(
+                timeout=timeout,
+                silence=silence,
+                grace=grace,
+                left_behind=left_behind,
+                terminal=size,
+                recording=to_recording(record),
+            )
+        )
+        if listener is not None and not callable(listener):
+            raise InvalidCommand(f"listener must be an async function, not {type(listener).__name__}")
+        if scrollback is not None:
+            check_scrollback(scrollback)
+        controller = self.runner.controller(size, self.artifacts, answers=answers, scrollback=scrollback)
+
+        async def run(hear: Listener, control: _engine.Control, size: Terminal) -> Outcome:
+            most = self._options.max_terminals
+            if self._terminals >= most:
+                raise AnyshellError(
+                    f"as many terminals run already as may, {most}: leave one of them, or raise max_terminals="
+                )
+            self._terminals += 1
+            try:
+                there = replace(options, listener=hear, terminal=size)
+                return await self.runner.run(request, there, controller=controller, control=control)
+            finally:
+                self._terminals -= 1
+
+        return DrivenTerminal(
+            run,
+            controller,
+            command=command,
+            host=self.host,
+            terminal=size,
+            listener=listener,
+            shows=scrollback is not None,
+            control=control,
+        )
+
+    def session(
+        self,
+        name: str | None = None,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Session:
+        """Give a shell that lasts: directory, variables and functions go from one command to the next.
+
+        ``async with env.session() as session:``, then ``await session.run(...)``. Leaving it ends the shell, unless it
+        has a name: then it is shared by that, and lasts until it is closed, unused for long, or the environment ends.
+
+        Args:
+            name: What it is shared by.
+            cwd: Where it begins; relative to `directory`. Counts when the session is made.
+            env: Variables that it begins with. Counts when the session is made.
+
+        Raises:
+            InvalidCommand: Bad input, or too many sessions with names.
+            AnyshellError: The environment was not entered with ``async with``.
+        """
+        self.runner.require_entered("session()")
+        if name is not None:
+            check_text("the name of a session", name)
+            if (session := self._sessions.get(name)) is not None:
+                return session
+            if len(self._sessions) >= MAX_NAMED_SESSIONS:
+                raise InvalidCommand(
+                    f"there are {MAX_NAMED_SESSIONS} sessions with names already; close one of them"
+                )
+        session = Session(self.runner, to_command("", cwd, env), name=name, on_closed=self._forget_session)
+        self._all_sessions.add(session)
+        if name is not None:
+            self._sessions[name] = session
+        return session
+
+    def _forget_session(self, session: Session) -> None:
+        self._all_sessions.discard(session)
+        if session.name is not None and self._sessions.get(session.name) is session:
+            del self._sessions[session.name]
+
+    async def orphans(self) -> Sequence[ProcessInfo]:
+        """Processes on the host whose anyshell was killed before it could stop them."""
+        return await self.runner.backend.orphans()
+
+    async def aclose(self) -> None:
+        """Start nothing more, stop what runs, and close the connections to the host.
+
+        Leaving ``async with`` does it. What is waited for comes back as ``cancelled``, without a grace; a job is
+        stopped with its own. A backend of your own stays open. Closing twice does nothing.
+        """
+        await to_the_end(self._aclose(), lambda: None)
+
+    async def _aclose(self) -> None:
+        await self.runner.aclose()
+        await asyncio.gather(*(session.aclose() for session in tuple(self._all_sessions)))
+        if self._owns_backend:
+            await self.runner.backend.aclose()

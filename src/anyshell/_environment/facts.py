@@ -1,0 +1,141 @@
+"""What an environment says of itself: its host, its shell, and how it was made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._files import HostFiles
+from ..backends import here
+from . import descriptions
+from .detection import Detected, offers_terminals
+
+if TYPE_CHECKING:
+    from .._types import HostInfo, OperatingSystem, OutputLimits, ShellInfo
+    from ..jobs import Jobs
+    from ..output import ArtifactStore
+
+
+class EnvironmentFacts:
+    """What is known of an environment. Nothing here asks the host, or changes anything there.
+
+    Attributes:
+        runner: Runs commands there, for the other rooms of anyshell.
+    """
+
+    def __init__(self, detected: Detected) -> None:
+        self.runner = runner = detected.runner
+        self._options = detected.options
+        self._owns_backend = detected.owns_backend
+        self._snapshot_notices = detected.snapshot_notices
+        self._offers_terminals = offers_terminals()
+        self._files = HostFiles(runner.backend.files, runner.info, runner.directory, here=here())
+
+    @property
+    def info(self) -> HostInfo:
+        """Everything that is known of the host."""
+        return self.runner.info
+
+    @property
+    def os(self) -> OperatingSystem:
+        """The host's system: ``linux``, ``macos`` or ``windows``."""
+        return self.runner.info.os
+
+    @property
+    def arch(self) -> str:
+        """The host's architecture, such as ``x86_64``."""
+        return self.runner.info.arch
+
+    @property
+    def shell(self) -> ShellInfo:
+        """The shell that runs commands: its kind, path and version."""
+        return self.runner.shell
+
+    @property
+    def host(self) -> str:
+        """What a person calls the host."""
+        return self.runner.host
+
+    @property
+    def directory(self) -> str:
+        """Where commands run that do not say otherwise; absolute, on the host."""
+        return self.runner.directory
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, and starts nothing more."""
+        return self.runner.closed
+
+    @property
+    def entered(self) -> bool:
+        """Whether it was entered with ``async with``, and so may own what it starts."""
+        return self.runner.entered
+
+    @property
+    def interactive(self) -> bool:
+        """Whether the host's pager, editor, prompt, colour and progress variables are left as they are."""
+        return self._options.interactive
+
+    @property
+    def limits(self) -> OutputLimits:
+        """How much of an output becomes text."""
+        return self.runner.limits
+
+    @property
+    def artifacts(self) -> ArtifactStore | None:
+        """Where the whole of a bounded output is kept; ``None`` when it is not."""
+        return self.runner.artifacts
+
+    @property
+    def prefix(self) -> str | None:
+        """The words that stand before the shell that runs a command."""
+        prefix = self.runner.prefix
+        return None if prefix is None else prefix.text
+
+    @property
+    def terminals(self) -> bool:
+        """Whether commands may be given a terminal here: false where ``ANYSHELL_NO_PTY`` was set when it was detected.
+
+        It is for whoever offers terminals to others, as the tool and the command line do. A host can still refuse one,
+        and what is asked for by `terminal` or ``terminal=`` is tried in any case.
+        """
+        return self._offers_terminals
+
+    @property
+    def snapshot(self) -> str | None:
+        """The file on the host that every shell reads first; ``None`` when there is none, asked for or not."""
+        return self.runner.snapshot
+
+    @property
+    def snapshot_notices(self) -> tuple[str, ...]:
+        """What a person should know of the set-up that was asked for, one sentence each: what failed, what is left out.
+
+        Not for models.
+        """
+        return self._snapshot_notices
+
+    @property
+    def files(self) -> HostFiles:
+        """The host's files."""
+        return self._files
+
+    @property
+    def jobs(self) -> Jobs:
+        """What runs in the background here, and what ended lately."""
+        return self.runner.jobs
+
+    @property
+    def background_after(self) -> float | None:
+        """Seconds after which a command that `run` waits for goes on as a job; ``None`` is never."""
+        return self._options.background_after
+
+    @property
+    def description(self) -> str:
+        """What a model should know of this host's shell: the description that belongs to it, filled in."""
+        return descriptions.describe(
+            shell=self.runner.shell,
+            info=self.runner.info,
+            directory=self.runner.directory,
+            limits=self.runner.limits,
+            kept=self.runner.artifacts is not None,
+            snapshot=self.snapshot is not None,
+        )

@@ -1,0 +1,57 @@
+"""How an environment is made: what `Environment.detect` and `Fleet` are given, checked once and handed on whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .._exceptions import InvalidCommand
+from .._types import OutputLimits, check_count, check_seconds
+from ..jobs import MAX_JOBS
+
+if TYPE_CHECKING:
+    from ..output import ArtifactStore
+    from ..shells import Prefix
+
+MAX_TERMINALS = 16
+"""Driven terminals in one environment, unless `Environment.detect(max_terminals=)` says otherwise; one more is an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentOptions:
+    """How an environment is made. `Environment.detect` explains each.
+
+    Attributes:
+        shell: A kind of shell, or a path; ``None`` is what the host has.
+        cwd: Where commands run; ``None`` is the host's own directory.
+        interactive: Whether the host's pager, editor, prompt, colour and progress variables are left as they are.
+        limits: How much of an output becomes text.
+        artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
+        snapshot: Whether every shell starts from the user's own set-up.
+        prefix: Stands before every shell.
+        max_jobs: Jobs that run at once.
+        max_terminals: Driven terminals that are entered at once.
+        background_after: Seconds after which a command goes on as a job; ``None`` is never.
+
+    Raises:
+        InvalidCommand: Names the option.
+    """
+
+    shell: str | None = None
+    cwd: str | None = None
+    interactive: bool = False
+    limits: OutputLimits = field(default_factory=OutputLimits)
+    artifacts: ArtifactStore | None = None
+    snapshot: bool = False
+    prefix: Prefix | None = None
+    max_jobs: int = MAX_JOBS
+    max_terminals: int = MAX_TERMINALS
+    background_after: float | None = None
+
+    def __post_init__(self) -> None:
+        check_count("max_jobs", self.max_jobs)
+        check_count("max_terminals", self.max_terminals)
+        check_seconds("background_after", self.background_after)
+        for name in ("shell", "cwd"):
+            if getattr(self, name) == "":
+                raise InvalidCommand(f"{name} is empty: leave it out for the default")

@@ -1,0 +1,5 @@
+"""How a command becomes what the engine runs: its options, its variables, and who stands before its process."""
+
+from .options import RunOptions as RunOptions
+from .options import to_command as to_command
+from .runner import Runner as Runner

@@ -1,0 +1,92 @@
+"""What a door is given beside a command's text: made and checked once there, and handed on whole."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
+
+from .._exceptions import InvalidCommand
+from .._types import (
+    DEFAULT_GRACE,
+    Command,
+    LeftBehind,
+    Terminal,
+    check_choice,
+    check_seconds,
+    check_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Mapping
+    from os import PathLike
+
+    from .._stream import Listener
+    from .._types import Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a command is run. `Environment.run` explains each.
+
+    Attributes:
+        timeout: Seconds until the whole tree is stopped; ``None`` is no bound.
+        silence: Seconds without output and input until then; ``None`` is no bound.
+        grace: Seconds between the request to end and the kill.
+        left_behind: What becomes of processes that outlive the command; ``None`` is the default of the environment.
+        split_stderr: Whether the outcome has two texts.
+        listener: Is given every piece of output, and is awaited.
+        terminal: What the command runs on; ``None`` are pipes.
+        recording: Into what it is recorded; ``None`` is nothing.
+        background_after: Seconds after which it goes on as a job; ``None`` is never.
+
+    Raises:
+        InvalidCommand: Names the option.
+    """
+
+    timeout: float | None = None
+    silence: float | None = None
+    grace: float = DEFAULT_GRACE
+    left_behind: LeftBehind | None = None
+    split_stderr: bool = False
+    listener: Listener | None = None
+    terminal: Terminal | None = None
+    recording: Recording | None = None
+    background_after: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.terminal is not None and not isinstance(self.terminal, Terminal):
+            kind = type(self.terminal).__name__
+            raise InvalidCommand(f"terminal must be a Terminal(columns=, rows=), not {kind}")
+        if self.terminal is not None and self.split_stderr:
+            raise InvalidCommand("on a terminal stdout and stderr are one: leave out split_stderr")
+        if self.left_behind is not None:
+            check_choice("left_behind", self.left_behind, get_args(LeftBehind))
+        check_seconds("timeout", self.timeout)
+        check_seconds("silence", self.silence)
+        check_seconds("grace", self.grace, zero=True, none=False)
+        check_seconds("background_after", self.background_after)
+
+
+def to_command(
+    text: str,
+    cwd: str | PathLike[str] | None,
+    env: Mapping[str, str] | None,
+    stdin: bytes | str | AsyncIterable[bytes] | None = None,
+) -> Command:
+    """What a caller asks for, as it is handed on.
+
+    Raises:
+        InvalidCommand: As `Command` does.
+    """
+    if isinstance(stdin, str):
+        check_text("stdin", stdin)
+        stdin = stdin.encode(errors="surrogateescape")
+    elif isinstance(stdin, bytearray | memoryview):
+        stdin = bytes(stdin)
+    return Command(
+        text=text,
+        cwd=os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
+        env={} if env is None else dict(env),
+        stdin=stdin,
+    )

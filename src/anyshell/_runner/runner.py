@@ -1,0 +1,503 @@
+"""Assembling a run: what is started, what stands before it, and where its output goes. The engine then runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from .. import _engine, shells
+from .._exceptions import AnyshellError, InvalidCommand
+from .._types import Outcome, Spawn
+from .._waits import outlast
+from ..jobs import Adopting, Jobs, Work
+from ..output import OutputBuilder, TerminalOutput
+from ..terminal import Controller
+from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+
+    from .._types import Channel, Command, HostInfo, OutputLimits, Recording, ShellInfo, Terminal
+    from ..abc import Backend, Spawner
+    from ..jobs import Job, Ready
+    from ..output import ArtifactStore, OutputLog
+    from ..output.text.builder import Builder, Store
+    from ..recordings.recorder import Recorder
+    from .options import RunOptions
+
+CLOSE_SECONDS = 5.0
+"""Seconds for which leaving an environment waits for the stop of its commands; the backend then ends what remains."""
+
+
+class Runner:
+    """Runs commands in one shell of one host. Every door of an `Environment` is one to this.
+
+    Args:
+        backend: Reaches the host.
+        info: The host's facts.
+        shell: Runs the commands.
+        directory: Where they run that do not say otherwise; absolute.
+        interactive: Whether the host's pager, editor, prompt, colour and progress variables are left as they are.
+        limits: How much of an output becomes text.
+        artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
+        prefix: Stands before the shell.
+        snapshot: The file on the host with the user's own set-up; ``None`` is none.
+        max_jobs: Jobs that run at once.
+        entered: Whether there is a scope that ends what commands leave to it.
+
+    Attributes:
+        jobs: What runs in the background.
+        closed: Whether nothing more is started.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        info: HostInfo,
+        shell: ShellInfo,
+        *,
+        directory: str,
+        interactive: bool,
+        limits: OutputLimits,
+        artifacts: ArtifactStore | None,
+        prefix: shells.Prefix | None,
+        snapshot: str | None,
+        max_jobs: int,
+        entered: bool,
+    ) -> None:
+        self.backend = backend
+        self.info = info
+        self.shell = shell
+        self.directory = directory
+        self.limits = limits
+        self.artifacts = artifacts
+        self.prefix = prefix
+        self.snapshot = snapshot
+        self.entered = entered
+        self.closed = False
+        self.jobs = Jobs(
+            builder=lambda log: self._builder(self._whole(log)),
+            connects=lambda port: backend.connects(port),
+            store=artifacts,
+            max_jobs=max_jobs,
+            code_page=info.code_page,
+        )
+        self._running: set[_engine.Control] = set()
+        self._idle = asyncio.Event()
+        self._settings = settings_of(info, shell, interactive=interactive)
+        self._unset = unset_of(shell, interactive=interactive)
+        self._unset_on_terminal = unset_of(shell, interactive=True) | OF_ANOTHER_TERMINAL
+
+    @property
+    def host(self) -> str:
+        """What a person calls the host."""
+        return self.backend.name
+
+    def require_entered(self, method: str) -> None:
+        """Refuse what starts something that outlives the call, where no scope ends it.
+
+        Raises:
+            AnyshellError: Names the method.
+        """
+        if not self.entered:
+            raise AnyshellError(
+                f"{method} starts what somebody must stop: use 'async with Environment.detect() as env'"
+            )
+
+    def settled(self, options: RunOptions) -> RunOptions:
+        """The same options, with what becomes of processes that are left behind.
+
+        Raises:
+            AnyshellError: It asks for a job where no scope ends that; or nothing more is started here.
+        """
+        if options.background_after is not None:
+            self.require_entered("run(background_after=...)")
+        if options.left_behind is None:
+            options = replace(options, left_behind="adopt" if self.entered else "stop")
+        elif options.left_behind == "adopt" and not self.entered:
+            raise AnyshellError(
+                "left_behind='adopt' makes a job, which somebody must stop: "
+                "use 'async with Environment.detect() as env'"
+            )
+        if self.closed:
+            raise AnyshellError("this environment is closed: it starts nothing more")
+        return options
+
+    async def run(
+        self,
+        command: Command,
+        options: RunOptions,
+        *,
+        spawner: Spawner | None = None,
+        spawn: Spawn | None = None,
+        controller: Controller | None = None,
+        control: _engine.Control | None = None,
+    ) -> Outcome:
+        """Run a command that somebody waits for; once `background_after` is over, make a job of it.
+
+        Args:
+            command: What is asked for.
+            options: How.
+            spawner: What starts the program instead of the backend.
+            spawn: What it starts instead of a fresh shell with the text of `command`.
+            controller: What stands before the program on its terminal, if somebody drives it.
+            control: Ends the run early.
+
+        Raises:
+            AnyshellError, SpawnError, InvalidCommand, RecordingError: Nothing was started.
+            asyncio.CancelledError: After the whole tree is gone.
+        """
+        options = self.settled(options)
+        control = control or _engine.Control()
+        if options.background_after is not None:
+            return await self._run_for_a_while(command, options, options.background_after, control)
+        with self._awaited(control):
+            return await self._perform(
+                command,
+                options,
+                spawn or self._spawn(command, options),
+                control=control,
+                store=self.artifacts,
+                spawner=spawner,
+                controller=controller,
+            )
+
+    async def start(
+        self,
+        command: Command,
+        options: RunOptions,
+        *,
+        sends: bool,
+        ready: Ready | None,
+        ready_timeout: float | None,
+    ) -> Job:
+        """Start a command as a job.
+
+        Args:
+            command: What is asked for.
+            options: How.
+            sends: Whether it reads what `Job.send` is given, until that is closed.
+            ready: What it must have done before this returns.
+            ready_timeout: Seconds for that; ``None`` is no bound.
+
+        Raises:
+            AnyshellError: As for `Environment.start`.
+        """
+        options = self.settled(options)
+        spawn = self._spawn(command, options)
+        if sends:
+            spawn = replace(spawn, stdin=True)
+
+        def run(work: Work) -> Coroutine[object, object, Outcome]:
+            heard = replace(options, listener=work.hear)
+            return self._perform_work(command, heard, spawn, work)
+
+        return await self.jobs.start(
+            command.text, run, sends=sends, grace=options.grace, ready=ready, ready_timeout=ready_timeout
+        )
+
+    async def place(self, path: str, base: str) -> str:
+        """Make a directory absolute, relative to another.
+
+        Raises:
+            InvalidCommand: It is none, or cannot be used.
+        """
+        directory = self.info.resolve(path, base)
+        await check_directory(self.backend, directory)
+        return directory
+
+    def spawn_of(
+        self, command: Command, *, split_stderr: bool = False, terminal: Terminal | None = None
+    ) -> Spawn:
+        """What starts a fresh shell with the text of a command."""
+        directory = self.info.resolve(command.cwd, self.directory)
+        dialect = shells.SHELLS[self.shell.kind]
+        on_windows = self.info.os == "windows"
+        before = self.prefix.words if self.prefix is not None and on_windows else ()
+        launch = dialect.launch(
+            self.shell, command.text, snapshot=self.snapshot, terminal=terminal is not None, before=before
+        )
+        argv = launch.argv
+        if self.prefix is not None:
+            argv = self.prefix.wrap(argv, on_windows=on_windows)
+        settings = dict(self._settings_on(terminal))
+        settings.update(dialect.lets_through((*settings, *command.env)))
+        if not on_windows:
+            # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
+            settings["PWD"] = directory
+        return Spawn(
+            argv=argv,
+            script=launch.script,
+            cwd=directory,
+            settings=settings,
+            env=command.env,
+            unset=self._unset if terminal is None else self._unset_on_terminal,
+            stdin=command.stdin is not None,
+            split_stderr=split_stderr,
+            terminal=terminal,
+        )
+
+    def controller(
+        self,
+        terminal: Terminal,
+        store: Store | None,
+        *,
+        answers: bool = True,
+        scrollback: int | None = None,
+    ) -> Controller:
+        """What stands before a program on a terminal.
+
+        Args:
+            terminal: What the program runs on.
+            store: Where the whole of its output is kept.
+            answers: Whether programs that ask the terminal something are answered.
+            scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
+        """
+        output = partial(self._terminal_output, terminal, store, answers=answers, scrollback=scrollback)
+        tells = self.info.os == "linux"  # what a process sleeps in
+        return Controller(output, tells=tells)
+
+    def code_page(self, terminal: Terminal | None) -> int | None:
+        """What output may be in that is not UTF-8; a terminal's always is."""
+        return None if terminal is not None else self.info.code_page
+
+    async def aclose(self) -> None:
+        """Start nothing more, and stop what runs: what somebody waits for without a grace, a job with its own."""
+        self.closed = True
+        for control in self._running:
+            control.cancel()
+            control.cancel()
+        with anyio.move_on_after(CLOSE_SECONDS):
+            while self._running:
+                self._idle.clear()
+                await self._idle.wait()
+        await self.jobs.aclose()
+
+    async def _run_for_a_while(
+        self, command: Command, options: RunOptions, seconds: float, control: _engine.Control
+    ) -> Outcome:
+        """Run a command that somebody waits for, and make a job of it when that takes too long."""
+        began = time.monotonic()
+        terminal, listener = options.terminal, options.listener
+        work = Work(self.artifacts, control=control, code_page=self.code_page(terminal))
+        channels: tuple[Channel, ...] = ("stdout", "stderr") if options.split_stderr else ("stdout",)
+        so_far = {channel: self._builder(None, terminal) for channel in channels}
+
+        async def hear(channel: Channel, data: bytes) -> None:
+            await work.hear(channel, data)
+            if so_far:
+                so_far[channel].feed(data)
+                if listener is not None:
+                    await listener(channel, data)
+
+        heard = replace(options, listener=hear)
+        work.begin(self._perform_work(command, heard, self._spawn(command, options), work))
+        with self._awaited(control):
+            try:
+                while not work.task.done():
+                    await asyncio.wait([work.task], timeout=seconds)
+                    if self.jobs.has_room and not self.closed and not control.requested:
+                        break  # otherwise it is waited for: nothing that is asked for is dropped
+            except asyncio.CancelledError:
+                work.task.cancel()
+                await outlast(work.task, work.task.cancel)
+                work.log.discard()
+                raise
+        if work.task.done():
+            work.log.discard()
+            return work.task.result()
+        job = self.jobs.take(command.text, work, options.grace)
+        outputs = {channel: builder.finish() for channel, builder in so_far.items()}
+        so_far.clear()
+        return Outcome(
+            status="running",
+            output=outputs["stdout"],
+            stderr=outputs.get("stderr"),
+            duration=time.monotonic() - began,
+            started=work.begun.done(),
+            job=job.id,
+        )
+
+    def _perform_work(
+        self, command: Command, options: RunOptions, spawn: Spawn, work: Work
+    ) -> Coroutine[object, object, Outcome]:
+        """Run what goes on by itself, or may come to."""
+        store = self.artifacts if options.split_stderr else self._whole(work.log)
+        return self._perform(command, options, spawn, control=work.control, store=store, watch=work.watch)
+
+    async def _perform(
+        self,
+        command: Command,
+        options: RunOptions,
+        spawn: Spawn,
+        *,
+        control: _engine.Control,
+        store: Store | None,
+        spawner: Spawner | None = None,
+        controller: Controller | None = None,
+        watch: Callable[[Spawner], Spawner] | None = None,
+    ) -> Outcome:
+        """Have the engine run a program, and say in its outcome what those before the program have learnt.
+
+        The order of these, from the backend to the engine: the recorder, who sees what is typed as the program does; the
+        controller of its terminal; who follows it as a job; and who makes a job of what it leaves behind.
+
+        Args:
+            command: What is asked for.
+            options: How; settled.
+            spawn: What is started.
+            control: Ends the run early.
+            store: Where the whole of its output is kept.
+            spawner: What starts it instead of the backend.
+            controller: What stands before it on its terminal, if that is there already.
+            watch: Learns which process it is.
+        """
+        terminal, listener = options.terminal, options.listener
+        if controller is None and terminal is not None:
+            controller = self.controller(terminal, store)
+        recorder = self._recorder(options.recording, terminal, controller)
+        spawner = spawner or self.backend
+        if recorder is not None:
+            spawner = recorder.before(spawner)
+        if controller is not None:
+            spawner = controller.before(spawner)
+            controller.on_typed = control.touch
+        if watch is not None:
+            spawner = watch(spawner)
+        adopting = None
+        if options.left_behind == "adopt":
+            spawner = adopting = Adopting(spawner, partial(self.jobs.adopt, command=command.text))
+        output: Builder = self._builder(store) if controller is None else controller.output
+        stderr = self._builder(self.artifacts) if options.split_stderr else None
+        if recorder is not None:
+            output = recorder.builder(output, "stdout")
+            stderr = None if stderr is None else recorder.builder(stderr, "stderr")
+            listener = recorder.listener(listener)
+        watching = (
+            contextlib.nullcontext()
+            if controller is None
+            else controller.watched(options.timeout, options.silence)
+        )
+        assert options.left_behind is not None, "the options are settled"
+        try:
+            if recorder is not None:
+                await recorder.begin()
+            with watching:
+                outcome = await _engine.run(
+                    spawner,
+                    spawn,
+                    output=output,
+                    stderr=stderr,
+                    stdin=command.stdin,
+                    timeout=options.timeout,
+                    silence=options.silence,
+                    grace=options.grace,
+                    left_behind=options.left_behind,
+                    listener=listener,
+                    control=control,
+                )
+        except BaseException:
+            if recorder is not None:
+                await recorder.abandon()
+            raise
+        if recorder is not None:
+            outcome = replace(outcome, recording=await recorder.end(outcome))
+        if controller is not None and controller.process is not None:
+            waiting = controller.waiting if outcome.status == "timed_out" else None
+            outcome = replace(outcome, waiting=waiting, terminal=controller.process.terminal_kind)
+        if adopting is not None and adopting.job is not None:
+            outcome = replace(outcome, job=adopting.job)
+        return outcome
+
+    def _spawn(self, command: Command, options: RunOptions) -> Spawn:
+        return self.spawn_of(command, split_stderr=options.split_stderr, terminal=options.terminal)
+
+    @contextlib.contextmanager
+    def _awaited(self, control: _engine.Control) -> Iterator[None]:
+        """Have a run ended at once when this is closed: somebody waits for it."""
+        self._running.add(control)
+        try:
+            yield
+        finally:
+            self._running.discard(control)
+            if self.closed:
+                self._idle.set()
+
+    def _settings_on(self, terminal: Terminal | None) -> Mapping[str, str]:
+        if terminal is None:
+            return self._settings
+        return {**settings_of(self.info, self.shell, interactive=True), "TERM": terminal.term}
+
+    def _whole(self, log: OutputLog) -> Store | None:
+        """What has the whole of a job's output: its log has it anyway. Where nothing is to be kept, nothing has."""
+        return None if self.artifacts is None else log
+
+    def _recorder(
+        self, recording: Recording | None, terminal: Terminal | None, controller: Controller | None
+    ) -> Recorder | None:
+        """What records a run into a file; ``None`` when nothing does."""
+        if recording is None:
+            return None
+        from ..recordings.recorder import Recorder  # here, since few runs are recorded
+
+        return Recorder(
+            recording,
+            terminal=terminal,
+            shell=self.shell.path,
+            masks=None if controller is None else controller.masks,
+            code_page=self.code_page(terminal),
+        )
+
+    def _terminal_output(
+        self,
+        terminal: Terminal,
+        store: Store | None,
+        answer: Callable[[bytes], object] | None = None,
+        *,
+        answers: bool = True,
+        scrollback: int | None = None,
+    ) -> TerminalOutput:
+        limits = self.limits
+        return TerminalOutput(
+            terminal,
+            head=limits.head,
+            tail=limits.tail,
+            max_line=limits.max_line,
+            artifacts=store,
+            name_path=self.info.is_this_machine,
+            answer=answer if answers else None,
+            scrollback=scrollback,
+        )
+
+    def _builder(self, store: Store | None, terminal: Terminal | None = None) -> Builder:
+        if terminal is not None:
+            return self._terminal_output(terminal, store)
+        limits = self.limits
+        return OutputBuilder(
+            head=limits.head,
+            tail=limits.tail,
+            max_line=limits.max_line,
+            artifacts=store,
+            name_path=self.info.is_this_machine,
+            code_page=self.info.code_page,
+        )
+
+
+async def check_directory(backend: Backend, path: str) -> None:
+    """Refuse what is no directory of a host.
+
+    Raises:
+        InvalidCommand: It is none, or cannot be used.
+    """
+    try:
+        stat = await backend.files.stat(path)
+    except OSError as error:
+        raise InvalidCommand(f"cwd {path!r} cannot be used: {error.strerror}") from error
+    if stat.kind != "directory":
+        raise InvalidCommand(f"cwd {path!r} is not a directory")

@@ -1,0 +1,277 @@
+"""A command on the hosts of a fleet: whose turn it is, and what becomes of each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from .._engine import Control
+from .._exceptions import AnyshellError
+from .._types import Outcome
+from .._waits import outlast
+from .progress import HostOutcome, HostProgress, alive_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from .._environment import Environment
+    from .hosts import Target
+    from .progress import FleetObserver, HostState
+
+
+class FleetRun:
+    """A command on the hosts of a fleet: iterate over it for each host's outcome, as it comes.
+
+    Who takes them slowly holds back the hosts that have not begun yet; so no more outcomes are held than hosts have
+    their turn at once.
+    """
+
+    def __init__(
+        self,
+        targets: Mapping[str, Target],
+        open_host: Callable[[str, Target, Callable[[Environment], object]], Awaitable[None]],
+        perform: Callable[[Environment, HostProgress, Control], Awaitable[Outcome]],
+        *,
+        parallelism: int,
+        batch: int | None,
+        stop_on_failure: bool,
+        observer: FleetObserver | None,
+    ) -> None:
+        self._targets = targets
+        self._hosts = {name: HostProgress(name) for name in targets}
+        self._open = open_host
+        self._perform = perform
+        self._parallelism = parallelism
+        self._batch = len(targets) if batch is None else batch
+        self._stop_on_failure = stop_on_failure
+        self._observer = observer
+        self._over = False
+        """Whether no further host begins."""
+        self._failure: Exception | None = None
+        """What the observer has raised."""
+        self._turns: set[_Turn] = set()
+        self._send, self._receive = anyio.create_memory_object_stream[HostOutcome](0)
+        self._task: asyncio.Task[None] | None = None
+        self._left = False
+        """Whether its fleet was left."""
+        self._told = False
+        """Whether its own failure, if it has one, was raised."""
+
+    @property
+    def hosts(self) -> tuple[HostProgress, ...]:
+        """How far each host has come, in the fleet's order."""
+        return tuple(self._hosts.values())
+
+    @property
+    def ended(self) -> bool:
+        """Whether every host has ended, and nobody waits for an outcome to be taken."""
+        return self._task is not None and self._task.done()
+
+    def cancel(self) -> None:
+        """Ask for the end on every host, and begin no other. Returns at once.
+
+        The outcomes go on coming: of what ran, each when its tree is seen to be gone there, or with what may live in
+        `HostOutcome.survivors`; of the others, that they were not started. A second call skips the grace.
+        """
+        self._over = True
+        for turn in self._turns:
+            turn.cancel()
+
+    def __aiter__(self) -> AsyncIterator[HostOutcome]:
+        return self
+
+    async def __anext__(self) -> HostOutcome:
+        if self._task is None:
+            if self._left:
+                raise AnyshellError(
+                    "nothing was run: the fleet was left before anybody iterated over this; do so within 'async with'"
+                )
+            self._task = asyncio.ensure_future(self._run())
+        try:
+            return await self._receive.receive()
+        except anyio.EndOfStream:
+            self._receive.close()
+            await asyncio.wait([self._task])
+            if (failure := self._take_failure()) is not None:
+                raise failure from None
+            raise StopAsyncIteration from None
+        except anyio.ClosedResourceError:
+            raise StopAsyncIteration from None  # its fleet was left
+
+    async def _aclose(self, *, quiet: bool) -> None:
+        """Stop what runs, wait until it is gone, and be cancelled then if somebody asked for that meanwhile.
+
+        Args:
+            quiet: Whether a failure of the run's own is passed over, since another is raised already.
+        """
+        self._left = True
+        self.cancel()
+        self._receive.close()
+        if self._task is None:
+            self._send.close()
+            return
+        cancelled = await outlast(self._task, self.cancel)
+        failure = self._take_failure()
+        if cancelled is not None:
+            raise cancelled
+        if failure is not None and not quiet:
+            raise failure
+
+    def _take_failure(self) -> BaseException | None:
+        """What the run itself has failed with, once."""
+        if self._task is None or self._task.cancelled() or self._told:
+            return None
+        self._told = True
+        return self._task.exception()
+
+    async def _run(self) -> None:
+        """Give every host its turn, batch by batch."""
+        with self._send:
+            waiting = deque(self._hosts.values())
+            while waiting and not self._over:
+                batch = deque(waiting.popleft() for _ in range(min(self._batch, len(waiting))))
+                await self._work_on(batch)
+                waiting.extendleft(reversed(batch))
+            for host in waiting:
+                self._set(host, "not_started")
+                await self._deliver(HostOutcome(host=host.host, state="not_started"))
+        if self._failure is not None:
+            raise self._failure
+
+    async def _work_on(self, batch: deque[HostProgress]) -> None:
+        async def work() -> None:
+            while batch and not self._over:
+                await self._deliver(await self._turn(batch.popleft()))
+
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(work()) for _ in range(min(self._parallelism, len(batch)))]
+
+        def end() -> None:
+            self._over = True
+            for task in tasks:
+                task.cancel()
+
+        cancelled = await outlast(asyncio.gather(*tasks, return_exceptions=True), end)
+        if cancelled is not None:
+            raise cancelled
+        for task in tasks:
+            task.result()
+
+    async def _deliver(self, outcome: HostOutcome) -> None:
+        with contextlib.suppress(anyio.BrokenResourceError):  # nobody wants to know any more
+            await self._send.send(outcome)
+
+    async def _turn(self, host: HostProgress) -> HostOutcome:
+        """One host, from its beginning to its end. Raises nothing but a cancellation, when all is gone there."""
+        turn = _Turn()
+        self._turns.add(turn)
+        host._began = time.monotonic()
+        outcome: Outcome | None = None
+        error: Exception | None = None
+        notices: tuple[str, ...] = ()
+        done = False
+        try:
+            try:
+                self._set(host, "connecting")
+                await turn.reach(self._open(host.host, self._targets[host.host], turn.keep))
+                if turn.env is None or turn.control.requested:
+                    outcome = Outcome(status="cancelled", started=False)
+                else:
+                    host._info = turn.env.info
+                    notices = (*turn.env.info.notices, *turn.env.snapshot_notices)
+                    self._set(host, "running")
+                    outcome = await self._perform(turn.env, host, turn.control)
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                error = _own_cancellation("what the command needs on this host")
+            except Exception as failure:  # noqa: BLE001 - whatever it is, it is this host's alone
+                error = failure
+            done = outcome is not None and outcome.status == "exited" and outcome.exit_code == 0
+            if self._stop_on_failure and not done:
+                self._over = True
+            host._survivors = () if outcome is None else alive_of(outcome)
+        finally:
+            try:
+                if turn.env is not None:
+                    self._set(host, "closing")
+                    await turn.env.aclose()
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                error = error or _own_cancellation("what leaves this host")
+            except Exception as failure:  # noqa: BLE001 - as above
+                error = error or failure
+            finally:
+                self._turns.discard(turn)
+                host._ended = time.monotonic()
+        state: Literal["done", "failed"] = "done" if done and error is None else "failed"
+        self._set(host, state)
+        return HostOutcome(
+            host=host.host,
+            state=state,
+            outcome=outcome,
+            error=error,
+            notices=notices,
+            duration=host.elapsed,
+        )
+
+    def _set(self, host: HostProgress, state: HostState) -> None:
+        host._state = state
+        if self._observer is None or self._failure is not None:
+            return
+        try:
+            self._observer(host)
+        except asyncio.CancelledError:  # it waits for nothing, so it is nobody else's
+            self._failure = _own_cancellation("the observer")
+            self.cancel()
+        except Exception as error:  # noqa: BLE001 - it is raised when all is stopped
+            self._failure = error
+            self.cancel()
+
+
+class _Turn:
+    """What a host that has its turn can be stopped by."""
+
+    def __init__(self) -> None:
+        self.control = Control()
+        self.env: Environment | None = None
+        self._reaching: asyncio.Future[None] | None = None
+
+    def keep(self, env: Environment) -> None:
+        """Take the environment."""
+        self.env = env
+
+    async def reach(self, opening: Awaitable[None]) -> None:
+        """Wait until the environment is there, or `cancel` has given it up; then there is none."""
+        self._reaching = asyncio.ensure_future(opening)
+        cancelled = await outlast(self._reaching, self._reaching.cancel)
+        failure = None if self._reaching.cancelled() else self._reaching.exception()
+        if cancelled is not None:
+            raise cancelled
+        if self._reaching.cancelled() and not self.control.requested:
+            failure = _own_cancellation("what reaches this host")
+        if failure is not None:
+            raise failure
+
+    def cancel(self) -> None:
+        """Ask for the end; the second time, without the grace."""
+        self.control.cancel()
+        if self._reaching is not None:
+            self._reaching.cancel()
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody has cancelled this task. Otherwise a cancellation is that of something that it has waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _own_cancellation(what: str) -> AnyshellError:
+    """What stands for a cancellation that nobody has asked for: raised as it is, it would end the run in silence."""
+    return AnyshellError(f"{what} was cancelled from within; that is a bug of whoever wrote it")
