@@ -257,8 +257,8 @@ def words_of(value: Any, name: str) -> Iterator[str]:
     if is_dataclass(value):
         yield from (field.name for field in fields(value))
     yield from vars(value).get("__pydantic_fields__", {})
-    ours = [vars(each) for each in value.__mro__ if each.__module__.startswith("anyshell.")]
-    for member, what in (item for each in ours for item in each.items()):
+    private = [each for each in value.__mro__[1:] if each.__module__.startswith("anyshell._")]
+    for member, what in (item for each in (value, *private) for item in vars(each).items()):
         if member.startswith("_") and member != "__call__":
             continue
         what = what.__func__ if isinstance(what, staticmethod) else what
