@@ -21,7 +21,7 @@ import posixpath
 import re
 import secrets
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
-    from ._files import HostFiles
-    from ._runner import Runner
+    from ._runner.runner import Surroundings
     from ._types import Command
 
 MOST_JOBS = 1000
@@ -122,20 +121,6 @@ class DetachedRecord:
     ended: float | None
     log: str
     log_bytes: int
-
-
-class Surroundings(Protocol):
-    """What detached jobs take of an `Environment`.
-
-    Attributes:
-        runner: Knows how a command is started there.
-    """
-
-    runner: Runner
-
-    @property
-    def files(self) -> HostFiles:
-        """The host's files."""
 
 
 class DetachedJob:

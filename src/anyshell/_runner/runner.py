@@ -7,7 +7,7 @@ import contextlib
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
@@ -23,6 +23,7 @@ from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
 
+    from .._files import HostFiles
     from .._types import Channel, Command, HostInfo, OutputLimits, Recording, ShellInfo, Terminal
     from ..abc import Backend, Spawner
     from ..jobs import Job, Ready
@@ -487,6 +488,20 @@ class Runner:
             name_path=self.info.is_this_machine,
             code_page=self.info.code_page,
         )
+
+
+class Surroundings(Protocol):
+    """What detached jobs take of an `Environment`.
+
+    Attributes:
+        runner: Knows how a command is started there.
+    """
+
+    runner: Runner
+
+    @property
+    def files(self) -> HostFiles:
+        """The host's files."""
 
 
 async def check_directory(backend: Backend, path: str) -> None:
