@@ -792,12 +792,18 @@ def test_a_loop_that_ends_stops_what_its_tasks_run_on_a_host(plain: Server) -> N
 
 
 async def test_input_that_is_cancelled_at_its_source_does_not_hang(env: Environment) -> None:
+    printed = asyncio.Event()
+
     async def pieces() -> AsyncIterator[bytes]:
         yield b"so far"
+        await printed.wait()
         raise asyncio.CancelledError
 
     with anyio.fail_after(20):
-        outcome = await env.run("cat", stdin=pieces())
+        async with env.stream("cat", stdin=pieces(), by="chunks") as events:
+            async for _ in events:
+                printed.set()
+    outcome = events.outcome
     assert (outcome.status, outcome.output.text) == ("cancelled", "so far")
 
 

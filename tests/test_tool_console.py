@@ -43,7 +43,8 @@ async def test_a_person_sees_it_types_and_the_model_has_the_text() -> None:
     async with Environment.detect(shell="bash") as env, app.run_test() as pilot:
         tool = ShellTool(env, approver=approve_all, terminals=True, console=opener(app))
         # It prints all the while: so it is not taken for one that waits for the model.
-        command = "i=0; until read -t 0.1 x; do echo $((i++)); done; echo got $x; exit 5"
+        # A read whose time is over in the middle of a line has taken the first part of it.
+        command = "i=0; until read -t 0.1 x; do all+=$x; echo $((i++)); done; echo got $all$x; exit 5"
         call = asyncio.create_task(tool({"command": command, "pty": True}))
         await until(pilot, lambda: isinstance(app.screen, ConsoleScreen))
         await until(pilot, lambda: top(app).console.terminal.running)
