@@ -82,7 +82,7 @@ COMPUTED = frozenset(
     f"test_{name}"
     for name in (
         "architecture", "asciicast", "bench", "builder", "decode", "descriptions", "docs", "emulator", "exported_members",
-        "filter", "keys", "kitty", "pages", "policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
+        "filter", "keys", "kitty", "map", "pages", "policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
         "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",
     )
 )  # fmt: skip
