@@ -1,7 +1,7 @@
-"""``docs/explanation/architecture.md`` names every file of the package, and none that is gone.
+"""``docs/explanation/architecture.md`` names every file of the package, and no other.
 
-A row of its tables of files begins with a package, and names a file by its name in code, followed by a colon. The row of a
-package stands for its ``__init__``, too.
+Its first table has the packages and the modules at the top, each with its floor. The rows of its last table begin with a
+package and name files of it, each in code and followed by a colon; the row of a package stands for its ``__init__``, too.
 """
 
 from __future__ import annotations
@@ -19,76 +19,87 @@ TOP = Path(__file__).parents[1]
 PAGE = TOP / "docs" / "explanation" / "architecture.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
-_ROW = re.compile(r"^\| `([\w/]+/)` \| (.+) \|$", re.MULTILINE)
 _FILE = re.compile(r"`([\w.]+)`:")
 _SPAN = re.compile(r"`([^`\n]+)`")
-_PATH = re.compile(r"[\w-]+/[\w./-]*|\w+\.py")
+_PATH = re.compile(r"[\w.-]+/[\w./-]*|\w+\.py")
 
 
-def section(heading: str) -> str:
-    return TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table of a section, without its head."""
+    section = TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+
+
+# The row of the package's own __init__ has no floor.
+PARTS = {cells[-2].strip("`"): cells[0] for cells in rows("The packages")}
+"""The floor of each package, whose name ends in a slash, and of each module at the top."""
+
+FILES = [(cells[0].strip("`"), _FILE.findall(cells[1])) for cells in rows("The files")]
 
 
 def place(path: str) -> Path:
     """The file or directory that the page means."""
-    outside = path.split("/")[0] in ("docs", "tests", "descriptions", "bench", "src")
+    outside = path.split("/")[0] in ("docs", "tests", "descriptions", "bench", "src", ".github")
     return TOP / path if outside else PACKAGE / path
 
 
-def test_page_names_every_file_once_and_none_that_is_gone() -> None:
+def test_page_names_every_file_once_and_no_other() -> None:
     files = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*")
         if path.suffix in (".py", ".sh", ".ps1")
     }
-    rows = [
-        ("" if package == "anyshell/" else package, told)
-        for package, told in _ROW.findall(section("The files"))
-    ]
-    named = Counter(
-        package + (name if "." in name else f"{name}.py")
-        for package, told in rows
-        for name in _FILE.findall(told)
+    named = Counter(part for part in PARTS if not part.endswith("/"))
+    named.update(
+        package + (name if "." in name else f"{name}.py") for package, names in FILES for name in names
     )
-    packages = {f"{package}__init__.py" for package, _ in rows}
-    problems = [f"{file} has no place on the page" for file in sorted(files - set(named) - packages)]
-    problems += [f"{file} is no file any more" for file in sorted((set(named) | packages) - files)]
-    problems += [f"{file} stands there {count} times" for file, count in named.items() if count > 1]
-    assert not problems, "\n".join(problems)
+    named.update({f"{package}__init__.py" for package, _ in FILES} - set(named))
+    problems = [to_add(file) for file in sorted(files - set(named))]
+    problems += [f"take out `{file}`: there is no such file" for file in sorted(set(named) - files)]
+    problems += [
+        f"name `{file}` once; it stands there {count} times" for file, count in named.items() if count > 1
+    ]
+    assert not problems, "\n".join(["In docs/explanation/architecture.md:", *problems])
+
+
+def to_add(file: str) -> str:
+    """What to write for a file that the page does not have."""
+    package, _, name = file.rpartition("/")
+    name = name.removesuffix(".py")
+    if not package:
+        return f'add the row "| FLOOR | `{file}` | what it is |" to the table of "The packages"'
+    if package not in {each.rstrip("/") for each, _ in FILES}:
+        return f'add the row "| `{package}/` | `{name}`: what it is. |" to the table of "The files"'
+    return f'add "`{name}`: what it is." to a row of `{package}/`'
 
 
 def test_page_is_short() -> None:
     assert len(TEXT.splitlines()) <= 200
 
 
-def test_every_path_on_the_page_leads_somewhere() -> None:
-    paths = {span for span in _SPAN.findall(TEXT) if _PATH.fullmatch(span)} - {"anyshell/"}
+def test_every_path_on_the_page_exists() -> None:
+    paths = {span for span in _SPAN.findall(TEXT) if _PATH.fullmatch(span)}
     assert not [path for path in sorted(paths) if not place(path).exists()]
 
 
-def test_every_task_names_a_file_and_what_is_in_it() -> None:
+def test_every_change_names_a_file_and_the_names_in_it() -> None:
     """A name beside a path, such as ``SHELLS``, stands in a file of the same row."""
-    tasks = re.findall(r"^\| (.+?) \| (.+) \|$", section("Where to change what"), re.MULTILINE)[1:]
-    assert len(tasks) >= 30
+    changes = rows("To change a thing")
+    assert len(changes) >= 30
     problems = []
-    for task, answer in tasks:
+    for change, answer in changes:
         spans = _SPAN.findall(answer)
         files = [place(span) for span in spans if _PATH.fullmatch(span)]
-        if not files:
-            problems.append(f"{task}: no file")
         text = "\n".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
+        problems += [f"{change}: names no file"] * (not files)
         problems += [
-            f"{task}: {span} is in none of its files"
+            f"{change}: {span} is in none of its files"
             for span in spans
             if span.isidentifier() and not re.search(rf"\b{span}\b", text)
         ]
     assert not problems, "\n".join(problems)
 
 
-def test_floors_are_those_that_imports_are_held_to() -> None:
-    drawn: dict[str, int] = {}
-    floor = -1
-    for line in section("Floors").split("```")[1].splitlines()[1:]:
-        floor = int(line[0]) if line[0].isdigit() else floor
-        drawn |= dict.fromkeys(FLOORS.keys() & set(line.partition("  what ")[0].split()), floor)
-    assert drawn == {name: floor for name, floor in FLOORS.items() if name != "__main__"}
+def test_floors_of_packages_are_those_of_their_imports() -> None:
+    floors = {re.sub(r"/$|\.py$", "", part): int(floor) for part, floor in PARTS.items() if floor.isdigit()}
+    assert floors == FLOORS
