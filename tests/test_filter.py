@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyshell._types import Terminal
-from anyshell.cli.terminal.filter import Filter
+from anyshell.cli.commands.recordings.filter import Filter
 from anyshell.output import StyledEmulator
 
 LETTERS = st.text(

@@ -15,7 +15,7 @@ import pytest
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
-from anyshell.cli.terminal.playback import Clock
+from anyshell.cli.commands.recordings.playback import Clock
 
 from . import tmux
 from .cli_program import anyshell, is_alive, wait_until, wait_written

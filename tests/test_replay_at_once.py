@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell.cli.terminal.lines import READ_SIZE, Lines
+from anyshell.cli.commands.recordings.lines import READ_SIZE, Lines
 
 from .cli_program import anyshell, start, within
 from .recordings import v2

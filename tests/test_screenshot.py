@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from anyshell.cli.terminal.picture import has_font
+from anyshell.cli.commands.recordings.picture import has_font
 
 from .cli_program import anyshell, within
 from .conftest import missing

@@ -39,8 +39,8 @@ _COMMANDS = {
     "cp": "commands.cp",
     "jobs": "commands.jobs",
     "artifacts": "commands.artifacts",
-    "replay": "commands.replay",
-    "screenshot": "commands.screenshot",
+    "replay": "commands.recordings.replay",
+    "screenshot": "commands.recordings.screenshot",
     "completion": "commands.completion",
 }
 """Each command, and the module that has it under that name. In the order of the help."""

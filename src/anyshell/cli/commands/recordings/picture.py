@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..failure import Failure
-from ..printing import printable
+from ...failure import Failure
+from ...printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rich.style import Style as RichStyle
     from rich.terminal_theme import TerminalTheme
 
-    from ...output import Span, Style
-    from ...recordings import Theme
+    from ....output import Span, Style
+    from ....recordings import Theme
 
     class _Render(Protocol):
         def __call__(self, *, svg_string: str, zoom: float = 1) -> bytes: ...
@@ -200,7 +200,7 @@ def _segments(span: Span, styles: dict[Style, RichStyle]) -> Iterator[Segment]:
 
 def _clusters(text: str) -> Iterator[tuple[str, int]]:
     """A text as characters with what is drawn over them, each with its columns, as the screen has counted them."""
-    from ...output.cells import width
+    from ....output.cells import width
 
     begun, columns = "", 0
     for char in text:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from ..._exceptions import RecordingError
-from ..failure import Failure
-from ..options import Seconds, complete_file
-from ..printing import mention, printable
+from ...._exceptions import RecordingError
+from ...failure import Failure
+from ...options import Seconds, complete_file
+from ...printing import mention, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..._types import Terminal
-    from ...output import StyledEmulator
-    from ...recordings import Event, Header
+    from ...._types import Terminal
+    from ....output import StyledEmulator
+    from ....recordings import Event, Header
 
 PIECE = 16 * 1024
 """Characters of a recording that are drawn at once: rows that scroll away meanwhile are held so long."""
@@ -69,8 +69,8 @@ def screenshot(
       125    the file is no recording, or is broken before that moment;
              the picture cannot be drawn or written
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
-    from ...recordings import read
-    from ..terminal.picture import Picture, rasteriser
+    from ....recordings import read
+    from .picture import Picture, rasteriser
 
     kind = _format(output, as_format)
     if output not in (None, "-"):
@@ -156,8 +156,8 @@ def _draw(
     header: Header, events: Iterator[Event], moment: float | None, *, stop_after: int | None = None
 ) -> _Drawn:
     """Draw a recording up to a moment, its end, or some event of it."""
-    from ...output import StyledEmulator
-    from ..terminal.filter import Filter
+    from ....output import StyledEmulator
+    from .filter import Filter
 
     drawn = _Drawn(StyledEmulator(_size(header.columns, header.rows)))
     screen, passing = drawn.screen, Filter()
@@ -196,13 +196,13 @@ def _until_broken(events: Iterator[Event], moment: float | None) -> Iterator[Eve
         if last is None:
             raise
         if last != moment:
-            from ..._types import exact
+            from ...._types import exact
 
             raise RecordingError(f"{error} (what comes before can be drawn: --at {exact(last)})") from error
 
 
 def _size(columns: int, rows: int) -> Terminal:
-    from ..._types import LARGEST_TERMINAL, Terminal
+    from ...._types import LARGEST_TERMINAL, Terminal
 
     if max(columns, rows) > LARGEST_TERMINAL:
         raise Failure(

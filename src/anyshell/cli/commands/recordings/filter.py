@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 
-from ...output.sequences import FINAL, INTERMEDIATES, PARAMETERS, in_text
+from ....output.sequences import FINAL, INTERMEDIATES, PARAMETERS, in_text
 
 LARGEST_NUMBER = 9_999
 """Largest number in a sequence that reaches the terminal; no terminal has more columns or rows."""

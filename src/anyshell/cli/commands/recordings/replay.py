@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..._exceptions import RecordingError
-from ..failure import Failure
-from ..options import Seconds, complete_file
-from ..printing import mention, printable
-from ..terminal.lines import Lines
+from ...._exceptions import RecordingError
+from ...failure import Failure
+from ...options import Seconds, complete_file
+from ...printing import mention, printable
+from .lines import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...recordings import Event, Header
+    from ....recordings import Event, Header
 
 PIECE = 64 * 1024
 """Bytes of a recording that are gathered for a pipe."""
@@ -75,7 +75,7 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
       125    the file is no recording, or is broken: the message names the line
       128+n  signal n ended it (130: Ctrl-C)
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
-    from ...recordings import read
+    from ....recordings import read
 
     with open(file, "rb", buffering=0) as opened:
         lines = Lines(opened)
@@ -85,8 +85,8 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
                 _print_at_once(events)
                 return
             _mention_size(header)
-            from ..process import signals
-            from ..terminal.playback import Playback
+            from ...process import signals
+            from .playback import Playback
 
             limit = header.idle_time_limit if idle_limit is None else idle_limit
             ctx.exit(signals.run(Playback(events, lines, speed=speed, idle_limit=limit).play))
@@ -95,8 +95,8 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
 
 
 def _print_at_once(events: Iterator[Event]) -> None:
-    from ..terminal.filter import Filter
-    from ..terminal.modes import Modes
+    from ...terminal.modes import Modes
+    from .filter import Filter
 
     passing, modes = Filter(), Modes()
     gathered: list[bytes] = []

@@ -12,19 +12,19 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from ..._exceptions import RecordingError
-from ..._waits import threads_as_os_errors
-from ...output.sequences import CSI, FINAL, INTERMEDIATES, in_text
-from ..process.descriptors import Writer
+from ...._exceptions import RecordingError
+from ...._waits import threads_as_os_errors
+from ....output.sequences import CSI, FINAL, INTERMEDIATES, in_text
+from ...process.descriptors import Writer
+from ...terminal.modes import Modes
 from .filter import Filter
-from .modes import Modes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from ...recordings import Event
-    from ..process.signals import Interruption
+    from ....recordings import Event
+    from ...process.signals import Interruption
     from .lines import Lines
 
 LONGEST_WAIT = 24 * 3600.0
@@ -87,7 +87,7 @@ def _terminal() -> Iterator[_Terminal]:
 
         yield ConsoleKeyboard()
     else:
-        from .raw import RawTerminal
+        from ...terminal.raw import RawTerminal
 
         with contextlib.ExitStack() as stack:
             fd = _STDIN

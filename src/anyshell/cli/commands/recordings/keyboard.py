@@ -17,7 +17,7 @@ import os
 from ctypes import wintypes
 from typing import TYPE_CHECKING
 
-from .modes import Modes
+from ...terminal.modes import Modes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
