@@ -33,7 +33,7 @@ def living(text: str) -> list[str]:
 
 
 def kill_with_its_net(pid: int) -> None:
-    """Kill a program, and first what would stop its commands then (`linux_net`)."""
+    """Kill a program, and first what would stop its commands then (`linux.net`)."""
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         if "anyshell-net" in words and words[words.index("anyshell-net") + 1] == str(pid):

@@ -331,25 +331,25 @@ async def test_a_tag_that_comes_late_is_passed_on(env: Environment, monkeypatch:
         )
     import resource
 
-    from anyshell.backends.local.posix import linux
+    from anyshell.backends.local.posix.linux import tags, tree
 
     seconds = unique_seconds()
-    make = linux.Tag.make
+    make = tags.make_tag
 
     def late(number: int) -> object:
         wait_living(seconds, 3)
         return make(number)
 
-    monkeypatch.setattr(linux.Tag, "make", late)
+    monkeypatch.setattr(tree, "make_tag", late)
     task = asyncio.ensure_future(env.run(f"(sleep {seconds}; :) & sleep {seconds}; :", grace=0.3))
     await asyncio.sleep(0.05)  # the start itself blocks the loop; by now it is over
     pids = [int(line.split()[0]) for line in living(seconds)]
-    limits = {resource.prlimit(pid, linux.RLIMIT_LOCKS)[0] for pid in pids}
+    limits = {resource.prlimit(pid, tags.RLIMIT_LOCKS)[0] for pid in pids}
     task.cancel()
     await asyncio.wait([task])
     assert len(pids) >= 3
     assert len(limits) == 1
-    assert limits != {linux.UNLIMITED}
+    assert limits != {resource.RLIM_INFINITY}
 
 
 async def test_what_clears_everything_goes_while_its_parent_lives(env: Environment, tmp_path: Path) -> None:

@@ -450,7 +450,7 @@ async def test_a_stop_without_any_descriptor_still_ends_the_group_and_says_what_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when another thread takes every descriptor, the reserved ones too."""
-    from anyshell.backends.local.posix import linux
+    from anyshell.backends.local.posix.linux import scan
 
     seconds = unique_seconds()
 
@@ -459,7 +459,7 @@ async def test_a_stop_without_any_descriptor_still_ends_the_group_and_says_what_
 
     async with Environment.detect(cwd=tmp_path) as env:
         with monkeypatch.context() as patch:
-            patch.setattr(linux, "_pids", refuse)
+            patch.setattr(scan, "list_pids", refuse)
             outcome = await env.run(f"trap '' TERM; sleep {seconds}", timeout=0.5, grace=0.1)
         assert outcome.status == "lost"
         assert [process.name for process in outcome.left_behind] == ["unknown"]

@@ -306,7 +306,7 @@ async def test_a_hundred_terminals_at_once_beside_busy_threads_leave_nothing(bus
 async def test_where_system_calls_are_hidden_the_kernels_functions_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("anyshell.backends.local.posix.linux_foreground._MACHINE", "of another kind")
+    monkeypatch.setattr("anyshell.backends.local.posix.linux.foreground._MACHINE", "of another kind")
     seconds = unique_seconds()
     polls = "import select, sys; select.select([sys.stdin], [], [])"
     backend = LocalBackend()

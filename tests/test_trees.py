@@ -108,7 +108,7 @@ async def test_process_without_first_thread_is_named_and_stopped(
 async def test_process_without_first_thread_is_known_by_each_sign(
     env: Environment, tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anyshell.backends.local.posix.linux.Tag.make", lambda number: None)
+    monkeypatch.setattr("anyshell.backends.local.posix.linux.tree.make_tag", lambda number: None)
     start = "setsid" if by == "mark" else "env -i setsid"
     outcome = await env.run(f"({start} {AFTER_IT}); echo over", timeout=60, grace=0.3, left_behind="stop")
     pid = int((tmp_path / "pid").read_text())
@@ -475,15 +475,17 @@ def test_trees_that_look_at_once_share_what_they_read(tmp_path: Path) -> None:
     program = """
         import asyncio, subprocess, sys
         from collections import Counter
-        from anyshell.backends.local.posix.linux import Census, LinuxTree, now
+        from anyshell.backends.local.posix.linux.proc import now
+        from anyshell.backends.local.posix.linux.scan import ProcessScan
+        from anyshell.backends.local.posix.linux.tree import LinuxTree
 
         listed = Counter()
         sys.addaudithook(lambda event, words: listed.update(words[:1]) if event == "os.listdir" else None)
 
         async def main():
-            since, census = now(), Census()
+            since, scan = now(), ProcessScan()
             trees = [
-                LinuxTree(0, since, mark=b"NONE", tag=None, life="pipe:[0]", pipes=["pipe:[0]"], census=census)
+                LinuxTree(0, since, mark=b"NONE", tag=None, life="pipe:[0]", pipes=["pipe:[0]"], scan=scan)
                 for _ in range(20)
             ]
             with subprocess.Popen(["sleep", "300"]) as stranger:

@@ -27,7 +27,7 @@ else:
 if sys.platform == "win32":
     from .windows.process import orphans
 elif sys.platform == "linux":
-    from .posix.linux_orphans import orphans
+    from .posix.linux.orphans import orphans
 else:
     from .posix.descendants import orphans
 

@@ -157,7 +157,7 @@ def _started(process: psutil.Process) -> float:
         return 0.0
 
 
-class Census:
+class ProcessScan:
     """What trees share: nothing here."""
 
 
@@ -187,7 +187,7 @@ def make_tree(
     mark: bytes,
     number: int,
     ends: Sequence[int],
-    census: Census,
+    scan: ProcessScan,
 ) -> DescendantTree:
     """Know a child that was just started, and what it starts from now on."""
     return DescendantTree(leader)

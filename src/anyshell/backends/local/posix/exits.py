@@ -81,7 +81,7 @@ class _Watch:
 
 
 if sys.platform == "linux":
-    from .linux import read_fields
+    from .linux.proc import read_fields
 
     class ExitWatch(_Watch):
         """Waits for one child by a pidfd (pidfd_open(2)), which becomes readable when it ends.

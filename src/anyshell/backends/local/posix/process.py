@@ -32,10 +32,12 @@ from .variables import host_variables
 
 if sys.platform == "linux":
     from . import posix_spawn
-    from .linux import Census, make_tree, namespace, now, own_start, shares_session
-    from .linux_net import Net
+    from .linux.net import Net
+    from .linux.proc import namespace, now, own_start, shares_session
+    from .linux.scan import ProcessScan
+    from .linux.tree import make_tree
 else:
-    from .descendants import Census, Net, make_tree, namespace, now, own_start, shares_session
+    from .descendants import Net, ProcessScan, make_tree, namespace, now, own_start, shares_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -102,7 +104,7 @@ class Spawner:
         self._running: dict[PosixProcess, int] = {}
         """With each, where the net has it."""
         self._released: set[PipeReceiveStream] = set()
-        self._census = Census()
+        self._scan = ProcessScan()
         self._closed = False
 
     def _identify(self) -> None:
@@ -162,7 +164,7 @@ class Spawner:
                     mark=mark,
                     number=number,
                     ends=[life, *ends.written],
-                    census=self._census,
+                    scan=self._scan,
                 )
                 process = PosixProcess(
                     child,

@@ -19,7 +19,7 @@ from .pipes import PipeReceiveStream, PipeSendStream
 from .tty import Settings, resize
 
 if sys.platform == "linux":
-    from .linux_foreground import look
+    from .linux.foreground import look
 else:
     from .foreground import look
 

@@ -1,6 +1,6 @@
 """What belongs to a command, however it hides, and how to signal it without ever hitting a stranger.
 
-A command is a tree, not a pid. On Linux (`linux.LinuxTree`) a process belongs to it, if it started after it, when
+A command is a tree, not a pid. On Linux (`linux.tree.LinuxTree`) a process belongs to it, if it started after it, when
 one of these says so:
 
 * its process group or session is the leader's,
@@ -91,6 +91,12 @@ class Tree(Protocol):
 
     def close(self) -> None:
         """Give back what is held."""
+
+
+def raise_if_out_of_descriptors(error: OSError) -> None:
+    """Not being able to look is not the same as seeing nothing."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        raise error
 
 
 def by_age(member: ProcessInfo) -> tuple[float, int]:

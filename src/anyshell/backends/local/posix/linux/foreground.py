@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from ...._terminals import sleep_of
-from ...._types import Foreground
-from .linux import read_fields, read_stat
+from ....._terminals import sleep_of
+from ....._types import Foreground
+from .proc import read_fields, read_stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from ...._terminals import Sleep
-    from .tty import Settings
+    from ....._terminals import Sleep
+    from ..tty import Settings
 
 MOST_PROCESSES = 64
 """Processes of a terminal's foreground that are looked at for one that waits for input."""

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from .linux import Census, restore
+from .scan import ProcessScan
+from .tree import restore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .linux import LinuxTree
+    from .tree import LinuxTree
 
 START_SECONDS = 5.0
 """Seconds for the shell of the net to start; without it commands run all the same."""
@@ -166,8 +167,8 @@ def main() -> None:
 
 
 async def _stop_all(notes: Iterable[str]) -> None:
-    census = Census()
-    await asyncio.gather(*(_stop(restore(note, census)) for note in notes))
+    scan = ProcessScan()
+    await asyncio.gather(*(_stop(restore(note, scan)) for note in notes))
 
 
 async def _stop(tree: LinuxTree) -> None:

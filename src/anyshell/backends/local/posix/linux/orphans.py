@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from .linux import TAG_BITS, descendants, namespace, own_start, read_processes
-from .tree import MARK_PREFIX
+from ....tree import TAG_BITS, descendants
+from ..tree import MARK_PREFIX
+from .proc import namespace, own_start, read_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...._types import ProcessInfo
-    from .linux import Stat
+    from ....._types import ProcessInfo
+    from .proc import Stat
 
 
 def orphans() -> list[ProcessInfo]:

@@ -1,0 +1,1 @@
+"""The processes of this machine, where it is Linux."""

@@ -1,0 +1,314 @@
+"""What Linux tells of processes: /proc (proc(5)), and system calls where that does not show them."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+assert sys.platform == "linux"
+
+from ....._types import ProcessInfo
+from ..tree import raise_if_out_of_descriptors
+from .tags import NOT_PERMITTED, limit_of_another_user, read_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+_ENDED = (b"Z", b"X")
+"""States of a thread that has ended (proc(5), field 3 of stat)."""
+
+UNKNOWN_PID = -1
+"""Instead of the newest pid, where /proc does not tell it."""
+
+UNKNOWN_START = -1
+"""The start of a process that /proc does not show."""
+
+
+@dataclass(slots=True)
+class Stat:
+    """What ``/proc/PID/stat`` says of a process (proc(5)), and what else was read of it at the same look.
+
+    What costs more is read when it is first asked for, and shared by all who share the look.
+    """
+
+    pid: int
+    name: str
+    state: bytes
+    parent: int
+    group: int
+    session: int
+    started: int
+    threads: int
+    _limit: int | None = None
+    _environ: bytes | None = None
+    _descriptors: Mapping[str, Sequence[str]] | None = None
+
+    @property
+    def limit(self) -> int:
+        """Its soft limit on file locks."""
+        if self._limit is None:
+            self._limit = read_limit(self.pid)
+            if self._limit == NOT_PERMITTED:
+                self._limit = limit_of_another_user(self.pid) if self.known else 0
+        return self._limit
+
+    @property
+    def known(self) -> bool:
+        """Whether /proc shows it, rather than system calls alone."""
+        return self.started != UNKNOWN_START
+
+    def has_mark(self, mark: bytes) -> bool:
+        """Whether the process was started with a variable of that name."""
+        return self.has_variable(mark + b"=")
+
+    def has_variable(self, beginning: bytes) -> bool:
+        """Whether it was started with a variable that begins so."""
+        return b"\0" + beginning in self.variables
+
+    @property
+    def variables(self) -> bytes:
+        """The variables that it was started with, each after a NUL byte; none where these may not be read."""
+        if self._environ is None:
+            self._environ = b"\0" + _environ(self.directory) if self.known else b""
+        return self._environ
+
+    @property
+    def descriptors(self) -> Mapping[str, Sequence[str]]:
+        """What its descriptors are open to, and by which paths each; nothing where these may not be read."""
+        if self._descriptors is None:
+            self._descriptors = read_descriptors(self.directory)
+        return self._descriptors
+
+    @property
+    def alive(self) -> bool:
+        """Whether a thread of it runs, sleeps or is stopped.
+
+        A process whose first thread has ended is shown as a zombie as long as another thread lives.
+        """
+        return self.state not in _ENDED or self.threads > 1
+
+    @property
+    def directory(self) -> str:
+        """Where /proc shows the environment and the descriptors, which an ended thread does not have any more."""
+        if self.state in _ENDED:
+            with suppress(OSError):
+                for thread in os.listdir(f"/proc/{self.pid}/task"):
+                    if int(thread) != self.pid:
+                        return f"/proc/{self.pid}/task/{thread}"
+        return f"/proc/{self.pid}"
+
+    @property
+    def info(self) -> ProcessInfo:
+        """The process as the rest of anyshell knows it."""
+        return ProcessInfo(pid=self.pid, name=self.name, started=self.started)
+
+
+def shows_processes() -> bool:
+    """Whether /proc shows the processes that this one can signal, under the same numbers.
+
+    It may not be there, and it may be that of another pid namespace, in which a number is another process's.
+    """
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:
+        return False
+
+
+def read_stat(pid: int) -> Stat | None:
+    """Describe a process; ``None`` when it is gone."""
+    return _read_stat(pid) if shows_processes() else _ask_stat(pid)
+
+
+def read_fields(pid: int) -> list[bytes] | None:
+    """What ``/proc/PID/stat`` says of a process, from its state on; ``None`` when it is gone, or not shown."""
+    read = _read_fields(pid) if shows_processes() else None
+    return None if read is None else read[1]
+
+
+def read_stats(pids: Iterable[int]) -> list[Stat]:
+    """Describe those of these processes that are there, as /proc shows them."""
+    return [stat for pid in pids if (stat := _read_stat(pid)) is not None]
+
+
+def ask_living(pids: Iterable[int]) -> list[Stat]:
+    """Describe those of these processes that live, less this one, by system calls alone."""
+    own = os.getpid()
+    return [stat for pid in pids if pid != own and (stat := _ask_stat(pid)) is not None and stat.alive]
+
+
+def read_processes() -> list[Stat]:
+    """Every process but this one that is alive; none where /proc does not show them."""
+    return [stat for stat in read_stats(list_pids()) if stat.alive] if shows_processes() else []
+
+
+def _read_stat(pid: int) -> Stat | None:
+    read = _read_fields(pid)
+    if read is None:
+        return None
+    head, fields = read
+    return Stat(
+        pid,
+        head.partition(b"(")[2].decode("utf-8", "replace"),
+        fields[0],
+        int(fields[1]),
+        int(fields[2]),
+        int(fields[3]),
+        started=int(fields[19]),
+        threads=int(fields[17]),
+    )
+
+
+def _ask_stat(pid: int) -> Stat | None:
+    """Describe a process by system calls alone, which tell neither its name nor its parent nor its start."""
+    try:
+        group, session = os.getpgid(pid), os.getsid(pid)
+    except OSError:
+        return None
+    with open_pidfd(pid) as pidfd:
+        poll = select.poll()
+        if pidfd is not None:
+            poll.register(pidfd, select.POLLIN)
+        state = b"Z" if poll.poll(0) else b"?"
+    return Stat(pid, "unknown", state, 0, group, session, started=UNKNOWN_START, threads=1)
+
+
+def _read_fields(pid: int | str) -> tuple[bytes, list[bytes]] | None:
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise_if_out_of_descriptors(error)
+        return None
+    try:
+        head, _, tail = os.read(fd, 4096).rpartition(b")")
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    fields = tail.split()
+    return (head, fields) if len(fields) >= 20 else None
+
+
+def now() -> int:
+    """The time in the unit of start times: whole clock ticks since boot (proc(5), field 22 of stat)."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
+def own_start() -> int:
+    """When this process started, in clock ticks since boot; 0 where /proc does not show it, under any number."""
+    read = _read_fields("self")
+    return 0 if read is None else int(read[1][19])
+
+
+def namespace(pid: int | str) -> int:
+    """The pid namespace of a process; 0 when it is gone, or may not be looked into."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def shares_session(leader: int) -> bool:
+    """Whether somebody besides its leader is in a session; true where that cannot be told."""
+    if not shows_processes():
+        return True
+    try:
+        return any(_session(pid) == leader for pid in list_pids() if pid != leader)
+    except OSError:  # out of descriptors
+        return True
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def list_pids() -> dict[int, int]:
+    """Every process but this one, with the inode of its directory, which no other process had."""
+    own = os.getpid()
+    with os.scandir("/proc") as entries:
+        return {
+            pid: entry.inode()
+            for entry in entries
+            if entry.name.isdigit() and (pid := int(entry.name)) != own
+        }
+
+
+def newest_pid() -> int:
+    """The pid that was given last (proc(5), ``/proc/loadavg``), which is of this process's own namespace in any case.
+
+    `UNKNOWN_PID` where it is not told: without /proc, and where that shows processes alone (``subset=pid``).
+    """
+    try:
+        with open("/proc/loadavg", "rb") as file:
+            return int(file.read().split()[-1])
+    except FileNotFoundError:
+        return UNKNOWN_PID
+
+
+def pid_limit() -> int:
+    """The number before which pids begin anew (proc(5), ``/proc/sys/kernel/pid_max``); `sys.maxsize` if not told."""
+    try:
+        with open("/proc/sys/kernel/pid_max", "rb") as file:
+            return int(file.read())
+    except FileNotFoundError:
+        return sys.maxsize
+
+
+def _environ(directory: str) -> bytes:
+    try:
+        with open(f"{directory}/environ", "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise_if_out_of_descriptors(error)
+        return b""
+
+
+def read_descriptors(directory: str) -> Mapping[str, Sequence[str]]:
+    """What the descriptors of a process are open to, and by which paths each; nothing of another user's."""
+    found: dict[str, list[str]] = {}
+    try:
+        numbers = os.listdir(f"{directory}/fd")
+    except OSError as error:
+        raise_if_out_of_descriptors(error)
+        return found
+    for number in numbers:
+        path = f"{directory}/fd/{number}"
+        with suppress(OSError):
+            found.setdefault(os.readlink(path).removesuffix(" (deleted)"), []).append(path)
+    return found
+
+
+def made_terminals(stat: Stat) -> Iterator[str]:
+    """The terminals of which a process holds the end that a terminal emulator has."""
+    for path in (*stat.descriptors.get("/dev/ptmx", ()), *stat.descriptors.get("/dev/pts/ptmx", ())):
+        with suppress(OSError), open(path.replace("/fd/", "/fdinfo/"), "rb") as file:
+            for line in file:
+                if line.startswith(b"tty-index:"):
+                    yield f"/dev/pts/{int(line.split()[1])}"
+
+
+def opened(path: str) -> int:
+    """How a process has opened what a descriptor of its /proc directory shows: `S_IRUSR`, `S_IWUSR` (proc(5))."""
+    return os.lstat(path).st_mode
+
+
+@contextmanager
+def open_pidfd(pid: int) -> Iterator[int | None]:
+    """A pidfd, or ``None`` where the process is gone or the kernel, or a sandbox, has none to give."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError as error:
+        raise_if_out_of_descriptors(error)
+        yield None
+        return
+    try:
+        yield pidfd
+    finally:
+        os.close(pidfd)
