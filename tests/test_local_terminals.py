@@ -34,7 +34,7 @@ assert sys.platform != "win32"  # mypy follows the imports below otherwise
 from anyshell.backends.local.backend import LocalBackend
 from anyshell.backends.local.posix import forking
 from anyshell.backends.local.posix.foreground import look
-from anyshell.backends.local.posix.process import Spawner, default_starter
+from anyshell.backends.local.posix.spawner import Spawner, default_starter
 from anyshell.backends.local.posix.tty import Settings
 
 pytestmark = pytest.mark.anyio

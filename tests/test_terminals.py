@@ -38,7 +38,7 @@ assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
 from anyshell.backends.local.backend import LocalBackend
 from anyshell.backends.local.posix import forking
-from anyshell.backends.local.posix.process import Spawner
+from anyshell.backends.local.posix.spawner import Spawner
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ if sys.platform == "win32":
     from .windows.shells import find_shell, starts_wsl
 else:
     from .posix.exchange import LocalExchange, remove_abandoned
-    from .posix.process import Spawner
+    from .posix.spawner import Spawner
 
 if sys.platform == "win32":
     from .windows.process import orphans

@@ -1,0 +1,328 @@
+"""Start programs on this machine, where it is POSIX."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import itertools
+import os
+import secrets
+import signal
+import stat
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+assert sys.platform != "win32"
+
+from ...._exceptions import InvalidCommand, SpawnError
+from .exits import ExitWatch
+from .pipes import PipeReceiveStream, PipeSendStream
+from .process import Child, PosixProcess
+from .scripts import open_script
+from .terminals import TerminalReceiveStream, TerminalSendStream
+from .tree import MARK_PREFIX
+from .variables import host_variables
+
+if sys.platform == "linux":
+    from . import posix_spawn
+    from .linux.net import Net
+    from .linux.proc import namespace, now, own_start
+    from .linux.scan import ProcessScan
+    from .linux.tree import make_tree
+else:
+    from .descendants import Net, ProcessScan, make_tree, namespace, now, own_start
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from types import ModuleType
+
+    from ...._types import Spawn
+    from .starter import Starter
+
+_FIRST_FD = 100
+"""Lowest descriptor that a command inherits unasked: above those that its own redirections name."""
+
+
+def default_starter() -> Starter:
+    """The better way to start a program on a terminal."""
+    start: Starter = _default().start
+    return start
+
+
+def _default() -> ModuleType:
+    """The better way of those that there are: without copying this process, where the C library can do that."""
+    if sys.platform == "linux" and posix_spawn.AVAILABLE:
+        return posix_spawn
+    from . import forking
+
+    return forking
+
+
+class Spawner:
+    """Starts programs and knows those that still run.
+
+    The marks it gives name this process by pid, start time and pid namespace, so that whoever finds a marked process can tell
+    whether the anyshell that started it is still there.
+
+    Args:
+        on_terminal: How programs are started on terminals; ``None`` is the better way of those that there are.
+    """
+
+    def __init__(self, on_terminal: Starter | None = None) -> None:
+        self._starter = on_terminal
+        self._identify()
+        self._net = Net()
+        self._running: dict[PosixProcess, int] = {}
+        """With each, where the net has it."""
+        self._released: set[PipeReceiveStream] = set()
+        self._scan = ProcessScan()
+        self._closed = False
+
+    def _identify(self) -> None:
+        self._pid = os.getpid()
+        self._owner = f"{self._pid}_{own_start()}_{namespace('self')}_{secrets.token_hex(4)}"
+        self._tags = itertools.count(secrets.randbits(61) << 1 | 1)
+
+    async def spawn(self, spawn: Spawn) -> PosixProcess:
+        """Start a program in a session of its own.
+
+        Blocks until the program's image is loaded, as a spawn does: about half a millisecond.
+
+        Raises:
+            InvalidCommand: The directory does not exist, is none, or may not be entered.
+            SpawnError: The program could not be started.
+        """
+        if self._closed:
+            raise SpawnError("this backend is closed: it starts nothing more")
+        _check_directory(spawn.cwd)
+        if (
+            self._pid != os.getpid()
+        ):  # in a fork, which must not give the marks and tags that its parent gives
+            self._identify()
+        since = now()
+        number = next(self._tags)
+        mark = MARK_PREFIX + f"{self._owner}_{number & 0xFFFFFFFF:08x}".encode()
+        env = host_variables()
+        for name in spawn.unset:
+            env.pop(os.fsencode(name), None)
+        if spawn.terminal is not None:
+            for size in (b"COLUMNS", b"LINES"):  # of another terminal, and believed before this one is asked
+                env.pop(size, None)
+            env[b"TERM"] = spawn.terminal.term.encode()
+        variables = {**spawn.settings, **spawn.env}
+        env.update(zip(_encode(variables.keys()), _encode(variables.values()), strict=True))
+        env[mark] = b"1"
+
+        with self._net.noting(since, mark) as place, _Descriptors() as fds:
+            life, child_life = fds.pipe()
+            inherited = [fds.raise_above(child_life, _FIRST_FD)]
+            if spawn.script is not None:
+                script = fds.raise_above(fds.own(open_script(spawn.script)), _FIRST_FD)
+                inherited.append(script)
+                env[b"ANYSHELL_SCRIPT"] = b"/dev/fd/%d" % script
+            began = time.monotonic()
+            start = _start_on_pipes if spawn.terminal is None else self._start_on_terminal
+            try:
+                child, ends = start(spawn, env, inherited, fds)
+            except OSError as error:
+                raise SpawnError(f"cannot start {spawn.argv[0]}: {_explain(error)}") from error
+            try:
+                stdout, stderr, stdin = ends.streams()
+                tree = make_tree(
+                    child.pid,
+                    since=since,
+                    began=began,
+                    mark=mark,
+                    number=number,
+                    ends=[life, *ends.written],
+                    scan=self._scan,
+                )
+                process = PosixProcess(
+                    child,
+                    tree,
+                    ExitWatch(child.pid, stdout.let_go),
+                    stdout=stdout,
+                    stderr=stderr,
+                    stdin=stdin,
+                    life=PipeReceiveStream(life),
+                    mark=mark,
+                    on_closed=self._forget,
+                    on_released=self.discard,
+                )
+            except BaseException as error:  # out of descriptors, usually: what nobody can watch may not run
+                _end(child)
+                if not isinstance(error, OSError):
+                    raise
+                raise SpawnError(f"cannot watch {spawn.argv[0]}: {_explain(error)}") from error
+            fds.keep(life, *ends.fds)
+        self._net.hold(place, tree)
+        self._running[process] = place
+        return process
+
+    def _forget(self, process: PosixProcess) -> None:
+        self._net.drop(self._running.pop(process, -1))
+
+    def _start_on_terminal(
+        self, spawn: Spawn, env: dict[bytes, bytes], inherited: Sequence[int], fds: _Descriptors
+    ) -> tuple[Child, _Ends]:
+        assert spawn.terminal is not None
+        start = self._starter or default_starter()
+        started = start(spawn.argv, cwd=spawn.cwd, env=env, terminal=spawn.terminal, inherited=inherited)
+        child = Child(started.pid)
+        master, slave = fds.own(started.master), fds.own(started.slave)
+        try:
+            typing = fds.own(os.dup(master))
+        except OSError:
+            _end(child)
+            raise
+        return child, _Ends(stdout=master, stdin=typing, slave=slave)
+
+    def discard(self, stream: PipeReceiveStream) -> None:
+        """Read on and throw away, until this is closed."""
+        self._released.add(stream)
+        stream.discard(lambda: self._released.discard(stream))
+
+    async def aclose(self) -> None:
+        """Stop everything that still runs, and start nothing more; stop reading for what was released."""
+        self._closed = True
+        await asyncio.gather(*(process.aclose() for process in self._running))
+        for stream in tuple(self._released):
+            stream.close()
+        self._released.clear()
+        self._net.close()
+
+
+def _encode(texts: Collection[str]) -> list[bytes]:
+    """Encode many texts at once, which is several times as fast as one by one. None may hold a NUL.
+
+    Raises:
+        InvalidCommand: One has a character that the file system's encoding has not, as ASCII has no umlaut.
+    """
+    try:
+        return os.fsencode("\0".join(texts)).split(b"\0") if texts else []
+    except UnicodeEncodeError as error:
+        raise InvalidCommand(
+            f"a variable has a character that {error.encoding} cannot say, in which this Python speaks with the system; "
+            "set PYTHONUTF8=1 for it"
+        ) from None
+
+
+def _check_directory(path: str) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        raise InvalidCommand(f"cwd {path!r} cannot be used: {error.strerror}") from error
+    if not stat.S_ISDIR(mode):
+        raise InvalidCommand(f"cwd {path!r} is not a directory")
+    if not os.access(path, os.X_OK, effective_ids=True):
+        raise InvalidCommand(f"cwd {path!r} cannot be used: Permission denied")
+
+
+def _explain(error: OSError) -> str:
+    if error.errno == errno.E2BIG:
+        return "the arguments and variables are too large for this system together; pass big values by stdin or a file"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "too many open files; run fewer commands at once, or raise the limit (ulimit -n)"
+    if error.errno == errno.EAGAIN:
+        return "too many processes (ulimit -u); run fewer commands at once"
+    return error.strerror or str(error)
+
+
+def _end(child: Child) -> None:
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ends:
+    """Our ends of what a program was started on. -1 is none."""
+
+    stdout: int
+    stderr: int = -1
+    stdin: int = -1
+    slave: int = -1
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return self.stdout, self.stderr, self.stdin, self.slave
+
+    @property
+    def written(self) -> list[int]:
+        """Those of what it can write to."""
+        if self.slave >= 0:
+            return [self.slave]
+        return [self.stdout, self.stderr] if self.stderr >= 0 else [self.stdout]
+
+    def streams(self) -> tuple[PipeReceiveStream, PipeReceiveStream | None, PipeSendStream | None]:
+        """Make streams of them, bound to the running event loop."""
+        if self.slave >= 0:
+            return TerminalReceiveStream(self.stdout, self.slave), None, TerminalSendStream(self.stdin)
+        return (
+            PipeReceiveStream(self.stdout),
+            PipeReceiveStream(self.stderr) if self.stderr >= 0 else None,
+            PipeSendStream(self.stdin) if self.stdin >= 0 else None,
+        )
+
+
+def _start_on_pipes(
+    spawn: Spawn, env: dict[bytes, bytes], inherited: Sequence[int], fds: _Descriptors
+) -> tuple[Child, _Ends]:
+    stdout, child_stdout = fds.pipe()
+    stderr, child_stderr = fds.pipe() if spawn.split_stderr else (-1, child_stdout)
+    child_stdin, stdin = fds.pipe() if spawn.stdin else (fds.open(os.devnull), -1)
+    pid = _default().spawn(
+        spawn.argv,
+        cwd=spawn.cwd,
+        env=env,
+        standard=(child_stdin, child_stdout, child_stderr),
+        inherited=inherited,
+    )
+    return Child(pid), _Ends(stdout=stdout, stderr=stderr, stdin=stdin)
+
+
+class _Descriptors:
+    """Descriptors of a spawn under way: closed at the end, unless kept."""
+
+    def __init__(self) -> None:
+        self._fds: set[int] = set()
+
+    def __enter__(self) -> _Descriptors:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self._fds:
+            os.close(fd)
+
+    def own(self, fd: int) -> int:
+        self._fds.add(fd)
+        # A program whose standard descriptors are closed would get ours in their place.
+        return fd if fd >= 3 else self.raise_above(fd, 3)
+
+    def keep(self, *fds: int) -> None:
+        self._fds.difference_update(fds)
+
+    def open(self, path: str) -> int:
+        try:
+            return self.own(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            raise SpawnError(f"cannot open {path}: {_explain(error)}") from error
+
+    def pipe(self) -> tuple[int, int]:
+        try:
+            read, write = os.pipe()
+        except OSError as error:
+            raise SpawnError(f"cannot make a pipe: {_explain(error)}") from error
+        return self.own(read), self.own(write)
+
+    def raise_above(self, fd: int, least: int) -> int:
+        """Move a descriptor to a number that no script uses by hand; where there is none, leave it."""
+        try:
+            raised = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least)
+        except OSError:
+            return fd
+        self.keep(fd)
+        os.close(fd)
+        return self.own(raised)
