@@ -25,7 +25,8 @@ from anyshell._answers import Nonsense
 from anyshell.backends import connect
 from anyshell.backends.ssh.facts import Facts
 from anyshell.backends.ssh.files.shell import ShellFiles
-from anyshell.backends.ssh.posix.processes import Processes, parse
+from anyshell.backends.ssh.posix.look import parse
+from anyshell.backends.ssh.posix.processes import Processes
 from anyshell.backends.ssh.posix.terminal import read_foreground
 from anyshell.shells import Login
 

@@ -16,9 +16,11 @@ import psutil
 import pytest
 
 from anyshell.backends.ssh.facts import Facts
-from anyshell.backends.ssh.posix.processes import Blind, Processes, Sample, Seen, Tree, parse
+from anyshell.backends.ssh.posix.look import Sample, Seen, parse
+from anyshell.backends.ssh.posix.processes import Blind, Processes, Tree
 from anyshell.backends.ssh.posix.terminal import Modes, read_foreground
 from anyshell.backends.ssh.posix.watcher import Answer, boot
+from anyshell.backends.tree import UNLIMITED
 from anyshell.shells import SHELLS, Login, candidates
 
 from .conftest import missing
@@ -135,7 +137,7 @@ def test_a_process_is_seen_with_what_it_is_known_by(
     assert (seen.parent, seen.group, seen.name) == (os.getpid(), sleeper.pid, "sleep")
     assert seen.started > 0
     if "without /proc" not in request.node.name:
-        assert (seen.session, seen.locks, seen.marks) == (sleeper.pid, "unlimited", [f"{MARK}2a"])
+        assert (seen.session, seen.limit, seen.marks) == (sleeper.pid, UNLIMITED, [f"{MARK}2a"])
         assert list(seen.holds) == [1]
 
 
@@ -204,7 +206,7 @@ def test_the_chase_gets_what_carries_the_tag_and_nobody_else(
         ends.append(tagged.poll())
         if len(ends) == 1:
             resource.prlimit(sleeper.pid, 10, (TAG + (1 << 31), resource.RLIM_INFINITY))
-            assert look(host)[sleeper.pid].locks == str(TAG + (1 << 31))
+            assert look(host)[sleeper.pid].limit == TAG + (1 << 31)
         tagged.terminate()
         tagged.wait()
     shell = subprocess.Popen(["sleep", "300"])

@@ -9,22 +9,23 @@ the host's own shell right after it has compared the start of the process.
 from __future__ import annotations
 
 import asyncio
-import calendar
 import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...._answers import LARGEST_PID, Nonsense, fields, whole
+from ...._answers import LARGEST_PID, Nonsense, whole
 from ...._terminals import LONGEST_LINE
-from ...._types import ProcessInfo, one_line
+from ...tree import TAG_BITS, UNLIMITED, Tag, descendants, is_member
+from .look import Look, Sample, parse
 from .watcher import HostAway, NoProcesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ...._types import Signal
+    from ...._types import ProcessInfo, Signal
+    from .look import Seen
     from .watcher import Answer, Watch
 
 GATHER_SECONDS = 0.002
@@ -45,8 +46,6 @@ SIGNALS: Mapping[Signal, str] = {"interrupt": "INT", "terminate": "TERM", "kill"
 _HANG_UP = "HUP+TERM"
 """What asks to end on a terminal: a shell that is used there ignores SIGTERM."""
 
-UNLIMITED = "unlimited"
-
 _STARTED = re.compile(r"(\S+) (?:ino: (\d+) )?(\d+) \(.*\) \S(?: -?\d+){18} (\d+) ")
 """What a login shell says of the process that becomes the command: the host's boot id, the pid namespace, which Linux tells
 since 5.14, and ``/proc/self/stat``, of which the 22nd field is the start."""
@@ -57,55 +56,6 @@ GONE = "(deleted)"
 
 class Blind(HostAway):
     """The host answers, but what answers does not see the command's processes: it says nothing about them."""
-
-
-@dataclass(slots=True)
-class Seen:
-    """One process at one look. `started` is in the host's unit; `began` is the same as the host writes it."""
-
-    pid: int
-    parent: int
-    group: int
-    session: int
-    started: float
-    began: str
-    locks: str
-    name: str
-    marks: list[str] = field(default_factory=list)
-    holds: dict[int, str] = field(default_factory=dict)
-    """What stands behind some of its descriptors, as far as it is a pipe, a socket or a terminal."""
-    begins: str = ""
-    """The half of a token in its command line: a login shell that has not come to the command yet."""
-
-    @property
-    def info(self) -> ProcessInfo:
-        """The process as the rest of anyshell knows it."""
-        return ProcessInfo(self.pid, self.name, self.started)
-
-
-@dataclass(slots=True)
-class Look:
-    """What the watcher has seen at once. `place` is its host and pid namespace; ``None`` when it sees not even itself."""
-
-    place: str | None
-    seen: list[Seen]
-    led: bool = False
-    """Whether it has signalled the leader's group meanwhile."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What tells the pids that a host gives later from those before.
-
-    Attributes:
-        place: The host and the pid namespace.
-        newest: The pid that was given last.
-        forks: How many processes were ever started on the host.
-    """
-
-    place: str = "-"
-    newest: int = 0
-    forks: int = 0
 
 
 class Processes:
@@ -311,52 +261,6 @@ def _believed(answer: Answer) -> Look:
         raise HostAway from error
 
 
-def parse(lines: Iterable[str], place: str = "") -> Look:
-    """Read what ``look``, ``lead`` and ``sweep`` of `watcher.sh` print at a place.
-
-    Raises:
-        Nonsense: A line is none that it prints.
-    """
-    found: dict[str, Seen] = {}
-    sees = led = False
-    for line in lines:
-        kind, _, rest = line.partition(" ")
-        if kind in ("looked", "led"):
-            sees, led = True, kind == "led"
-        elif kind == "process":
-            pid, *owners, began, locks, name = fields("a process", rest, 7)
-            parent, group, session = (whole("a process", each, 0, LARGEST_PID) for each in owners)
-            number = whole("a pid", pid, 1, LARGEST_PID)
-            if locks != UNLIMITED:
-                whole("a limit", locks, most=2**64 - 1)
-            found[pid] = Seen(number, parent, group, session, start_time(began), began, locks, one_line(name))
-        elif kind in ("mark", "begins", "holds"):
-            pid, _, value = rest.partition(" ")
-            if (seen := found.get(pid)) is not None:
-                if kind == "mark":
-                    seen.marks.append(value)
-                elif kind == "begins":
-                    seen.begins = value
-                else:
-                    descriptor, _, what = value.partition(" ")
-                    seen.holds[whole("a descriptor", descriptor)] = what
-    return Look(place if sees else None, list(found.values()), led)
-
-
-def start_time(began: str) -> float:
-    """Read when a process started, in the host's unit.
-
-    Raises:
-        Nonsense: It is no time.
-    """
-    if not began[:1].isdigit():
-        try:  # ps(1) writes "Fri Nov 20 08:06:03 2026", less the day of the week here, and in UTC
-            return float(calendar.timegm(time.strptime(began, "%b-%d-%H:%M:%S-%Y")))
-        except ValueError:
-            return 0.0
-    return float(whole("a start", began))
-
-
 @dataclass(slots=True)
 class Tree:
     """The processes of one command.
@@ -405,6 +309,10 @@ class Tree:
     _began: dict[tuple[int, float], Seen] = field(default_factory=dict)
     _swept: bool = False
     _kills: int = 0
+    _tag: Tag = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tag = Tag(self.tag, TAG_BITS if self.outside is None else 0)
 
     def set_leader(self, pid: int, said: Sequence[str]) -> None:
         """Take what the login shell has said before it became the command: its pid, and where and since when that is its own."""
@@ -451,10 +359,11 @@ class Tree:
         if not daemons and all(self._is_daemon(young[pid]) for pid in members):
             return ()
         self.begun = self.begun or any(
-            self._has_name(young[pid]) and young[pid].begins != token for pid in members
+            is_member(young[pid], tag=self._tag, mark=self.mark) and young[pid].begins != token
+            for pid in members
         )
         members |= {seen.pid for seen in beginning}
-        members |= _descendants(young, members)
+        members |= descendants(young, members)
         self._swept = False
         self._known = {pid: young[pid].started for pid in members}
         self._began = {(pid, young[pid].started): young[pid] for pid in members}
@@ -468,35 +377,24 @@ class Tree:
         return look
 
     def _is_member(self, seen: Seen) -> bool:
-        if self._known.get(seen.pid) == seen.started or self._has_name(seen) or self._holds_life(seen):
+        if self._known.get(seen.pid) == seen.started or self._holds_life(seen):
             return True
         # A pid is given again when nobody is in its group or session any more, or it is one of another pid namespace.
-        if (
-            self._given_again
-            or self.leader is None
-            or self.leader not in (seen.pid, seen.group, seen.session)
-        ):
-            return False
-        return self.ended_at is None or seen.started <= self.ended_at
-
-    def _has_name(self, seen: Seen) -> bool:
-        if seen.locks != UNLIMITED:
-            shift = 31 if self.outside is None else 0
-            if int(seen.locks) >> shift == self.tag >> shift:
-                return True
-        return self.mark in seen.marks
+        late = self.ended_at is not None and seen.started > self.ended_at
+        leader = 0 if self._given_again or late else self.leader or 0
+        return is_member(seen, leader=leader, tag=self._tag, mark=self.mark)
 
     def _holds_life(self, seen: Seen) -> bool:
         if not self._life or seen.holds.get(self.processes.life_fd) != self._life:
             return False
         # A pipe has its number for ever, a terminal only as long as somebody has it: the next has it then.
-        return not self.on_terminal or not (self.let_go or seen.marks or seen.locks != UNLIMITED)
+        return not self.on_terminal or not (self.let_go or seen.marks or seen.limit != UNLIMITED)
 
     def _is_child(self, seen: Seen) -> bool:
         """Whether the shell of which this is one command has started it, and it has cleared everything since."""
         if self.outside is None or seen.parent != self.outside:
             return False
-        return not seen.marks and not (seen.locks != UNLIMITED and int(seen.locks) >> 31 == self.tag >> 31)
+        return not seen.marks and not Tag(self.tag, TAG_BITS).marks(seen.limit)
 
     def _is_daemon(self, seen: Seen) -> bool:
         if self.leader in (seen.group, seen.session):
@@ -633,17 +531,3 @@ def _is_terminal(what: str) -> bool:
 
 def _is_pipe(what: str) -> bool:
     return bool(what) and not _is_terminal(what)
-
-
-def _descendants(young: Mapping[int, Seen], members: set[int]) -> set[int]:
-    children: dict[int, list[int]] = {}
-    for pid, seen in young.items():
-        children.setdefault(seen.parent, []).append(pid)
-    found: set[int] = set()
-    waiting = list(members)
-    while waiting:
-        for pid in children.get(waiting.pop(), ()):
-            if pid not in members and pid not in found:
-                found.add(pid)
-                waiting.append(pid)
-    return found

@@ -14,7 +14,7 @@ from ...._answers import LARGEST_PID, Nonsense, fields, real, whole
 from ...._terminals import Line, LineKeys, sleep_of
 from ...._types import Foreground, ProcessInfo, one_line
 from ..channel import ChannelSendStream
-from .processes import start_time
+from .look import start_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

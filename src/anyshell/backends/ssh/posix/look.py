@@ -1,0 +1,113 @@
+"""What the shell on the host prints of its processes, and how it is read."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...._answers import LARGEST_PID, fields, whole
+from ...._types import ProcessInfo, one_line
+from ...tree import UNLIMITED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(slots=True)
+class Seen:
+    """One process at one look. `started` is in the host's unit; `began` is the same as the host writes it."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    started: float
+    began: str
+    limit: int
+    name: str
+    marks: list[str] = field(default_factory=list)
+    holds: dict[int, str] = field(default_factory=dict)
+    """What stands behind some of its descriptors, as far as it is a pipe, a socket or a terminal."""
+    begins: str = ""
+    """The half of a token in its command line: a login shell that has not come to the command yet."""
+
+    def has_mark(self, mark: str) -> bool:
+        """Whether it was started with a variable of that name."""
+        return mark in self.marks
+
+    @property
+    def info(self) -> ProcessInfo:
+        """The process as the rest of anyshell knows it."""
+        return ProcessInfo(self.pid, self.name, self.started)
+
+
+@dataclass(slots=True)
+class Look:
+    """What the watcher has seen at once. `place` is its host and pid namespace; ``None`` when it sees not even itself."""
+
+    place: str | None
+    seen: list[Seen]
+    led: bool = False
+    """Whether it has signalled the leader's group meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What tells the pids that a host gives later from those before.
+
+    Attributes:
+        place: The host and the pid namespace.
+        newest: The pid that was given last.
+        forks: How many processes were ever started on the host.
+    """
+
+    place: str = "-"
+    newest: int = 0
+    forks: int = 0
+
+
+def parse(lines: Iterable[str], place: str = "") -> Look:
+    """Read what ``look``, ``lead`` and ``sweep`` of `watcher.sh` print at a place.
+
+    Raises:
+        Nonsense: A line is none that it prints.
+    """
+    found: dict[str, Seen] = {}
+    sees = led = False
+    for line in lines:
+        kind, _, rest = line.partition(" ")
+        if kind in ("looked", "led"):
+            sees, led = True, kind == "led"
+        elif kind == "process":
+            pid, *owners, began, locks, name = fields("a process", rest, 7)
+            parent, group, session = (whole("a process", each, 0, LARGEST_PID) for each in owners)
+            number = whole("a pid", pid, 1, LARGEST_PID)
+            limit = UNLIMITED if locks == "unlimited" else whole("a limit", locks, most=2**64 - 1)
+            found[pid] = Seen(number, parent, group, session, start_time(began), began, limit, one_line(name))
+        elif kind in ("mark", "begins", "holds"):
+            pid, _, value = rest.partition(" ")
+            if (seen := found.get(pid)) is not None:
+                if kind == "mark":
+                    seen.marks.append(value)
+                elif kind == "begins":
+                    seen.begins = value
+                else:
+                    descriptor, _, what = value.partition(" ")
+                    seen.holds[whole("a descriptor", descriptor)] = what
+    return Look(place if sees else None, list(found.values()), led)
+
+
+def start_time(began: str) -> float:
+    """Read when a process started, in the host's unit.
+
+    Raises:
+        Nonsense: It is no time.
+    """
+    if not began[:1].isdigit():
+        try:  # ps(1) writes "Fri Nov 20 08:06:03 2026", less the day of the week here, and in UTC
+            return float(calendar.timegm(time.strptime(began, "%b-%d-%H:%M:%S-%Y")))
+        except ValueError:
+            return 0.0
+    return float(whole("a start", began))
