@@ -22,12 +22,12 @@ import psutil
 import pytest
 
 from anyshell._exceptions import ConnectionFailed, HostKeyUntrusted, InvalidCommand
-from anyshell.backends.ssh.connection.config import read_settings
 from anyshell.backends.ssh.connection.connecting import find_route, open_connection
 from anyshell.backends.ssh.connection.credentials import Keys, Secrets
 from anyshell.backends.ssh.connection.hostkeys import HostKey, KnownHost, look_up, read_key, record
 from anyshell.backends.ssh.connection.login import Login, choose_algorithms
 from anyshell.backends.ssh.connection.options import Hop, SSHOptions, describe_address, parse_hops
+from anyshell.backends.ssh.connection.settings import read_settings
 
 from .conftest import missing
 from .processes import living, unique_seconds, wait_living

@@ -18,19 +18,16 @@ import stat
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import psutil
 
 from ...._exceptions import InvalidCommand
-from .options import Hop, check_host, check_user, parse_hops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from .options import SSHOptions
-
-KeyPolicy = Literal["refuse", "ask", "accept-new"]
+    from .options import Hop, SSHOptions
 
 SYSTEM_CONFIG = "/etc/ssh/ssh_config"
 
@@ -42,19 +39,6 @@ MAX_INCLUDES = 16
 
 MATCH_EXEC_SECONDS = 5.0
 """Seconds for a command of ``Match exec``; then it does not match."""
-
-CONNECT_SECONDS = 10.0
-"""Seconds for finding the host's address and connecting, unless `connect_timeout=` or ConnectTimeout says otherwise."""
-KEEPALIVE_SECONDS = 15.0
-"""Seconds of silence before a server is probed, unless `keepalive_interval=` or ServerAliveInterval says otherwise."""
-KEEPALIVE_COUNT = 2
-"""Questions of that kind in a row that a server may owe the answer to, unless `keepalive_count=` or ServerAliveCountMax
-says otherwise; then the connection counts as lost."""
-
-DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
-
-METHODS = ("publickey", "keyboard-interactive", "password")
-"""How one can log in here, in the order in which it is tried."""
 
 _UNHEEDED = {
     "sendenv": ("SendEnv", "no variable of this machine is sent to a host"),
@@ -104,105 +88,19 @@ class Line:
         return self.words[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What holds for one host: the caller's options over the configuration over OpenSSH's defaults.
-
-    Attributes:
-        alias: The host as it was asked for.
-        host: The name or address to connect to.
-        port: Where it listens.
-        user: Who to log in as.
-        family: The address family to use; 0 is any.
-        bind_address: The address of this machine to connect from.
-        tcp_keepalive: Whether the system keeps watch over the connection as well.
-        proxy_command: What to run instead of connecting, for a shell; its tokens are put in.
-        jumps: The hosts to go through, the first of them first.
-        keys: Private key files.
-        keys_named: Whether somebody named them; otherwise they are the default ones.
-        certificates: Certificates beside those that lie beside their keys.
-        identities_only: Whether an agent's other keys are left out.
-        agent: The agent's socket; an empty string is none.
-        known_hosts: Where host keys are looked up; new ones are recorded in the first.
-        system_known_hosts: Where they are looked up as well.
-        host_key_alias: The name under which the host's key is known.
-        host_key_policy: What becomes of an unknown key: ``refuse`` asks nobody.
-        hash_known_hosts: Whether a recorded name is hashed.
-        revoked_keys: A file of host keys that are refused.
-        methods: Of `METHODS`, those that may be used, in order.
-        prompts: How often a person is asked, 1 to 3.
-        connect_timeout: Seconds.
-        keepalive_interval: Seconds; 0 is never.
-        keepalive_count: 1 or more.
-        algorithms: Lists of algorithms, by their keyword in lower case, as they are written.
-        notices: What a person should know of it, one sentence each.
-    """
-
-    alias: str
-    host: str
-    port: int
-    user: str
-    family: int
-    bind_address: str | None
-    tcp_keepalive: bool
-    proxy_command: str | None
-    jumps: tuple[Hop, ...]
-    keys: tuple[str, ...]
-    keys_named: bool
-    certificates: tuple[str, ...]
-    identities_only: bool
-    agent: str
-    known_hosts: tuple[str, ...]
-    system_known_hosts: tuple[str, ...]
-    host_key_alias: str | None
-    host_key_policy: KeyPolicy
-    hash_known_hosts: bool
-    revoked_keys: str | None
-    methods: tuple[str, ...]
-    prompts: int
-    connect_timeout: float
-    keepalive_interval: float
-    keepalive_count: int
-    algorithms: Mapping[str, str]
-    notices: tuple[str, ...]
-
-    @property
-    def login(self) -> str:
-        """Who logs in where, for a question to a person. Two that differ are never the same."""
-        port = "" if self.port == SSH_PORT else f":{self.port}"
-        return f"{self.user}@{self.alias}{port}"
-
-    @property
-    def address(self) -> str:
-        """The host and its port, for a message."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        place = f"{host} port {self.port}"
-        return place if self.host == self.alias else f"{self.alias} ({place})"
-
-
-def read_settings(options: SSHOptions, hop: Hop | None = None) -> Settings:
-    """Find out what holds for a host. Blocks, since it reads files and may run commands of ``Match exec``.
+class HostConfig:
+    """What the configuration says of one host: the first value of each keyword.
 
     Args:
-        options: What the caller said.
-        hop: A host on the way to the caller's. Its name, user and port count instead of the caller's.
+        target: The host as it was asked for. Its user and port go before those of the files.
 
-    Raises:
-        InvalidCommand: A file that cannot be read, or that other users can write; a value that cannot be used. Names
-            the file and the line.
+    Attributes:
+        alias: Its name.
+        first: The value of each keyword.
+        several: Those of keywords whose values add up.
+        proxy: ``proxycommand`` or ``proxyjump``, whichever comes first, and its value.
+        notices: What a person should know of it, one sentence each.
     """
-    target = hop or Hop(options.host, options.user, options.port)
-    reader = _Reader(target)
-    reader.read(options)
-    settings = _settings(reader, options, is_target=hop is None)
-    # Those of the configuration too: a ProxyCommand hands them to a shell.
-    check_host(settings.host)
-    check_user(settings.user if " -" in settings.user else settings.user.replace(" ", ""))  # as ssh does
-    return settings
-
-
-class _Reader:
-    """Goes through the files and keeps the first value of each keyword."""
 
     def __init__(self, target: Hop) -> None:
         self.alias = target.host
@@ -260,7 +158,7 @@ class _Reader:
             keyword = found[1].lower()
             keyword = _SYNONYMS.get(keyword, keyword)
             if keyword == "host":
-                active = _host_matches(self.alias, split_words(found[2], where))
+                active = _any_matches(self.alias, split_words(found[2], where))
             elif keyword == "match":
                 active = self._matches(split_words(found[2], where), where)
             elif active and keyword == "include":
@@ -385,219 +283,6 @@ class _Reader:
         }
 
 
-def _settings(reader: _Reader, options: SSHOptions, *, is_target: bool) -> Settings:
-    first = reader.first
-    notices = list(reader.notices.values())
-
-    def value(keyword: str) -> str | None:
-        line = first.get(keyword)
-        return None if line is None or line.word.lower() == "none" else line.word
-
-    def flag(keyword: str, default: bool) -> bool:
-        line = first.get(keyword)
-        return default if line is None else _flag(keyword, line)
-
-    def number(keyword: str, default: int, least: int, most: int) -> int:
-        line = first.get(keyword)
-        if line is None:
-            return default
-        if not re.fullmatch(r"[0-9]{1,9}", line.word) or not least <= int(line.word) <= most:
-            raise InvalidCommand(
-                f"{line.where}: {keyword} must be a number from {least} to {most}, not {line.word!r}"
-            )
-        return int(line.word)
-
-    def seconds(keyword: str, default: float) -> float:
-        line = first.get(keyword)
-        return default if line is None or line.word.lower() == "none" else _seconds(keyword, line)
-
-    def paths(keyword: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        line = first.get(keyword)
-        if line is None:
-            return default
-        return tuple(
-            _path(Line((word,), line.where), tokens) for word in line.words if word.lower() != "none"
-        )
-
-    tokens = reader.tokens()
-    port = number("port", SSH_PORT, 1, 65535)
-    user = reader.user
-    if not user:
-        raise InvalidCommand("nobody knows who to log in as: say user=, or write user@host")
-
-    jumps, command = _proxy(reader, options if is_target else None, tokens)
-    keys, named = _keys(reader, options, tokens)
-    policy, notice = _policy(first.get("stricthostkeychecking"))
-    if options.host_key_policy is not None:
-        policy, notice = options.host_key_policy, None
-    notices += [notice] if notice is not None else []
-    own_known_hosts = paths("userknownhostsfile", _home("known_hosts", "known_hosts2"))
-    if options.known_hosts is not None:
-        own_known_hosts = (os.path.expanduser(os.fspath(options.known_hosts)),)
-    interval, count = options.keepalive_interval, options.keepalive_count
-    if interval is None:
-        interval = seconds("serveraliveinterval", KEEPALIVE_SECONDS)
-    if count is None:
-        count = max(1, number("serveralivecountmax", KEEPALIVE_COUNT, 0, 2**31))
-    timeout = options.connect_timeout or seconds("connecttimeout", CONNECT_SECONDS) or CONNECT_SECONDS
-
-    return Settings(
-        alias=reader.alias,
-        host=reader.host,
-        port=port,
-        user=user,
-        family=_family(first.get("addressfamily")),
-        bind_address=value("bindaddress"),
-        tcp_keepalive=flag("tcpkeepalive", True),
-        proxy_command=command,
-        jumps=jumps,
-        keys=keys,
-        keys_named=named,
-        certificates=tuple(_path(line, tokens) for line in _without_none(reader.several["certificatefile"])),
-        identities_only=flag("identitiesonly", False),
-        agent=_agent(first.get("identityagent"), tokens) if options.agent else "",
-        known_hosts=own_known_hosts,
-        system_known_hosts=paths(
-            "globalknownhostsfile", ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
-        ),
-        host_key_alias=value("hostkeyalias"),
-        host_key_policy=policy,
-        hash_known_hosts=flag("hashknownhosts", False),
-        revoked_keys=next(iter(paths("revokedhostkeys", ())), None),
-        methods=_methods(value("preferredauthentications"), flag),
-        prompts=max(1, min(3, number("numberofpasswordprompts", 3, 0, 2**31))),
-        connect_timeout=timeout,
-        keepalive_interval=interval,
-        keepalive_count=count,
-        algorithms={
-            keyword: first[keyword].word
-            for keyword in (
-                "casignaturealgorithms",
-                "ciphers",
-                "hostkeyalgorithms",
-                "kexalgorithms",
-                "macs",
-                "pubkeyacceptedalgorithms",
-            )
-            if keyword in first
-        },
-        notices=tuple(notices),
-    )
-
-
-def _proxy(
-    reader: _Reader, options: SSHOptions | None, tokens: Mapping[str, str]
-) -> tuple[tuple[Hop, ...], str | None]:
-    if options is not None and options.jump is not None:
-        return parse_hops(options.jump), None
-    if reader.proxy is None or reader.proxy[1].word.lower() == "none":
-        return (), None
-    keyword, line = reader.proxy
-    if keyword == "proxycommand":
-        return (), expand(line, tokens)
-    try:
-        hops = parse_hops(split_words(line.word, line.where)[0])
-    except InvalidCommand as error:
-        raise InvalidCommand(f"{line.where}: {error}") from None
-    # `Host *` with a ProxyJump is meant for all others.
-    itself = len(hops) == 1 and hops[0].host == reader.alias and hops[0].port in (None, int(tokens["p"]))
-    return (() if itself else hops), None
-
-
-def _keys(reader: _Reader, options: SSHOptions, tokens: Mapping[str, str]) -> tuple[tuple[str, ...], bool]:
-    if options.keys is not None:
-        return tuple(os.path.expanduser(os.fspath(path)) for path in options.keys), True
-    lines = reader.several["identityfile"]
-    if lines:
-        return tuple(_path(line, tokens) for line in _without_none(lines)), True
-    return _home(*DEFAULT_KEYS), False
-
-
-def _policy(line: Line | None) -> tuple[KeyPolicy, str | None]:
-    word = "ask" if line is None else line.word.lower()
-    if word == "ask":
-        return "ask", None
-    if word in ("yes", "true"):
-        return "refuse", None
-    if word == "accept-new":
-        return "accept-new", None
-    assert line is not None
-    if word in ("no", "off", "false"):
-        return "accept-new", (
-            f"StrictHostKeyChecking {word} of {line.where}, is taken as accept-new: a host key that has changed is "
-            "refused."
-        )
-    raise InvalidCommand(
-        f"{line.where}: StrictHostKeyChecking must be yes, no, ask or accept-new, not {line.word!r}"
-    )
-
-
-def _methods(preferred: str | None, flag: Callable[[str, bool], bool]) -> tuple[str, ...]:
-    allowed = {
-        "publickey": "pubkeyauthentication",
-        "keyboard-interactive": "kbdinteractiveauthentication",
-        "password": "passwordauthentication",
-    }
-    order = METHODS if preferred is None else [word.strip() for word in preferred.split(",")]
-    return tuple(method for method in order if method in allowed and flag(allowed[method], True))
-
-
-def _agent(line: Line | None, tokens: Mapping[str, str]) -> str:
-    word = "SSH_AUTH_SOCK" if line is None else line.word
-    if word == "SSH_AUTH_SOCK":
-        return os.environ.get("SSH_AUTH_SOCK", "")
-    if word.lower() == "none":
-        return ""
-    if re.fullmatch(r"\$\w+", word):
-        return os.environ.get(word[1:], "")
-    assert line is not None
-    return _path(line, tokens)
-
-
-def _family(line: Line | None) -> int:
-    families = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
-    if line is None:
-        return socket.AF_UNSPEC
-    if line.word.lower() not in families:
-        raise InvalidCommand(f"{line.where}: AddressFamily must be any, inet or inet6, not {line.word!r}")
-    return families[line.word.lower()]
-
-
-def _flag(keyword: str, line: Line) -> bool:
-    word = line.word.lower()
-    if keyword == "pubkeyauthentication" and word in ("unbound", "host-bound"):
-        return True
-    if word not in ("yes", "true", "no", "false"):
-        raise InvalidCommand(f"{line.where}: {keyword} must be yes or no, not {line.word!r}")
-    return word in ("yes", "true")
-
-
-def _seconds(keyword: str, line: Line) -> float:
-    units = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-    parts = re.findall(r"([0-9]{1,9})([smhdw]?)", line.word.lower())
-    if not parts or "".join(map("".join, parts)) != line.word.lower():
-        raise InvalidCommand(f"{line.where}: {keyword} must be a time such as 30 or 1m30s, not {line.word!r}")
-    return float(sum(int(count) * units[unit] for count, unit in parts))
-
-
-def _path(line: Line, tokens: Mapping[str, str]) -> str:
-    def variable(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise InvalidCommand(f"{line.where}: there is no variable {found[1]}")
-        return os.environ[found[1]]
-
-    text = expand(line, tokens)
-    return os.path.expanduser(re.sub(r"\$\{([^}]*)\}", variable, text))
-
-
-def _without_none(lines: list[Line]) -> list[Line]:
-    return [line for line in lines if line.word.lower() != "none"]
-
-
-def _home(*names: str) -> tuple[str, ...]:
-    return tuple(os.path.join(os.path.expanduser("~/.ssh"), name) for name in names)
-
-
 def _local_user() -> str:
     try:
         return getpass.getuser()
@@ -688,10 +373,6 @@ def expand(line: Line, tokens: Mapping[str, str]) -> str:
 def match_list(name: str, patterns: str) -> bool:
     """Whether one of the patterns, between commas, is that of a name, and none that begins with ``!``."""
     return _any_matches(name, [each.strip() for each in patterns.split(",")])
-
-
-def _host_matches(alias: str, patterns: tuple[str, ...]) -> bool:
-    return _any_matches(alias, patterns)
 
 
 def _any_matches(name: str, patterns: list[str] | tuple[str, ...]) -> bool:

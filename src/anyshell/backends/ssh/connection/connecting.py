@@ -22,19 +22,19 @@ from asyncssh.public_key import get_default_public_key_algs, get_public_key_algs
 
 from ...._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from ...._waits import NoThread, in_a_thread, threads_as_os_errors, to_the_end
-from .config import read_settings
 from .credentials import Keys, Secrets, closing
 from .hostkeys import HostKey, KnownHost, KnownKey, Verdict, look_up, record, refusal
 from .login import Login, choose_algorithms, names, safe_words
 from .options import describe_address
 from .proxy import GRACE_SECONDS, Proxy
+from .settings import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...._exceptions import ConnectionStage
-    from .config import Settings
     from .options import SSHOptions
+    from .settings import Settings
 
 MAX_HOPS = 10
 """Hosts on one way, the last included; more is an error."""

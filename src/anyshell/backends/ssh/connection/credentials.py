@@ -24,8 +24,8 @@ from .hostkeys import HostKey
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from .config import Settings
     from .options import SSHOptions
+    from .settings import Settings
 
 AGENT_SECONDS = 5.0
 """Seconds for an agent to list its keys."""

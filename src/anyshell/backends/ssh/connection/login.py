@@ -21,10 +21,10 @@ from .hostkeys import HostKey
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from .config import Settings
     from .credentials import Keys, Offer, Secrets
     from .hostkeys import KnownHost, KnownKey, Verdict
     from .options import SSHOptions
+    from .settings import Settings
 
 BANNER_CHARACTERS = 300
 """Characters of what a server says that an error repeats."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import asyncssh
 
     from .... import HostInfo, SSHOptions
-    from ....backends.ssh.connection.config import Settings
+    from ....backends.ssh.connection.settings import Settings
     from .report import Report
 
 STEPS = ("name", "port", "key", "auth", "shell", "terminal", "sftp", "limits")
