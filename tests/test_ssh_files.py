@@ -26,7 +26,7 @@ assert sys.platform != "win32"  # mypy follows what is below otherwise
 import asyncssh
 
 from anyshell.backends.ssh.files.either import SSHFiles
-from anyshell.backends.ssh.files.sftp import SFTPFiles
+from anyshell.backends.ssh.files.sftp.files import SFTPFiles
 from anyshell.backends.ssh.files.shell import ShellFiles
 
 if TYPE_CHECKING:

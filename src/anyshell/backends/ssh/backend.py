@@ -44,7 +44,7 @@ from .connection.options import describe_address
 from .connection.pool import Pool, Slot
 from .facts import Facts
 from .files.either import SSHFiles
-from .files.sftp import STALL_SECONDS
+from .files.sftp.files import STALL_SECONDS
 from .posix.exchange import SSHExchange
 from .posix.process import SSHProcess
 from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from .sftp import STALL_SECONDS, NoSubsystem, SFTPFiles
+from .sftp.files import STALL_SECONDS, NoSubsystem, SFTPFiles
 from .shell import ShellFiles
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...._types import FileEntry, FileStat
     from ....abc import Files
-    from .sftp import Open
+    from .sftp.files import Open
     from .shell import Run
 
 

@@ -12,30 +12,26 @@ import os
 import posixpath
 import re
 import secrets
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ...._answers import LONGEST_FACT
 from ...._exceptions import ConnectionFailed
 from ...._types import FileEntry, FileStat
 from ...._waits import to_the_end
+from .errors import MAX_ENTRIES, MAX_LINKS, NUMBERS, check_regular, connection_lost, os_error, too_many
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 
     from ....abc import Files
+    from .errors import Kind
 
     Run = Callable[[Sequence[str], bytes | None, int], Awaitable[tuple[int | None, bytes, bytes]]]
-
-Kind = Literal["file", "directory", "link", "other"]
 
 _CHUNK = 4 * 1024 * 1024
 """Bytes of a file in one command, where a host has no SFTP."""
 _BLOCK = 64 * 1024
 """Bytes of a block of dd, where a host has no SFTP."""
-_MAX_LINKS = 40
-"""Links that follow each other on a host by SSH; more is a circle."""
-_MAX_ENTRIES = 1_000_000
-"""Names in one directory on a host by SSH; more is an error."""
 _LONGEST_LIST = 64 * 1024 * 1024
 """Bytes of the list of a directory, where a host has no SFTP; more is an error."""
 
@@ -114,29 +110,8 @@ _WRITABLE = '[ -w "$1" ] || : >>"$1"'  # the second fails, and says why
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 /._-+:@,=%")
 
-_WORDS = {
-    os.strerror(number).lower(): number
-    for number in (
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.EISDIR,
-        errno.EEXIST,
-        errno.ENOTEMPTY,
-        errno.EACCES,
-        errno.EPERM,
-        errno.ENOSPC,
-        errno.EFBIG,
-        errno.EROFS,
-        errno.ELOOP,
-        errno.ENAMETOOLONG,
-        errno.EINVAL,
-        errno.EXDEV,
-        errno.EBUSY,
-        errno.EIO,
-        errno.EMFILE,
-        errno.ENOMEM,
-    )
-} | {
+_WORDS = NUMBERS | {
+    **{os.strerror(number).lower(): number for number in (errno.EACCES, errno.EMFILE, errno.ENOMEM)},
     "directory nonexistent": errno.ENOENT,  # dash, of a path that it should write
     "nonexistent directory": errno.ENOENT,
     "too many levels of symbolic links": errno.ELOOP,
@@ -179,8 +154,8 @@ class ShellFiles:
         """Name what is in a directory and tell its kinds, in no order, without ``.`` and ``..``."""
         kinds: dict[str, Kind] = {"f": "file", "d": "directory", "l": "link", "o": "other"}
         listed = await self._sh(_LIST, path, path, most=_LONGEST_LIST)
-        if listed.count(b"\0") > _MAX_ENTRIES:
-            raise _too_many(path)
+        if listed.count(b"\0") > MAX_ENTRIES:
+            raise too_many(path)
         told = listed.decode("utf-8", "surrogateescape").split("\0")
         return [FileEntry(entry[1:], kinds[entry[0]]) for entry in told if entry and entry[0] in kinds]
 
@@ -265,13 +240,9 @@ class ShellFiles:
                 path,
             ) from error
         if len(stdout) > most:
-            raise _too_many(path) if text is _LIST else _senseless(path)
+            raise too_many(path) if text is _LIST else _senseless(path)
         if code is None:
-            raise ConnectionResetError(
-                errno.ECONNRESET,
-                "The connection to the host was lost; a change may have happened or not",
-                path,
-            )
+            raise connection_lost(path)
         return code, stdout, stderr
 
     async def _sh(
@@ -285,7 +256,7 @@ class ShellFiles:
         if number is None:
             number = await self._looked_for(text, path)
         if number is not None:
-            raise OSError(number, os.strerror(number), path)
+            raise os_error(number, path)
         raise OSError(errno.EIO, "The host's shell could not do it, and does not say why", path)
 
     async def _sure(self, text: str, path: str, *arguments: str, stdin: bytes | None = None) -> None:
@@ -308,10 +279,7 @@ class ShellFiles:
     async def _regular(self, path: str) -> int:
         """The size of a regular file; what is none is refused before it is opened."""
         status = await self.stat(path)
-        if status.kind == "directory":
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        if status.kind != "file":
-            raise OSError(errno.EINVAL, "Not a regular file", path)
+        check_regular(status.kind, path)
         return status.size
 
     async def _piece(self, path: str, start: int, length: int | None) -> bytes:
@@ -389,14 +357,14 @@ class ShellFiles:
             await self._answer(_REMOVE, path, path)
 
     async def _resolved(self, path: str) -> str:
-        for _ in range(_MAX_LINKS):
+        for _ in range(MAX_LINKS):
             try:
                 path = posixpath.join(posixpath.dirname(path), await self.readlink(path))
             except OSError as error:
                 if error.errno in (errno.EINVAL, errno.ENOENT):
                     return path
                 raise
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        raise os_error(errno.ELOOP, path)
 
     async def _mkdir(self, path: str, parents: bool, exist_ok: bool) -> None:
         try:
@@ -418,17 +386,13 @@ class ShellFiles:
 
     async def _remove(self, path: str, recursive: bool) -> None:
         if posixpath.basename(path) in (".", ".."):
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+            raise os_error(errno.EINVAL, path)
         directory = (await self.stat(path, follow=False)).kind == "directory"
         await self._sure((_REMOVE_TREE if recursive else _RMDIR) if directory else _REMOVE, path, path)
 
 
 if TYPE_CHECKING:
     _keeps_protocol: type[Files] = ShellFiles
-
-
-def _too_many(path: str) -> OSError:
-    return OSError(errno.EFBIG, f"More than {_MAX_ENTRIES} names in one directory", path)
 
 
 def _senseless(path: str) -> OSError:

@@ -1,0 +1,209 @@
+"""One call on an SFTP service: its requests, each within a bound, and what they may have changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import posixpath
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import asyncssh
+
+from ....._types import FileEntry
+from ....._waits import to_the_end
+from ..errors import MAX_ENTRIES, MAX_LINKS, check_regular, too_many
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+    from typing import Any
+
+    from ..errors import Kind
+
+T = TypeVar("T")
+
+CANCEL_SECONDS = 5.0
+"""Seconds for a cancelled change over SFTP to be answered, before its connection is given up."""
+
+CHUNK = 256 * 1024
+"""Bytes of one SFTP request."""
+
+WINDOW = 16
+"""Requests of one file over SFTP that are on their way at once."""
+
+AT_ONCE = 32
+"""Files asked about or removed at once over SFTP."""
+
+_KINDS: dict[int, Kind] = {
+    asyncssh.FILEXFER_TYPE_REGULAR: "file",
+    asyncssh.FILEXFER_TYPE_DIRECTORY: "directory",
+    asyncssh.FILEXFER_TYPE_SYMLINK: "link",
+}
+
+
+class Lost(Exception):  # noqa: N818 - never leaves this package
+    """The connection ended; `sent` unless it is known that the request was never on its way."""
+
+    def __init__(self, sent: bool) -> None:
+        super().__init__()
+        self.sent = sent
+
+
+class Stalled(Exception):  # noqa: N818 - never leaves this package
+    """No answer came in time."""
+
+
+class Operation:
+    """One call on one service: every request of it has a bound, and it is known what it may have changed.
+
+    Args:
+        client: The service.
+        stall: Seconds for one answer.
+        close_later: Closes a file that was read, without waiting.
+
+    Attributes:
+        changed: Whether a request was sent that changes something which others see.
+        litter: Temporary files that may be left.
+    """
+
+    def __init__(
+        self,
+        client: asyncssh.SFTPClient,
+        stall: float,
+        close_later: Callable[[asyncssh.SFTPClient, asyncssh.SFTPClientFile], None],
+    ) -> None:
+        self.client = client
+        self.changed = False
+        self.litter: list[str] = []
+        self._stall = stall
+        self._close_later = close_later
+
+    async def ask(self, request: Awaitable[T]) -> T:
+        """Await an answer."""
+        try:
+            async with asyncio.timeout(self._stall):
+                return await request
+        except TimeoutError as error:
+            raise Stalled from error
+        except asyncssh.SFTPNoConnection as error:
+            raise Lost(sent=False) from error
+        except asyncssh.SFTPConnectionLost as error:
+            raise Lost(sent=True) from error
+        except asyncssh.SFTPError:
+            raise
+        except (asyncssh.Error, OSError) as error:
+            raise Lost(sent=True) from error
+        except (ValueError, IndexError) as error:  # what asyncssh makes of an answer that is none
+            raise OSError(errno.EPROTO, "The server's answer makes no sense") from error
+
+    async def change(self, request: Coroutine[object, object, T], *, seen: bool = True) -> T:
+        """Await the answer to what changes something, also when cancelled: it may be on its way.
+
+        Args:
+            request: What is sent.
+            seen: Whether others see what it changes. Otherwise the whole call may be repeated.
+        """
+        before, self.changed = self.changed, self.changed or seen
+
+        bound: asyncio.Timeout | None = None
+
+        async def bounded() -> T:
+            nonlocal bound
+            async with asyncio.timeout(self._stall) as bound:
+                return await request
+
+        def hurry() -> None:
+            if bound is not None:
+                with contextlib.suppress(RuntimeError):  # it is over
+                    bound.reschedule(asyncio.get_running_loop().time() + min(CANCEL_SECONDS, self._stall))
+
+        async def asked() -> T:
+            return await self.ask(bounded())
+
+        try:
+            return await to_the_end(asked(), hurry)
+        except Lost as lost:
+            if not lost.sent:
+                self.changed = before
+            raise
+
+    async def stat(self, path: str, *, follow: bool = True) -> asyncssh.SFTPAttrs:
+        """Describe a file."""
+        return await self.ask(self.client.stat(encode(path), follow_symlinks=follow))
+
+    async def kind(self, path: str, *, follow: bool = True) -> Kind | None:
+        """What there is; ``None`` when nothing can be seen."""
+        try:
+            return kind_of(await self.stat(path, follow=follow))
+        except asyncssh.SFTPError:
+            return None
+
+    async def regular(self, path: str) -> asyncssh.SFTPAttrs:
+        """Describe a regular file; refuse what is none before it is opened."""
+        attrs = await self.stat(path)
+        check_regular(kind_of(attrs), path)
+        return attrs
+
+    async def list(self, path: str) -> list[FileEntry]:
+        """Name what is in a directory."""
+        found: list[FileEntry] = []
+        unknown: list[str] = []
+        names = cast("AsyncGenerator[asyncssh.SFTPName, None]", self.client.scandir(encode(path)))
+        try:
+            while (entry := await self.ask(anext(names, None))) is not None:
+                raw = entry.filename
+                name = raw if isinstance(raw, str) else raw.decode("utf-8", "surrogateescape")
+                if name in (".", ".."):
+                    continue
+                if len(found) + len(unknown) >= MAX_ENTRIES:
+                    raise too_many(path)
+                if entry.attrs.type == asyncssh.FILEXFER_TYPE_UNKNOWN:
+                    unknown.append(name)
+                else:
+                    found.append(FileEntry(name, kind_of(entry.attrs)))
+        finally:
+            await names.aclose()
+        for start in range(0, len(unknown), AT_ONCE):
+            some = unknown[start : start + AT_ONCE]
+            asked = (self.kind(posixpath.join(path, name), follow=False) for name in some)
+            kinds = await asyncio.gather(*asked)
+            found += [FileEntry(name, kind or "other") for name, kind in zip(some, kinds, strict=True)]
+        return found
+
+    async def readlink(self, path: str) -> str:
+        """Tell what a link points to."""
+        return (await self.ask(self.client.readlink(encode(path)))).decode("utf-8", "surrogateescape")
+
+    async def resolved(self, path: str) -> str | None:
+        """The name at the end of a chain of links, whether there is a file or not; ``None`` when it has no end."""
+        for _ in range(MAX_LINKS):
+            if await self.kind(path, follow=False) != "link":
+                return path
+            path = posixpath.join(posixpath.dirname(path), await self.readlink(path))
+        return None
+
+    def close_later(self, file: asyncssh.SFTPClientFile) -> None:
+        """Close a file that was read, without waiting."""
+        self._close_later(self.client, file)
+
+
+def kind_of(attrs: asyncssh.SFTPAttrs) -> Kind:
+    """The kind of a file that was described."""
+    return _KINDS.get(attrs.type, "other")
+
+
+def encode(path: str) -> bytes:
+    """A path as it travels."""
+    return path.encode("utf-8", "surrogateescape")
+
+
+def cancel(requests: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel requests. Their answers are thrown away when they come."""
+    for task in requests:
+        task.cancel()
+        task.add_done_callback(_look_at)
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # or asyncio reports it as never retrieved
