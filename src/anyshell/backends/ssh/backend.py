@@ -46,6 +46,7 @@ from .facts import Facts
 from .files.either import SSHFiles
 from .files.sftp.files import STALL_SECONDS
 from .posix.exchange import SSHExchange
+from .posix.pending_stops import CLOSE_SECONDS, PendingStops
 from .posix.process import SSHProcess
 from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
 from .posix.watcher import SILENCE_SECONDS, HostAway, Watch, Watcher, boot
@@ -53,7 +54,7 @@ from .windows.files import WindowsFiles
 from .windows.host import WindowsHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Any
 
     from ..._types import ProcessInfo, Signal, Start, Terminal
@@ -105,12 +106,6 @@ FILE_RATE = 4096
 SEND_SIZE = 1024 * 1024
 """Bytes of a long text that are written to a host at once."""
 
-OWED_SECONDS = 300.0
-"""Seconds after a host went away in which it is tried to stop what could not be stopped then."""
-
-OWED_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""Seconds between two of these attempts, the last one repeats; at once when a connection is made."""
-
 _REASONS = {
     "missing": "No such file or directory",
     "denied": "Permission denied",
@@ -118,9 +113,6 @@ _REASONS = {
 }
 
 _WHY_NOT_BEGUN = "does a startup file end it, or a ForceCommand hand the text to another shell?"
-
-CLOSE_SECONDS = 2.0
-"""Seconds for which closing waits for a host that is away, when something may still run there."""
 
 
 class SSHBackend:
@@ -147,10 +139,7 @@ class SSHBackend:
         self._directory: str | None = None
         self._running: set[SSHProcess | WindowsProcess] = set()
         self._released: set[Channel] = set()
-        self._owed: set[SSHProcess] = set()
-        self._litter: set[str] = set()
-        self._paying: asyncio.Task[None] | None = None
-        self._connected = asyncio.Event()
+        self._pending = PendingStops(self._remove_directories)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._files = SSHFiles(self._sftp, self._run_for_files)
         self._windows: WindowsHost | None = None
@@ -273,7 +262,7 @@ class SSHBackend:
             split_stderr=spawn.split_stderr,
             on_closed=self._running.discard,
             on_released=self._keep_reading,
-            on_away=self._owe,
+            on_away=self._pending.add,
             signal_beside=self._signal_beside,
         )
         if spawn.on_asked is not None:
@@ -347,7 +336,7 @@ class SSHBackend:
         """
         if self._windows is not None:
             raise SpawnError(f"{self.name} is a Windows host, where there are no sessions over SSH")
-        return await SSHExchange(self._spawn_apart, self._files, self._leave).open()
+        return await SSHExchange(self._spawn_apart, self._files, self._pending.add_directory).open()
 
     async def _spawn_apart(self, spawn: Spawn) -> Process:
         """Start a program whose stdout and stderr must come apart."""
@@ -396,13 +385,7 @@ class SSHBackend:
             return
         self._closed = True
         await asyncio.gather(*(process.aclose() for process in tuple(self._running)))
-        if self._owed or self._litter:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await self._pay()
-        if self._paying is not None:
-            self._paying.cancel()
-            await asyncio.wait([self._paying])
+        await self._pending.aclose()
         if self._windows is not None:
             await self._windows.aclose()
         for channel in tuple(self._released):
@@ -438,7 +421,7 @@ class SSHBackend:
                     raise
                 await asyncio.sleep(pause * (0.5 + secrets.randbelow(1000) / 1000))
         self._watch.heard()
-        self._connected.set()
+        self._pending.connected()
         return connection
 
     def _tell(self, notice: str) -> None:
@@ -628,46 +611,13 @@ class SSHBackend:
         except (TimeoutError, asyncssh.Error, OSError):
             pass
 
-    # What could not be stopped.
+    async def _remove_directories(self, names: Collection[str]) -> None:
+        if self._processes is None:  # it has never answered
+            raise HostAway
+        await self._processes.remove_directories(names)
 
     def _keep_reading(self, channel: Channel) -> None:
         self._released = {each for each in (*self._released, channel) if not each.closed.is_set()}
-
-    def _owe(self, process: SSHProcess) -> None:
-        self._owed.add(process)
-        self._start_paying()
-
-    def _leave(self, name: str) -> None:
-        self._litter.add(name)
-        self._start_paying()
-
-    def _start_paying(self) -> None:
-        if not self._closed and (self._paying is None or self._paying.done()):
-            self._connected.clear()
-            self._paying = asyncio.get_running_loop().create_task(self._pay())
-
-    async def _pay(self) -> None:
-        """Stop what ran when the host went away, as soon as it is back; then remove the directories of lost sessions."""
-        give_up = time.monotonic() + OWED_SECONDS
-        for pause in itertools.chain(OWED_PAUSES, itertools.repeat(OWED_PAUSES[-1])):
-            if not self._closed:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self._connected.wait()
-                self._connected.clear()
-            # Side by side: they share their looks, of which the host can give few in a second when it is busy.
-            owed = tuple(self._owed)
-            stopped = await asyncio.gather(*(process.stop_now() for process in owed))
-            self._owed.difference_update(itertools.compress(owed, stopped))
-            if not self._owed and self._litter and self._processes is not None:
-                names = tuple(self._litter)
-                with suppress(HostAway):
-                    await self._processes.remove_directories(names)
-                    self._litter.difference_update(names)
-            if not (self._owed or self._litter) or time.monotonic() > give_up:
-                return
-            if self._closed:
-                await asyncio.sleep(OWED_PAUSES[0])
 
     # Files.
 
