@@ -90,6 +90,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "facts": 0,
         "files": 0,
         "posix": 1,
+        "sessions": 1,
         "windows": 1,
         "backend": 2,
     },

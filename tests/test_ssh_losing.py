@@ -251,7 +251,7 @@ async def test_what_the_host_alone_has_heard_of_may_have_run(
 ) -> None:
     """Nothing arrives from the host any more as soon as it is asked: the command runs, and cannot be known to."""
     monkeypatch.setattr("anyshell.backends.ssh.backend.START_SECONDS", 0.5)
-    monkeypatch.setattr("anyshell.backends.ssh.backend.OPEN_SECONDS", 0.5)
+    monkeypatch.setattr("anyshell.backends.ssh.sessions.OPEN_SECONDS", 0.5)
     trace = home(server.user) / f"trace-{secrets.token_hex(4)}"
     opened = Channel.connection_made
     async with Link(server) as link, Environment.detect(link.options()) as env:

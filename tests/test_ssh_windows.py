@@ -488,7 +488,7 @@ async def test_a_lost_connection_ends_what_ran(
     async with Environment.detect(start("cmd", *options).options()) as env:
         task = asyncio.create_task(env.run(_tree(seconds) + "Start-Sleep 300"))
         await asyncio.to_thread(wait_living, seconds)
-        for link in tuple(env.runner.backend._pool._links):  # type: ignore[attr-defined]  # as if the network were gone
+        for link in tuple(env.runner.backend._sessions._pool._links):  # type: ignore[attr-defined]  # as if the network were gone
             link.connection.abort()
         outcome = await task
         assert outcome.status == "lost"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 import asyncssh
-from asyncssh.constants import OPEN_REQUEST_PTY_FAILED
 
 from ..._answers import LARGEST_PID, Nonsense, whole
 from ..._exceptions import (
@@ -22,7 +21,6 @@ from ..._exceptions import (
     ConnectionFailed,
     InvalidCommand,
     SpawnError,
-    TerminalUnavailable,
 )
 from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD
 from ..._types import HostInfo, HostQuery, Spawn, one_line
@@ -31,40 +29,31 @@ from ..collect import collect
 from .channel import (
     HIGH_WATER,
     TERMINAL_HIGH_WATER,
-    TERMINAL_OUTPUT,
-    TERMINAL_WINDOW,
     Channel,
     new_token,
     told,
 )
-from .connection.connecting import open_connection
-from .connection.credentials import Secrets
-from .connection.login import safe_words
 from .connection.options import describe_address
-from .connection.pool import Pool, Slot
 from .facts import Facts
 from .files.either import SSHFiles
 from .files.sftp.files import STALL_SECONDS
 from .posix.exchange import SSHExchange
-from .posix.pending_stops import CLOSE_SECONDS, PendingStops
+from .posix.pending_stops import PendingStops
 from .posix.process import SSHProcess
 from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
 from .posix.watcher import SILENCE_SECONDS, HostAway, Watch, Watcher, boot
+from .sessions import Sessions
 from .windows.files import WindowsFiles
 from .windows.host import WindowsHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from typing import Any
 
-    from ..._types import ProcessInfo, Signal, Start, Terminal
+    from ..._types import ProcessInfo, Signal, Start
     from ...abc import Exchange, Files, Launcher, Process, Program, WindowsLauncher
     from .connection.options import SSHOptions
     from .posix.watcher import Answer
     from .windows.process import WindowsProcess
-
-OPEN_SECONDS = 15.0
-"""Seconds for a server to open a session on a connection."""
 
 PROBE_SECONDS = 30.0
 """Seconds for a host to say what it is; its login shell's startup files run first."""
@@ -75,24 +64,12 @@ WINDOWS_SECONDS = 10.0
 START_SECONDS = 30.0
 """Seconds for a login shell to begin a command; its startup files run first."""
 
-HANDSHAKE_HANGUP_SECONDS = 3.0
-"""Seconds in which a server that is busy with other logins hangs up; only then is the login tried again."""
-
-HANDSHAKE_PAUSES = (0.2, 0.5, 1.0)
-"""Seconds before a login is tried again after a server has hung up, about; after the last it is an error."""
-
-ATTEMPTS = 3
-"""Times that a session is asked for when connections break before the command was asked for."""
-
 LONGEST_TOTAL = 2_000_000
 """Bytes of all arguments and variables together; more is an error. A little less than what Linux allows by default
 (execve(2), a quarter of the stack's limit); where a host allows less, its shell says so and exits with 126."""
 
 LONGEST_STRING = 128 * 1024 - 1
 """Bytes of one argument or variable, its end not counted; more is an error (execve(2), MAX_ARG_STRLEN)."""
-
-CONNECT_SECONDS = 5.0
-"""Seconds for a server to try a port of its own, by SSH."""
 
 _BY_SIGNAL = 128  # no bound
 """The exit code that stands for a program of our own that a signal ended: ``None`` says that the link was lost."""
@@ -129,19 +106,15 @@ class SSHBackend:
         self._options = options
         self._launcher = launcher
         self._login = launcher("")
-        self._secrets = Secrets()
-        self._notices: dict[str, None] = {}
         self._owner = f"ANYSHELL_REMOTE_{secrets.token_hex(8)}_"
         self._numbers = itertools.count(secrets.randbits(30))
-        self._pool = Pool(self._connect, options.max_connections)
+        self._sessions = Sessions(options, self._connected)
         self._watch = Watch(self._start_watcher)
         self._processes: Processes | None = None
-        self._directory: str | None = None
         self._running: set[SSHProcess | WindowsProcess] = set()
         self._released: set[Channel] = set()
         self._pending = PendingStops(self._remove_directories)
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._files = SSHFiles(self._sftp, self._run_for_files)
+        self._files = SSHFiles(self._sessions.sftp, self._run_for_files)
         self._windows: WindowsHost | None = None
         self._windows_files = WindowsFiles(self._files.sftp)
         self._closed = False
@@ -215,7 +188,7 @@ class SSHBackend:
         watcher.ask("ping").add_done_callback(self._learn)  # the first answer took as long as its questions
         if facts.get("wrong"):
             raise InvalidCommand(f"the directory {facts.get('wrong')!r} cannot be used on {self.name}")
-        return facts.host(notices=tuple(self._notices))
+        return facts.host(notices=self._sessions.notices)
 
     def _learn(self, answer: asyncio.Future[Answer]) -> None:
         if not answer.cancelled() and answer.exception() is None and self._processes is not None:
@@ -269,7 +242,7 @@ class SSHBackend:
             channel.on_asked = partial(spawn.on_asked, process)
         self._running.add(process)
         try:
-            process.holds_channel = await self._open(channel, start.line, spawn.terminal)
+            process.holds_channel = await self._sessions.open(channel, start.line, spawn.terminal)
             tree.leader = await self._begin(channel, start, spawn) or tree.leader
         except BaseException as error:
             if not channel.asked or (isinstance(error, AnyshellError) and channel.over):
@@ -351,29 +324,7 @@ class SSHBackend:
 
     async def connects(self, port: int) -> bool:
         """Whether something on the host accepts connections at a port, tried by the server itself."""
-        # In a task of its own, since what is cancelled in the middle would leave a channel that nobody closes.
-        task = asyncio.get_running_loop().create_task(self._try_port(port))
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        await asyncio.wait([task], timeout=CONNECT_SECONDS)
-        return task.done() and task.result()
-
-    async def _try_port(self, port: int) -> bool:
-        slot = await self._pool.slot()
-        slot.release()  # the server counts sessions, and this is none
-        try:
-            _, writer = await slot.connection.open_connection("localhost", port, encoding=None)
-        except asyncssh.ChannelOpenError as error:
-            if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
-                raise BackendError(
-                    f"{self.name} does not let us try a port (AllowTcpForwarding, PermitOpen); "
-                    "wait for what the program prints instead"
-                ) from error
-            return False
-        except (asyncssh.Error, OSError):
-            return False  # nobody knows; whoever asks asks again
-        writer.close()
-        return True
+        return await self._sessions.connects(port)
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """Nothing: a mark does not tell whose anyshell, on which machine, has ended."""
@@ -391,123 +342,12 @@ class SSHBackend:
         for channel in tuple(self._released):
             channel.abort()
         await self._files.aclose()
-        await self._end_tasks()
         await self._watch.aclose()
-        await self._pool.aclose()
+        await self._sessions.aclose()
 
-    async def _end_tasks(self) -> None:
-        if self._tasks:
-            await asyncio.wait(tuple(self._tasks), timeout=CLOSE_SECONDS)
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
-    # Connections and sessions.
-
-    async def _connect(self, on_lost: Callable[[], object]) -> asyncssh.SSHClientConnection:
-        for pause in (*HANDSHAKE_PAUSES, None):
-            began = time.monotonic()
-            try:
-                connection = await open_connection(
-                    self._options, tell=self._tell, secrets=self._secrets, on_lost=on_lost
-                )
-                break
-            except ConnectionFailed as error:
-                # A server that is busy with other logins hangs up on some, at random (MaxStartups).
-                hung_up = error.stage == "handshake" and time.monotonic() - began < HANDSHAKE_HANGUP_SECONDS
-                if not hung_up or pause is None or self._closed:
-                    raise
-                await asyncio.sleep(pause * (0.5 + secrets.randbelow(1000) / 1000))
+    def _connected(self) -> None:
         self._watch.heard()
         self._pending.connected()
-        return connection
-
-    def _tell(self, notice: str) -> None:
-        self._notices[notice] = None
-
-    async def _open(self, channel: Channel, line: str, terminal: Terminal | None = None) -> bool:
-        """Open a session for a command, and ask the server to run a line.
-
-        It is asked once: where that may have been heard, it is not asked again.
-
-        Returns:
-            Whether the server keeps a channel open until nobody has it any more. OpenSSH takes a terminal away when the
-            program has ended.
-
-        Raises:
-            TerminalUnavailable: It was to be on one, and the server grants none.
-            ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
-        """
-        broken = 0
-        while broken < ATTEMPTS:
-            slot = await self._pool.slot()
-            try:
-                await self._open_on(slot, channel, line, terminal)
-            except asyncssh.ChannelOpenError as error:
-                if error.code == OPEN_REQUEST_PTY_FAILED and not slot.connection.is_closed():
-                    channel.refused = True
-                    raise TerminalUnavailable(
-                        f"{self.name} grants no terminal (PermitTTY no, a key with no-pty or restrict, or none is "
-                        "left); run it without one"
-                    ) from error
-                # Each refusal teaches the pool how few sessions there are, so that this comes to an end.
-                if not slot.refused():
-                    raise ConnectionFailed(
-                        f"{self.name} lets us in but opens no session ({safe_words(error.reason)}); "
-                        "does the server allow any (MaxSessions)?",
-                        stage="session",
-                    ) from error
-            except (TimeoutError, asyncssh.Error, OSError):
-                slot.retire()
-                if channel.asked:
-                    return False
-                broken += 1
-            else:
-                return terminal is None and _is_openssh(slot.connection)
-        raise ConnectionFailed(f"{self.name} opens no session: the connections break", stage="session")
-
-    async def _open_on(
-        self, slot: Slot, channel: Channel, line: str, terminal: Terminal | None = None
-    ) -> None:
-        channel.on_closed = slot.closed
-        channel.connection = slot.connection
-        if terminal is not None and _is_openssh(slot.connection):
-            channel.window = TERMINAL_WINDOW
-        wanted = True
-
-        def session() -> Channel:
-            if not wanted:  # the session is open, and nothing was asked of it yet
-                raise ConnectionAbortedError("given up before it was open")
-            return channel
-
-        # In a task of its own, since what is cancelled in the middle would leave a session that nobody closes. No
-        # request for variables may go out: not those of SendEnv or SetEnv either.
-        task = asyncio.get_running_loop().create_task(
-            slot.connection.create_session(
-                session, line, encoding=None, env=None, send_env=None, **_ask_for(terminal)
-            )
-        )
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        try:
-            async with asyncio.timeout(OPEN_SECONDS):
-                await asyncio.shield(task)
-        except asyncssh.ChannelOpenError:
-            raise
-        except BaseException:
-            wanted = False
-            if not channel.asked:
-                task.add_done_callback(lambda _: slot.release())
-            elif not channel.owned:
-                channel.abort()
-            raise
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()
 
     # The watcher.
 
@@ -517,25 +357,9 @@ class SSHBackend:
     async def _boot_watcher(self, first: str, *, fresh: bool = False) -> Watcher:
         token = new_token()
         start = self._login.read_and_run(boot(self._owner, token, first))
-        slot = await self._pool.reserved_slot(fresh=fresh)
         watcher = Watcher(token)
-        channel = watcher.channel
-
-        def closed() -> None:
-            watcher.ended()
-            self._pool.watcher_gone(slot)
-
-        try:
-            await self._open_on(slot, channel, start.line)
-        except (TimeoutError, asyncssh.Error, OSError) as error:
-            self._pool.watcher_gone(slot)
-            raise ConnectionFailed(
-                f"{self.name} opens no session: {safe_words(str(error))}", stage="session"
-            ) from error
-        channel.on_closed = closed
-        if channel.closed.is_set():
-            closed()
-        channel.write_now(start.sent)
+        await self._sessions.open_reserved(watcher.channel, start.line, fresh=fresh, on_closed=watcher.ended)
+        watcher.channel.write_now(start.sent)
         if not first:
             watcher.ask()
         return watcher
@@ -550,7 +374,7 @@ class SSHBackend:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(WINDOWS_SECONDS):
-                    await self._open(asked, self._login.question)
+                    await self._sessions.open(asked, self._login.question)
                     await asked.closed.wait()
         finally:
             asked.abort()
@@ -566,7 +390,7 @@ class SSHBackend:
     async def _info_of_windows(self, logins: Sequence[WindowsLauncher], query: HostQuery) -> HostInfo:
         noise = ""
         for login in logins:
-            host = WindowsHost(login, self.name, self._open, self._pool.has_room)
+            host = WindowsHost(login, self.name, self._sessions.open, self._sessions.has_room)
             facts = await host.facts(self._options.directory or "", query)
             if facts is None:
                 noise = host.noise or noise
@@ -576,7 +400,7 @@ class SSHBackend:
             if self._windows is None:
                 self._windows = host
             self._windows.prepare()
-            return facts.host(notices=tuple(self._notices))
+            return facts.host(notices=self._sessions.notices)
         raise BackendUnavailable(
             f"{self.name} is a Windows host whose login shell is {logins[0].name}, and neither PowerShell 7 (pwsh) nor "
             "Windows PowerShell 5.1 answers there: commands are started by one of them. Install it (winget install "
@@ -621,25 +445,6 @@ class SSHBackend:
 
     # Files.
 
-    async def _sftp(self) -> asyncssh.SFTPClient:
-        while True:
-            slot = await self._pool.slot()
-            try:
-                client = await slot.connection.start_sftp_client(env=None, send_env=None)
-                break
-            except asyncssh.ChannelOpenError as error:
-                # Refused is the session, or the service on it: the first teaches the pool how few there are.
-                if error.code == asyncssh.OPEN_REQUEST_SESSION_FAILED or not slot.refused():
-                    slot.release()
-                    raise
-            except BaseException:
-                slot.release()
-                raise
-        task = asyncio.get_running_loop().create_task(_release_after(client, slot))
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return client
-
     async def _run_for_files(
         self, argv: Sequence[str], stdin: bytes | None, most: int
     ) -> tuple[int | None, bytes, bytes]:
@@ -655,36 +460,10 @@ class SSHBackend:
         return _BY_SIGNAL if status is None or status.signal is not None else status.code, out, err
 
 
-def _ask_for(terminal: Terminal | None) -> dict[str, Any]:
-    """What asyncssh asks a server for before the program."""
-    if terminal is None:
-        return {"request_pty": False}
-    return {
-        "request_pty": "force",
-        "window": TERMINAL_OUTPUT,
-        "term_type": terminal.term,
-        "term_size": (terminal.columns, terminal.rows),
-        "term_modes": {asyncssh.PTY_IUTF8: 1},  # what is said nothing of stays as the host has it
-    }
-
-
 async def _send(channel: Channel, data: bytes) -> None:
     with suppress(anyio.BrokenResourceError):
         for at in range(0, len(data), SEND_SIZE):
             await channel.write(data[at : at + SEND_SIZE])
-
-
-def _is_openssh(connection: asyncssh.SSHClientConnection) -> bool:
-    """Whether the server is OpenSSH, of which is known what it does."""
-    version = str(connection.get_extra_info("server_version", ""))
-    return "OpenSSH" in version and "Windows" not in version
-
-
-async def _release_after(client: asyncssh.SFTPClient, slot: Slot) -> None:
-    try:
-        await client.wait_closed()
-    finally:
-        slot.closed()
 
 
 def _nothing() -> None:

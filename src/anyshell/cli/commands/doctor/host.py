@@ -197,8 +197,8 @@ class _Examination:
     async def _stops(self, info: HostInfo) -> None:
         """See whether what is stopped there is seen to end. Nothing is said where it is."""
         from ...._types import Spawn
-        from ....backends.ssh.backend import OPEN_SECONDS
         from ....backends.ssh.connection.pool import SETTLE_SECONDS
+        from ....backends.ssh.sessions import OPEN_SECONDS
 
         if info.shell is None or info.os == "windows":
             return
@@ -224,8 +224,8 @@ class _Examination:
     async def _terminal(self, connection: asyncssh.SSHClientConnection) -> None:
         import asyncssh
 
-        from ....backends.ssh.backend import OPEN_SECONDS
         from ....backends.ssh.connection.pool import SETTLE_SECONDS
+        from ....backends.ssh.sessions import OPEN_SECONDS
 
         try:
             async with asyncio.timeout(OPEN_SECONDS):
@@ -241,7 +241,7 @@ class _Examination:
     async def _sftp(self, connection: asyncssh.SSHClientConnection) -> None:
         import asyncssh
 
-        from ....backends.ssh.backend import OPEN_SECONDS
+        from ....backends.ssh.sessions import OPEN_SECONDS
 
         try:
             async with asyncio.timeout(OPEN_SECONDS):
@@ -341,7 +341,7 @@ async def _count_sessions(connection: asyncssh.SSHClientConnection, most: int) -
     """Open sessions on one connection until it refuses, or there are enough. Gives their number, and why no more."""
     import asyncssh
 
-    from ....backends.ssh.backend import OPEN_SECONDS
+    from ....backends.ssh.sessions import OPEN_SECONDS
 
     opened: list[Any] = []
     why = ""

@@ -1,0 +1,291 @@
+"""The sessions on a host: each on one of a few connections, which are made when they are needed."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+import asyncssh
+from asyncssh.constants import OPEN_REQUEST_PTY_FAILED
+
+from ..._exceptions import BackendError, ConnectionFailed, TerminalUnavailable
+from .channel import TERMINAL_OUTPUT, TERMINAL_WINDOW, Channel
+from .connection.connecting import open_connection
+from .connection.credentials import Secrets
+from .connection.login import safe_words
+from .connection.options import describe_address
+from .connection.pool import Pool, Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from ..._types import Terminal
+    from .connection.options import SSHOptions
+
+T = TypeVar("T")
+
+OPEN_SECONDS = 15.0
+"""Seconds for a server to open a session on a connection."""
+
+HANDSHAKE_HANGUP_SECONDS = 3.0
+"""Seconds in which a server that is busy with other logins hangs up; only then is the login tried again."""
+
+HANDSHAKE_PAUSES = (0.2, 0.5, 1.0)
+"""Seconds before a login is tried again after a server has hung up, about; after the last it is an error."""
+
+ATTEMPTS = 3
+"""Times that a session is asked for when connections break before the command was asked for."""
+
+CONNECT_SECONDS = 5.0
+"""Seconds for a server to try a port of its own, by SSH."""
+
+END_SECONDS = 2.0
+"""Seconds for sessions that are being opened or closed when a backend is closed; then they are given up."""
+
+
+class Sessions:
+    """Opens sessions on a host.
+
+    Args:
+        options: The host.
+        on_connected: Called when a connection was made.
+    """
+
+    def __init__(self, options: SSHOptions, on_connected: Callable[[], object]) -> None:
+        self._options = options
+        self._name = describe_address(options)
+        self._on_connected = on_connected
+        self._secrets = Secrets()
+        self._notices: dict[str, None] = {}
+        self._pool = Pool(self._connect, options.max_connections)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What was said while connections were made, each once."""
+        return tuple(self._notices)
+
+    def has_room(self) -> bool:
+        """Whether a session can be had at once, and would leave room for a command."""
+        return self._pool.has_room()
+
+    async def open(self, channel: Channel, line: str, terminal: Terminal | None = None) -> bool:
+        """Open a session for a command, and ask the server to run a line.
+
+        It is asked once: where that may have been heard, it is not asked again.
+
+        Returns:
+            Whether the server keeps a channel open until nobody has it any more. OpenSSH takes a terminal away when the
+            program has ended.
+
+        Raises:
+            TerminalUnavailable: It was to be on one, and the server grants none.
+            ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
+        """
+        broken = 0
+        while broken < ATTEMPTS:
+            slot = await self._pool.slot()
+            try:
+                await self._open_on(slot, channel, line, terminal)
+            except asyncssh.ChannelOpenError as error:
+                if error.code == OPEN_REQUEST_PTY_FAILED and not slot.connection.is_closed():
+                    channel.refused = True
+                    raise TerminalUnavailable(
+                        f"{self._name} grants no terminal (PermitTTY no, a key with no-pty or restrict, or none is "
+                        "left); run it without one"
+                    ) from error
+                # Each refusal teaches the pool how few sessions there are, so that this comes to an end.
+                if not slot.refused():
+                    raise ConnectionFailed(
+                        f"{self._name} lets us in but opens no session ({safe_words(error.reason)}); "
+                        "does the server allow any (MaxSessions)?",
+                        stage="session",
+                    ) from error
+            except (TimeoutError, asyncssh.Error, OSError):
+                slot.retire()
+                if channel.asked:
+                    return False
+                broken += 1
+            else:
+                return terminal is None and _is_openssh(slot.connection)
+        raise ConnectionFailed(f"{self._name} opens no session: the connections break", stage="session")
+
+    async def open_reserved(
+        self, channel: Channel, line: str, *, fresh: bool, on_closed: Callable[[], object]
+    ) -> None:
+        """Open the session by which commands are stopped, which does not queue behind them, and run a line there.
+
+        Args:
+            channel: Of that session.
+            line: For the login shell.
+            fresh: On a connection of its own, since the others are silent.
+            on_closed: Called when the channel is closed.
+
+        Raises:
+            ConnectionFailed, HostKeyUntrusted: The host cannot be reached, or opens no session.
+        """
+        slot = await self._pool.reserved_slot(fresh=fresh)
+
+        def closed() -> None:
+            on_closed()
+            self._pool.watcher_gone(slot)
+
+        try:
+            await self._open_on(slot, channel, line)
+        except (TimeoutError, asyncssh.Error, OSError) as error:
+            self._pool.watcher_gone(slot)
+            raise ConnectionFailed(
+                f"{self._name} opens no session: {safe_words(str(error))}", stage="session"
+            ) from error
+        channel.on_closed = closed
+        if channel.closed.is_set():
+            closed()
+
+    async def sftp(self) -> asyncssh.SFTPClient:
+        """Open a session for files, and its service there."""
+        while True:
+            slot = await self._pool.slot()
+            try:
+                client = await slot.connection.start_sftp_client(env=None, send_env=None)
+                break
+            except asyncssh.ChannelOpenError as error:
+                # Refused is the session, or the service on it: the first teaches the pool how few there are.
+                if error.code == asyncssh.OPEN_REQUEST_SESSION_FAILED or not slot.refused():
+                    slot.release()
+                    raise
+            except BaseException:
+                slot.release()
+                raise
+        self._start(_release_after(client, slot))
+        return client
+
+    async def connects(self, port: int) -> bool:
+        """Whether something on the host accepts connections at a port, tried by the server itself."""
+        # In a task of its own, since what is cancelled in the middle would leave a channel that nobody closes.
+        task = self._start(self._try_port(port))
+        await asyncio.wait([task], timeout=CONNECT_SECONDS)
+        return task.done() and task.result()
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=END_SECONDS)
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._pool.aclose()
+
+    async def _try_port(self, port: int) -> bool:
+        slot = await self._pool.slot()
+        slot.release()  # the server counts sessions, and this is none
+        try:
+            _, writer = await slot.connection.open_connection("localhost", port, encoding=None)
+        except asyncssh.ChannelOpenError as error:
+            if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+                raise BackendError(
+                    f"{self._name} does not let us try a port (AllowTcpForwarding, PermitOpen); "
+                    "wait for what the program prints instead"
+                ) from error
+            return False
+        except (asyncssh.Error, OSError):
+            return False  # nobody knows; whoever asks asks again
+        writer.close()
+        return True
+
+    async def _connect(self, on_lost: Callable[[], object]) -> asyncssh.SSHClientConnection:
+        for pause in (*HANDSHAKE_PAUSES, None):
+            began = time.monotonic()
+            try:
+                connection = await open_connection(
+                    self._options, tell=self._tell, secrets=self._secrets, on_lost=on_lost
+                )
+                break
+            except ConnectionFailed as error:
+                # A server that is busy with other logins hangs up on some, at random (MaxStartups).
+                hung_up = error.stage == "handshake" and time.monotonic() - began < HANDSHAKE_HANGUP_SECONDS
+                if not hung_up or pause is None or self._closed:
+                    raise
+                await asyncio.sleep(pause * (0.5 + secrets.randbelow(1000) / 1000))
+        self._on_connected()
+        return connection
+
+    def _tell(self, notice: str) -> None:
+        self._notices[notice] = None
+
+    async def _open_on(
+        self, slot: Slot, channel: Channel, line: str, terminal: Terminal | None = None
+    ) -> None:
+        channel.on_closed = slot.closed
+        channel.connection = slot.connection
+        if terminal is not None and _is_openssh(slot.connection):
+            channel.window = TERMINAL_WINDOW
+        wanted = True
+
+        def session() -> Channel:
+            if not wanted:  # the session is open, and nothing was asked of it yet
+                raise ConnectionAbortedError("given up before it was open")
+            return channel
+
+        # In a task of its own, since what is cancelled in the middle would leave a session that nobody closes. No
+        # request for variables may go out: not those of SendEnv or SetEnv either.
+        task = self._start(
+            slot.connection.create_session(
+                session, line, encoding=None, env=None, send_env=None, **_ask_for(terminal)
+            )
+        )
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                await asyncio.shield(task)
+        except asyncssh.ChannelOpenError:
+            raise
+        except BaseException:
+            wanted = False
+            if not channel.asked:
+                task.add_done_callback(lambda _: slot.release())
+            elif not channel.owned:
+                channel.abort()
+            raise
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+
+def _ask_for(terminal: Terminal | None) -> dict[str, Any]:
+    """What asyncssh asks a server for before the program."""
+    if terminal is None:
+        return {"request_pty": False}
+    return {
+        "request_pty": "force",
+        "window": TERMINAL_OUTPUT,
+        "term_type": terminal.term,
+        "term_size": (terminal.columns, terminal.rows),
+        "term_modes": {asyncssh.PTY_IUTF8: 1},  # what is said nothing of stays as the host has it
+    }
+
+
+def _is_openssh(connection: asyncssh.SSHClientConnection) -> bool:
+    """Whether the server is OpenSSH, of which is known what it does."""
+    version = str(connection.get_extra_info("server_version", ""))
+    return "OpenSSH" in version and "Windows" not in version
+
+
+async def _release_after(client: asyncssh.SFTPClient, slot: Slot) -> None:
+    try:
+        await client.wait_closed()
+    finally:
+        slot.closed()
