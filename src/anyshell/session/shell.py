@@ -67,13 +67,13 @@ class Shell:
         self,
         process: Program,
         exchange: Exchange,
-        speak: shells.Conversation | shells.PowerShellConversation,
+        conversation: shells.Conversation | shells.PowerShellConversation,
         name: str,
     ) -> None:
         self.process = process
         self.info = ProcessInfo(process.pid or 0, name, 0.0)
         self._exchange = exchange
-        self._speak = speak
+        self._conversation = conversation
         self._numbers = itertools.count(1)
         self._current: SessionProcess | None = None
         self._section: Section | None = None
@@ -132,18 +132,18 @@ class Shell:
         """
         exchange = await backend.exchange()
         try:
-            speak = shells.converse(shell, exchange.directory)
-            argv = speak.argv(shell)
+            conversation = shells.converse(shell, exchange.directory)
+            argv = conversation.argv(shell)
             if prefix is not None:
                 argv = prefix.wrap(argv, on_windows=shell.on_windows)
             process = await backend.spawn(replace(spawn, argv=argv, stdin=True, split_stderr=True))
         except BaseException:
             await to_the_end(exchange.aclose(), stop=lambda: None)
             raise
-        started = cls(process, exchange, speak, shell.kind)
-        lines = speak.begin(snapshot, started._word)
+        started = cls(process, exchange, conversation, shell.kind)
+        lines = conversation.begin(snapshot, started._word)
         if prefix is not None:
-            lines += speak.tell_pid()
+            lines += conversation.tell_pid()
         if prefix is None:
             started._pid.set_result(None)  # it is the program itself, whatever is said later
         try:
@@ -187,8 +187,8 @@ class Shell:
         assert spawn.script is not None
         if self.ended:  # by the command before, after it had ended: this one was never given to it
             raise self._unusable()
-        self._careful = self._careful or self._speak.needs_care(spawn.script)
-        text, marked = self._speak.text(spawn.script)
+        self._careful = self._careful or self._conversation.needs_care(spawn.script)
+        text, marked = self._conversation.text(spawn.script)
         stack = contextlib.ExitStack()
         with stack:
             try:
@@ -202,7 +202,7 @@ class Shell:
                     stack.callback(stdin.close)
                 section = self._section = self.process.section(
                     [each.path for each in (stdout, stderr) if each is not None],
-                    self._speak.life_fd,
+                    self._conversation.life_fd,
                     shell=self.info.pid,
                 )
                 frame = shells.Frame(
@@ -225,7 +225,7 @@ class Shell:
                 )
                 self._outlets = [stdout] if stderr is None else [stdout, stderr]
                 self._back, self._end = secrets.token_hex(5), None
-                line = await self._written(frame.number, self._speak.run(frame), text)
+                line = await self._written(frame.number, self._conversation.run(frame), text)
             except BrokenPipeError:
                 await self._gone()
                 raise self._unusable() from None
@@ -245,7 +245,7 @@ class Shell:
         command = SessionProcess(self, section, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
         self._current = command
         self._commands.add(command)
-        self.interruptible = self.interruptible and self._speak.stays_interruptible(spawn.script)
+        self.interruptible = self.interruptible and self._conversation.stays_interruptible(spawn.script)
         try:
             told = await self._tell(line)
         except BaseException:  # it may have come through
@@ -263,12 +263,12 @@ class Shell:
         """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
         longest = self._exchange.longest_line
         if len(command) * 4 <= longest:
-            return self._speak.line(number, run, command, back=self._back)
+            return self._conversation.line(number, run, command, back=self._back)
         await self._exchange.write("command", command.encode(errors="surrogateescape"))
         if len(run) * 4 <= longest:
-            return self._speak.line(number, run, back=self._back)
-        await self._exchange.write(self._speak.run_file(number), run.encode(errors="surrogateescape"))
-        return self._speak.line(number, back=self._back)
+            return self._conversation.line(number, run, back=self._back)
+        await self._exchange.write(self._conversation.run_file(number), run.encode(errors="surrogateescape"))
+        return self._conversation.line(number, back=self._back)
 
     async def _tell(self, line: str) -> bool:
         """Write to it; whether it may have heard that."""
@@ -292,7 +292,7 @@ class Shell:
         """
         if not self.interruptible:
             return False
-        if self._speak.interrupt(0):
+        if self._conversation.interrupt(0):
             return True
         self._exchange.retract("command")
         return self._exchange.retracts or begun
@@ -307,7 +307,7 @@ class Shell:
 
         Where it is told so, this waits until it says that it does: what the command has started must not end before.
         """
-        line = self._speak.interrupt(int(command.number))
+        line = self._conversation.interrupt(int(command.number))
         if not line:
             await section.interrupt()
             return
@@ -464,12 +464,12 @@ class Shell:
             code, interrupted, first, last, *_ = (*said.split(b" "), b"", b"", b"")
             of, numbered, code = code.rpartition(b":")
             if (numbered and of != number) or (
-                not numbered and self._speak.numbers_statuses and code not in (b"x", b"full")
+                not numbered and self._conversation.numbers_statuses and code not in (b"x", b"full")
             ):
                 self.kill()  # a variable of ours is not its own any more, and stands for what was once
                 return False
             known = _NUMBER.fullmatch(code) is not None
-            self._status = self._speak.exit_code(int(code)) if known else 1
+            self._status = self._conversation.exit_code(int(code)) if known else 1
             status = ExitStatus() if interrupted else ExitStatus(code=self._status)
             if interrupted and self._current.broken_off:
                 self._status = BROKEN_OFF
@@ -481,7 +481,7 @@ class Shell:
                 first=int(first) if _NUMBER.fullmatch(first) else None,
                 last=int(last) if _NUMBER.fullmatch(last) else None,
             )
-            if not self._speak.says_back:
+            if not self._conversation.says_back:
                 self._current.set_ended(self._end)
                 return True
         return False

@@ -331,9 +331,9 @@ class PowerShellConversation:
         """The line that has the shell go no further with a command, nor begin with it; it says that it does so."""
         return f"stop {number}\n"
 
-    def exit_code(self, said: int) -> int:
+    def exit_code(self, answer: int) -> int:
         """The exit code of a command, of which the shell has said a number: as Windows has it, without a sign."""
-        return said & 0xFFFF_FFFF
+        return answer & 0xFFFF_FFFF
 
     def stays_interruptible(self, text: str) -> bool:
         """Yes: what stops a text is nothing that it could change."""

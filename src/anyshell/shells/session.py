@@ -27,9 +27,10 @@ while aliases are off: in zsh, where a global alias can have any name, they are 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from . import session_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -170,8 +171,8 @@ class Conversation:
             full = f"{_BUILTIN[kind]} printf '\\000ended {number} full \\n\\000' >&{_STATUS_FD[kind]}"
             lines.append(f'{_BUILTIN[kind]} test "${{ANYSHELL_TOLD-}}" != full||{full}')
         # The backslash keeps a global alias of zsh from the descriptor.
-        said = f"{_BUILTIN[kind]} printf 'back {back}\\0'>&\\{_STATUS_FD[kind]}"
-        lines.append(f'{_IF_TOLD[kind]}||\\kill -9 "$$";{said}')
+        back_again = f"{_BUILTIN[kind]} printf 'back {back}\\0'>&\\{_STATUS_FD[kind]}"
+        lines.append(f'{_IF_TOLD[kind]}||\\kill -9 "$$";{back_again}')
         # First: the last line of the command before may have been taken away by its text.
         return "ANYSHELL_TOLD=;" + "".join(f"{line}\n" for line in lines)
 
@@ -182,9 +183,9 @@ class Conversation:
         too. A line behind the text, which is run in the second case alone, takes the number down. A text that could take the
         line into a here-document has none, nor one that returns what an expression gives.
         """
-        if self.shell.kind != "zsh" or _takes_line(text):
+        if self.shell.kind != "zsh" or session_texts.takes_line(text):
             return text, False
-        if _is_unfinished(text):
+        if session_texts.is_unfinished(text):
             return text, True
         line_feed = "\n\n" if text.endswith("\\") else "\n"
         return f"{text}{line_feed}ANYSHELL_STATUS=$?\n", True
@@ -205,29 +206,17 @@ class Conversation:
         """Nothing: a signal interrupts the shell."""
         return ""
 
-    def exit_code(self, said: int) -> int:
+    def exit_code(self, answer: int) -> int:
         """The exit code of a command, of which the shell has said a number: some let a function return anything."""
-        return said & 0xFF
+        return answer & 0xFF
 
     def stays_interruptible(self, text: str) -> bool:
-        """Whether a shell can be interrupted still that has run a text, as far as the text shows that.
-
-        What it sources, and what it puts together, is not seen.
-        """
-        signals = ("26", *_UNINTERRUPTIBLE[self.shell.kind])
-        if "VTALRM" in text or "ANYSHELL_" in text or _DEFINES_BUILTIN.search(text):
-            return False
-        if not any(name in text for name in signals):
-            return True
-        named = re.compile(rf"\b(?:{'|'.join(signals)})\b")
-        return not any(named.search(found[0]) for found in _TRAP.finditer(text))
+        """Whether a shell can be interrupted still that has run a text, as far as the text shows that."""
+        return session_texts.stays_interruptible(text, self.shell.kind)
 
     def needs_care(self, text: str) -> bool:
-        """Whether a shell that has run a text may have a trap for EXIT or DEBUG, or trace what it does.
-
-        What an EXIT trap prints must go to the output, and what others print of ours must not. That takes time.
-        """
-        return any(word in text and pattern.search(text) for word, pattern in _NEEDS_CARE.items())
+        """Whether a shell that has run a text may have a trap for EXIT or DEBUG, or trace what it does."""
+        return session_texts.needs_care(text)
 
     def _path(self, name: str) -> str:
         return self.shell.quote(f"{self.directory}/{name}")
@@ -395,80 +384,6 @@ _INTERRUPT_SH = (
     f'case ${{1-}} in {_AT_HOME}) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$")130" ;; esac'
 )
 
-# Each pattern begins with letters, for which `re` searches ten times as fast as for what may stand before them.
-_DEFINES_BUILTIN = re.compile(r"builtin(?<!\wbuiltin)\s*+\(|function(?<!\wfunction)\s++builtin\b")
-_TRAP = re.compile(r"trap(?<!\wtrap)\b.*")
-
-
-_UNINTERRUPTIBLE: dict[ShellKind, tuple[str, ...]] = {
-    # A function does not see such a trap, and it is there again after that.
-    "bash": ("DEBUG", "RETURN"),
-    "zsh": (),
-    # bash and busybox as sh run an ERR trap before ours.
-    "sh": ("DEBUG", "RETURN", "ERR"),
-}
-"""What a trap is for that takes ours away, or makes it do something else."""
-
-_NEEDS_CARE = {
-    **{
-        word: re.compile(rf"{word}(?<!\w{word})\b")
-        for word in ("trap", "set", "exec", "source", "eval", "BASH_XTRACEFD")
-    },
-    "TRAP": re.compile(r"TRAP(?<!\wTRAP)"),
-    ".": re.compile(r"\.(?<![^\s;&|]\.)\s"),
-}
-"""What sets a trap or traces, by a part that is found at once."""
-
-_RETURNS_EXPRESSION = re.compile(r"return(?<!\wreturn)[^\S\n]++(?![\d$;&|})#<>\"'])\S")
-
-_HERE_DOCUMENT = re.compile(
-    r"<<(?<!<<<)(?!<)(?P<tabs>-?)[^\S\n]*+(?:\\?(?P<word>[\w.-]+)|(?P<quote>['\"])(?P<quoted>[\w.-]+)(?P=quote))?"
-)
-
-
-def _takes_line(text: str) -> bool:
-    """Whether a text of zsh could take up a line behind it, or leave the file before it in a way that is not told apart.
-
-    Each ``<<`` has to have an end of its own, in the order in which they stand, or it could have the line.
-    """
-    if _RETURNS_EXPRESSION.search(text):
-        return True
-    at = 0
-    for found in _HERE_DOCUMENT.finditer(text):
-        word = found["word"] or found["quoted"]
-        if not word:
-            return True
-        end = re.compile(rf"\n{chr(9) + '*' if found['tabs'] else ''}{re.escape(word)}(?=\n|\Z)")
-        ended = end.search(text, max(at, found.end()))
-        if ended is None:
-            return True
-        at = ended.end()
-    return False
-
-
-_UNFINISHED = re.compile(
-    r"(?:^|[;&|({\n]|\b(?:do|then|else)\s)[^\S\n]*+(?:for|foreach|select|repeat|function)"
-    r"(?:[^\S\n][^;{\n]*+(?:\s*+\Z)?|\s++\Z)|(?:(?<!\|)\|&?|\(\s*+\))\s*+\Z"
-)
-"""What is an error by itself, and none with one more line, if it goes as far as the end of the text.
-
-To be found one after another: a search for the last alone takes time that grows with the square of a line.
-"""
-
-
-def _is_unfinished(text: str) -> bool:
-    """Whether a text is an error by itself, and none with one more line."""
-    last = text.rstrip()
-    if last.endswith(")"):  # the other bracket may stand lines before
-        last = last[:-1].rstrip()
-    tail = text[max(last.rfind("\n"), 0) :]
-    if not tail.rstrip().endswith(("|", "&", ")")) and not any(
-        word in tail for word in ("for", "select", "repeat", "function")
-    ):
-        return False
-    return any(found.end() == len(tail) for found in _UNFINISHED.finditer(tail))
-
-
 _READ_PID = "ANYSHELL_PID=; \\command read -r ANYSHELL_PID 2>/dev/null </proc/self/stat || :; ANYSHELL_PID=${ANYSHELL_PID%% *}"
 """Take down which process this is: ``$$`` is the shell's in a subshell, too."""
 
@@ -500,37 +415,37 @@ _ENOUGH: dict[ShellKind, str] = {
 """Says so and ends where the host allows too few descriptors for these."""
 
 
-def _run_bash(speak: Conversation, frame: Frame) -> str:
-    output = speak._output(frame)
-    source = f"\\builtin . {speak._path('command')} 199>&-"
+def _run_bash(conversation: Conversation, frame: Frame) -> str:
+    output = conversation._output(frame)
+    source = f"\\builtin . {conversation._path('command')} 199>&-"
     if frame.careful:
         source += f" {output.rpartition(' ')[0]}"
     # "!" spares the shell an ERR trap and errexit for the file as a whole; inside it they are as ever.
-    source = f"\\builtin . {speak._path('status')} || ! {source}" if frame.status else f"! {source}"
-    source += f"; ANYSHELL_STATUS={speak._number(frame)}${{PIPESTATUS[0]}}"
+    source = f"\\builtin . {conversation._path('status')} || ! {source}" if frame.status else f"! {source}"
+    source += f"; ANYSHELL_STATUS={conversation._number(frame)}${{PIPESTATUS[0]}}"
     undo = ""
     if frame.careful:
         # exec redirects its output, so that an EXIT trap prints there too. Not its input: the shell reads commands from
         # that. The group keeps what bash traces, and what a DEBUG trap prints, of our own commands out of the output; so
         # the text's is opened once more, by name: a copy of a high descriptor would have bash keep others next to that.
         undo = f"{_HIDE_EXEC}; \\exec >/dev/null 2>&1 197>&-"
-        opens, closes = _both_ends(speak, frame)
+        opens, closes = _both_ends(conversation, frame)
         run = (
             f"{opens}{_HIDE_EXEC} && \\exec {output} && {{ {closes}{_SHOW_EXEC}; {source}; "
             # What comes next is not traced either.
             f"case $- in *x*) ANYSHELL_TRACE=1; \\builtin set +x;; esac; {_HIDE_EXEC}; }} "
-            f"{speak._input(frame)} >/dev/null 2>&1; "
+            f"{conversation._input(frame)} >/dev/null 2>&1; "
             "\\exec >/dev/null 2>&1 197>&-"
         )
         after = f"{_SHOW_EXEC}\ncase ${{ANYSHELL_TRACE-}} in ?*) \\builtin unset ANYSHELL_TRACE; \\builtin set -x;; esac\n"
     else:
-        opens, closes = _both_ends(speak, frame)
-        run, after = f"{opens}{{ {closes}{source}; }} {speak._input(frame)} {output}", ""
+        opens, closes = _both_ends(conversation, frame)
+        run, after = f"{opens}{{ {closes}{source}; }} {conversation._input(frame)} {output}", ""
     return (
         # The function is the text's where that was left by an error.
         f"\\unset -f builtin command\n{_WITHOUT_ALIASES['bash']}{{\n{_WITH_ALIASES['bash']}\n"
-        f"case ${{1-}} in {_UNWOUND}) ANYSHELL_STATUS={speak._number(frame)}$2\n{undo};;\n"
-        f"*)\n{speak._head(frame, 199, 'x')}\n{speak._guarded(frame, 199, run)};;\nesac\n"
+        f"case ${{1-}} in {_UNWOUND}) ANYSHELL_STATUS={conversation._number(frame)}$2\n{undo};;\n"
+        f"*)\n{conversation._head(frame, 199, 'x')}\n{conversation._guarded(frame, 199, run)};;\nesac\n"
         f"{{\n{after}"
         f"\\unset -f builtin command\n{_KEEP['bash']}\n"
         # After "[[" without an end bash knows no "[[" until another error of syntax resets its parser.
@@ -538,8 +453,8 @@ def _run_bash(speak: Conversation, frame: Frame) -> str:
         "case ${ANYSHELL_SET-} in '') ;; *) \\builtin trap - DEBUG; \\builtin shopt -u extdebug\n"
         "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
         f"\\builtin unset {frame.mark}\n"
-        + (f"{speak._variables(frame, 199)}\n" if frame.variables else "")
-        + f"{speak._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST\n}} 2>/dev/null\n}}\n"
+        + (f"{conversation._variables(frame, 199)}\n" if frame.variables else "")
+        + f"{conversation._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST\n}} 2>/dev/null\n}}\n"
     )
 
 
@@ -554,7 +469,7 @@ _SHOW_EXEC = (
 )
 
 
-def _both_ends(speak: Conversation, frame: Frame) -> tuple[str, str]:
+def _both_ends(conversation: Conversation, frame: Frame) -> tuple[str, str]:
     """What opens the pipes at both ends in bash, and closes them when they are open at the one that is meant.
 
     By exec: of what another command redirects, bash keeps a copy until that has ended.
@@ -562,16 +477,18 @@ def _both_ends(speak: Conversation, frame: Frame) -> tuple[str, str]:
     if not frame.alone:
         return "", ""
     pipes = [pipe for pipe in (frame.stdout, frame.stderr, frame.stdin) if pipe is not None]
-    opens = " ".join(f"{fd}<>{speak.shell.quote(pipe)}" for fd, pipe in zip(_BOTH_ENDS, pipes, strict=False))
+    opens = " ".join(
+        f"{fd}<>{conversation.shell.quote(pipe)}" for fd, pipe in zip(_BOTH_ENDS, pipes, strict=False)
+    )
     closes = " ".join(f"{fd}>&-" for fd, _ in zip(_BOTH_ENDS, pipes, strict=False))
     return f"{_HIDE_EXEC}; \\exec {opens}; ", f"\\exec {closes}; {_SHOW_EXEC}; "
 
 
-def _run_zsh(speak: Conversation, frame: Frame) -> str:
-    source = f"\\builtin . {speak._path('command')} 8>&-"
+def _run_zsh(conversation: Conversation, frame: Frame) -> str:
+    source = f"\\builtin . {conversation._path('command')} 8>&-"
     if frame.status:
-        source = f"\\builtin . {speak._path('status')} || {source}"
-    number = speak._number(frame)
+        source = f"\\builtin . {conversation._path('status')} || {source}"
+    number = conversation._number(frame)
     # Without the line behind the text, the status has a letter.
     status = f"ANYSHELL_STATUS={number}" + (
         "${ANYSHELL_STATUS:-e$?} ANYSHELL_REST=${_-}" if frame.marked else "$?"
@@ -587,11 +504,11 @@ def _run_zsh(speak: Conversation, frame: Frame) -> str:
     return (
         # "always", since by err_return a text that fails has this file return, too. Not around the text alone: what that
         # returns would set off a ZERR trap once more.
-        f"{{\n{_WITH_ALIASES['zsh']}\n{speak._head(frame, 8, 'x')}\n"
-        + speak._guarded(
+        f"{{\n{_WITH_ALIASES['zsh']}\n{conversation._head(frame, 8, 'x')}\n"
+        + conversation._guarded(
             frame,
             8,
-            f"{{ ANYSHELL_REST=x; {source}; {status} }} {speak._input(frame)} {speak._output(frame)}",
+            f"{{ ANYSHELL_REST=x; {source}; {status} }} {conversation._input(frame)} {conversation._output(frame)}",
         )
         + "\n} always {\n"
         f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}}:${{ANYSHELL_REST-}} in :?*) ANYSHELL_STATUS={number}$?;; esac\n"
@@ -599,25 +516,27 @@ def _run_zsh(speak: Conversation, frame: Frame) -> str:
         "(( ! ${+ANYSHELL_SET} )) || \\builtin unset -f TRAPDEBUG\n"
         + (after if frame.marked else "")
         + f"\\builtin unset {frame.mark}\n"
-        + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
-        + f"{speak._tell(frame)}\n"
+        + (f"{conversation._variables(frame, 8)}\n" if frame.variables else "")
+        + f"{conversation._tell(frame)}\n"
         "\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_REST\n"
         f"{_WITHOUT_ALIASES['zsh']}}} 2>/dev/null\n}}\n"
     )
 
 
-def _run_sh(speak: Conversation, frame: Frame) -> str:
+def _run_sh(conversation: Conversation, frame: Frame) -> str:
     function = f"anyshell_run_on {frame.status}" if frame.status else "anyshell_run"
     # exec's redirections, so that an EXIT trap prints to them too.
-    run = f"\\exec {speak._output(frame)}; {function} {speak._input(frame)}; \\exec >/dev/null 2>&1 9>&-"
+    run = f"\\exec {conversation._output(frame)}; {function} {conversation._input(frame)}; \\exec >/dev/null 2>&1 9>&-"
     # A function, so that no file but the text's is being read while that runs: by an error in a subshell, busybox goes back
     # to what was read when "command" began, which in that process is gone unless it is the shell's own input.
     return (
-        f"anyshell_frame() {{\n{speak._head(frame, 8, 'w')}\n" + speak._guarded(frame, 8, run) + "\n"
+        f"anyshell_frame() {{\n{conversation._head(frame, 8, 'w')}\n"
+        + conversation._guarded(frame, 8, run)
+        + "\n"
         "{\n\\unset -f command anyshell_frame\n"
         f"\\unset {frame.mark}\n"
-        + (f"{speak._variables(frame, 8)}\n" if frame.variables else "")
-        + f"{speak._tell(frame)}\n"
+        + (f"{conversation._variables(frame, 8)}\n" if frame.variables else "")
+        + f"{conversation._tell(frame)}\n"
         "\\unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PID\n} 2>/dev/null\n}\n"
     )
 
