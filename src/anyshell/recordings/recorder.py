@@ -306,10 +306,12 @@ class Recorder:
         typed then. One that reads a secret key by key, as an editor reads its keys, cannot be told from an editor.
         """
         if self._terminal is not None:
-            seat = await process.foreground()
-            unknown = seat is None or seat.echo is None
+            foreground = await process.foreground()
+            unknown = foreground is None or foreground.echo is None
             self._unknown = self._unknown or unknown
-            if unknown or (seat is not None and not seat.echo and seat.line_mode is not False):
+            if unknown or (
+                foreground is not None and not foreground.echo and foreground.line_mode is not False
+            ):
                 return self._masks.release() + self._hidden(data)
         self._hiding = False
         return self._masks.feed(data)

@@ -15,11 +15,10 @@ from .._exceptions import AnyshellError, InvalidCommand
 from .._types import Channel, Outcome, Terminal, TerminalLines, check_count, check_seconds, check_text
 from .._waits import outlast
 from ..output import expression
-from ..output.text.search import WINDOW
 from . import secrets
 from .keys import encode
+from .search import SETTLE_SECONDS, TerminalSearch
 from .secrets import SecretRequest, SecretSource
-from .transcript import Transcript
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -42,24 +41,11 @@ EXPECT_SECONDS = 30.0
 SEND_SECONDS = 5.0
 """Seconds for which a program may take nothing of what is typed, unless given; then typing has failed."""
 
-IDLE_SECONDS = 1.0
-"""Seconds of silence after which a program counts as idle, whatever it does."""
-
-SETTLE_SECONDS = 0.05
-"""Seconds of silence after which a match at the very end of the output counts: it might have grown longer."""
-
-SEARCH_PAUSE = 0.01
-"""Seconds between two searches of output, at least; a search that took longer is followed by as long a pause."""
-
-LOOK_PAUSE = 0.05
-"""Seconds between two searches of the alternate screen, which is drawn for that."""
-
 SECRET_SECONDS = 600.0
 """Seconds for a secret to be given that is asked for."""
 
 _PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
 _EMBEDDED_END = re.compile("(?:\x1b\\[|\x9b)201~")
-_ALL = re.compile(r"[\s\S]*")
 
 
 class DrivenTerminal:
@@ -94,7 +80,7 @@ class DrivenTerminal:
         self._shows = shows
         self._stopped_by_person = False
         self._control = control or Control()
-        self._transcript = Transcript()
+        self._search = TerminalSearch(controller)
         self._task: asyncio.Task[Outcome] | None = None
         self._duration = 0.0
 
@@ -403,8 +389,8 @@ class DrivenTerminal:
         check_seconds("timeout", timeout, zero=True)
         self._started()
         if pattern == "idle":
-            return await self._expect_idle(timeout)
-        return await self._expect(expression(pattern), timeout)
+            return await self._search.wait_idle(timeout)
+        return await self._search.wait_match(expression(pattern), timeout)
 
     async def waiting(self) -> Waiting | None:
         """Whether the program waits for somebody to type something now; ``None`` when not, or when nobody can know.
@@ -520,70 +506,14 @@ class DrivenTerminal:
             )
 
     async def _program(self) -> str:
-        seat = await self._controller.foreground()
-        return seat.processes[0].name if seat is not None and seat.processes else ""
+        foreground = await self.foreground()
+        return foreground.processes[0].name if foreground is not None and foreground.processes else ""
 
     async def _hear(self, channel: Channel, data: bytes) -> None:
-        self._transcript.feed(data)
+        self._search.feed(data)
         self._controller.wake()
         if self._listener is not None:
             await self._listener(channel, data)
-
-    async def _expect(self, pattern: re.Pattern[str], timeout: float | None) -> re.Match[str] | None:
-        controller = self._controller
-        give_up = None if timeout is None else time.monotonic() + timeout
-        while True:
-            ended = controller.ended
-            began = time.monotonic()
-            match, settled = self._look_for(pattern)
-            took = time.monotonic() - began
-            left = None if give_up is None else give_up - time.monotonic()
-            late = left is not None and left <= 0
-            if match is not None and (settled or ended or late):
-                return self._take(match)
-            if ended or late:
-                return None
-            if match is None:
-                await controller.changed(left)
-            elif not await controller.changed(SETTLE_SECONDS if left is None else min(left, SETTLE_SECONDS)):
-                return self._take(match)
-            await asyncio.sleep(max(LOOK_PAUSE if self._transcript.looks else SEARCH_PAUSE, took))
-
-    def _look_for(self, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, bool]:
-        """The first match, and whether it cannot grow with what comes."""
-        if self._transcript.alternate:
-            return pattern.search("\n".join(self.screen.rows)), True
-        match = self._transcript.search(pattern)
-        if match is None and self._transcript.drawn:
-            return pattern.search("\n".join(self.screen.rows)), True
-        return match, match is not None and (match.end() < len(match.string) or len(match[0]) >= WINDOW)
-
-    def _take(self, match: re.Match[str] | None) -> re.Match[str] | None:
-        if match is not None:
-            self._transcript.take(match)
-        return match
-
-    async def _expect_idle(self, timeout: float | None) -> re.Match[str] | None:
-        controller = self._controller
-        give_up = None if timeout is None else time.monotonic() + timeout
-        watching = asyncio.ensure_future(controller.watch.wait(timeout))
-        try:
-            while not controller.ended:
-                now = time.monotonic()
-                quiet = max(controller.last_heard, controller.last_typed) + IDLE_SECONDS - now
-                waits = watching.done() and watching.result() is not None
-                if waits or quiet <= 0:
-                    return self._take(_ALL.match(self._transcript.text()))
-                if give_up is not None and now >= give_up:
-                    return None
-                seconds = quiet if give_up is None else min(quiet, give_up - now)
-                if watching.done():
-                    await controller.changed(seconds)
-                else:
-                    await asyncio.wait([watching], timeout=seconds)
-        finally:
-            watching.cancel()
-        return None
 
 
 def _check_typed(text: object) -> None:

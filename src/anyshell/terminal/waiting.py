@@ -99,19 +99,23 @@ class Watch:
             moved = max(terminal.last_heard, terminal.last_typed)
             pause = QUIET - (now - moved)
             if pause <= 0:
-                seat = await terminal.foreground()
+                foreground = await terminal.foreground()
                 await terminal.changed(ARRIVAL)
                 if max(terminal.last_heard, terminal.last_typed) != moved:
                     before, questions = None, 0
-                elif seat is not None and seat.asleep_in == "read":
-                    return self._found("certain", seat)
-                elif seat is not None and self._may_wait(seat):
-                    if before is None or before[1].cpu != seat.cpu or before[1].processes != seat.processes:
-                        before = now, seat
-                    missing = self._silence(seat) - (now - before[0])
+                elif foreground is not None and foreground.asleep_in == "read":
+                    return self._found("certain", foreground)
+                elif foreground is not None and self._may_wait(foreground):
+                    if (
+                        before is None
+                        or before[1].cpu != foreground.cpu
+                        or before[1].processes != foreground.processes
+                    ):
+                        before = now, foreground
+                    missing = self._silence(foreground) - (now - before[0])
                     if missing <= 0:
                         self._seemed = time.monotonic()
-                        return self._found("likely", seat)
+                        return self._found("likely", foreground)
                 elif only_now:
                     return None
                 else:
@@ -138,20 +142,20 @@ class Watch:
         elif terminal.last_heard > self._seemed:
             self._seemed, self._restless = terminal.last_heard, True
 
-    def _silence(self, seat: Foreground) -> float:
-        if not (self._tells or seat.asleep_in or self._terminal.prompt().strip()):
+    def _silence(self, foreground: Foreground) -> float:
+        if not (self._tells or foreground.asleep_in or self._terminal.prompt().strip()):
             return UNPROMPTED
         return RESTLESS if self._restless else SILENCE
 
-    def _may_wait(self, seat: Foreground) -> bool:
-        asks_for_a_password = seat.echo is False and seat.line_mode is True
-        return seat.asleep_in == "poll" or asks_for_a_password or not self._tells
+    def _may_wait(self, foreground: Foreground) -> bool:
+        asks_for_a_password = foreground.echo is False and foreground.line_mode is True
+        return foreground.asleep_in == "poll" or asks_for_a_password or not self._tells
 
-    def _found(self, certainty: Literal["certain", "likely"], seat: Foreground) -> Waiting:
+    def _found(self, certainty: Literal["certain", "likely"], foreground: Foreground) -> Waiting:
         return Waiting(
             certainty=certainty,
             prompt=self._terminal.prompt(),
-            echo=seat.echo,
-            line_mode=seat.line_mode,
-            processes=seat.processes,
+            echo=foreground.echo,
+            line_mode=foreground.line_mode,
+            processes=foreground.processes,
         )

@@ -13,7 +13,7 @@ from ..._exceptions import AnyshellError
 from ..._types import LONGEST_NAME, Outcome, Waiting
 from ...output.text.bounded import cut_note
 from ...policy import visible
-from ...terminal.driven import IDLE_SECONDS
+from ...terminal.search import IDLE_SECONDS
 from ...terminal.waiting import ARRIVAL, LOOK_SECONDS, QUIET
 
 if TYPE_CHECKING:

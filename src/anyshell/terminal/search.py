@@ -1,0 +1,98 @@
+"""What is looked for in the output of a program on a terminal, and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import TYPE_CHECKING
+
+from ..output.text.search import WINDOW
+from .transcript import Transcript
+
+if TYPE_CHECKING:
+    from .controller import Controller
+
+IDLE_SECONDS = 1.0
+"""Seconds of silence after which a program counts as idle, whatever it does."""
+
+SETTLE_SECONDS = 0.05
+"""Seconds of silence after which a match at the very end of the output counts: it might have grown longer."""
+
+SEARCH_PAUSE = 0.01
+"""Seconds between two searches of output, at least; a search that took longer is followed by as long a pause."""
+
+LOOK_PAUSE = 0.05
+"""Seconds between two searches of the alternate screen, which is drawn for that."""
+
+_ALL = re.compile(r"[\s\S]*")
+
+
+class TerminalSearch:
+    """Searches what a program on a terminal has printed since the last match: its text, or the rows of its screen."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._transcript = Transcript()
+
+    def feed(self, data: bytes) -> None:
+        """Take what was printed."""
+        self._transcript.feed(data)
+
+    async def wait_match(self, pattern: re.Pattern[str], seconds: float | None) -> re.Match[str] | None:
+        """Wait for a match, at most so long. ``None`` when there is none by then, or at the end."""
+        controller = self._controller
+        give_up = None if seconds is None else time.monotonic() + seconds
+        while True:
+            ended = controller.ended
+            began = time.monotonic()
+            match, settled = self._look_for(pattern)
+            took = time.monotonic() - began
+            left = None if give_up is None else give_up - time.monotonic()
+            late = left is not None and left <= 0
+            if match is not None and (settled or ended or late):
+                return self._take(match)
+            if ended or late:
+                return None
+            if match is None:
+                await controller.changed(left)
+            elif not await controller.changed(SETTLE_SECONDS if left is None else min(left, SETTLE_SECONDS)):
+                return self._take(match)
+            await asyncio.sleep(max(LOOK_PAUSE if self._transcript.looks else SEARCH_PAUSE, took))
+
+    def _look_for(self, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, bool]:
+        """The first match, and whether it cannot grow with what comes."""
+        if self._transcript.alternate:
+            return pattern.search("\n".join(self._controller.output.screen.rows)), True
+        match = self._transcript.search(pattern)
+        if match is None and self._transcript.drawn:
+            return pattern.search("\n".join(self._controller.output.screen.rows)), True
+        return match, match is not None and (match.end() < len(match.string) or len(match[0]) >= WINDOW)
+
+    def _take(self, match: re.Match[str] | None) -> re.Match[str] | None:
+        if match is not None:
+            self._transcript.take(match)
+        return match
+
+    async def wait_idle(self, seconds: float | None) -> re.Match[str] | None:
+        """Wait until the program waits for input or is silent, at most so long. The match is all that it has printed."""
+        controller = self._controller
+        give_up = None if seconds is None else time.monotonic() + seconds
+        watching = asyncio.ensure_future(controller.watch.wait(seconds))
+        try:
+            while not controller.ended:
+                now = time.monotonic()
+                quiet = max(controller.last_heard, controller.last_typed) + IDLE_SECONDS - now
+                waits = watching.done() and watching.result() is not None
+                if waits or quiet <= 0:
+                    return self._take(_ALL.match(self._transcript.text()))
+                if give_up is not None and now >= give_up:
+                    return None
+                pause = quiet if give_up is None else min(quiet, give_up - now)
+                if watching.done():
+                    await controller.changed(pause)
+                else:
+                    await asyncio.wait([watching], timeout=pause)
+        finally:
+            watching.cancel()
+        return None
