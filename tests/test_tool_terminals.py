@@ -998,7 +998,7 @@ async def test_a_tool_that_is_closed_starts_no_terminal_and_those_that_run_go_on
 async def test_so_many_terminals_run_at_once_and_those_that_ended_are_known_for_a_while(
     here: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anyshell.tool.terminals.tracked.KEPT", 2)
+    monkeypatch.setattr("anyshell.tool.terminals.registry.KEPT", 2)
     approver = Recorder()
     tool = tool_of(here, approver, max_terminals=1)
     await start(tool, "read -r x")
@@ -1212,7 +1212,7 @@ def _view(**given: Any) -> View:
         "screen": Screen(rows=("one", "two\x1b?", ""), cursor=(1, 4)),
         "waiting": None,
         "password": False,
-        "told": True,
+        "foreground_known": True,
         "program": "bash, vim",
         "outcome": None,
         "frame": None,

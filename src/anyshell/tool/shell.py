@@ -42,8 +42,9 @@ from .result import (
 )
 from .signals import number_of
 from .terminals import words as terminal_words
+from .terminals.registry import Terminals
 from .terminals.tool import TerminalTool, input_state
-from .terminals.tracked import Held, Terminals, View
+from .terminals.tracked import TrackedTerminal, View
 from .updates import OnUpdate, Updates
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from ..terminal import ConsoleOpener, SecretSource
     from .calls import Ongoing
 
-_Waits = tuple[Held, View]
+_Waits = tuple[TrackedTerminal, View]
 """A command that waits for input on its terminal."""
 
 
@@ -486,18 +487,18 @@ class ShellTool:
     async def _on_terminal(self, run: _Run, listener: Listener | None, ongoing: Ongoing) -> _Became:
         """Run what was approved on a terminal, until it ends or waits for input."""
         assert self._terminals is not None
-        async with self._terminals.begin(run.request, ongoing.control, listener) as held:
-            waiting = await held.driven.wait_for_input(timeout=None)
+        async with self._terminals.begin(run.request, ongoing.control, listener) as terminal:
+            waiting = await terminal.driven.wait_for_input(timeout=None)
             if waiting is None:
-                outcome = await held.driven.wait()
-                return _Stopped(outcome) if held.stopped_by_person else outcome
-            view = await held.look(self._env.limits, waiting=waiting)
+                outcome = await terminal.driven.wait()
+                return _Stopped(outcome) if terminal.stopped_by_person else outcome
+            view = await terminal.look(self._env.limits, waiting=waiting)
             if ongoing.cancelled:
-                return await held.driven.wait()
+                return await terminal.driven.wait()
             if view.outcome is not None:
-                return _Stopped(view.outcome) if held.stopped_by_person else view.outcome
-            self._terminals.keep(held)
-            return held, view
+                return _Stopped(view.outcome) if terminal.stopped_by_person else view.outcome
+            self._terminals.keep(terminal)
+            return terminal, view
 
     async def _started(self, run: _Run, ongoing: Ongoing) -> ShellResult:
         """Start what was approved as a job."""
@@ -570,11 +571,13 @@ class ShellTool:
             return self._finished(run, became.outcome, error, by_person=True)
         return self._finished(run, became, error)
 
-    def _waiting(self, run: _Run, held: Held, view: View, update_error: str | None) -> ShellResult:
+    def _waiting(
+        self, run: _Run, terminal: TrackedTerminal, view: View, update_error: str | None
+    ) -> ShellResult:
         """Say that a command waits for input on its terminal, where it goes on."""
         said = [
-            terminal_words.goes_on(held),
-            *terminal_words.state(held, view, secrets=self._secrets is not None),
+            terminal_words.goes_on(terminal),
+            *terminal_words.state(terminal, view, secrets=self._secrets is not None),
         ]
         said += run.notices
         if self._session is not None:
@@ -583,17 +586,17 @@ class ShellTool:
         gone = 0 if view.is_screen else view.left_out
         output = Output(
             text=view.text,
-            total_bytes=held.printed,
-            omitted_bytes=max(held.printed - shown, 1) if gone else 0,
-            total_lines=held.line_feeds,
-            omitted_lines=min(gone, held.line_feeds),
+            total_bytes=terminal.printed,
+            omitted_bytes=max(terminal.printed - shown, 1) if gone else 0,
+            total_lines=terminal.line_feeds,
+            omitted_lines=min(gone, terminal.line_feeds),
             tail_range=(gone + 1, gone + 1 + view.text.count("\n")) if gone else None,
         )
         details = run.details(
             "waiting",
             started=True,
-            duration=held.seconds,
-            terminal=held.id,
+            duration=terminal.seconds,
+            terminal=terminal.id,
             waiting=input_state(view),
             truncation=Truncation.of(output),
             directory=self._directory,

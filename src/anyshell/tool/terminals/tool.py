@@ -20,7 +20,7 @@ from ..result import DisplayBlock, InputState, OutputArtifact, TerminalDetails, 
 from ..signals import number_of
 from . import words as terminal_words
 from .params import ACTIONS, KEYS, PATIENCE, REACTION, TerminalParams, parse
-from .tracked import OtherQuestion, names
+from .question import OtherQuestion, Question, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ..limits import ToolLimits
     from ..result import JobCallStatus
     from .params import TerminalCall
-    from .tracked import Found, Held, Question, Terminals, View
+    from .registry import Terminals
+    from .tracked import Found, TrackedTerminal, View
 
 _DESCRIPTION = (
     "Drives programs that run on a terminal: those that the tool shell has started with pty and that wait for input, and those "
@@ -131,18 +132,18 @@ class TerminalTool:
         try:
             if call.action == "start":
                 return await self._start(call, ongoing)
-            held = self._terminals.get(call.id)
+            terminal = self._terminals.get(call.id)
             match call.action:
                 case "screen":
-                    return await self._seen(call, held, [], screen=True)
+                    return await self._seen(call, terminal, [], screen=True)
                 case "wait":
-                    return await self._wait(call, held, ongoing)
+                    return await self._wait(call, terminal, ongoing)
                 case "close":
-                    return await self._close(call, held)
+                    return await self._close(call, terminal)
                 case "secret":
-                    return await self._secret(call, held, ongoing)
+                    return await self._secret(call, terminal, ongoing)
                 case _:
-                    return await self._type(call, held, ongoing)
+                    return await self._type(call, terminal, ongoing)
         except AnyshellError as error:
             return self._result(call, "failed", [words.undone(str(error))])
 
@@ -180,101 +181,122 @@ class TerminalTool:
             return self._result(call, "failed", [words.failed(missing)])
         if isinstance(answer, Refused):
             return self._result(call, "refused", [words.refused(answer.reason)])
-        said = []
+        messages = []
         if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
-            said.append(words.clamped(call.requested_timeout, call.timeout, self._limits))
+            messages.append(words.clamped(call.requested_timeout, call.timeout, self._limits))
         try:
-            async with self._terminals.begin(request, ongoing.control) as held:
-                waiting = await held.settle(call.wait)
+            async with self._terminals.begin(request, ongoing.control) as terminal:
+                waiting = await terminal.settle(call.wait)
                 if ongoing.cancelled:
-                    outcome = await held.driven.wait()
-                    view = await held.look(self._env.limits)
+                    outcome = await terminal.driven.wait()
+                    view = await terminal.look(self._env.limits)
                     stopped = [words.UNBEGUN if outcome.started is False else words.STOPPED]
-                    return self._result(call, "cancelled", stopped, held=held, view=view)
-                self._terminals.keep(held)
+                    return self._result(call, "cancelled", stopped, terminal=terminal, view=view)
+                self._terminals.keep(terminal)
         except TerminalUnavailable as error:
             return self._result(call, "failed", [terminal_words.none_here(str(error))])
-        return await self._seen(call, held, [terminal_words.started(held), *said], waiting=waiting)
+        return await self._seen(
+            call, terminal, [terminal_words.started(terminal), *messages], waiting=waiting
+        )
 
-    async def _wait(self, call: TerminalCall, held: Held, ongoing: Ongoing) -> TerminalResult:
+    async def _wait(self, call: TerminalCall, terminal: TrackedTerminal, ongoing: Ongoing) -> TerminalResult:
         began = time.monotonic()
         found: bool | None = None
         waiting: Found = "ask"
         with ongoing.interruptible():
             if call.until:
-                found, waiting = await held.wait_until(call.until, call.wait)
+                found, waiting = await terminal.wait_until(call.until, call.wait)
             else:
-                waiting = await held.wait(call.wait)
+                waiting = await terminal.wait(call.wait)
         if ongoing.cancelled:
-            return await self._seen(call, held, [words.CUT_SHORT], status="cancelled")
-        said = [terminal_words.not_found(round(time.monotonic() - began, 1))] if found is False else []
-        return await self._seen(call, held, said, found=found, waiting=waiting)
+            return await self._seen(call, terminal, [words.CUT_SHORT], status="cancelled")
+        messages = [terminal_words.not_found(round(time.monotonic() - began, 1))] if found is False else []
+        return await self._seen(call, terminal, messages, found=found, waiting=waiting)
 
-    async def _close(self, call: TerminalCall, held: Held) -> TerminalResult:
-        before = held.over
+    async def _close(self, call: TerminalCall, terminal: TrackedTerminal) -> TerminalResult:
+        before = terminal.over
         if not before:
-            await held.driven.stop()
-        view = await held.look(self._env.limits)
-        said = [terminal_words.closed(held, before=before), *terminal_words.shown(view)]
-        return self._result(call, "done", said, held=held, view=view)
+            await terminal.driven.stop()
+        view = await terminal.look(self._env.limits)
+        messages = [terminal_words.closed(terminal, before=before), *terminal_words.shown(view)]
+        return self._result(call, "done", messages, terminal=terminal, view=view)
 
     async def _settled(
-        self, call: TerminalCall, held: Held, said: list[str], ongoing: Ongoing
+        self, call: TerminalCall, terminal: TrackedTerminal, messages: list[str], ongoing: Ongoing
     ) -> TerminalResult:
         """Tell what the program has done after something was typed."""
         waiting: Found = "ask"
         with ongoing.interruptible():
-            waiting = await held.settle(call.wait)
+            waiting = await terminal.settle(call.wait)
         if ongoing.cancelled:
-            return await self._seen(call, held, [*said, words.CUT_SHORT], status="cancelled")
-        return await self._seen(call, held, said, waiting=waiting)
+            return await self._seen(call, terminal, [*messages, words.CUT_SHORT], status="cancelled")
+        return await self._seen(call, terminal, messages, waiting=waiting)
 
-    async def _type(self, call: TerminalCall, held: Held, ongoing: Ongoing) -> TerminalResult:
-        if held.over:
-            return await self._seen(call, held, [terminal_words.over(held)], status="failed")
-        asked = await held.question()
-        with ongoing.interruptible():
-            answer = await self._approvals.ask(
-                self._request(held, asked, ongoing.id, typed=call.text, keys=call.keys)
+    async def _approved(
+        self, call: TerminalCall, terminal: TrackedTerminal, ongoing: Ongoing
+    ) -> Question | TerminalResult:
+        """Ask the approver about what is to be typed: the question that it answers, or why nothing is typed."""
+        if terminal.over:
+            return await self._seen(call, terminal, [terminal_words.over(terminal)], status="failed")
+        asked, started = await terminal.question(), terminal.request
+        request = self._shown(
+            ApprovalRequest(
+                text=started.text,
+                shell=started.shell,
+                host=started.host,
+                directory=started.directory,
+                prefix=started.prefix,
+                snapshot=started.snapshot,
+                terminal=terminal.id,
+                program=names(asked.foreground),
+                prompt=_end(asked.line),
+                typed=call.text,
+                keys=call.keys,
+                secret=call.action == "secret",
+                end_of_input=False,
+                call_id=ongoing.id,
             )
+        )
+        with ongoing.interruptible():
+            answer = await self._approvals.ask(request)
         if ongoing.cancelled:
-            return self._result(call, "cancelled", [terminal_words.UNTYPED], held=held)
+            return self._result(call, "cancelled", [terminal_words.UNTYPED], terminal=terminal)
         if isinstance(answer, Refused):
-            return self._result(call, "refused", [words.refused(answer.reason, "typed")], held=held)
-        if held.over:
-            return await self._seen(call, held, [terminal_words.over(held)], status="failed")
+            return self._result(call, "refused", [words.refused(answer.reason, "typed")], terminal=terminal)
+        if terminal.over:
+            return await self._seen(call, terminal, [terminal_words.over(terminal)], status="failed")
+        return asked
+
+    async def _type(self, call: TerminalCall, terminal: TrackedTerminal, ongoing: Ongoing) -> TerminalResult:
+        asked = await self._approved(call, terminal, ongoing)
+        if not isinstance(asked, Question):
+            return asked
         begun = False
         try:
-            async with held.turn:
-                waited = await held.check(asked)
+            async with terminal.turn:
+                waited = await terminal.check(asked)
                 if call.text:
-                    await held.driven.send(call.text)
+                    await terminal.driven.send(call.text)
                     begun = True
                 if call.keys:
-                    await held.driven.send_key(*call.keys)
+                    await terminal.driven.send_key(*call.keys)
         except OtherQuestion as error:
-            return await self._other(call, held, error)
+            return await self._other(call, terminal, error)
         except AnyshellError as error:
             nothing = isinstance(error, InvalidCommand) and not begun
-            said = [(terminal_words.untyped if nothing else terminal_words.failed_typing)(str(error))]
-            return await self._seen(call, held, said, status="failed")
-        said = [terminal_words.typed(held, len(call.text), call.keys)]
-        if not waited and asked.seat is not None:
-            said.append(terminal_words.unasked())
-        return await self._settled(call, held, said, ongoing)
+            messages = [(terminal_words.untyped if nothing else terminal_words.failed_typing)(str(error))]
+            return await self._seen(call, terminal, messages, status="failed")
+        messages = [terminal_words.typed(terminal, len(call.text), call.keys)]
+        if not waited and asked.foreground is not None:
+            messages.append(terminal_words.unasked())
+        return await self._settled(call, terminal, messages, ongoing)
 
-    async def _secret(self, call: TerminalCall, held: Held, ongoing: Ongoing) -> TerminalResult:
-        if held.over:
-            return await self._seen(call, held, [terminal_words.over(held)], status="failed")
-        asked = await held.question()
-        with ongoing.interruptible():
-            answer = await self._approvals.ask(self._request(held, asked, ongoing.id, secret=True))
-        if ongoing.cancelled:
-            return self._result(call, "cancelled", [terminal_words.UNTYPED], held=held)
-        if isinstance(answer, Refused):
-            return self._result(call, "refused", [words.refused(answer.reason, "typed")], held=held)
-        if held.over:
-            return await self._seen(call, held, [terminal_words.over(held)], status="failed")
+    async def _secret(
+        self, call: TerminalCall, terminal: TrackedTerminal, ongoing: Ongoing
+    ) -> TerminalResult:
+        asked = await self._approved(call, terminal, ongoing)
+        if not isinstance(asked, Question):
+            return asked
         given: str | None = None
         waited = gave_up = False
         async with contextlib.AsyncExitStack() as turn:
@@ -288,39 +310,41 @@ class TerminalTool:
                 if secret is None or gave_up or ongoing.cancelled:
                     return None
                 self._terminals.hide(secret)
-                await turn.enter_async_context(held.turn)
-                waited = await held.check(asked)
+                await turn.enter_async_context(terminal.turn)
+                waited = await terminal.check(asked)
                 given = secret
                 return secret
 
             try:
-                typed = await held.driven.send_secret(guarded)
+                typed = await terminal.driven.send_secret(guarded)
             except OtherQuestion as error:
-                return await self._other(call, held, error)
+                return await self._other(call, terminal, error)
             except _NoSourceError as error:
                 failed = terminal_words.no_source(str(error))
-                return await self._seen(call, held, [failed], status="failed")
+                return await self._seen(call, terminal, [failed], status="failed")
             except AnyshellError as error:
                 if given is not None:
-                    said = terminal_words.failed_typing(str(error))
-                elif held.over:
-                    said = terminal_words.over(held)
+                    message = terminal_words.failed_typing(str(error))
+                elif terminal.over:
+                    message = terminal_words.over(terminal)
                 else:
-                    said = terminal_words.untyped(str(error))
-                return await self._seen(call, held, [said], status="failed")
+                    message = terminal_words.untyped(str(error))
+                return await self._seen(call, terminal, [message], status="failed")
             finally:
                 gave_up = True
         if not typed and ongoing.cancelled:
-            return self._result(call, "cancelled", [terminal_words.UNTYPED], held=held)
+            return self._result(call, "cancelled", [terminal_words.UNTYPED], terminal=terminal)
         if not typed:
-            return await self._seen(call, held, [terminal_words.no_secret(held)], status="refused")
-        seat = asked.seat
-        said_so = [
-            terminal_words.secret(held, echo=seat is not None and seat.echo is True, empty=given == "")
+            return await self._seen(call, terminal, [terminal_words.no_secret(terminal)], status="refused")
+        foreground = asked.foreground
+        messages = [
+            terminal_words.secret(
+                terminal, echo=foreground is not None and foreground.echo is True, empty=given == ""
+            )
         ]
-        if not waited and seat is not None:
-            said_so.append(terminal_words.unasked())
-        return await self._settled(call, held, said_so, ongoing)
+        if not waited and foreground is not None:
+            messages.append(terminal_words.unasked())
+        return await self._settled(call, terminal, messages, ongoing)
 
     async def _given(self, request: SecretRequest) -> str | None:
         """Ask for a secret.
@@ -336,45 +360,17 @@ class TerminalTool:
         except Exception as error:  # noqa: BLE001 - see above
             raise _NoSourceError(type(error).__name__) from None
 
-    async def _other(self, call: TerminalCall, held: Held, error: OtherQuestion) -> TerminalResult:
+    async def _other(
+        self, call: TerminalCall, terminal: TrackedTerminal, error: OtherQuestion
+    ) -> TerminalResult:
         """Say that nothing was typed, since it was meant for something else."""
-        if held.over:
-            said = terminal_words.over(held)
+        if terminal.over:
+            message = terminal_words.over(terminal)
         elif error.line is None:
-            said = terminal_words.changed(error.before, error.now)
+            message = terminal_words.changed(error.before, error.now)
         else:
-            said = terminal_words.asked_anew(error.line)
-        return await self._seen(call, held, [said], status="failed", screen=not held.over)
-
-    def _request(
-        self,
-        held: Held,
-        asked: Question,
-        call_id: str,
-        *,
-        typed: str = "",
-        keys: tuple[str, ...] = (),
-        secret: bool = False,
-    ) -> ApprovalRequest:
-        started = held.request
-        return self._shown(
-            ApprovalRequest(
-                text=started.text,
-                shell=started.shell,
-                host=started.host,
-                directory=started.directory,
-                prefix=started.prefix,
-                snapshot=started.snapshot,
-                terminal=held.id,
-                program=names(asked.seat),
-                prompt=_end(asked.line),
-                typed=typed,
-                keys=keys,
-                secret=secret,
-                end_of_input=False,
-                call_id=call_id,
-            )
-        )
+            message = terminal_words.asked_anew(error.line)
+        return await self._seen(call, terminal, [message], status="failed", screen=not terminal.over)
 
     def _shown(self, request: ApprovalRequest) -> ApprovalRequest:
         return replace(request, display=policy.display(request))
@@ -382,8 +378,8 @@ class TerminalTool:
     async def _seen(
         self,
         call: TerminalCall,
-        held: Held,
-        said: list[str],
+        terminal: TrackedTerminal,
+        messages: list[str],
         *,
         status: JobCallStatus = "done",
         screen: bool = False,
@@ -391,19 +387,19 @@ class TerminalTool:
         waiting: Found = "ask",
     ) -> TerminalResult:
         """Tell what was done, and what there is to see now."""
-        view = await held.look(self._env.limits, screen=screen, waiting=waiting)
-        said = [*said, *terminal_words.state(held, view, secrets=self._secrets is not None)]
+        view = await terminal.look(self._env.limits, screen=screen, waiting=waiting)
+        messages = [*messages, *terminal_words.state(terminal, view, secrets=self._secrets is not None)]
         if call.requested_wait is not None and call.requested_wait > call.wait:
-            said.append(terminal_words.clamped(call.requested_wait, call.wait))
-        return self._result(call, status, said, held=held, view=view, found=found)
+            messages.append(terminal_words.clamped(call.requested_wait, call.wait))
+        return self._result(call, status, messages, terminal=terminal, view=view, found=found)
 
     def _result(
         self,
         call: TerminalCall | None,
         status: JobCallStatus,
-        said: list[str],
+        messages: list[str],
         *,
-        held: Held | None = None,
+        terminal: TrackedTerminal | None = None,
         view: View | None = None,
         found: bool | None = None,
     ) -> TerminalResult:
@@ -411,13 +407,13 @@ class TerminalTool:
         frame = None if view is None else view.frame
         if outcome is not None:
             readable = self._env.info.is_this_machine
-            said = [*said, *terminal_words.kept(outcome.output.artifact, readable=readable)]
-            said += terminal_words.skipped(outcome.output)
-            said += words.left_behind(outcome.left_behind, outcome.job)
-        said += map(terminal_words.news, self._terminals.news())
-        said = self._hidden.texts(said)
+            messages = [*messages, *terminal_words.kept(outcome.output.artifact, readable=readable)]
+            messages += terminal_words.skipped(outcome.output)
+            messages += words.left_behind(outcome.left_behind, outcome.job)
+        messages += map(terminal_words.news, self._terminals.news())
+        messages = self._hidden.texts(messages)
         text = "" if view is None else view.text
-        display = [*_shown_call(call), *blocks(None if view is None else Output(text=text), said)]
+        display = [*_shown_call(call), *blocks(None if view is None else Output(text=text), messages)]
         exit_code = None if outcome is None else outcome.exit_code
         if outcome is not None and outcome.signal is not None:
             number = number_of(outcome.signal, self._env.os)
@@ -425,8 +421,8 @@ class TerminalTool:
         details = TerminalDetails(
             status=status,
             action=None if call is None else call.action,
-            terminal=None if held is None else held.id or None,
-            running=held is not None and not held.over,
+            terminal=None if terminal is None else terminal.id or None,
+            running=terminal is not None and not terminal.over,
             exit_code=exit_code,
             signal=None if outcome is None else outcome.signal,
             waiting=None if view is None else input_state(view),
@@ -440,8 +436,8 @@ class TerminalTool:
         return TerminalResult(
             is_error=status != "done",
             output=text,
-            message=" ".join(said),
-            text=terminal_words.text(text, said, frame),
+            message=" ".join(messages),
+            text=terminal_words.text(text, messages, frame),
             display=tuple(map(self._hidden.facts, display)),
             details=self._hidden.facts(details),
         )

@@ -1,45 +1,28 @@
-"""The terminals that came of a tool's calls, and what a model has seen of them."""
+"""A terminal that came of a tool's call, and what a model has seen of it."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..._exceptions import AnyshellError
-from ..._types import LONGEST_NAME, Outcome, Waiting
+from ..._types import Outcome, Waiting
 from ...output.text.bounded import cut_note
-from ...policy import visible
 from ...terminal.search import IDLE_SECONDS
 from ...terminal.waiting import ARRIVAL, LOOK_SECONDS, QUIET
+from .question import OtherQuestion, Question, cursor_line, may_draw, names, reads_still, who
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from ..._engine import Control
     from ..._environment import Environment
     from ..._stream import Listener
-    from ..._types import ApprovalRequest, Channel, Foreground, OutputLimits, Screen, TerminalLines
-    from ...terminal import ConsoleOpener, DrivenTerminal
+    from ..._types import ApprovalRequest, Channel, OutputLimits, Screen, TerminalLines
+    from ...terminal import DrivenTerminal
     from ..hiding import Hidden
-    from ..jobs.ledger import Ledger
-    from ..limits import ToolLimits
-
-KEPT = 16
-"""Terminals whose program has ended and that are still known, to tell their end; then the oldest is forgotten."""
-
-NEWS = 10
-"""Terminals whose end one result tells; others wait for the next."""
-
-SCROLLBACK = 1_000
-"""Rows above the screen that are kept for a person who sees a terminal in a console."""
-
-NAMED_PROGRAMS = 5
-"""Programs in the foreground of a terminal that are named."""
-
 
 _ALL = re.compile(r"[\s\S]*")
 
@@ -60,7 +43,7 @@ class View:
         screen: The screen.
         waiting: What the program waits for.
         password: Whether it is set to read a line that is not shown.
-        told: Whether the host can tell who has the terminal, and so whether that waits.
+        foreground_known: Whether the host can tell who has the terminal, and so whether that waits.
         program: Who is in the foreground; ``None`` when that is not known.
         outcome: How the program ended; ``None`` while it runs.
         frame: When it has ended: what the alternate screen showed last, if that was not shown.
@@ -73,34 +56,13 @@ class View:
     screen: Screen
     waiting: Waiting | None
     password: bool
-    told: bool
+    foreground_known: bool
     program: str | None
     outcome: Outcome | None
     frame: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a program asked for at one moment.
-
-    Attributes:
-        seat: Who had its terminal.
-        line: What stood on the cursor's line.
-        waits: Whether it waited for input.
-        asked: When that was, by the monotonic clock.
-        events: How many bytes were printed there before, and how often something was typed.
-        stand: Where its cursor stood, and on what.
-    """
-
-    seat: Foreground | None
-    line: str
-    waits: bool
-    asked: float
-    events: tuple[int, int]
-    stand: tuple[object, ...]
-
-
-class Held:
+class TrackedTerminal:
     """A terminal, and what a model has seen of it.
 
     Args:
@@ -213,7 +175,7 @@ class Held:
         driven, hide = self.driven, self._hidden.text
         if waiting == "ask":
             waiting = await driven.waiting()
-        seat = await driven.foreground() if driven.running else None
+        foreground = await driven.foreground() if driven.running else None
         await driven.expect(_ALL, timeout=0)  # what comes after this is looked for later
         self._printed.clear()
         outcome, shown = self.outcome, driven.screen
@@ -242,8 +204,8 @@ class Held:
             screen=shown,
             waiting=None if waiting is None else replace(waiting, prompt=hide(waiting.prompt)),
             password=waiting is not None and waiting.password is True,
-            told=seat is not None,
-            program=names(seat),
+            foreground_known=foreground is not None,
+            program=names(foreground),
             outcome=outcome,
             frame=None if frame is None else hide(frame),
         )
@@ -254,9 +216,9 @@ class Held:
         if waiting is None:
             waiting = await self.driven.waiting()
         began = time.monotonic()
-        seat = await self.driven.foreground()
+        foreground = await self.driven.foreground()
         return Question(
-            seat=seat,
+            foreground=foreground,
             line=self._line(waiting),
             waits=waiting is not None,
             asked=began,
@@ -284,13 +246,13 @@ class Held:
         if passed > IDLE_SECONDS:
             waits = await self.driven.waiting() is not None
         now = await self.driven.foreground()
-        if not _reads_still(before.seat, now):
-            raise OtherQuestion(_who(before.seat), _who(now))
+        if not reads_still(before.foreground, now):
+            raise OtherQuestion(who(before.foreground), who(now))
         events = self.printed, self._typings
         if before.waits and events != before.events:
-            draws = _may_draw(before.seat) and _may_draw(now) and events[1] == before.events[1]
+            draws = may_draw(before.foreground) and may_draw(now) and events[1] == before.events[1]
             if not draws or self._stand() != before.stand:
-                raise OtherQuestion(_who(before.seat), None, line=self._line())
+                raise OtherQuestion(who(before.foreground), None, line=self._line())
         self._typings += 1
         return waits
 
@@ -418,200 +380,6 @@ class Held:
         self._heard = time.monotonic()
         if self.listener is not None:
             await self.listener(channel, data)
-
-
-class Terminals:
-    """The terminals of one tool: those that its calls have begun, and nobody else's.
-
-    Args:
-        env: Where they run.
-        limits: How many there may be.
-        ledger: Where jobs go that they leave behind; ``None`` when that is stopped.
-        hidden: What is not shown of them.
-        console: Shows them to a person; ``None`` when nobody does.
-
-    Attributes:
-        closed: Whether none is started any more.
-        console_error: The name of what kept one from being shown since that was told last, if anything did.
-    """
-
-    def __init__(
-        self,
-        env: Environment,
-        limits: ToolLimits,
-        *,
-        ledger: Ledger | None,
-        hidden: Hidden,
-        console: ConsoleOpener | None = None,
-    ) -> None:
-        self._console = console
-        self._consoles: set[asyncio.Task[None]] = set()
-        self.console_error: str | None = None
-        self.closed = False
-        self._env = env
-        self._limits = limits
-        self._ledger = ledger
-        self._hidden = hidden
-        self._live: set[Held] = set()
-        self._known: dict[str, Held] = {}
-        self._count = 0
-
-    def check_room(self) -> None:
-        """See whether one more may be there.
-
-        Raises:
-            AnyshellError: It may not; the message names those that there are.
-        """
-        self._live = {held for held in self._live if not self._is_over(held)}
-        if len(self._live) >= self._limits.max_terminals:
-            there = ", ".join(held.id or "one that a call waits for" for held in self._live)
-            raise AnyshellError(
-                f"{len(self._live)} terminals run already, as many as may ({there}): close one, or wait for its end"
-            )
-
-    @contextlib.asynccontextmanager
-    async def begin(
-        self, request: ApprovalRequest, control: Control, listener: Listener | None = None
-    ) -> AsyncIterator[Held]:
-        """Start what was approved. When this is left, it is stopped, unless it was kept.
-
-        Raises:
-            AnyshellError: It cannot be started, or there are too many.
-        """
-        self.check_room()
-        held = Held(
-            request,
-            self._env,
-            grace=self._limits.grace,
-            jobs=self._ledger is not None,
-            listener=listener,
-            hidden=self._hidden,
-            scrollback=None if self._console is None else SCROLLBACK,
-            control=control,
-        )
-        async with contextlib.AsyncExitStack() as stack:
-            self._live.add(held)
-            stack.callback(self._live.discard, held)
-            await stack.enter_async_context(held.driven)
-            if self._console is not None:
-                task = asyncio.create_task(self._show(held, self._console))
-                self._consoles.add(task)
-                task.add_done_callback(self._consoles.discard)
-            yield held
-            held.listener = None
-            if held.id:
-                stack.pop_all()
-
-    async def _show(self, held: Held, console: ConsoleOpener) -> None:
-        """Show one to a person. It goes on unseen where that fails; when it is dismissed, it is stopped."""
-        try:
-            dismissed = await console(held.driven)
-        except Exception as error:  # noqa: BLE001 - whatever a UI raises, the command is not to suffer from it
-            self.console_error = type(error).__name__
-            return
-        if dismissed and held.driven.running:
-            with contextlib.suppress(Exception):  # its outcome tells
-                await held.driven.stop(by_person=True)
-
-    def keep(self, held: Held) -> None:
-        """Give one an id, and let it live on."""
-        self._count += 1
-        held.id = f"t{self._count}"
-        self._known[held.id] = held
-        over = [known for known in self._known.values() if known.over]
-        for known in over[: max(0, len(over) - KEPT)]:
-            del self._known[known.id]
-
-    def get(self, terminal_id: str) -> Held:
-        """Find one.
-
-        Raises:
-            AnyshellError: There is none of that id; the message names those that there are.
-        """
-        held = self._known.get(terminal_id)
-        if held is None:
-            there = ", ".join(self._known) or "none"
-            raise AnyshellError(f"no terminal has the id {terminal_id[:LONGEST_NAME]!r}; there are: {there}")
-        return held
-
-    def hide(self, secret: str) -> None:
-        """Show a secret nowhere from now on.
-
-        Raises:
-            AnyshellError: There are as many as may be.
-        """
-        self._hidden.add(secret)
-        for held in self._live:
-            held.driven.hide(secret)
-
-    def news(self) -> Sequence[Held]:
-        """Terminals whose end the model has not been told; it is told now."""
-        self._live = {held for held in self._live if not self._is_over(held)}
-        ended = [held for held in self._known.values() if held.over and not held.told][:NEWS]
-        for held in ended:
-            held.told = True
-        return ended
-
-    def _is_over(self, held: Held) -> bool:
-        """Whether it has ended; what it has left behind is taken then, if jobs are offered."""
-        outcome = held.outcome
-        if outcome is None:
-            return False
-        if self._ledger is not None and outcome.job is not None:
-            self._ledger.add(outcome.job, held.request.directory)
-        return True
-
-
-class OtherQuestion(Exception):  # noqa: N818 - becomes a result; never leaves the tool
-    """What was to be typed was meant for something else than would get it.
-
-    Args:
-        before: Who was asked about.
-        now: Who may read now; ``None`` when nobody is known.
-        line: What the same program asks now instead; ``None`` when the program is another.
-    """
-
-    def __init__(self, before: str | None, now: str | None, *, line: str | None = None) -> None:
-        super().__init__()
-        self.before = before
-        self.now = now
-        self.line = line
-
-
-def _reads_still(before: Foreground | None, now: Foreground | None) -> bool:
-    """Whether nobody may read now who could not before. Others may have come and gone."""
-    if before is None or now is None:
-        return before is now
-    if now.waiting:
-        return {*now.waiting} <= {*(before.waiting or before.processes)}
-    return {*before.waiting} <= {*now.processes} <= {*before.processes} and bool(
-        now.processes or not before.processes
-    )
-
-
-def _may_draw(seat: Foreground | None) -> bool:
-    """Whether a program may draw by itself between two keys: it reads keys rather than lines, and not these alone."""
-    return seat is not None and seat.line_mode is False and seat.asleep_in != "read"
-
-
-def _who(seat: Foreground | None) -> str | None:
-    """Who may read what is typed."""
-    return names(replace(seat, processes=seat.waiting) if seat is not None and seat.waiting else seat)
-
-
-def cursor_line(screen: Screen) -> str:
-    """The row that the cursor is in."""
-    row, _ = screen.cursor
-    return screen.rows[row].strip() if row < len(screen.rows) else ""
-
-
-def names(seat: Foreground | None) -> str | None:
-    """The programs in the foreground of a terminal, with a comma between them; ``None`` when that is not known."""
-    if seat is None or not seat.processes:
-        return None
-    found = list(dict.fromkeys(visible(process.name) for process in seat.processes))
-    more = len(found) - NAMED_PROGRAMS
-    return ", ".join(found[:NAMED_PROGRAMS]) + (f" and {more} more" if more > 0 else "")
 
 
 async def _give_up(*tasks: asyncio.Future[Any]) -> None:

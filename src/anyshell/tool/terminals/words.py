@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from ..._types import exact
 from ...policy import visible
 from ..words import OURS
-from .tracked import cursor_line
+from .question import cursor_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..._types import Artifact, Outcome, Output
-    from .tracked import Held, View
+    from .tracked import TrackedTerminal, View
 
 SHOWN_COMMAND = 100
 """Characters of a terminal's command, in a sentence about the terminal."""
@@ -58,9 +58,9 @@ def framed(frame: str | None) -> Iterator[str]:
         yield f"| {visible(row)}"
 
 
-def command(held: Held) -> str:
+def command(terminal: TrackedTerminal) -> str:
     """A terminal's command on one line, cut."""
-    words = " ".join(held.request.text[: 4 * SHOWN_COMMAND].split())
+    words = " ".join(terminal.request.text[: 4 * SHOWN_COMMAND].split())
     return visible(words if len(words) <= SHOWN_COMMAND else f"{words[:SHOWN_COMMAND]}…")
 
 
@@ -84,26 +84,26 @@ def ended(outcome: Outcome | None, *, by_person: bool = False) -> str:
     return f"has ended with exit code {outcome.exit_code}"
 
 
-def news(held: Held) -> str:
+def news(terminal: TrackedTerminal) -> str:
     """Say that a terminal's program has ended, with the result of something else."""
-    said = f"Meanwhile terminal {held.id} {ended(held.outcome, by_person=held.stopped_by_person)}: {command(held)}."
-    return f'{said} To see what it printed at last, use the tool terminal: action "wait", id "{held.id}".'
+    said = f"Meanwhile terminal {terminal.id} {ended(terminal.outcome, by_person=terminal.stopped_by_person)}: {command(terminal)}."
+    return f'{said} To see what it printed at last, use the tool terminal: action "wait", id "{terminal.id}".'
 
 
-def waits(held: Held, view: View, *, secrets: bool) -> Iterator[str]:
+def waits(terminal: TrackedTerminal, view: View, *, secrets: bool) -> Iterator[str]:
     """Say what a program waits for, and how to answer.
 
     Args:
-        held: Its terminal.
+        terminal: The terminal.
         view: What there is to tell of it; it waits.
         secrets: Whether somebody can be asked for a secret.
     """
     assert view.waiting is not None
     if view.waiting.certainty == "certain":
-        said = f"It waits for input on terminal {held.id}, certainly."
+        said = f"It waits for input on terminal {terminal.id}, certainly."
     else:
         said = (
-            f"It likely waits for input on terminal {held.id}; or for something else, such as a network: if so, use action "
+            f"It likely waits for input on terminal {terminal.id}; or for something else, such as a network: if so, use action "
             '"wait".'
         )
     prompt = visible(view.waiting.prompt.strip()[-SHOWN_LINE:])
@@ -115,48 +115,48 @@ def waits(held: Held, view: View, *, secrets: bool) -> Iterator[str]:
     if view.is_screen:
         yield _cursor(view)
     if not view.password:
-        yield f"{_answer(held)}."
+        yield f"{_answer(terminal)}."
     elif secrets:
         yield (
             "What is typed is not shown, as for a password. Do not make one up, and do not ask for it: with the tool terminal, "
-            f'action "secret", id "{held.id}", somebody is asked for it, and you never see it.'
+            f'action "secret", id "{terminal.id}", somebody is asked for it, and you never see it.'
         )
     else:
         yield (
             "What is typed is not shown, as for a password. If you were not given one for this, do not make one up: close it, "
-            f"and tell the user. {_answer(held)}."
+            f"and tell the user. {_answer(terminal)}."
         )
 
 
-def _answer(held: Held) -> str:
+def _answer(terminal: TrackedTerminal) -> str:
     return (
-        f'Answer with the tool terminal, id "{held.id}": action "send" with text, and enter; "keys" for keys such as Ctrl-C '
+        f'Answer with the tool terminal, id "{terminal.id}": action "send" with text, and enter; "keys" for keys such as Ctrl-C '
         'or Up; "close" to end it'
     )
 
 
-def state(held: Held, view: View, *, secrets: bool) -> Iterator[str]:
+def state(terminal: TrackedTerminal, view: View, *, secrets: bool) -> Iterator[str]:
     """Say how a terminal is, and what of it is shown."""
     if view.outcome is not None:
-        yield f"Terminal {held.id} {ended(view.outcome, by_person=held.stopped_by_person)}."
+        yield f"Terminal {terminal.id} {ended(view.outcome, by_person=terminal.stopped_by_person)}."
     elif view.waiting is not None:
-        yield from waits(held, view, secrets=secrets)
+        yield from waits(terminal, view, secrets=secrets)
     else:
-        if view.told:
+        if view.foreground_known:
             who = "" if view.program is None else f" In its foreground: {view.program}."
             yield (
-                f"It does not seem to wait for input on terminal {held.id} now.{who} To be told when it does, or what comes, "
-                f'use the tool terminal, id "{held.id}", action "wait".'
+                f"It does not seem to wait for input on terminal {terminal.id} now.{who} To be told when it does, or what comes, "
+                f'use the tool terminal, id "{terminal.id}", action "wait".'
             )
         else:
             yield (
-                f"Whether it waits for input on terminal {held.id}, this host cannot tell: judge by what is shown. "
-                f"{_answer(held)}."
+                f"Whether it waits for input on terminal {terminal.id}, this host cannot tell: judge by what is shown. "
+                f"{_answer(terminal)}."
             )
         yield _cursor(view)
     yield from shown(view)
     if view.outcome is None:
-        yield from deadline(held)
+        yield from deadline(terminal)
 
 
 def shown(view: View) -> Iterator[str]:
@@ -180,10 +180,10 @@ def shown(view: View) -> Iterator[str]:
             yield f'New, and not all on this screen: {new}. Action "wait" shows them.'
 
 
-def deadline(held: Held) -> Iterator[str]:
+def deadline(terminal: TrackedTerminal) -> Iterator[str]:
     """Say when a program is stopped, if that is settled."""
-    if held.left is not None:
-        yield f"Its time goes on: it is stopped in {exact(round(held.left, 1))} s, with everything that it started."
+    if terminal.left is not None:
+        yield f"Its time goes on: it is stopped in {exact(round(terminal.left, 1))} s, with everything that it started."
 
 
 def kept(artifact: Artifact | None, *, readable: bool) -> Iterator[str]:
@@ -212,25 +212,25 @@ def _cursor(view: View) -> str:
     )
 
 
-def started(held: Held) -> str:
+def started(terminal: TrackedTerminal) -> str:
     """Say that a program was started."""
-    pid = "" if held.driven.pid is None else f" (pid {held.driven.pid})"
-    return f"Started on terminal {held.id}{pid}."
+    pid = "" if terminal.driven.pid is None else f" (pid {terminal.driven.pid})"
+    return f"Started on terminal {terminal.id}{pid}."
 
 
-def goes_on(held: Held) -> str:
+def goes_on(terminal: TrackedTerminal) -> str:
     """Say that a command goes on on its terminal, since it waits for input."""
-    return f"Not ended: it goes on as terminal {held.id}. Do not run it again."
+    return f"Not ended: it goes on as terminal {terminal.id}. Do not run it again."
 
 
-def typed(held: Held, characters: int, keys: Sequence[str]) -> str:
+def typed(terminal: TrackedTerminal, characters: int, keys: Sequence[str]) -> str:
     """Say what was typed."""
     what = [] if not characters else [f"{characters:,} {'character' if characters == 1 else 'characters'}"]
     if len(keys) == 1:
         what.append(f"the key {visible(keys[0])}")
     elif keys:
         what.append(f"{len(keys)} keys")
-    return f"Typed on terminal {held.id}: {' and '.join(what)}."
+    return f"Typed on terminal {terminal.id}: {' and '.join(what)}."
 
 
 def unasked() -> str:
@@ -238,18 +238,18 @@ def unasked() -> str:
     return "It did not wait for input at that moment: it may read that later, or take it for something else."
 
 
-def secret(held: Held, *, echo: bool, empty: bool) -> str:
+def secret(terminal: TrackedTerminal, *, echo: bool, empty: bool) -> str:
     """Say that a secret was typed."""
     if empty:
-        return f"An empty secret was given for terminal {held.id}: Enter was typed, and nothing else."
-    said = f"A secret was typed on terminal {held.id}, and Enter. You do not see it"
+        return f"An empty secret was given for terminal {terminal.id}: Enter was typed, and nothing else."
+    said = f"A secret was typed on terminal {terminal.id}, and Enter. You do not see it"
     return f"{said}; the terminal was set to show what is typed, so it is masked." if echo else f"{said}."
 
 
-def no_secret(held: Held) -> str:
+def no_secret(terminal: TrackedTerminal) -> str:
     """Say that nobody gave a secret."""
     return (
-        f"Nothing was typed: nobody gave a secret for terminal {held.id}. Do not ask again and again: do without, close it, "
+        f"Nothing was typed: nobody gave a secret for terminal {terminal.id}. Do not ask again and again: do without, close it, "
         "or tell the user."
     )
 
@@ -281,23 +281,23 @@ def asked_anew(line: str) -> str:
     )
 
 
-def closed(held: Held, *, before: bool) -> str:
+def closed(terminal: TrackedTerminal, *, before: bool) -> str:
     """Say that a terminal was closed.
 
     Args:
-        held: The terminal.
+        terminal: The terminal.
         before: Whether it had ended before.
     """
-    outcome = held.outcome
+    outcome = terminal.outcome
     if before and (outcome is None or outcome.status == "lost"):
-        return f"Nothing could be done: terminal {held.id} {ended(outcome)}. Tell the user."
+        return f"Nothing could be done: terminal {terminal.id} {ended(outcome)}. Tell the user."
     if before:
-        return f"Nothing was to be done: it is over. Terminal {held.id} {ended(outcome)}."
+        return f"Nothing was to be done: it is over. Terminal {terminal.id} {ended(outcome)}."
     if outcome is None or outcome.status == "lost":
-        return f"Terminal {held.id} could not be seen to end: the host went away, or something of it still lives. Tell the user."
+        return f"Terminal {terminal.id} could not be seen to end: the host went away, or something of it still lives. Tell the user."
     if outcome.status != "cancelled":
-        return f"Before it could be closed, terminal {held.id} {ended(outcome)}."
-    return f"Terminal {held.id} is closed: its program was ended, with everything that it started."
+        return f"Before it could be closed, terminal {terminal.id} {ended(outcome)}."
+    return f"Terminal {terminal.id} is closed: its program was ended, with everything that it started."
 
 
 def not_found(waited: float) -> str:
@@ -308,9 +308,9 @@ def not_found(waited: float) -> str:
     )
 
 
-def over(held: Held) -> str:
+def over(terminal: TrackedTerminal) -> str:
     """Say that nobody reads what would be typed."""
-    return f"Nothing was typed: terminal {held.id} {ended(held.outcome, by_person=held.stopped_by_person)}. It reads nothing more."
+    return f"Nothing was typed: terminal {terminal.id} {ended(terminal.outcome, by_person=terminal.stopped_by_person)}. It reads nothing more."
 
 
 def failed_typing(problem: str) -> str:

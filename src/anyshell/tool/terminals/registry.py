@@ -1,0 +1,174 @@
+"""The terminals of one tool."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from ..._exceptions import AnyshellError
+from ..._types import LONGEST_NAME
+from .tracked import TrackedTerminal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from ..._engine import Control
+    from ..._environment import Environment
+    from ..._stream import Listener
+    from ..._types import ApprovalRequest
+    from ...terminal import ConsoleOpener
+    from ..hiding import Hidden
+    from ..jobs.ledger import Ledger
+    from ..limits import ToolLimits
+
+KEPT = 16
+"""Terminals whose program has ended and that are still known, to tell their end; then the oldest is forgotten."""
+
+NEWS = 10
+"""Terminals whose end one result tells; others wait for the next."""
+
+SCROLLBACK = 1_000
+"""Rows above the screen that are kept for a person who sees a terminal in a console."""
+
+
+class Terminals:
+    """The terminals of one tool: those that its calls have begun, and nobody else's.
+
+    Args:
+        env: Where they run.
+        limits: How many there may be.
+        ledger: Where jobs go that they leave behind; ``None`` when that is stopped.
+        hidden: What is not shown of them.
+        console: Shows them to a person; ``None`` when nobody does.
+
+    Attributes:
+        closed: Whether none is started any more.
+        console_error: The name of what kept one from being shown since that was told last, if anything did.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        limits: ToolLimits,
+        *,
+        ledger: Ledger | None,
+        hidden: Hidden,
+        console: ConsoleOpener | None = None,
+    ) -> None:
+        self._console = console
+        self._consoles: set[asyncio.Task[None]] = set()
+        self.console_error: str | None = None
+        self.closed = False
+        self._env = env
+        self._limits = limits
+        self._ledger = ledger
+        self._hidden = hidden
+        self._live: set[TrackedTerminal] = set()
+        self._known: dict[str, TrackedTerminal] = {}
+        self._count = 0
+
+    def check_room(self) -> None:
+        """See whether one more may be there.
+
+        Raises:
+            AnyshellError: It may not; the message names those that there are.
+        """
+        self._live = {terminal for terminal in self._live if not self._is_over(terminal)}
+        if len(self._live) >= self._limits.max_terminals:
+            there = ", ".join(terminal.id or "one that a call waits for" for terminal in self._live)
+            raise AnyshellError(
+                f"{len(self._live)} terminals run already, as many as may ({there}): close one, or wait for its end"
+            )
+
+    @contextlib.asynccontextmanager
+    async def begin(
+        self, request: ApprovalRequest, control: Control, listener: Listener | None = None
+    ) -> AsyncIterator[TrackedTerminal]:
+        """Start what was approved. When this is left, it is stopped, unless it was kept.
+
+        Raises:
+            AnyshellError: It cannot be started, or there are too many.
+        """
+        self.check_room()
+        terminal = TrackedTerminal(
+            request,
+            self._env,
+            grace=self._limits.grace,
+            jobs=self._ledger is not None,
+            listener=listener,
+            hidden=self._hidden,
+            scrollback=None if self._console is None else SCROLLBACK,
+            control=control,
+        )
+        async with contextlib.AsyncExitStack() as stack:
+            self._live.add(terminal)
+            stack.callback(self._live.discard, terminal)
+            await stack.enter_async_context(terminal.driven)
+            if self._console is not None:
+                task = asyncio.create_task(self._show(terminal, self._console))
+                self._consoles.add(task)
+                task.add_done_callback(self._consoles.discard)
+            yield terminal
+            terminal.listener = None
+            if terminal.id:
+                stack.pop_all()
+
+    async def _show(self, terminal: TrackedTerminal, console: ConsoleOpener) -> None:
+        """Show one to a person. It goes on unseen where that fails; when it is dismissed, it is stopped."""
+        try:
+            dismissed = await console(terminal.driven)
+        except Exception as error:  # noqa: BLE001 - whatever a UI raises, the command is not to suffer from it
+            self.console_error = type(error).__name__
+            return
+        if dismissed and terminal.driven.running:
+            with contextlib.suppress(Exception):  # its outcome tells
+                await terminal.driven.stop(by_person=True)
+
+    def keep(self, terminal: TrackedTerminal) -> None:
+        """Give one an id, and let it live on."""
+        self._count += 1
+        terminal.id = f"t{self._count}"
+        self._known[terminal.id] = terminal
+        over = [known for known in self._known.values() if known.over]
+        for known in over[: max(0, len(over) - KEPT)]:
+            del self._known[known.id]
+
+    def get(self, terminal_id: str) -> TrackedTerminal:
+        """Find one.
+
+        Raises:
+            AnyshellError: There is none of that id; the message names those that there are.
+        """
+        terminal = self._known.get(terminal_id)
+        if terminal is None:
+            there = ", ".join(self._known) or "none"
+            raise AnyshellError(f"no terminal has the id {terminal_id[:LONGEST_NAME]!r}; there are: {there}")
+        return terminal
+
+    def hide(self, secret: str) -> None:
+        """Show a secret nowhere from now on.
+
+        Raises:
+            AnyshellError: There are as many as may be.
+        """
+        self._hidden.add(secret)
+        for terminal in self._live:
+            terminal.driven.hide(secret)
+
+    def news(self) -> Sequence[TrackedTerminal]:
+        """Terminals whose end the model has not been told; it is told now."""
+        self._live = {terminal for terminal in self._live if not self._is_over(terminal)}
+        ended = [terminal for terminal in self._known.values() if terminal.over and not terminal.told][:NEWS]
+        for terminal in ended:
+            terminal.told = True
+        return ended
+
+    def _is_over(self, terminal: TrackedTerminal) -> bool:
+        """Whether it has ended; what it has left behind is taken then, if jobs are offered."""
+        outcome = terminal.outcome
+        if outcome is None:
+            return False
+        if self._ledger is not None and outcome.job is not None:
+            self._ledger.add(outcome.job, terminal.request.directory)
+        return True
