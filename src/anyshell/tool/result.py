@@ -49,12 +49,12 @@ class DisplayBlock(_Frozen):
     title: str = ""
 
 
-def blocks(output: Output | None, said: Sequence[str]) -> list[DisplayBlock]:
+def blocks(output: Output | None, messages: Sequence[str]) -> list[DisplayBlock]:
     """Show a person what was printed and what we say."""
     shown = []
     if output is not None and output.text:
         shown.append(DisplayBlock(type="output", text=printable(output.text)))
-    return [*shown, *(DisplayBlock(type="notice", text=sentence) for sentence in said)]
+    return [*shown, *(DisplayBlock(type="notice", text=sentence) for sentence in messages)]
 
 
 class Truncation(_Frozen):

@@ -87,21 +87,21 @@ def said_by_us(sentences: Sequence[str]) -> str:
     return "\n".join(f"{OURS} {sentence}" for sentence in sentences)
 
 
-def text(output: Output | None, said: Sequence[str]) -> str:
+def text(output: Output | None, messages: Sequence[str]) -> str:
     """What was printed, but for its last line feed, an empty line, and what we say.
 
     Args:
         output: What was printed; ``None`` when nothing could be.
-        said: What we say.
+        messages: What we say.
     """
     if output is None:
-        return said_by_us(said)
+        return said_by_us(messages)
     printed = output.text.removesuffix("\n")
     if output.total_bytes == 0:
-        said = [NO_OUTPUT, *said]
+        messages = [NO_OUTPUT, *messages]
     elif not output.text.strip():
-        said = [INVISIBLE_OUTPUT, *said]
-    return f"{printed}\n\n{said_by_us(said)}" if printed else said_by_us(said)
+        messages = [INVISIBLE_OUTPUT, *messages]
+    return f"{printed}\n\n{said_by_us(messages)}" if printed else said_by_us(messages)
 
 
 def ending(
@@ -185,8 +185,8 @@ def _exit_advice(code: int, output: Output, os: OperatingSystem, command: str) -
         return " A timeout of the command's own gives this code when its time is over: give it more, or less to do."
     if code == 126:
         why = "permissions, a directory, a wrong format, too many arguments"
-        said = f"the output should say why ({why})" if printed else f"find out why ({why})"
-        return f" A shell gives this code for a program that it found but could not run: {said}."
+        message = f"the output should say why ({why})" if printed else f"find out why ({why})"
+        return f" A shell gives this code for a program that it found but could not run: {message}."
     if code == 127:
         return " A shell gives this code when a program, or the interpreter that its first line names, was not found: check the name, or use another."
     if code > 128 and (signal := signal_of(code - 128, os)) is not None:
@@ -206,25 +206,26 @@ def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits, *, terminal
     if outcome.started is False:
         return f"Not started: {exact(timeout)} s had passed before the host came to it. Nothing ran; try again, with a longer timeout if the host is slow."
     after = f"{exact(timeout)} s" if outcome.silence is None else _silent(outcome.silence)
-    said = f"Stopped after {after}, with everything that it started; its output so far is kept."
+    message = f"Stopped after {after}, with everything that it started; its output so far is kept."
     if outcome.ended_at_once:
-        said += _UNASKED
+        message += _UNASKED
     if outcome.silence is not None:
         return (
-            f"{said} Its time was not over. If it waited for an answer, none will come: say everything in options or in "
+            f"{message} Its time was not over. If it waited for an answer, none will come: say everything in options or in "
             "stdin. If it works silently for long, have it say how far it is."
         )
     if timeout < limits.max_timeout:
-        said += (
+        message += (
             f" If it needs longer, give a timeout of up to {exact(limits.max_timeout)} s, or split the work."
         )
     else:
-        said += " That was the longest timeout there is: split the work into shorter commands."
+        message += " That was the longest timeout there is: split the work into shorter commands."
     if terminal:
         return (
-            said + " If it waited for input, that was not noticed: begin it with the tool terminal instead."
+            message
+            + " If it waited for input, that was not noticed: begin it with the tool terminal instead."
         )
-    return said + " If it waited for an answer, none will come: say everything in options or in stdin."
+    return message + " If it waited for an answer, none will come: say everything in options or in stdin."
 
 
 def _silent(seconds: float) -> str:
@@ -262,15 +263,15 @@ def truncated(output: Output, *, max_line: int, readable: bool) -> str:
         max_line: Characters of a line that are shown.
         readable: Whether commands can read the file of the artifact.
     """
-    said = f"Shown are {output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes"
+    message = f"Shown are {output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes"
     if output.total_lines:
-        said += f" and {output.total_lines - output.omitted_lines:,} of {output.total_lines:,} lines"
+        message += f" and {output.total_lines - output.omitted_lines:,} of {output.total_lines:,} lines"
     else:
-        said += ", all of them on one line"
+        message += ", all of them on one line"
     if output.cut_lines:
         lines = "1 line is" if output.cut_lines == 1 else f"{output.cut_lines:,} lines are"
-        said += f"; {lines} cut after {max_line:,} characters"
-    return f"{said}. {_rest(output, output.artifact, readable=readable)}"
+        message += f"; {lines} cut after {max_line:,} characters"
+    return f"{message}. {_rest(output, output.artifact, readable=readable)}"
 
 
 def _rest(output: Output, artifact: Artifact | None, *, readable: bool) -> str:

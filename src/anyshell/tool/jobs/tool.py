@@ -109,10 +109,10 @@ class JobTool:
             match call.action:
                 case "list":
                     entries = self._ledger.entries()
-                    said = list(job_words.listed(entries))
+                    messages = list(job_words.listed(entries))
                     for entry in entries[-job_words.LISTED :]:
                         entry.told = entry.over
-                    return self._result("list", "done", said, entries[-job_words.LISTED :])
+                    return self._result("list", "done", messages, entries[-job_words.LISTED :])
                 case "output":
                     entries = [self._ledger.get(job_id) for job_id in call.ids]
                     return await self._read(call, entries, ongoing)
@@ -175,8 +175,8 @@ class JobTool:
         follows = piece.offset < piece.total_bytes and bool((await job.output(piece.offset, limit=most)).data)
         entry.seen = max(entry.seen, piece.offset)
         entry.told = entry.over
-        said = [words.CUT_SHORT] if ongoing.cancelled else []
-        said += job_words.read(
+        messages = [words.CUT_SHORT] if ongoing.cancelled else []
+        messages += job_words.read(
             entry,
             piece,
             since=since,
@@ -185,18 +185,18 @@ class JobTool:
             shown_at_most=most,
             follows=follows,
         )
-        said += map(job_words.other, others)
+        messages += map(job_words.other, others)
         for other in others:
             other.told = other.over
         output = self._bounded(piece)
         if output.truncated:
-            said.append(job_words.shortened(output, limits.max_line))
+            messages.append(job_words.shortened(output, limits.max_line))
         if call.requested_wait > waited:
-            said.append(job_words.clamped(call.requested_wait, waited))
+            messages.append(job_words.clamped(call.requested_wait, waited))
         return self._result(
             "output",
             "cancelled" if ongoing.cancelled else "done",
-            said,
+            messages,
             [entry, *others],
             output=output,
             offset=piece.offset,
@@ -249,27 +249,27 @@ class JobTool:
             taken = await job.send(call.data, close=call.end_of_input)
         except SentInPart as error:
             return self._result("send", "failed", [job_words.sent_in_part(str(error))], [entry])
-        said = job_words.sent(job, len(call.data), end=call.end_of_input, taken=taken)
-        return self._result("send", "done", [said], [entry])
+        message = job_words.sent(job, len(call.data), end=call.end_of_input, taken=taken)
+        return self._result("send", "done", [message], [entry])
 
     def _result(
         self,
         action: Action | None,
         status: JobCallStatus,
-        said: list[str],
+        messages: list[str],
         entries: Sequence[Entry] = (),
         *,
         output: Output | None = None,
         offset: int | None = None,
         total_bytes: int | None = None,
     ) -> JobResult:
-        said = self._hidden.texts([*said, *map(job_words.news, self._ledger.news())])
+        messages = self._hidden.texts([*messages, *map(job_words.news, self._ledger.news())])
         return JobResult(
             is_error=status != "done",
             output="" if output is None else output.text,
-            message=" ".join(said),
-            text=words.text(output, said),
-            display=tuple(blocks(output, said)),
+            message=" ".join(messages),
+            text=words.text(output, messages),
+            display=tuple(blocks(output, messages)),
             details=JobDetails(
                 status=status,
                 action=action,

@@ -68,15 +68,15 @@ def started(job: Job, *, sends: bool, label: str = "") -> str:
         sends: Whether it can be sent input.
         label: The model's own words for it; empty when it has given none.
     """
-    said = f"Started in the background as job {job.id}"
+    message = f"Started in the background as job {job.id}"
     if job.pid is not None:
-        said += f" (pid {job.pid})"
+        message += f" (pid {job.pid})"
     if label:
-        said += f": {visible(label).rstrip('.')}"
-    said += ". Read what it prints with the tool job, which also stops it"
+        message += f": {visible(label).rstrip('.')}"
+    message += ". Read what it prints with the tool job, which also stops it"
     if sends:
-        said += " and sends it input: its stdin is open"
-    return f"{said}. {LATER}"
+        message += " and sends it input: its stdin is open"
+    return f"{message}. {LATER}"
 
 
 def cut(output: Output, job_id: str) -> str:
@@ -90,8 +90,8 @@ def cut(output: Output, job_id: str) -> str:
 def news(entry: Entry) -> str:
     """Say that a job has ended, with the result of something else."""
     job = entry.job
-    said = f"Meanwhile job {job.id} {ended(job)}, after {exact(seconds(job))} s: {command(job)}"
-    return f'{said}. {left(job)}To read its output, use the tool job: action "output", id "{job.id}".'
+    message = f"Meanwhile job {job.id} {ended(job)}, after {exact(seconds(job))} s: {command(job)}"
+    return f'{message}. {left(job)}To read its output, use the tool job: action "output", id "{job.id}".'
 
 
 def left(job: Job) -> str:
@@ -227,17 +227,15 @@ def sent(job: Job, size: int, *, end: bool, taken: bool) -> str:
     """
     what = f"{size:,} bytes" if size != 1 else "1 byte"
     if not taken:
-        said = f"On its way to job {job.id}: {what}; not all read yet"
-        said += ", and its input ends after them" if end else ""
-        return (
-            f'{said}. Do not send it again. See what the job does with action "output" and wait, or stop it.'
-        )
-    said = f"Sent {what} to job {job.id}" if size else f"Nothing was sent to job {job.id}"
-    said += ", and ended its input" if end else ""
-    return f'{said}. See what it answers with action "output" and wait.'
+        message = f"On its way to job {job.id}: {what}; not all read yet"
+        message += ", and its input ends after them" if end else ""
+        return f'{message}. Do not send it again. See what the job does with action "output" and wait, or stop it.'
+    message = f"Sent {what} to job {job.id}" if size else f"Nothing was sent to job {job.id}"
+    message += ", and ended its input" if end else ""
+    return f'{message}. See what it answers with action "output" and wait.'
 
 
 def sent_in_part(problem: str) -> str:
     """Say that a job may have read the beginning of what it was sent, and will read no more."""
-    said = f"Not all was sent: {visible(problem).rstrip('.')}"
-    return f'{said}. Look at its output, with action "output", before sending any of it again.'
+    message = f"Not all was sent: {visible(problem).rstrip('.')}"
+    return f'{message}. Look at its output, with action "output", before sending any of it again.'

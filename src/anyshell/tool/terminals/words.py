@@ -36,15 +36,15 @@ CLOSED = (
 """What is said when the tool, or the environment, was closed."""
 
 
-def text(shown: str, said: Sequence[str], frame: str | None = None) -> str:
+def text(shown: str, messages: Sequence[str], frame: str | None = None) -> str:
     """What is shown of a terminal, an empty line, and what we say.
 
     Args:
         shown: What is new on it, or its screen.
-        said: What we say.
+        messages: What we say.
         frame: What the alternate screen of a program that has ended showed last.
     """
-    ours = "\n".join(f"{OURS} {sentence}" for sentence in [*said, *framed(frame)])
+    ours = "\n".join(f"{OURS} {sentence}" for sentence in [*messages, *framed(frame)])
     shown = shown.rstrip("\n")
     return f"{shown}\n\n{ours}" if shown.strip() else ours
 
@@ -86,8 +86,10 @@ def ended(outcome: Outcome | None, *, by_person: bool = False) -> str:
 
 def news(terminal: TrackedTerminal) -> str:
     """Say that a terminal's program has ended, with the result of something else."""
-    said = f"Meanwhile terminal {terminal.id} {ended(terminal.outcome, by_person=terminal.stopped_by_person)}: {command(terminal)}."
-    return f'{said} To see what it printed at last, use the tool terminal: action "wait", id "{terminal.id}".'
+    message = f"Meanwhile terminal {terminal.id} {ended(terminal.outcome, by_person=terminal.stopped_by_person)}: {command(terminal)}."
+    return (
+        f'{message} To see what it printed at last, use the tool terminal: action "wait", id "{terminal.id}".'
+    )
 
 
 def waits(terminal: TrackedTerminal, view: View, *, secrets: bool) -> Iterator[str]:
@@ -100,16 +102,16 @@ def waits(terminal: TrackedTerminal, view: View, *, secrets: bool) -> Iterator[s
     """
     assert view.waiting is not None
     if view.waiting.certainty == "certain":
-        said = f"It waits for input on terminal {terminal.id}, certainly."
+        message = f"It waits for input on terminal {terminal.id}, certainly."
     else:
-        said = (
+        message = (
             f"It likely waits for input on terminal {terminal.id}; or for something else, such as a network: if so, use action "
             '"wait".'
         )
     prompt = visible(view.waiting.prompt.strip()[-SHOWN_LINE:])
     if prompt and not view.is_screen:
-        said += f" Before the cursor stands: {prompt}"
-    yield said
+        message += f" Before the cursor stands: {prompt}"
+    yield message
     if view.program is not None:
         yield f"In its foreground: {view.program}."
     if view.is_screen:
@@ -242,8 +244,10 @@ def secret(terminal: TrackedTerminal, *, echo: bool, empty: bool) -> str:
     """Say that a secret was typed."""
     if empty:
         return f"An empty secret was given for terminal {terminal.id}: Enter was typed, and nothing else."
-    said = f"A secret was typed on terminal {terminal.id}, and Enter. You do not see it"
-    return f"{said}; the terminal was set to show what is typed, so it is masked." if echo else f"{said}."
+    message = f"A secret was typed on terminal {terminal.id}, and Enter. You do not see it"
+    return (
+        f"{message}; the terminal was set to show what is typed, so it is masked." if echo else f"{message}."
+    )
 
 
 def no_secret(terminal: TrackedTerminal) -> str:
