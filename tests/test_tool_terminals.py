@@ -1232,7 +1232,7 @@ STATES: dict[str, tuple[Any, View]] = {
     ),
     "does not wait": (_held(left=0.0), _view(left_out=12345)),
     "does not wait, nothing new": (_held(), _view(text="", screen=Screen(rows=("",)))),
-    "cannot be told": (_held(), _view(told=False, program=None)),
+    "cannot be told": (_held(), _view(foreground_known=False, program=None)),
     "ended": (_held(ENDED), _view(outcome=ENDED, text="")),
     "waits, with more on another screen": (
         _held(),
