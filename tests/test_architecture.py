@@ -109,6 +109,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "host": 0,
         "limits": 0,
         "result": 0,
+        "session": 0,
         "signals": 0,
         "updates": 0,
         "params": 1,
@@ -116,7 +117,9 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "definition": 2,
         "jobs": 3,
         "terminals": 4,  # what is told of a terminal's end is told of a job's as well
-        "shell": 5,
+        "run": 5,
+        "builder": 6,
+        "shell": 7,
     },
     "cli": {
         "process": 0,

@@ -143,7 +143,7 @@ async def test_nothing_runs_in_another_shell_than_the_one_that_was_approved(
         assert tool._session is not None
         if request.text == "touch ran":
             os.kill(int(pid), 9)
-            while noticed and tool._session.alive:
+            while noticed and tool._session.session.alive:
                 await asyncio.sleep(0.01)
         return Approved()
 
@@ -165,7 +165,7 @@ async def test_a_shell_that_was_killed_meanwhile_is_said_before_anybody_is_asked
     pid = (await tool({"command": "echo $$; BUILD=build"})).output
     os.kill(int(pid), 9)
     assert tool._session is not None
-    while tool._session.alive:
+    while tool._session.session.alive:
         await asyncio.sleep(0.01)
     assert (
         "Nothing ran: the shell of the session was gone"

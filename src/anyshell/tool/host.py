@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
 import anyio
@@ -30,3 +31,13 @@ async def no_directory(env: Environment, path: str) -> str:
         except (OSError, AnyshellError):
             pass  # then the command itself meets whatever is wrong
     return ""
+
+
+async def can_enter(env: Environment, path: str) -> bool:
+    """Whether a path is a directory, and one that may be entered: only then is there something below it."""
+    with anyio.move_on_after(HOST_BOUND):
+        try:
+            return await env.files.is_dir(posixpath.join(path, "."))
+        except (OSError, AnyshellError):
+            pass  # then the command itself meets whatever is wrong
+    return False

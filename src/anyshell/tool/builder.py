@@ -1,0 +1,210 @@
+"""What is made of a call for the model, the person and the program: its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import policy
+from .._types import Output
+from . import words
+from .jobs import words as job_words
+from .result import (
+    CallStatus,
+    DisplayBlock,
+    LeftBehindProcess,
+    OutputArtifact,
+    ShellDetails,
+    ShellResult,
+    Truncation,
+    blocks,
+)
+from .run import StoppedByPerson
+from .signals import number_of
+from .terminals import words as terminal_words
+from .terminals.tool import input_state
+
+if TYPE_CHECKING:
+    from .._environment import Environment
+    from .._types import Outcome
+    from .hiding import Hidden
+    from .jobs.ledger import Ledger
+    from .limits import ToolLimits
+    from .run import Became, ToolRun
+    from .session import ToolSession
+    from .terminals.registry import Terminals
+    from .terminals.tracked import TrackedTerminal, View
+
+
+class ResultBuilder:
+    """Makes the results of one `ShellTool`.
+
+    Args:
+        env: Where its commands run.
+        limits: What a model may ask for.
+        session: What its commands run in, if that lasts.
+        ledger: Its jobs, if it has any.
+        terminals: Its terminals, if it has any.
+        hidden: What is shown to nobody.
+        secrets: Whether the model can have a secret typed.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        limits: ToolLimits,
+        *,
+        session: ToolSession | None,
+        ledger: Ledger | None,
+        terminals: Terminals | None,
+        hidden: Hidden,
+        secrets: bool,
+    ) -> None:
+        self._env = env
+        self._limits = limits
+        self._session = session
+        self._ledger = ledger
+        self._terminals = terminals
+        self._hidden = hidden
+        self._secrets = secrets
+
+    @property
+    def directory(self) -> str | None:
+        """Where the next command of the session begins."""
+        return None if self._session is None else self._session.visible_directory
+
+    def finish(self, run: ToolRun, became: Became, update_error: BaseException | None = None) -> ShellResult:
+        """Say what became of a command."""
+        error = None if update_error is None else type(update_error).__name__
+        if isinstance(became, tuple):
+            return self._waiting(run, *became, error)
+        if isinstance(became, StoppedByPerson):
+            return self._finished(run, became.outcome, error, by_person=True)
+        return self._finished(run, became, error)
+
+    def _waiting(
+        self, run: ToolRun, terminal: TrackedTerminal, view: View, update_error: str | None
+    ) -> ShellResult:
+        """Say that a command waits for input on its terminal, where it goes on."""
+        messages = [
+            terminal_words.goes_on(terminal),
+            *terminal_words.state(terminal, view, secrets=self._secrets),
+        ]
+        messages += run.notices
+        if self._session is not None:
+            messages.append(terminal_words.apart())
+        shown = len(view.text.encode(errors="replace"))
+        gone = 0 if view.is_screen else view.left_out
+        output = Output(
+            text=view.text,
+            total_bytes=terminal.printed,
+            omitted_bytes=max(terminal.printed - shown, 1) if gone else 0,
+            total_lines=terminal.line_feeds,
+            omitted_lines=min(gone, terminal.line_feeds),
+            tail_range=(gone + 1, gone + 1 + view.text.count("\n")) if gone else None,
+        )
+        details = run.details(
+            "waiting",
+            started=True,
+            duration=terminal.seconds,
+            terminal=terminal.id,
+            waiting=input_state(view),
+            truncation=Truncation.of(output),
+            directory=self.directory,
+            update_error=update_error,
+        )
+        return self.make(details, messages, output=output, is_error=False, run=run)
+
+    def _finished(
+        self, run: ToolRun, outcome: Outcome, update_error: str | None, *, by_person: bool = False
+    ) -> ShellResult:
+        env, output, call = self._env, self._hidden.output(outcome.output), run.call
+        assert call.timeout is not None  # only a job may have none
+        if self._ledger is not None and outcome.job is not None:
+            seen = output.total_bytes if outcome.status == "running" else 0
+            self._ledger.add(outcome.job, run.request.directory, seen=seen)
+        on_terminal = run.request.size is not None
+        ending = words.ending(
+            outcome,
+            timeout=call.timeout,
+            limits=self._limits,
+            os=env.os,
+            command=run.request.text,
+            terminal=on_terminal,
+            by_person=by_person,
+        )
+        messages = [ending, *run.notices, *terminal_words.skipped(output)]
+        if call.pty and self._session is not None:
+            messages.append(terminal_words.apart())
+        if outcome.session is not None and self._session is not None:
+            self._session.counted_on = outcome.session.state == "kept"
+            stopped = outcome.status in ("timed_out", "cancelled")
+            before, now = self._session.told, self._session.tell()
+            messages += words.session(outcome.session, before=before, now=now, stopped=stopped)
+        if output.truncated and outcome.status == "running":
+            messages.append(job_words.cut(output, outcome.job or ""))
+        elif output.truncated:
+            readable = env.info.is_this_machine
+            messages.append(words.truncated(output, max_line=env.limits.max_line, readable=readable))
+        messages += words.left_behind(outcome.left_behind, outcome.job)
+        exit_code = outcome.exit_code
+        if outcome.signal is not None and (number := number_of(outcome.signal, env.os)) is not None:
+            exit_code = 128 + number
+        details = run.details(
+            outcome.status,
+            exit_code=exit_code,
+            signal=outcome.signal,
+            started=outcome.started,
+            duration=outcome.duration,
+            truncation=Truncation.of(output),
+            artifact=OutputArtifact.of(output.artifact),
+            left_behind=tuple(map(LeftBehindProcess.of, outcome.left_behind)),
+            job=outcome.job,
+            session_state=None if outcome.session is None else outcome.session.state,
+            directory=self.directory,
+            frame=output.alternate,
+            skipped_bytes=output.skipped_bytes,
+            silence=outcome.silence,
+            update_error=update_error,
+        )
+        is_error = outcome.status != "running" and (outcome.status != "exited" or exit_code != 0)
+        return self.make(details, messages, output=output, is_error=is_error, run=run)
+
+    def unrun(self, run: ToolRun, status: CallStatus, message: str) -> ShellResult:
+        """Say that nothing ran. The notices tell of a run, so they are left out."""
+        details = run.details(status, directory=self.directory)
+        return self.make(details, [message], output=None, is_error=True, run=run)
+
+    def make(
+        self,
+        details: ShellDetails,
+        messages: list[str],
+        *,
+        output: Output | None,
+        is_error: bool,
+        run: ToolRun | None = None,
+    ) -> ShellResult:
+        """Put a result together, with what has ended since the last one."""
+        if self._terminals is not None:
+            messages = [*messages, *map(terminal_words.news, self._terminals.news())]
+        if self._ledger is not None:
+            messages = [*messages, *map(job_words.news, self._ledger.news())]
+        messages, details = self._hidden.texts(messages), self._hidden.facts(details)
+        display = [*([] if run is None else [run.shown()]), *blocks(output, messages)]
+        if details.frame:
+            display.append(DisplayBlock(type="output", text=policy.printable(details.frame)))
+        if self._terminals is not None and (failed := self._terminals.console_error) is not None:
+            self._terminals.console_error = None
+            display.append(
+                DisplayBlock(type="notice", text=f"A console could not be shown: it raised {failed}.")
+            )
+        if details.update_error is not None:
+            ended = f"Updates ended early: on_update raised {details.update_error}."
+            display.append(DisplayBlock(type="notice", text=ended))
+        return ShellResult(
+            is_error=is_error,
+            output="" if output is None else output.text,
+            message=" ".join(messages),
+            text=words.text(output, [*messages, *terminal_words.framed(details.frame)]),
+            display=tuple(map(self._hidden.facts, display)),
+            details=details,
+        )

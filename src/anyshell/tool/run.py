@@ -1,0 +1,138 @@
+"""A call on its way: what runs if it is approved, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from .. import policy, shells
+from .._runner.variables import NOT_FOR_MODELS
+from .._types import ApprovalRequest, Outcome, Terminal
+from ..shells.from_windows import for_bash
+from ..shells.syntax import leading_cd
+from . import words
+from .host import can_enter
+from .result import CallStatus, DisplayBlock, ShellDetails
+from .terminals import words as terminal_words
+from .terminals.tracked import TrackedTerminal, View
+
+if TYPE_CHECKING:
+    from .._environment import Environment
+    from .._types import Command
+    from ..session import Session
+    from .limits import ToolLimits
+    from .params import Call
+
+WaitingTerminal = tuple[TrackedTerminal, View]
+"""A command that waits for input on its terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedByPerson:
+    """What became of a command that a person has stopped who saw it in a console."""
+
+    outcome: Outcome
+
+
+Became = Outcome | WaitingTerminal | StoppedByPerson
+"""What became of a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """A call on its way, and everything that is told about it.
+
+    Attributes:
+        call: What was asked for.
+        request: What runs if it is approved.
+        notices: What to say besides how it ended.
+    """
+
+    call: Call
+    request: ApprovalRequest
+    notices: tuple[str, ...]
+
+    def details(self, status: CallStatus, **facts: Any) -> ShellDetails:
+        """The facts of a result, with those of the call."""
+        call = self.call
+        return ShellDetails(
+            status=status,
+            command=self.request.text,
+            timeout=call.timeout,
+            requested_timeout=call.requested_timeout,
+            **facts,
+        )
+
+    def shown(self) -> DisplayBlock:
+        """The command as a person sees it."""
+        request = self.request
+        return DisplayBlock(
+            type="command",
+            text=policy.visible_lines(request.original or request.text),
+            title=policy.visible(request.description),
+        )
+
+
+async def prepare(
+    call: Call, call_id: str, *, env: Environment, limits: ToolLimits, session: Session | None
+) -> ToolRun:
+    """Settle what is going to run, exactly."""
+    command = call.command
+    no_terminal = call.no_terminal or ("" if env.terminals else terminal_words.NOT_HERE)
+    size = Terminal() if call.pty and not no_terminal else None
+    dropped = [] if env.interactive or size is not None else sorted(NOT_FOR_MODELS & command.env.keys())
+    if dropped:
+        kept = {name: value for name, value in command.env.items() if name not in dropped}
+        command = replace(command, env=kept)
+    original, command = command, await _rewritten(command, env, in_session=session is not None)
+    before = env.directory if call.restart or session is None else session.directory
+    if call.background or call.pty:
+        session = None
+    request = ApprovalRequest(
+        text=command.text,
+        shell=env.shell,
+        host=env.host,
+        directory=env.info.resolve(command.cwd, before),
+        env=tuple(sorted(command.env.items())),
+        stdin=call.stdin,
+        timeout=call.timeout,
+        prefix=env.prefix,
+        snapshot=env.snapshot,
+        original=None if command is original else original.text,
+        session=session is not None,
+        fresh=session is not None and (call.restart or not session.alive),
+        restart=call.restart,
+        background=call.background,
+        # What a job reads may be sent to it later.
+        end_of_input=size is None and (not call.background or call.stdin is not None),
+        size=size,
+        description=call.label,
+        call_id=call_id,
+    )
+    notices = []
+    if command.text != original.text and env.shell.on_windows:
+        notices.append(words.TRANSLATED)
+    if call.pty and size is None:
+        notices.append(terminal_words.without(no_terminal))
+    if dropped:
+        notices.append(words.guarded(dropped))
+    if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
+        notices.append(words.clamped(call.requested_timeout, call.timeout, limits))
+    return ToolRun(call, replace(request, display=policy.display(request)), tuple(notices))
+
+
+async def _rewritten(command: Command, env: Environment, *, in_session: bool) -> Command:
+    if env.shell.on_windows and isinstance(shells.SHELLS[env.shell.kind], shells.Shell):
+        command = policy.for_its_shell(command, translate=for_bash)
+    # In a session the directory is to last; and the user's own cd may be another.
+    if in_session or env.snapshot is not None:
+        return command
+    if not shells.SHELLS[env.shell.kind].starts_as_if_by_cd(env.shell):
+        return command
+    return await policy.leading_cd_into_cwd(
+        command,
+        parse=leading_cd,
+        info=env.info,
+        directory=env.directory,
+        can_enter=lambda path: can_enter(env, path),
+    )
