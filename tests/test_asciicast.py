@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from anyshell import RecordingError
 from anyshell.recordings import asciicast
-from anyshell.recordings.asciicast import Event, Header, Theme, Writer, read
+from anyshell.recordings.asciicast import AsciicastWriter, Event, Header, Theme, read
 
 THEME = Theme(foreground="#d0d0d0", background="#212121", palette=tuple(f"#0000{n:02x}" for n in range(8)))
 
@@ -26,7 +26,7 @@ def events(text: str | bytes) -> list[Event]:
 
 def written(header: Header, *happened: Event) -> bytes:
     file = io.BytesIO()
-    writer = Writer(file, header)
+    writer = AsciicastWriter(file, header)
     for event in happened:
         writer.write(event)
     return file.getvalue()
@@ -89,7 +89,7 @@ def test_a_recording_of_version_2_is_written_as_specified() -> None:
 
 def test_only_versions_2_and_3_are_written() -> None:
     with pytest.raises(ValueError, match="version 2 or 3"):
-        Writer(io.BytesIO(), Header(version=1))
+        AsciicastWriter(io.BytesIO(), Header(version=1))
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -175,11 +175,11 @@ def test_comments_and_empty_lines_are_left_out_and_unknown_codes_passed_on() -> 
 
 def test_comments_are_of_version_3_alone() -> None:
     file = io.BytesIO()
-    writer = Writer(file, Header())
+    writer = AsciicastWriter(file, Header())
     assert writer.comment("two\nlines") == len(b"# two lines\n")
     assert file.getvalue().endswith(b"}\n# two lines\n")
     assert events(file.getvalue()) == []
-    assert Writer(io.BytesIO(), Header(version=2)).comment("none") == 0
+    assert AsciicastWriter(io.BytesIO(), Header(version=2)).comment("none") == 0
 
 
 @pytest.mark.parametrize("indent", [None, 2])

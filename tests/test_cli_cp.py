@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from anyshell import InvalidCommand, SSHOptions
 from anyshell._types import CopyProgress
 from anyshell.cli.commands.cp import read_operand
-from anyshell.cli.process.descriptors import Writer
+from anyshell.cli.process.descriptors import DescriptorWriter
 
 from .cli_program import anyshell, start, wait_until
 from .ssh_server import HOST, Server, embedded
@@ -399,7 +399,7 @@ async def drawn(
     """What is written of a copy to its end. Each report is drawn before the next."""
     from anyshell.cli.terminal.progress import Progress
 
-    writer = Writer(2)
+    writer = DescriptorWriter(2)
     progress = Progress(name, writer)
     for each in reports:
         progress(each)

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 from anyshell.cli import main
-from anyshell.cli.terminal.modes import Modes
+from anyshell.cli.terminal.modes import TerminalModes
 
 from . import tmux
 from .cli_program import anyshell, is_alive, read_line, start, wait_until, wait_written
@@ -501,7 +501,7 @@ KNOWN = [
 
 @pytest.mark.parametrize(("on", "back"), KNOWN)
 def test_what_a_program_switches_on_can_be_put_back(on: bytes, back: bytes) -> None:
-    modes = Modes()
+    modes = TerminalModes()
     modes.feed(b"text " + on + b" text")
     assert modes.back == b"\x18" + back
     modes.feed(back)
@@ -511,7 +511,7 @@ def test_what_a_program_switches_on_can_be_put_back(on: bytes, back: bytes) -> N
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_it_does_not_matter_how_the_bytes_were_cut(size: int) -> None:
     data = b"a\xc3\xbc".join(on for on, _ in KNOWN)
-    whole, cut = Modes(), Modes()
+    whole, cut = TerminalModes(), TerminalModes()
     whole.feed(data)
     for at in range(0, len(data), size):
         cut.feed(data[at : at + size])
@@ -519,7 +519,7 @@ def test_it_does_not_matter_how_the_bytes_were_cut(size: int) -> None:
 
 
 def test_what_is_put_on_again_is_what_was_on() -> None:
-    modes, again = Modes(), Modes()
+    modes, again = TerminalModes(), TerminalModes()
     modes.feed(b"".join(on for on, _ in KNOWN if on not in (b"\x1b[38;5;1m", b"\x1b]8;;http://x/\x1b\\")))
     again.feed(modes.again)
     assert again.again == modes.again
@@ -528,7 +528,7 @@ def test_what_is_put_on_again_is_what_was_on() -> None:
 
 
 def test_what_nobody_can_know_and_what_is_only_asked_is_left_alone() -> None:
-    modes = Modes()
+    modes = TerminalModes()
     modes.feed(
         b"\x1b[m\x1b[0;0m\x1b[?12h\x1b]0;title\x07\x1b]11;?\x07\x1b[6n\x1b[?2004$p\x1b[c\x1b[r\x1b[0 q\x1b[5;5H"
     )
@@ -551,7 +551,7 @@ def test_what_nobody_can_know_and_what_is_only_asked_is_left_alone() -> None:
     ],
 )
 def test_colours_that_were_switched_off_one_by_one_are_off(data: bytes) -> None:
-    modes = Modes()
+    modes = TerminalModes()
     modes.feed(data)
     assert modes.back == b""
 
@@ -560,18 +560,18 @@ def test_colours_that_were_switched_off_one_by_one_are_off(data: bytes) -> None:
     "data", [b"\x1b[1;31mx\x1b[39m", b"\x1b[38;5;0mx\x1b[49m", b"\x1b[200mx\x1b[39m", b"\x1b[0;7m"]
 )
 def test_a_colour_that_is_left_on_is_on(data: bytes) -> None:
-    modes = Modes()
+    modes = TerminalModes()
     modes.feed(data)
     assert modes.back == b"\x18\x1b[m"
 
 
 def test_many_keyboards_take_no_more_room_than_a_few() -> None:
-    modes = Modes()
+    modes = TerminalModes()
     modes.feed(b"\x1b[>1u" * 10_000)
     assert modes.back == b"\x18\x1b[<8u"
 
 
 def test_what_is_begun_and_not_ended_is_ended() -> None:
-    modes = Modes()
+    modes = TerminalModes()
     modes.feed(b"\x1b]0;begun")
     assert modes.back == b"\x18"

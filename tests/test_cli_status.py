@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
-from anyshell.cli.process.descriptors import Writer
+from anyshell.cli.process.descriptors import DescriptorWriter
 from anyshell.cli.terminal.status import Cursor, StatusLine
 
 from . import tmux
@@ -400,7 +400,7 @@ def test_whatever_is_printed_the_screen_is_as_without_the_line(pieces: list[byte
     async def show(terminal: int) -> None:
         seconds = iter(range(0, 10**9, 10))  # the clock of somebody very slow
         status = StatusLine(terminal, clock=lambda: float(next(seconds)))
-        writer = Writer(terminal)
+        writer = DescriptorWriter(terminal)
         for at in range(0, len(data), cut):
             status.count(data[at : at + cut], "stdout")
             await status.write(writer, data[at : at + cut])
@@ -432,7 +432,7 @@ def test_where_there_is_one_row_what_a_script_has_begun_stays() -> None:
         termios.tcsetwinsize(terminal, (1, 80))
         seconds = iter(range(0, 10**9, 10))
         status = StatusLine(terminal, clock=lambda: float(next(seconds)))
-        writer = Writer(terminal)
+        writer = DescriptorWriter(terminal)
         await status.write(writer, b"")
         await status.write(writer, b"one\n")
         await status.close()
@@ -454,7 +454,7 @@ def test_a_terminal_that_takes_nothing_holds_up_no_end() -> None:
     async def show(terminal: int) -> None:
         seconds = iter(range(0, 10**9, 10))
         status = StatusLine(terminal, clock=lambda: float(next(seconds)))
-        writer = Writer(terminal)
+        writer = DescriptorWriter(terminal)
         await status.write(writer, b"one\n")
         termios.tcflow(terminal, termios.TCOOFF)
         task = asyncio.ensure_future(status.write(writer, b"two\n"))
@@ -483,7 +483,7 @@ def test_after_a_stop_that_nobody_has_heard_of_nothing_is_left() -> None:
     async def show(terminal: int) -> None:
         seconds = iter(range(0, 10**9, 10))
         status = StatusLine(terminal, clock=lambda: float(next(seconds)))
-        writer = Writer(terminal)
+        writer = DescriptorWriter(terminal)
         await status.write(writer, b"one\n")
         os.kill(os.getpid(), signal.SIGCONT)
         await asyncio.sleep(0)

@@ -10,8 +10,8 @@ from anyshell.output.cells import LONGEST_CELL, width
 from anyshell.output.sequences import LONGEST_SEQUENCE
 from anyshell.output.text.decode import (
     LONGEST_LINE,
-    Line,
     LineDecoder,
+    OutputLine,
     TextDecoder,
     clean,
     edit,
@@ -277,7 +277,7 @@ def clean_in_pieces(pieces: list[bytes]) -> str:
     return edit("".join([*texts, strip_to_edits(carry)]))
 
 
-def lines_in_pieces(pieces: list[bytes]) -> list[Line]:
+def lines_in_pieces(pieces: list[bytes]) -> list[OutputLine]:
     decoder = LineDecoder()
     return [line for piece in pieces for line in decoder.feed(piece)] + decoder.flush()
 
@@ -433,22 +433,22 @@ def test_lines_come_as_they_complete() -> None:
     assert decoder.feed(b"on") == []
     assert decoder.feed(b"e\r") == []
     assert decoder.feed(b"\n\x1b[1mtwo\x1b[m\nth") == [
-        Line("one", b"one\r\n"),
-        Line("two", b"\x1b[1mtwo\x1b[m\n"),
+        OutputLine("one", b"one\r\n"),
+        OutputLine("two", b"\x1b[1mtwo\x1b[m\n"),
     ]
     assert decoder.feed(b"") == []
-    assert decoder.flush() == [Line("th", b"th", complete=False)]
+    assert decoder.flush() == [OutputLine("th", b"th", complete=False)]
     assert decoder.flush() == []
 
 
 def test_empty_lines_are_lines() -> None:
-    assert lines_in_pieces([b"\n\n"]) == [Line("", b"\n"), Line("", b"\n")]
+    assert lines_in_pieces([b"\n\n"]) == [OutputLine("", b"\n"), OutputLine("", b"\n")]
 
 
 def test_a_line_of_64_kib_is_whole() -> None:
     data = b"x" * LONGEST_LINE + b"\n"
-    assert lines_in_pieces([data]) == [Line("x" * LONGEST_LINE, data)]
-    assert lines_in_pieces([data[:-1], b"\n"]) == [Line("x" * LONGEST_LINE, data)]
+    assert lines_in_pieces([data]) == [OutputLine("x" * LONGEST_LINE, data)]
+    assert lines_in_pieces([data[:-1], b"\n"]) == [OutputLine("x" * LONGEST_LINE, data)]
 
 
 def test_a_longer_line_comes_in_pieces() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anyshell import Terminal
-from anyshell.output import Modes, TerminalOutput
+from anyshell.output import InputModes, TerminalOutput
 from anyshell.output.screen.emulator import DEEPEST_KEYBOARD
 from anyshell.terminal import mouse
 from anyshell.terminal.keys import KEYS, encode
@@ -107,30 +107,30 @@ def test_keyboard_protocol_is_answered_at_once_in_a_flood() -> None:
     assert answers == [b"\x1b[?0u"]
 
 
-SGR = Modes(mouse="click", mouse_sgr=True)
+SGR = InputModes(mouse="click", mouse_sgr=True)
 
 
 @pytest.mark.parametrize(
     ("modes", "action", "button", "sent"),
     [
-        (Modes(), "press", 0, b""),
+        (InputModes(), "press", 0, b""),
         (SGR, "press", 0, b"\x1b[<0;5;3M"),
         (SGR, "release", 0, b"\x1b[<0;5;3m"),
         (SGR, "press", 2, b"\x1b[<2;5;3M"),
         (SGR, "press", mouse.WHEEL_UP, b"\x1b[<64;5;3M"),
         (SGR, "press", mouse.WHEEL_DOWN, b"\x1b[<65;5;3M"),
         (SGR, "move", 0, b""),
-        (Modes(mouse="drag", mouse_sgr=True), "move", 0, b"\x1b[<32;5;3M"),
-        (Modes(mouse="drag", mouse_sgr=True), "move", -1, b""),
-        (Modes(mouse="move", mouse_sgr=True), "move", -1, b"\x1b[<35;5;3M"),
-        (Modes(mouse="click"), "press", 0, b"\x1b[M %#"),
-        (Modes(mouse="click"), "release", 0, b"\x1b[M#%#"),
-        (Modes(mouse="press"), "press", 0, b"\x1b[M %#"),
-        (Modes(mouse="press"), "release", 0, b""),
+        (InputModes(mouse="drag", mouse_sgr=True), "move", 0, b"\x1b[<32;5;3M"),
+        (InputModes(mouse="drag", mouse_sgr=True), "move", -1, b""),
+        (InputModes(mouse="move", mouse_sgr=True), "move", -1, b"\x1b[<35;5;3M"),
+        (InputModes(mouse="click"), "press", 0, b"\x1b[M %#"),
+        (InputModes(mouse="click"), "release", 0, b"\x1b[M#%#"),
+        (InputModes(mouse="press"), "press", 0, b"\x1b[M %#"),
+        (InputModes(mouse="press"), "release", 0, b""),
     ],
 )
 def test_the_mouse_is_told_as_it_was_asked_for(
-    modes: Modes, action: mouse.Action, button: int, sent: bytes
+    modes: InputModes, action: mouse.Action, button: int, sent: bytes
 ) -> None:
     assert mouse.report(modes, action, button, 4, 2) == sent
 
@@ -140,6 +140,6 @@ def test_keys_that_are_held_are_told_with_the_mouse() -> None:
 
 
 def test_what_the_old_form_cannot_say_is_not_said() -> None:
-    modes = Modes(mouse="click")
+    modes = InputModes(mouse="click")
     assert mouse.report(modes, "press", 0, mouse.LARGEST_PLAIN - 1, 0) == b"\x1b[M \xff!"
     assert mouse.report(modes, "press", 0, mouse.LARGEST_PLAIN, 0) == b""

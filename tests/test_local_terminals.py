@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
+from anyshell._terminals import TtyModes
 from anyshell.backends.local.backend import LocalBackend
 from anyshell.backends.local.posix import forking
 from anyshell.backends.local.posix.foreground import look
-from anyshell.backends.local.posix.spawner import Spawner, default_starter
-from anyshell.backends.local.posix.tty import Settings
+from anyshell.backends.local.posix.spawner import LocalSpawner, default_starter
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["at once", "by ptyprocess"])
 async def backend(request: pytest.FixtureRequest) -> AsyncIterator[LocalBackend]:
-    made = LocalBackend(Spawner(forking.start if "ptyprocess" in request.param else None))
+    made = LocalBackend(LocalSpawner(forking.start if "ptyprocess" in request.param else None))
     yield made
     await made.aclose()
 
@@ -230,7 +230,7 @@ async def test_the_foreground_is_told_by_psutil_too(backend: LocalBackend) -> No
         await sitting.until("ready")
         await asyncio.to_thread(wait_asleep, seconds)
         assert sitting.process.pid is not None
-        settings = Settings(echo=False, line_mode=True, end_of_file=b"\x04")
+        settings = TtyModes(echo=False, line_mode=True, end_key=b"\x04")
         found = look(sitting.process.pid, "/dev/pts/0", 0, lambda: settings)
     assert found is not None
     assert [process.name for process in found.processes] == ["sleep"]
@@ -279,7 +279,7 @@ async def test_five_hundred_terminals_one_after_another_leave_nothing() -> None:
 
 
 async def test_forks_beside_busy_threads_leave_nothing(busy: None) -> None:
-    backend = LocalBackend(Spawner(forking.start))
+    backend = LocalBackend(LocalSpawner(forking.start))
     await converse(backend, "first")
     gc.collect()  # what other tests have left
     before = open_descriptors(), threading.active_count()

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, cast
 import psutil
 import pytest
 
+from anyshell._terminals import TtyModes
 from anyshell.backends.ssh.facts import Facts
 from anyshell.backends.ssh.posix.look import Sample, Seen, parse
 from anyshell.backends.ssh.posix.processes import Blind, Processes, Tree
-from anyshell.backends.ssh.posix.terminal import Modes, read_foreground
+from anyshell.backends.ssh.posix.terminal import read_foreground, read_modes
 from anyshell.backends.ssh.posix.watcher import Answer, boot
 from anyshell.backends.tree import UNLIMITED
 from anyshell.shells import SHELLS, Login, candidates
@@ -399,12 +400,12 @@ def test_who_has_no_terminal_has_no_foreground(host: Host, sleeper: subprocess.P
 def test_the_key_that_ends_the_input_is_read(host: Host) -> None:
     with on_terminal("stty eof '^X'; echo go; exec sleep 300") as (pid, master):
         assert os.read(master, 100) == b"go\r\n"
-        modes = Modes.read(host.ask(f"modes {pid}"))
-    assert modes == Modes(echo=True, line_mode=True, end_key=b"\x18")
+        modes = read_modes(host.ask(f"modes {pid}"))
+    assert modes == TtyModes(echo=True, line_mode=True, end_key=b"\x18")
     with on_terminal("stty eof undef -icanon; echo go; exec sleep 300") as (pid, master):
         assert os.read(master, 100) == b"go\r\n"
-        modes = Modes.read(host.ask(f"modes {pid}"))
-    assert modes == Modes(echo=True, line_mode=False, end_key=None)
+        modes = read_modes(host.ask(f"modes {pid}"))
+    assert modes == TtyModes(echo=True, line_mode=False, end_key=None)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyshell.cli.printing import elapsed
-from anyshell.cli.process.descriptors import Writer
+from anyshell.cli.process.descriptors import DescriptorWriter
 from anyshell.cli.terminal import drawing
 from anyshell.cli.terminal.status import LAST_LINE_BYTES, Cursor, Printed, StatusLine
 from anyshell.output.sequences import LONGEST_SEQUENCE
@@ -267,7 +267,7 @@ def screen_of(data: bytes) -> list[str]:
 async def test_a_line_is_drawn_when_there_is_something_to_wait_for_and_taken_away() -> None:
     pipe = Pipe()
     status = StatusLine(pipe.fd, clock=pipe.clock)
-    writer = Writer(pipe.fd)
+    writer = DescriptorWriter(pipe.fd)
     for at, data in (
         (1.9, b"one\n"),
         (2.0, b"two\n"),
@@ -299,7 +299,7 @@ async def test_a_line_is_drawn_when_there_is_something_to_wait_for_and_taken_awa
 async def test_what_the_caller_has_begun_is_left_alone(before: bytes, output: bytes) -> None:
     pipe = Pipe()
     status = StatusLine(pipe.fd, clock=pipe.clock)
-    writer = Writer(pipe.fd)
+    writer = DescriptorWriter(pipe.fd)
     for at, data in ((3, b""), (5, b""), (7, output), (9, b"")):
         pipe.seconds = at
         status.count(data, "stdout")
@@ -326,7 +326,7 @@ async def test_what_the_caller_has_begun_is_left_alone(before: bytes, output: by
 async def test_whoever_needs_the_terminal_has_it_meanwhile() -> None:
     pipe = Pipe()
     status = StatusLine(pipe.fd, clock=pipe.clock)
-    writer = Writer(pipe.fd)
+    writer = DescriptorWriter(pipe.fd)
     pipe.seconds = 3
     await status.write(writer, b"one\n")
     async with status.hidden():
@@ -344,7 +344,7 @@ async def test_whoever_needs_the_terminal_has_it_meanwhile() -> None:
 async def test_output_that_may_be_elsewhere_takes_nothing_of_the_line_there() -> None:
     here, there = Pipe(), Pipe()
     status = StatusLine(here.fd, clock=here.clock)
-    ours, other = Writer(here.fd), Writer(there.fd)
+    ours, other = DescriptorWriter(here.fd), DescriptorWriter(there.fd)
     here.seconds = 3
     await status.write(ours, b"")
     await status.write(other, b"one\n", here=False)

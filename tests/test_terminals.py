@@ -38,7 +38,7 @@ assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
 from anyshell.backends.local.backend import LocalBackend
 from anyshell.backends.local.posix import forking
-from anyshell.backends.local.posix.spawner import Spawner
+from anyshell.backends.local.posix.spawner import LocalSpawner
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +59,7 @@ async def backend(
     if request.param in HOSTS:
         made = connect(ssh_host(request.param).options(), launcher=Login)
     else:
-        made = LocalBackend(Spawner(forking.start if "ptyprocess" in request.param else None))
+        made = LocalBackend(LocalSpawner(forking.start if "ptyprocess" in request.param else None))
     yield made
     await made.aclose()
 

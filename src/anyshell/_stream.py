@@ -12,7 +12,7 @@ from ._engine import Control
 from ._exceptions import AnyshellError
 from ._types import Channel, Outcome, OutputEvent
 from ._waits import outlast
-from .output import Line, LineDecoder, Page, TextDecoder
+from .output import LineDecoder, OutputLine, Page, TextDecoder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -132,5 +132,5 @@ class _Lines:
         ]
 
 
-def _event(channel: Channel, line: Line) -> OutputEvent:
+def _event(channel: Channel, line: OutputLine) -> OutputEvent:
     return OutputEvent(channel=channel, data=line.data, text=line.text, complete=line.complete)

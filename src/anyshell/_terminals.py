@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ._exceptions import InvalidCommand
@@ -87,7 +87,24 @@ class LineKeys:
         return data.translate(bytes.maketrans(self.ends, b"\n" * len(self.ends)), self.erases)
 
 
-class Line:
+@dataclass(frozen=True, slots=True)
+class TtyModes:
+    """How a terminal is set.
+
+    Attributes:
+        echo: Whether it shows what is typed.
+        line_mode: Whether it passes on whole lines.
+        end_key: The key that makes a program read end-of-file at the start of a line, in line mode; ``None`` is none.
+        keys: What other keys mean in line mode.
+    """
+
+    echo: bool
+    line_mode: bool
+    end_key: bytes | None
+    keys: LineKeys = field(default_factory=LineKeys, compare=False)
+
+
+class TypedLine:
     """The line that is being typed on a terminal.
 
     Args:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from textual.events import Key
 
-    from ..output import Modes
+    from ..output import InputModes
 
 _SHIFT, _ALT, _CTRL = 1, 2, 4
 
@@ -48,7 +48,7 @@ def stroke(event: Key) -> Stroke | None:
     return modifiers & ~_SHIFT if event.is_printable else modifiers, character
 
 
-def typed(pressed: Stroke, modes: Modes) -> bytes:
+def typed(pressed: Stroke, modes: InputModes) -> bytes:
     """What is sent for a key. What a terminal has no way to send is sent with fewer modifiers, as xterm does; or not."""
     modifiers, key = pressed
     for fewer in dict.fromkeys((modifiers, modifiers & ~_SHIFT, modifiers & _ALT)):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from ..output import Modes, StyledScreen
+    from ..output import InputModes, StyledScreen
     from ..terminal import DrivenTerminal
 
 STOP_KEYS = ("Escape Escape", "Ctrl-]")
@@ -441,7 +441,7 @@ class Console(Vertical):
             self._scroll(-way * WHEEL_ROWS)
 
     @property
-    def _modes(self) -> Modes:
+    def _modes(self) -> InputModes:
         return self.terminal.modes
 
     def _put(self, what: bytes | str) -> None:

@@ -2,7 +2,7 @@
 
 from .artifacts import ArtifactStore as ArtifactStore
 from .pump import Pump as Pump
-from .screen.emulator import Modes as Modes
+from .screen.emulator import InputModes as InputModes
 from .screen.style import Span as Span
 from .screen.style import Style as Style
 from .screen.style import StyledScreen as StyledScreen
@@ -11,8 +11,8 @@ from .screen.terminal import TerminalOutput as TerminalOutput
 from .screen.terminal import check_scrollback as check_scrollback
 from .text.builder import Builder as Builder
 from .text.builder import OutputBuilder as OutputBuilder
-from .text.decode import Line as Line
 from .text.decode import LineDecoder as LineDecoder
+from .text.decode import OutputLine as OutputLine
 from .text.decode import Stretch as Stretch
 from .text.decode import TextDecoder as TextDecoder
 from .text.decode import clean as clean

@@ -1,7 +1,7 @@
 """What happened on a terminal, as a file: asciicast, which asciinema's player and others play."""
 
+from .asciicast import AsciicastWriter as AsciicastWriter
 from .asciicast import Event as Event
 from .asciicast import Header as Header
 from .asciicast import Theme as Theme
-from .asciicast import Writer as Writer
 from .asciicast import read as read

@@ -365,7 +365,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-class Writer:
+class AsciicastWriter:
     """Writes a recording, line by line. Each line is given to the file in one piece, so that none is ever half there.
 
     Args:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from .._private import create_file
 from ..output import TextDecoder
 from ..output.text.pages import Page
-from .asciicast import Event, Writer
+from .asciicast import AsciicastWriter, Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ class RecordingFile:
         self._turn = threading.RLock()
         self._fd = create_file(str(path))
         try:
-            self._writer = Writer(self, header)
+            self._writer = AsciicastWriter(self, header)
         except BaseException:
             self.discard()
             raise

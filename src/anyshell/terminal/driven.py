@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .._types import Foreground, Screen, Waiting
-    from ..output import Modes, StyledScreen
+    from ..output import InputModes, StyledScreen
     from .controller import Controller
 
 Listener = Callable[[Channel, bytes], Awaitable[None]]
@@ -136,7 +136,7 @@ class DrivenTerminal:
         return self._terminal
 
     @property
-    def modes(self) -> Modes:
+    def modes(self) -> InputModes:
         """What the program has told the terminal about the keys, the mouse and the pastes that it wants."""
         return self._controller.output.modes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from ..output import Modes
+    from ..output import InputModes
 
 Action = Literal["press", "release", "move"]
 
@@ -18,7 +18,7 @@ _RELEASED, _MOVES = 3, 32
 
 
 def report(
-    modes: Modes,
+    modes: InputModes,
     action: Action,
     button: int,
     column: int,

@@ -18,11 +18,11 @@ from .files import LocalFiles
 
 if sys.platform == "win32":
     from .windows.exchange import LocalExchange
-    from .windows.process import Spawner
+    from .windows.process import LocalSpawner
     from .windows.shells import find_shell, starts_wsl
 else:
     from .posix.exchange import LocalExchange, remove_abandoned
-    from .posix.spawner import Spawner
+    from .posix.spawner import LocalSpawner
 
 if sys.platform == "win32":
     from .windows.process import orphans
@@ -67,8 +67,8 @@ class LocalBackend:
 
     name = "local"
 
-    def __init__(self, spawner: Spawner | None = None) -> None:
-        self._spawner = spawner or Spawner()
+    def __init__(self, spawner: LocalSpawner | None = None) -> None:
+        self._spawner = spawner or LocalSpawner()
         self._files = LocalFiles()
 
     @property

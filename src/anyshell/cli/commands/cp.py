@@ -17,7 +17,7 @@ from ..._exceptions import InvalidCommand
 from ..failure import Failure
 from ..host.reach import LinkLost, Way, mention_notices, parse
 from ..printing import mention, printable
-from ..process.descriptors import Writer
+from ..process.descriptors import DescriptorWriter
 from ..terminal.drawing import STDERR, is_wanted
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class _Copies:
         self._sources = sources
         self._target = target
         self._recursive = recursive
-        self._shown: Writer | None = Writer(STDERR) if is_wanted(quiet=quiet) else None
+        self._shown: DescriptorWriter | None = DescriptorWriter(STDERR) if is_wanted(quiet=quiet) else None
         self._code = 0
 
     async def make(self, sources: list[Place], target: Place) -> int:

@@ -183,7 +183,7 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
     import asyncio
 
     from ..printing import mention
-    from ..process.descriptors import Writer, watch_reader
+    from ..process.descriptors import DescriptorWriter, watch_reader
 
     if since is None:
         since = max(0, job.record.log_bytes - _TAIL)
@@ -192,7 +192,7 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
     end = (
         job.record.log_bytes
     )  # without following, a job that writes all the time would not be caught up with
-    stdout = Writer(1)
+    stdout = DescriptorWriter(1)
     task = asyncio.current_task()
     gone = False
 

@@ -32,7 +32,7 @@ PATIENCE = 0.3
 """Seconds for a reader of our output to take it, once the command is to end."""
 
 
-class Writer:
+class DescriptorWriter:
     """Writes to a descriptor. Whatever cannot be written is dropped, and said by the attributes.
 
     Attributes:
@@ -81,7 +81,7 @@ class Writer:
             writing.set_result(None)
 
 
-class Reader:
+class DescriptorReader:
     """Reads a descriptor, piece by piece, as it is asked to: no more is taken than somebody wants.
 
     Attributes:
@@ -253,7 +253,7 @@ def watch_reader(fd: int, on_gone: Callable[[], object]) -> None:
 
 async def tell(text: str) -> None:
     """Tell people something on stderr. That nobody can be told changes nothing, so the writer is one of its own."""
-    writer = Writer(2)
+    writer = DescriptorWriter(2)
     try:
         await writer.write(text.encode("utf-8", "backslashreplace"))
     finally:

@@ -88,7 +88,7 @@ class Paper:
         self._opened.__exit__(None, None, None)
 
 
-class Reader(XTermParser):
+class KeyParser(XTermParser):
     """Textual's own reader of keys, which knows Alt with letters alone, and of these not b and f.
 
     It waits for more of a sequence that it does not know, then forgets the Escape, and makes a circumflex of it if another
@@ -181,7 +181,7 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
 
         def _run_input_thread(self) -> None:
             # Textual has no way to say what reads.
-            linux_driver.XTermParser = Reader  # type: ignore[attr-defined]
+            linux_driver.XTermParser = KeyParser  # type: ignore[attr-defined]
             try:
                 self.run_input_thread()
             except OSError:

@@ -123,7 +123,7 @@ class _Keyboard:
         return (b"\x1b[<%du" % len(self.pushed) if self.pushed else b"\x1b[=0u") if self.again else b""
 
 
-class Modes:
+class TerminalModes:
     """What is on in a terminal because its program has switched it on.
 
     Known are: the alternate screen, a hidden cursor and its shape, the mouse, the focus, bracketed paste, the modes of

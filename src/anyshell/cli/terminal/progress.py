@@ -16,7 +16,7 @@ from .drawing import STDERR, Drawn, columns, fit, has_colour, is_in_foreground, 
 
 if TYPE_CHECKING:
     from ..._types import CopyProgress
-    from ..process.descriptors import Writer
+    from ..process.descriptors import DescriptorWriter
 
 LONGEST_BAR = 40
 """Columns of the bar of `cp`, at most."""
@@ -40,7 +40,7 @@ class Progress:
         writer: Writes on stderr.
     """
 
-    def __init__(self, name: str, writer: Writer) -> None:
+    def __init__(self, name: str, writer: DescriptorWriter) -> None:
         from rich.progress import Progress as Estimate
 
         self._name = name

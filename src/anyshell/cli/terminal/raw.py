@@ -17,7 +17,7 @@ assert sys.platform != "win32"
 
 from ..._types import LARGEST_TERMINAL, Terminal
 from ..process.descriptors import PATIENCE, READ_SIZE
-from .modes import Modes
+from .modes import TerminalModes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -70,7 +70,7 @@ class RawTerminal:
     """
 
     def __init__(self, stdin: int, stdout: int, *, ending: Callable[[], bool]) -> None:
-        self.modes = Modes()
+        self.modes = TerminalModes()
         self.changed = asyncio.Event()
         self.redraw = False
         self.away = 0.0

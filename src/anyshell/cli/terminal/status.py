@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from ...output import clean, unfinished
 from ...output.sequences import COLOURS
 from ..printing import elapsed, size
-from ..process.descriptors import PATIENCE, Writer
+from ..process.descriptors import PATIENCE, DescriptorWriter
 from .drawing import Drawn, columns, fit, has_colour, has_one_row, is_in_foreground
-from .modes import Modes
+from .modes import TerminalModes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -42,7 +42,7 @@ LAST_LINE_BYTES = 4096
 """Bytes of the end of each stream in which the last line is looked for."""
 
 # What moves no cursor: colours, erasing on the line, a visible cursor, pastes, frames, titles, links, character sets. What
-# of it is on, `Modes` tells.
+# of it is on, `TerminalModes` tells.
 _MOVES_NOTHING = re.compile(
     COLOURS + rb"|\x1b\[[0-2]?K|\x1b\[\?(?:12|25|2004|2026)[hl]"
     rb"|\x1b\](?:[012]|8);[^\x00-\x1f\x7f]*+(?:\x07|\x1b\\)|\x1b[()][0AB]"
@@ -61,7 +61,7 @@ class Cursor:
     """
 
     def __init__(self) -> None:
-        self._modes = Modes()
+        self._modes = TerminalModes()
         self._held = b""
         self._begins_line = True
         self._moved = False
@@ -139,7 +139,7 @@ class StatusLine:
         self._clock = clock
         self._began = clock()
         self._loop = asyncio.get_running_loop()
-        self._writer = Writer(fd)  # its own: that nobody takes the line is no failure of the output
+        self._writer = DescriptorWriter(fd)  # its own: that nobody takes the line is no failure of the output
         self._turn = asyncio.Lock()
         self._cursor = Cursor()
         self._printed = Printed()
@@ -157,7 +157,7 @@ class StatusLine:
         """Take note of what was printed, and is shown elsewhere or not at all."""
         self._printed.feed(data, channel)
 
-    async def write(self, writer: Writer, data: bytes, *, here: bool = True) -> None:
+    async def write(self, writer: DescriptorWriter, data: bytes, *, here: bool = True) -> None:
         """Write a piece of the output to this terminal, where the line makes room for it.
 
         Args:

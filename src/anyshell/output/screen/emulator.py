@@ -64,7 +64,7 @@ _MOUSE: dict[int, Mouse] = {9: "press", 1000: "click", 1002: "drag", 1003: "move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Modes:
+class InputModes:
     """What a program has told the terminal about the keys it wants.
 
     Attributes:
@@ -124,7 +124,7 @@ class Emulator(Grid):
     def _reset(self) -> None:
         super()._reset()
         self.title = ""
-        self.modes = Modes()
+        self.modes = InputModes()
         self._newline, self.cursor_visible = False, True
         self._written = False  # whether a character came last, for REP
         self._many_columns = False  # whether DECCOLM is set, which has 132 columns elsewhere

@@ -23,7 +23,7 @@ from .styled import StyledEmulator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .emulator import Modes
+    from .emulator import InputModes
     from .rows import Row
 
 DRAWN_PER_SECOND = 1024 * 1024
@@ -157,7 +157,7 @@ class TerminalOutput:
         return self._emulator.alternate if self._alternate is None else self._alternate
 
     @property
-    def modes(self) -> Modes:
+    def modes(self) -> InputModes:
         """What keys the program wants."""
         return self._drawn().modes
 

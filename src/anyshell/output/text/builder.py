@@ -26,7 +26,7 @@ _SHORT_OF_FULL = 3
 _NOTHING = Output()
 
 
-class Writer(Protocol):
+class RawWriter(Protocol):
     """Takes the raw whole of one output. An `ArtifactWriter` does."""
 
     def write(self, data: bytes, /) -> None:
@@ -42,7 +42,7 @@ class Writer(Protocol):
 class Store(Protocol):
     """Where the raw whole of an output is kept. An `ArtifactStore` is one."""
 
-    def create(self) -> Writer:
+    def create(self) -> RawWriter:
         """Begin with one. Raises `OSError`."""
 
 
@@ -270,7 +270,7 @@ class Keeper:
         self._limit = limit
         self._held: list[bytes] = []
         self._size = 0
-        self._writer: Writer | None = None
+        self._writer: RawWriter | None = None
         self._error: str | None = None
 
     def write(self, data: bytes) -> None:

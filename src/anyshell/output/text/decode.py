@@ -66,7 +66,7 @@ _REMOVED_BUT_ESC_TO_NUL = bytes.maketrans(_REMOVED.replace(b"\x1b", b""), bytes(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OutputLine:
     """A line of output, or a piece of one.
 
     Attributes:
@@ -164,25 +164,25 @@ class LineDecoder:
         self._held = 0
         self._utf8: int | None = None  # of what is held, bytes before text of the page, once there is any
 
-    def feed(self, data: bytes) -> list[Line]:
+    def feed(self, data: bytes) -> list[OutputLine]:
         """The lines that these bytes complete."""
         return self._take(data) if self._recognizer is None else self._take_both(*self._recognizer.feed(data))
 
-    def flush(self) -> list[Line]:
+    def flush(self) -> list[OutputLine]:
         """The last line, if it has no line feed."""
         lines = [] if self._recognizer is None else self._take_both(*self._recognizer.flush())
         rest = self._stretch()
         self._pieces, self._held = [], 0
-        return [*lines, Line(rest.text, rest.data, complete=False)] if rest.data else lines
+        return [*lines, OutputLine(rest.text, rest.data, complete=False)] if rest.data else lines
 
-    def _take_both(self, utf8: bytes, other: bytes) -> list[Line]:
+    def _take_both(self, utf8: bytes, other: bytes) -> list[OutputLine]:
         lines = self._take(utf8) if utf8 else []
         if other:
             self._utf8 = self._held if self._utf8 is None else self._utf8
             lines += self._take(other)
         return lines
 
-    def _take(self, data: bytes) -> list[Line]:
+    def _take(self, data: bytes) -> list[OutputLine]:
         self._pieces.append(data)
         self._held += len(data)
         if b"\n" not in data and self._held <= LONGEST_LINE:
@@ -201,30 +201,32 @@ class LineDecoder:
         return Stretch(data) if self._utf8 is None else Stretch(data, self._page, self._utf8)
 
 
-def _lines(held: Stretch) -> list[Line]:
+def _lines(held: Stretch) -> list[OutputLine]:
     """What ends with a line feed, as lines."""
     raw = held.data.split(b"\n")
     raw.pop()
     if len(held.data) <= LONGEST_LINE or max(map(len, raw)) <= LONGEST_LINE:
         # A line feed in is a line feed out, whatever surrounds it: all lines are cleaned at once.
-        return [Line(text, line + b"\n") for text, line in zip(held.text.split("\n"), raw, strict=False)]
+        return [
+            OutputLine(text, line + b"\n") for text, line in zip(held.text.split("\n"), raw, strict=False)
+        ]
     lines = []
     start = 0
     for line in raw:
         end = start + len(line)
         pieces, last = _pieces(held.part(start, end))
-        lines += [*pieces, Line(last.text, last.data + b"\n")]
+        lines += [*pieces, OutputLine(last.text, last.data + b"\n")]
         start = end + 1
     return lines
 
 
-def _pieces(held: Stretch) -> tuple[list[Line], Stretch]:
+def _pieces(held: Stretch) -> tuple[list[OutputLine], Stretch]:
     """Of a line, the pieces that are too long to be held, and the rest."""
     pieces = []
     while len(held.data) > LONGEST_LINE:
         piece = held.part(0, LONGEST_LINE)
         piece = piece.part(0, LONGEST_LINE - piece.unfinished())
-        pieces.append(Line(piece.text, piece.data, complete=False))
+        pieces.append(OutputLine(piece.text, piece.data, complete=False))
         held = held.part(len(piece.data))
     return pieces, held
 

@@ -16,10 +16,10 @@ from ...._types import Foreground, ProcessInfo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .tty import Settings
+    from ...._terminals import TtyModes
 
 
-def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) -> Foreground | None:
+def look(group: int, tty: str, device: int, ask: Callable[[], TtyModes | None]) -> Foreground | None:
     """Describe the foreground of a terminal; ``None`` when it is gone. Waits for nothing.
 
     Args:

@@ -61,7 +61,7 @@ def _default() -> ModuleType:
     return forking
 
 
-class Spawner:
+class LocalSpawner:
     """Starts programs and knows those that still run.
 
     The marks it gives name this process by pid, start time and pid namespace, so that whoever finds a marked process can tell

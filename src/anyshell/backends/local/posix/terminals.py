@@ -14,9 +14,9 @@ assert sys.platform != "win32"
 
 import anyio
 
-from ...._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD, Line
+from ...._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD, TypedLine
 from .pipes import PipeReceiveStream, PipeSendStream
-from .tty import Settings, resize
+from .tty import read_modes, resize
 
 if sys.platform == "linux":
     from .linux.foreground import look
@@ -67,7 +67,7 @@ class TerminalReceiveStream(PipeReceiveStream):
         if self._fd < 0:
             return None
         try:
-            return look(os.tcgetpgrp(self._fd), self._tty, self._device, partial(Settings.read, self._fd))
+            return look(os.tcgetpgrp(self._fd), self._tty, self._device, partial(read_modes, self._fd))
         except OSError:
             return None
 
@@ -91,7 +91,7 @@ class TerminalSendStream(PipeSendStream):
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
-        self._line = Line(LONGEST_LINE if sys.platform == "linux" else LONGEST_LINE_OF_BSD)
+        self._line = TypedLine(LONGEST_LINE if sys.platform == "linux" else LONGEST_LINE_OF_BSD)
         self._meaning: LineKeys | None = None  # of what is being typed; none where there are no lines
         self._ended = False
         self._gone = select.poll()
@@ -105,15 +105,15 @@ class TerminalSendStream(PipeSendStream):
             anyio.BrokenResourceError: Nobody has the terminal open any more.
             anyio.ClosedResourceError: Nothing more can be typed.
         """
-        settings = Settings.read(self._fd) if self._fd >= 0 else None
-        if settings is None or not settings.line_mode:
+        modes = read_modes(self._fd) if self._fd >= 0 else None
+        if modes is None or not modes.line_mode:
             self._meaning = None
             self._line.forget()
             await super().send(item)
             return
-        if not self._line.takes(item, settings.keys):
+        if not self._line.takes(item, modes.keys):
             raise self._line.refuse()
-        self._meaning = settings.keys
+        self._meaning = modes.keys
         await super().send(item)
 
     def _write(self, data: memoryview) -> int:
@@ -136,8 +136,8 @@ class TerminalSendStream(PipeSendStream):
 
         What is typed after that arrives all the same, such as an answer to what the program asks the terminal.
         """
-        settings = Settings.read(self._fd) if self._fd >= 0 and not self._ended else None
+        modes = read_modes(self._fd) if self._fd >= 0 and not self._ended else None
         self._ended = True
-        if settings is not None and (key := settings.end_of_file) is not None:
+        if modes is not None and (key := modes.end_key) is not None:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await self.send(key * 2 if self._line.begun(settings.keys) else key)
+                await self.send(key * 2 if self._line.begun(modes.keys) else key)

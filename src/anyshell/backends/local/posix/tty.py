@@ -8,13 +8,12 @@ import os
 import struct
 import sys
 import termios
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
 
 from ...._exceptions import TerminalUnavailable
-from ...._terminals import LineKeys
+from ...._terminals import LineKeys, TtyModes
 
 if TYPE_CHECKING:
     from ...._types import Terminal
@@ -85,39 +84,21 @@ def prepare(fd: int, terminal: Terminal) -> None:
     termios.tcsetattr(fd, termios.TCSANOW, [iflag | _IUTF8, *others])
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What is set in a terminal.
-
-    Attributes:
-        echo: Whether it shows what is typed.
-        line_mode: Whether it passes on whole lines.
-        end_of_file: The key that makes a program read end-of-file at the start of a line, in line mode; ``None`` is
-            none.
-        keys: What other keys mean in line mode.
-    """
-
-    echo: bool
-    line_mode: bool
-    end_of_file: bytes | None
-    keys: LineKeys = field(default_factory=LineKeys, compare=False)
-
-    @classmethod
-    def read(cls, fd: int) -> Settings | None:
-        """Ask a terminal; ``None`` when it is gone."""
-        try:
-            iflag, _, _, flags, _, _, characters = termios.tcgetattr(fd)
-        except termios.error:
-            return None
-        key = characters[termios.VEOF]
-        keys = {name: characters[number] for name, number in _KEYS.items()} if flags & termios.ICANON else {}
-        return cls(
-            keys=LineKeys.of(
-                {name for name, flag in _INPUT_FLAGS.items() if iflag & flag}
-                | {name for name, flag in _LOCAL_FLAGS.items() if flags & flag},
-                {name: value for name, value in keys.items() if value != _NO_KEY},
-            ),
-            echo=bool(flags & termios.ECHO),
-            line_mode=bool(flags & termios.ICANON),
-            end_of_file=key if flags & termios.ICANON and key != _NO_KEY else None,
-        )
+def read_modes(fd: int) -> TtyModes | None:
+    """Ask a terminal; ``None`` when it is gone."""
+    try:
+        iflag, _, _, flags, _, _, characters = termios.tcgetattr(fd)
+    except termios.error:
+        return None
+    key = characters[termios.VEOF]
+    keys = {name: characters[number] for name, number in _KEYS.items()} if flags & termios.ICANON else {}
+    return TtyModes(
+        keys=LineKeys.of(
+            {name for name, flag in _INPUT_FLAGS.items() if iflag & flag}
+            | {name for name, flag in _LOCAL_FLAGS.items() if flags & flag},
+            {name: value for name, value in keys.items() if value != _NO_KEY},
+        ),
+        echo=bool(flags & termios.ECHO),
+        line_mode=bool(flags & termios.ICANON),
+        end_key=key if flags & termios.ICANON and key != _NO_KEY else None,
+    )

@@ -61,7 +61,7 @@ _WHAT_TO_DO: Mapping[int, str] = {
 """What some of Windows' errors mean here, by their winerror."""
 
 
-class Spawner:
+class LocalSpawner:
     """Starts programs and knows those that still run."""
 
     def __init__(self) -> None:

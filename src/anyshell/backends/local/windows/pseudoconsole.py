@@ -61,7 +61,7 @@ class _Pty(Protocol):
     def close(self) -> None: ...
 
 
-class Reader(Protocol):
+class OutputReceiver(Protocol):
     """Whoever is given what a terminal shows. Both are called in a thread of the terminal's."""
 
     def feed(self, data: bytes) -> None:
@@ -79,7 +79,7 @@ class Pseudoconsole:
         pid: The program's.
     """
 
-    def __init__(self, pty: _Pty, kind: TerminalKind, errands: _Errands, reader: Reader) -> None:
+    def __init__(self, pty: _Pty, kind: TerminalKind, errands: _Errands, reader: OutputReceiver) -> None:
         self.kind = kind
         self.pid = pty.pid
         self._pty = pty
@@ -100,7 +100,7 @@ class Pseudoconsole:
         env: Mapping[str, str],
         terminal: Terminal,
         adopt: Callable[[int], None],
-        reader: Reader,
+        reader: OutputReceiver,
     ) -> Pseudoconsole:
         """Start a program on a terminal of its own.
 
@@ -231,7 +231,7 @@ def _start(
     env: Mapping[str, str],
     terminal: Terminal,
     adopt: Callable[[int], None],
-    reader: Reader,
+    reader: OutputReceiver,
     errands: _Errands,
 ) -> Pseudoconsole:
     failures = []

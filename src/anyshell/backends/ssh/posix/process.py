@@ -13,7 +13,7 @@ from ...._types import ExitStatus, ProcessInfo, still_named
 from ...closing import kill_until_gone
 from ..channel import LAST_SILENCE, Channel, ChannelReceiveStream, ChannelSendStream
 from .processes import EXIT_SLACK, ROUNDING, Blind, group_question
-from .terminal import MOST_SEEN, Modes, TerminalSendStream, read_foreground
+from .terminal import MOST_SEEN, TerminalSendStream, read_foreground, read_modes
 from .watcher import HostAway
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteSendStream
 
+    from ...._terminals import TtyModes
     from ...._types import Foreground, Signal, Terminal, TerminalKind
     from .processes import Processes, Tree
     from .watcher import Answer
@@ -361,9 +362,9 @@ class SSHProcess:
         except Nonsense:
             return None
 
-    async def _modes(self) -> Modes | None:
+    async def _modes(self) -> TtyModes | None:
         answer = await self._ask("modes", 0)
-        return None if answer is None else Modes.read(answer.lines)
+        return None if answer is None else read_modes(answer.lines)
 
     async def _ask(self, verb: str, most: int) -> Answer | None:
         """Ask about the terminal, as long as the leader's pid is its own."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import ByteSendStream
 
 from ...._answers import LARGEST_PID, Nonsense, fields, real, whole
-from ...._terminals import Line, LineKeys, sleep_of
+from ...._terminals import LineKeys, TtyModes, TypedLine, sleep_of
 from ...._types import Foreground, ProcessInfo, one_line
 from ..channel import ChannelSendStream
 from .look import start_time
@@ -31,32 +31,15 @@ _KEY = re.compile(r"\b([a-z0-9]+) = (\^?[!-~]);")
 _END_OF_FILE = b"\x04"
 
 
-@dataclass(frozen=True, slots=True)
-class Modes:
-    """How a terminal is set.
-
-    Attributes:
-        echo: Whether what is typed is shown.
-        line_mode: Whether whole lines are passed on.
-        end_key: What is end-of-file at the start of a line; ``None`` when nothing is.
-        keys: What other keys mean in line mode.
-    """
-
-    echo: bool
-    line_mode: bool
-    end_key: bytes | None
-    keys: LineKeys = field(default_factory=LineKeys, compare=False)
-
-    @classmethod
-    def read(cls, lines: Iterable[str]) -> Modes | None:
-        """Read what ``modes`` of `watcher.sh` prints: the words of ``stty -a``."""
-        for line in lines:
-            kind, _, text = line.partition(" ")
-            words = set(text.split())
-            if kind == "modes" and "icanon" in {word.lstrip("-") for word in words}:
-                keys = {found[1]: _key(found[2]) for found in _KEY.finditer(text)}
-                return cls("echo" in words, "icanon" in words, keys.get("eof"), LineKeys.of(words, keys))
-        return None
+def read_modes(lines: Iterable[str]) -> TtyModes | None:
+    """Read what ``modes`` of `watcher.sh` prints: the words of ``stty -a``."""
+    for line in lines:
+        kind, _, text = line.partition(" ")
+        words = set(text.split())
+        if kind == "modes" and "icanon" in {word.lstrip("-") for word in words}:
+            keys = {found[1]: _key(found[2]) for found in _KEY.finditer(text)}
+            return TtyModes("echo" in words, "icanon" in words, keys.get("eof"), LineKeys.of(words, keys))
+    return None
 
 
 def _key(name: str) -> bytes:
@@ -73,11 +56,11 @@ class TerminalSendStream(ByteSendStream):
     """
 
     def __init__(
-        self, channel: Channel, modes: Callable[[], Awaitable[Modes | None]], *, longest_line: int
+        self, channel: Channel, modes: Callable[[], Awaitable[TtyModes | None]], *, longest_line: int
     ) -> None:
         self._keys = ChannelSendStream(channel)
         self._modes = modes
-        self._line = Line(longest_line)
+        self._line = TypedLine(longest_line)
         self._ended = False
 
     async def send(self, item: bytes) -> None:
@@ -131,7 +114,7 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
     lines = tuple(lines)
     if not any(line.startswith("modes ") for line in lines):
         return None
-    modes = Modes.read(lines)
+    modes = read_modes(lines)
     members: dict[str, ProcessInfo] = {}
     cpu = 0.0
     terminals: dict[str, set[int]] = {}

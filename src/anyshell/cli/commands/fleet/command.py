@@ -166,12 +166,12 @@ async def _perform(request: Request, hosts: list[str], interruption: Interruptio
     from .... import Fleet, OutputLimits
     from ....fleet import CONNECT_SECONDS, PARALLELISM
     from ...options import command_text
-    from ...process.descriptors import Writer, watch_reader
+    from ...process.descriptors import DescriptorWriter, watch_reader
 
     # Otherwise its warnings would come out between those of ours.
     logging.getLogger("asyncssh").addHandler(logging.NullHandler())
     stdin = await _read_stdin() if request.reads_stdin else None
-    out = Out(Writer(_STDOUT))
+    out = Out(DescriptorWriter(_STDOUT))
     live = not request.as_json and not request.quiet and _can_draw()
     shown_at_once = not request.as_json and not live
     began = time.monotonic()
@@ -237,9 +237,9 @@ async def _perform(request: Request, hosts: list[str], interruption: Interruptio
 
 
 async def _read_stdin() -> bytes:
-    from ...process.descriptors import Reader
+    from ...process.descriptors import DescriptorReader
 
-    reader = Reader(_STDIN)
+    reader = DescriptorReader(_STDIN)
     data = bytearray()
     try:
         async for piece in reader:

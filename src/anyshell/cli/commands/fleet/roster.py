@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from .... import FleetRun, HostProgress
-    from ...process.descriptors import Writer
+    from ...process.descriptors import DescriptorWriter
     from .folding import Group
 
 REDRAW_SECONDS = 0.2
@@ -69,7 +69,7 @@ class Roster:
         fd: The terminal.
     """
 
-    def __init__(self, run: FleetRun, writer: Writer, fd: int) -> None:
+    def __init__(self, run: FleetRun, writer: DescriptorWriter, fd: int) -> None:
         self._run = run
         self._writer = writer
         self._fd = fd

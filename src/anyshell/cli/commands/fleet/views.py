@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .... import FleetRun, HostOutcome, HostProgress
     from ...._types import Channel
     from ....output import LineDecoder
-    from ...process.descriptors import Writer
+    from ...process.descriptors import DescriptorWriter
     from .request import Request
     from .roster import Roster
 
@@ -31,7 +31,7 @@ class Out:
         on_broken: Called once, when nothing can be written any more.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: DescriptorWriter) -> None:
         self.writer = writer
         self.on_broken: Callable[[], object] = lambda: None
         self._turn = asyncio.Lock()

@@ -17,7 +17,7 @@ import os
 from ctypes import wintypes
 from typing import TYPE_CHECKING
 
-from ...terminal.modes import Modes
+from ...terminal.modes import TerminalModes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -48,7 +48,7 @@ class ConsoleKeyboard:
     """
 
     def __init__(self) -> None:
-        self.modes = Modes()
+        self.modes = TerminalModes()
         self.away = 0.0
 
     @contextlib.contextmanager

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from ...._exceptions import RecordingError
 from ...._waits import threads_as_os_errors
 from ....output.sequences import CSI, FINAL, INTERMEDIATES, in_text
-from ...process.descriptors import Writer
-from ...terminal.modes import Modes
+from ...process.descriptors import DescriptorWriter
+from ...terminal.modes import TerminalModes
 from .filter import Filter
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _SEQUENCES_AT_END = re.compile(
 class _Terminal(Protocol):
     """Where it is played, if there are keys."""
 
-    modes: Modes
+    modes: TerminalModes
     away: float
 
     def lent(self) -> AbstractContextManager[None]: ...
@@ -63,7 +63,7 @@ class _NoKeys:
     """A terminal that nobody can type at: in the background of a service, say."""
 
     def __init__(self) -> None:
-        self.modes = Modes()
+        self.modes = TerminalModes()
         self.away = 0.0
 
     @contextlib.contextmanager
@@ -122,7 +122,7 @@ class Playback:
 
     async def play(self, interruption: Interruption) -> int:
         """Play it to its end, or until a key or a signal stops it. Returns the exit code."""
-        out = Writer(_STDOUT)
+        out = DescriptorWriter(_STDOUT)
         with _terminal() as terminal:
             try:
                 with terminal.lent():
@@ -133,7 +133,7 @@ class Playback:
                     await out.write(b"\n")  # what comes next begins on a line of its own
                 out.close()
 
-    async def _play(self, terminal: _Terminal, out: Writer, interruption: Interruption) -> int:
+    async def _play(self, terminal: _Terminal, out: DescriptorWriter, interruption: Interruption) -> int:
         clock = Clock(lambda: terminal.away)
         showing = asyncio.ensure_future(self._show(clock, terminal.modes, out))
         heeding = asyncio.ensure_future(_heed(terminal, clock, interruption))
@@ -148,7 +148,7 @@ class Playback:
                 task.cancel()
             await asyncio.wait((showing, heeding))
 
-    async def _show(self, clock: Clock, modes: Modes, out: Writer) -> None:
+    async def _show(self, clock: Clock, modes: TerminalModes, out: DescriptorWriter) -> None:
         passing = Filter()
         encoding = sys.stdout.encoding or "utf-8"  # in bytes of another one a terminal might see controls
         before = moment = 0.0

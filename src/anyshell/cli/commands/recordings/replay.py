@@ -95,10 +95,10 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
 
 
 def _print_at_once(events: Iterator[Event]) -> None:
-    from ...terminal.modes import Modes
+    from ...terminal.modes import TerminalModes
     from .filter import Filter
 
-    passing, modes = Filter(), Modes()
+    passing, modes = Filter(), TerminalModes()
     gathered: list[bytes] = []
     size = 0
     try:

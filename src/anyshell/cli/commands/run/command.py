@@ -227,7 +227,7 @@ def _check_background(ctx: click.Context) -> None:
 
 async def _perform(request: Request, interruption: Interruption) -> int:
     from .... import Environment, OutputLimits
-    from ...process.descriptors import Writer, same_file, tell
+    from ...process.descriptors import DescriptorWriter, same_file, tell
 
     way = Way(request.host)
     async with Environment.detect(
@@ -241,8 +241,8 @@ async def _perform(request: Request, interruption: Interruption) -> int:
         limits=OutputLimits() if request.as_json else OutputLimits(head=0, tail=0),
         artifacts="default" if request.as_json else None,
     ) as env:
-        stdout = Writer(_STDOUT)
-        stderr = stdout if same_file(_STDOUT, _STDERR) else Writer(_STDERR)
+        stdout = DescriptorWriter(_STDOUT)
+        stderr = stdout if same_file(_STDOUT, _STDERR) else DescriptorWriter(_STDERR)
         try:
             if not request.quiet:
                 await tell(notices((*env.info.notices, *env.snapshot_notices)))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .... import DrivenTerminal, Environment, Outcome
-    from ...process.descriptors import Reader, Writer
+    from ...process.descriptors import DescriptorReader, DescriptorWriter
     from ...process.signals import Interruption
 
 _STDIN, _STDOUT, _STDERR = range(3)
@@ -166,7 +166,7 @@ async def _perform(
     request: Request, interruption: Interruption, stop_keys: tuple[str, ...], scrollback: int, *, close: bool
 ) -> int:
     from .... import Environment, OutputLimits
-    from ...process.descriptors import Writer, tell
+    from ...process.descriptors import DescriptorWriter, tell
 
     way = Way(request.host)
     async with Environment.detect(
@@ -178,7 +178,7 @@ async def _perform(
         limits=OutputLimits(head=0, tail=0),
         artifacts=None,
     ) as env:
-        stdout = Writer(_STDOUT)
+        stdout = DescriptorWriter(_STDOUT)
         try:
             await tell(notices((*env.info.notices, *env.snapshot_notices)))
             run = _ConsoleRun(request, env, interruption, stdout, stop_keys, scrollback, close=close)
@@ -196,7 +196,7 @@ class _ConsoleRun(Run):
         request: Request,
         env: Environment,
         interruption: Interruption,
-        stdout: Writer,
+        stdout: DescriptorWriter,
         stop_keys: tuple[str, ...],
         scrollback: int,
         *,
@@ -208,7 +208,7 @@ class _ConsoleRun(Run):
         self._close = close
         self._terminal: DrivenTerminal | None = None
 
-    async def _try(self, stdin: Reader | None) -> Outcome:
+    async def _try(self, stdin: DescriptorReader | None) -> Outcome:
         if not self._env.terminals:
             raise Failure(
                 "a console needs terminals, and ANYSHELL_NO_PTY is set: unset it, or use 'anyshell run'"

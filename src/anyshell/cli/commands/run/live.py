@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .... import Environment, Outcome, ProcessInfo, Stream, Terminal
-    from ...process.descriptors import Reader, Writer
+    from ...process.descriptors import DescriptorReader, DescriptorWriter
     from ...process.signals import Interruption
     from ...terminal.status import StatusLine
     from .request import Request
@@ -42,8 +42,8 @@ class Run:
         request: Request,
         env: Environment,
         interruption: Interruption,
-        stdout: Writer,
-        stderr: Writer,
+        stdout: DescriptorWriter,
+        stderr: DescriptorWriter,
         way: Way | None = None,
     ) -> None:
         self._request = request
@@ -63,10 +63,10 @@ class Run:
         """Run the command, forward everything both ways, and return this program's exit code."""
         import asyncio
 
-        from ...process.descriptors import Reader, has_input, watch_reader
+        from ...process.descriptors import DescriptorReader, has_input, watch_reader
 
         request = self._request
-        stdin = Reader(_STDIN) if has_input(_STDIN) else None
+        stdin = DescriptorReader(_STDIN) if has_input(_STDIN) else None
         self._interruption.stop = self._signalled
         watch_reader(_STDOUT, self._reader_gone)
         if self._stderr is not self._stdout and not request.as_json and not request.pty:
@@ -106,7 +106,7 @@ class Run:
             self._way.share_terminal(status.hidden)
         return status
 
-    async def _try(self, stdin: Reader | None) -> Outcome:
+    async def _try(self, stdin: DescriptorReader | None) -> Outcome:
         """Run the command, on a terminal if it is to have one and there is one."""
         from ...process.descriptors import tell
 
@@ -122,7 +122,7 @@ class Run:
             await tell(f"anyshell: {why}; the command runs without\n")
             return await self._forward(stdin)
 
-    async def _obtain(self, stdin: Reader | None) -> Outcome:
+    async def _obtain(self, stdin: DescriptorReader | None) -> Outcome:
         """Run the command on a terminal that nobody sees."""
         from ...._types import Terminal
 
@@ -130,7 +130,7 @@ class Run:
         columns, rows = request.columns or usual.columns, request.rows or usual.rows
         return await self._forward(stdin, Terminal(columns=columns, rows=rows))
 
-    def _start(self, stdin: Reader | None, terminal: Terminal | None) -> Stream:
+    def _start(self, stdin: DescriptorReader | None, terminal: Terminal | None) -> Stream:
         request = self._request
         apart = request.split_stderr if request.as_json else self._stdout is not self._stderr
         return self._env.stream(
@@ -149,7 +149,7 @@ class Run:
             record=request.recording,
         )
 
-    async def _forward(self, stdin: Reader | None, terminal: Terminal | None = None) -> Outcome:
+    async def _forward(self, stdin: DescriptorReader | None, terminal: Terminal | None = None) -> Outcome:
         events = self._start(stdin, terminal)
         self._cancel = events.cancel
         async with events:
@@ -161,7 +161,7 @@ class Run:
                 await self._write(self._stdout if event.channel == "stdout" else self._stderr, event.data)
         return events.outcome
 
-    async def _write(self, writer: Writer, data: bytes) -> None:
+    async def _write(self, writer: DescriptorWriter, data: bytes) -> None:
         """Write a piece of the output; where that fails, the command is stopped."""
         if self._status is not None and (writer is self._stderr or os.isatty(_STDOUT)):
             await self._status.write(writer, data, here=writer is self._stderr)
@@ -202,7 +202,7 @@ class Run:
         await self._stdout.write(to_json(outcome))
         self._deserted = self._deserted or isinstance(self._stdout.error, BrokenPipeError)
 
-    async def _write_notices(self, outcome: Outcome, stdin: Reader | None) -> None:
+    async def _write_notices(self, outcome: Outcome, stdin: DescriptorReader | None) -> None:
         said = []
         if outcome.status == "timed_out":
             said.append(_timed_out(outcome, self._request.timeout or 0))

@@ -12,7 +12,7 @@ assert sys.platform != "win32"
 from ...._exceptions import AnyshellError, InvalidCommand
 from ...._runner.variables import OF_ANOTHER_TERMINAL
 from ...._types import Terminal
-from ...process.descriptors import Writer
+from ...process.descriptors import DescriptorWriter
 from ...terminal.raw import RawTerminal
 from .live import Run
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .... import DrivenTerminal, Outcome
     from ...._types import Channel
-    from ...process.descriptors import Reader
+    from ...process.descriptors import DescriptorReader
 
 REDRAW_SECONDS = 0.1
 """Seconds with another size, for a program that is to draw anew after a stop.
@@ -37,7 +37,7 @@ _NOT_OURS = frozenset(("COLUMNS", "LINES", "GPG_TTY", "SSH_TTY"))
 class PersonRun(Run):
     """A command on a terminal that is as the person's: every byte goes through, both ways."""
 
-    async def _obtain(self, stdin: Reader | None) -> Outcome:
+    async def _obtain(self, stdin: DescriptorReader | None) -> Outcome:
         raw = RawTerminal(_STDIN, _STDOUT, ending=lambda: self._asked_to_end)
         with raw.lent():
             return await self._drive(raw)
@@ -91,7 +91,7 @@ class PersonRun(Run):
 
     async def _type(self, raw: RawTerminal, terminal: DrivenTerminal) -> None:
         """Type what the person types, until there is no person any more."""
-        bell = Writer(_STDOUT)
+        bell = DescriptorWriter(_STDOUT)
         try:
             async for data in raw.keys():
                 try:

@@ -16,8 +16,7 @@ from .proc import read_fields, read_stat
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from ....._terminals import Sleep
-    from ..tty import Settings
+    from ....._terminals import Sleep, TtyModes
 
 MOST_PROCESSES = 64
 """Processes of a terminal's foreground that are looked at for one that waits for input."""
@@ -34,7 +33,7 @@ _STOPPED = (b"T", b"t")
 """States of a process that reads nothing, wherever in the kernel it was stopped."""
 
 
-def look(group: int, tty: str, device: int, ask: Callable[[], Settings | None]) -> Foreground | None:
+def look(group: int, tty: str, device: int, ask: Callable[[], TtyModes | None]) -> Foreground | None:
     """Describe the foreground of a terminal; ``None`` when it is gone. Takes a millisecond or two, waits for nothing.
 
     Args:
