@@ -60,7 +60,9 @@ def _all(info: HostInfo) -> HostInfo:
 
 def _describe(shell: ShellInfo, info: HostInfo, directory: str = "/src", **enabled: Any) -> str:
     limits = OutputLimits()
-    return descriptions.describe(shell=shell, info=info, directory=directory, limits=limits, **enabled)
+    return descriptions.Description(
+        shell=shell, info=info, directory=directory, limits=limits, **enabled
+    ).text()
 
 
 def _powershell(kind: str, info: HostInfo, **enabled: Any) -> str:
@@ -115,9 +117,9 @@ def test_a_description_is_short_and_complete(text: str) -> None:
 
 def test_a_description_names_the_shell_the_directory_and_every_limit() -> None:
     limits = OutputLimits(head=3, tail=2 * 1024 * 1024, max_line=12_345)
-    text = descriptions.describe(
+    text = descriptions.Description(
         shell=BASH, info=LINUX, directory="/x y", limits=limits, timeout=0.5, max_timeout=7200
-    )
+    ).text()
     assert "bash 5.2.15 (/bin/bash)" in text
     assert "Debian GNU/Linux 12 (Linux, x86_64)" in text
     assert "`/x y`" in text
@@ -289,15 +291,10 @@ def test_git_is_spoken_of_with_its_rules(name: str, rule: str) -> None:
 @pytest.mark.parametrize("name", ["bash", "sh", "powershell"])
 def test_every_placeholder_of_every_line_is_filled(name: str) -> None:
     template = re.sub(r"^\$\{IF [^}]+\}", "", descriptions.load(name), flags=re.MULTILINE)
-    facts = descriptions.values(
-        shell=BASH,
-        info=LINUX,
-        directory="/",
-        limits=OutputLimits(),
-        timeout=120,
-        max_timeout=3600,
-        kept=True,
+    description = descriptions.Description(
+        shell=BASH, info=LINUX, directory="/", limits=OutputLimits(), timeout=120, max_timeout=3600
     )
+    facts = description.values()
     assert "${" not in descriptions.fill(template, facts, ())
     for line in descriptions.load(name).splitlines():
         descriptions.fill(line, facts, ())
@@ -356,7 +353,9 @@ def test_a_backtick_in_the_name_of_a_directory_ends_nothing() -> None:
 def test_where_the_rest_of_an_output_is_depends_on_the_host_and_on_what_is_kept() -> None:
     elsewhere = dataclasses.replace(LINUX, is_this_machine=False)
     here, far = _describe(BASH, LINUX), _describe(BASH, elsewhere)
-    lost = descriptions.describe(shell=BASH, info=LINUX, directory="/src", limits=OutputLimits(), kept=False)
+    lost = descriptions.Description(
+        shell=BASH, info=LINUX, directory="/src", limits=OutputLimits(), kept=False
+    ).text()
     assert "search that file instead" in here
     assert "commands cannot read it" in far
     assert "is lost" in lost
@@ -365,9 +364,9 @@ def test_where_the_rest_of_an_output_is_depends_on_the_host_and_on_what_is_kept(
 
 
 def test_no_limit_is_rounded() -> None:
-    text = descriptions.describe(
+    text = descriptions.Description(
         shell=BASH, info=LINUX, directory="/", limits=OutputLimits(), timeout=1_234_567.5, max_timeout=2e6
-    )
+    ).text()
     assert "After 1234567.5 seconds" in text
     assert "2,000,000 at most" in text
 

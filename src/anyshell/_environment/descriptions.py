@@ -18,6 +18,7 @@ import functools
 import os
 import pkgutil
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._exceptions import AnyshellError
@@ -53,26 +54,11 @@ _SET_UP = (
 _SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
 
 
-def describe(
-    *,
-    shell: ShellInfo,
-    info: HostInfo,
-    directory: str,
-    limits: OutputLimits,
-    timeout: float = TIMEOUT,
-    max_timeout: float = LONGEST_TIMEOUT,
-    kept: bool = True,
-    snapshot: bool = False,
-    session: bool = False,
-    jobs: bool = False,
-    terminals: bool = False,
-    background_after: float | None = None,
-    confirmed: bool = False,
-    tools: Sequence[str] = (),
-) -> str:
-    """Say to a model what a host's shell is, and how to use it well.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What a model is told of a host's shell, and of how to use it well.
 
-    Args:
+    Attributes:
         shell: The shell that runs commands; its kind chooses the template.
         info: The host, with the programs of `programs` that it has.
         directory: Where commands run that do not say otherwise; absolute.
@@ -88,23 +74,53 @@ def describe(
         confirmed: Whether a person confirms every command.
         tools: Names of other tools that the model has, which it is to prefer.
     """
-    facts = values(
-        shell=shell,
-        info=info,
-        directory=directory,
-        limits=limits,
-        timeout=timeout,
-        max_timeout=max_timeout,
-        kept=kept,
-        snapshot=snapshot,
-        session=session,
-        jobs=jobs,
-        terminals=terminals,
-        background_after=background_after,
-        confirmed=confirmed,
-        tools=tools,
-    )
-    return fill(load(_TEMPLATES[shell.kind]), facts, info.programs)
+
+    shell: ShellInfo
+    info: HostInfo
+    directory: str
+    limits: OutputLimits
+    timeout: float = TIMEOUT
+    max_timeout: float = LONGEST_TIMEOUT
+    kept: bool = True
+    snapshot: bool = False
+    session: bool = False
+    jobs: bool = False
+    terminals: bool = False
+    background_after: float | None = None
+    confirmed: bool = False
+    tools: Sequence[str] = ()
+
+    def text(self) -> str:
+        """The text: the template of the shell, filled."""
+        return fill(load(_TEMPLATES[self.shell.kind]), self.values(), self.info.programs)
+
+    def values(self) -> dict[str, str]:
+        """Every value that a template can use, by its name."""
+        return {
+            "KIND": self.shell.kind,
+            "SHELL": one_line(f"{self.shell.name} ({self.shell.path})"),
+            "DIRECTORY": one_line(self.directory).replace("`", r"\x60"),  # it stands between backticks
+            "STARTUP": _SET_UP if self.snapshot else _NO_FILES,
+            "SYSTEM": self.info.os,
+            "OS": one_line(_system(self.info)),
+            # On Windows, whatever a command has started is in its job, unless it runs in Linux.
+            "DAEMONS": "no" if self.info.os == "windows" and self.shell.kind != "wsl" else "yes",
+            "SESSION": "yes" if self.session else "no",
+            "JOBS": "yes" if self.jobs else "no",
+            "TERMINALS": "yes" if self.terminals else "no",
+            "CONFIRMED": "yes" if self.confirmed else "no",
+            "OTHERS": "yes" if self.tools else "no",
+            "TOOLS": ", ".join(f"`{one_line(name)}`" for name in self.tools),
+            "LATER": "no" if self.background_after is None else "yes",
+            "BACKGROUND_AFTER": "" if self.background_after is None else _seconds(self.background_after),
+            "WHOLE": ("here" if self.info.is_this_machine else "elsewhere") if self.kept else "lost",
+            "TIMEOUT_DEFAULT": _seconds(self.timeout),
+            "TIMEOUT_MAX": _seconds(self.max_timeout),
+            "OUTPUT_LIMIT": _bytes(self.limits.head + self.limits.tail),
+            "OUTPUT_HEAD": _bytes(self.limits.head),
+            "OUTPUT_TAIL": _bytes(self.limits.tail),
+            "LINE_LIMIT": f"{self.limits.max_line:,}",
+        }
 
 
 @functools.cache  # there are three
@@ -153,51 +169,6 @@ def programs() -> tuple[str, ...]:
                 if "=" not in word:
                     found.update(word.removeprefix("!").split("|"))
     return tuple(sorted(found))
-
-
-def values(
-    *,
-    shell: ShellInfo,
-    info: HostInfo,
-    directory: str,
-    limits: OutputLimits,
-    timeout: float,
-    max_timeout: float,
-    kept: bool,
-    snapshot: bool = False,
-    session: bool = False,
-    jobs: bool = False,
-    terminals: bool = False,
-    background_after: float | None = None,
-    confirmed: bool = False,
-    tools: Sequence[str] = (),
-) -> dict[str, str]:
-    """Name every value that a template can use; the arguments are those of `describe`."""
-    return {
-        "KIND": shell.kind,
-        "SHELL": one_line(f"{shell.name} ({shell.path})"),
-        "DIRECTORY": one_line(directory).replace("`", r"\x60"),  # it stands between backticks
-        "STARTUP": _SET_UP if snapshot else _NO_FILES,
-        "SYSTEM": info.os,
-        "OS": one_line(_system(info)),
-        # On Windows, whatever a command has started is in its job, unless it runs in Linux.
-        "DAEMONS": "no" if info.os == "windows" and shell.kind != "wsl" else "yes",
-        "SESSION": "yes" if session else "no",
-        "JOBS": "yes" if jobs else "no",
-        "TERMINALS": "yes" if terminals else "no",
-        "CONFIRMED": "yes" if confirmed else "no",
-        "OTHERS": "yes" if tools else "no",
-        "TOOLS": ", ".join(f"`{one_line(name)}`" for name in tools),
-        "LATER": "no" if background_after is None else "yes",
-        "BACKGROUND_AFTER": "" if background_after is None else _seconds(background_after),
-        "WHOLE": ("here" if info.is_this_machine else "elsewhere") if kept else "lost",
-        "TIMEOUT_DEFAULT": _seconds(timeout),
-        "TIMEOUT_MAX": _seconds(max_timeout),
-        "OUTPUT_LIMIT": _bytes(limits.head + limits.tail),
-        "OUTPUT_HEAD": _bytes(limits.head),
-        "OUTPUT_TAIL": _bytes(limits.tail),
-        "LINE_LIMIT": f"{limits.max_line:,}",
-    }
 
 
 def fill(template: str, values: Mapping[str, str], programs: Collection[str]) -> str:

@@ -131,11 +131,11 @@ class EnvironmentFacts:
     @property
     def description(self) -> str:
         """What a model should know of this host's shell: the description that belongs to it, filled in."""
-        return descriptions.describe(
+        return descriptions.Description(
             shell=self.runner.shell,
             info=self.runner.info,
             directory=self.runner.directory,
             limits=self.runner.limits,
             kept=self.runner.artifacts is not None,
             snapshot=self.snapshot is not None,
-        )
+        ).text()

@@ -153,7 +153,7 @@ class ShellTool:
         return ToolDefinition(
             name="shell",
             title="Run a shell command",
-            description=descriptions.describe(
+            description=descriptions.Description(
                 shell=env.shell,
                 info=env.info,
                 directory=env.directory,
@@ -168,7 +168,7 @@ class ShellTool:
                 background_after=env.background_after,
                 confirmed=self._confirmed,
                 tools=self._tools,
-            ),
+            ).text(),
             parameters=schema(
                 self._limits,
                 directory=env.directory,
