@@ -24,11 +24,9 @@ from .terminals import words as terminal_words
 from .terminals.tool import input_state
 
 if TYPE_CHECKING:
-    from .._environment import Environment
     from .._types import Outcome
-    from .hiding import Hidden
+    from .context import ToolContext
     from .jobs.ledger import Ledger
-    from .limits import ToolLimits
     from .run import Became, ToolRun
     from .session import ToolSession
     from .terminals.registry import Terminals
@@ -39,32 +37,28 @@ class ResultBuilder:
     """Makes the results of one `ShellTool`.
 
     Args:
-        env: Where its commands run.
-        limits: What a model may ask for.
+        context: What the tool has.
         session: What its commands run in, if that lasts.
         ledger: Its jobs, if it has any.
         terminals: Its terminals, if it has any.
-        hidden: What is shown to nobody.
         secrets: Whether the model can have a secret typed.
     """
 
     def __init__(
         self,
-        env: Environment,
-        limits: ToolLimits,
+        context: ToolContext,
         *,
         session: ToolSession | None,
         ledger: Ledger | None,
         terminals: Terminals | None,
-        hidden: Hidden,
         secrets: bool,
     ) -> None:
-        self._env = env
-        self._limits = limits
+        self._env = context.env
+        self._limits = context.limits
+        self._hidden = context.hidden
         self._session = session
         self._ledger = ledger
         self._terminals = terminals
-        self._hidden = hidden
         self._secrets = secrets
 
     @property

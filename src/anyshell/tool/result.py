@@ -49,6 +49,16 @@ class DisplayBlock(_Frozen):
     title: str = ""
 
 
+class _Result(_Frozen):
+    """What came of one call, for a program, a model and a person."""
+
+    is_error: bool
+    output: str
+    message: str
+    text: str
+    display: tuple[DisplayBlock, ...]
+
+
 def blocks(output: Output | None, messages: Sequence[str]) -> list[DisplayBlock]:
     """Show a person what was printed and what we say."""
     shown = []
@@ -216,7 +226,7 @@ class ShellDetails(_Frozen):
     call_id: str = ""
 
 
-class ShellResult(_Frozen):
+class ShellResult(_Result):
     """What came of one call. ``model_dump_json()`` makes it JSON.
 
     Attributes:
@@ -230,11 +240,6 @@ class ShellResult(_Frozen):
         details: The facts, for a program.
     """
 
-    is_error: bool
-    output: str
-    message: str
-    text: str
-    display: tuple[DisplayBlock, ...]
     details: ShellDetails
 
 
@@ -282,7 +287,7 @@ class JobDetails(_Frozen):
     call_id: str = ""
 
 
-class JobResult(_Frozen):
+class JobResult(_Result):
     """What came of one call of the tool named ``job``. ``model_dump_json()`` makes it JSON.
 
     Attributes:
@@ -294,11 +299,6 @@ class JobResult(_Frozen):
         details: The facts, for a program.
     """
 
-    is_error: bool
-    output: str
-    message: str
-    text: str
-    display: tuple[DisplayBlock, ...]
     details: JobDetails
 
 
@@ -340,7 +340,7 @@ class TerminalDetails(_Frozen):
     call_id: str = ""
 
 
-class TerminalResult(_Frozen):
+class TerminalResult(_Result):
     """What came of one call of the tool named ``terminal``. ``model_dump_json()`` makes it JSON.
 
     Attributes:
@@ -352,9 +352,4 @@ class TerminalResult(_Frozen):
         details: The facts, for a program.
     """
 
-    is_error: bool
-    output: str
-    message: str
-    text: str
-    display: tuple[DisplayBlock, ...]
     details: TerminalDetails

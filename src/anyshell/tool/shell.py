@@ -15,6 +15,7 @@ from . import words
 from .approvals import Approvals
 from .builder import ResultBuilder
 from .calls import Calls
+from .context import ToolContext
 from .definition import ToolDefinition, schema
 from .hiding import Hidden
 from .host import no_directory
@@ -135,13 +136,12 @@ class ShellTool:
             if terminals
             else None
         )
+        self._context = ToolContext(env, self._limits, self._approvals, self._calls, self._hidden)
         self._results = ResultBuilder(
-            env,
-            self._limits,
+            self._context,
             session=self._session,
             ledger=self._ledger,
             terminals=self._terminals,
-            hidden=self._hidden,
             secrets=secrets is not None,
         )
 
@@ -187,14 +187,7 @@ class ShellTool:
         """
         if self._ledger is None:
             raise AnyshellError("this tool has no jobs: make it with ShellTool(..., jobs=True)")
-        return JobTool(
-            self._env,
-            self._ledger,
-            approvals=self._approvals,
-            limits=self._limits,
-            hidden=self._hidden,
-            calls=self._calls,
-        )
+        return JobTool(self._context, self._ledger)
 
     @property
     def terminal_tool(self) -> TerminalTool:
@@ -206,13 +199,9 @@ class ShellTool:
         if self._terminals is None:
             raise AnyshellError("this tool has no terminals: make it with ShellTool(..., terminals=True)")
         return TerminalTool(
-            self._env,
+            self._context,
             self._terminals,
-            approvals=self._approvals,
-            limits=self._limits,
             secrets=self._secrets,
-            hidden=self._hidden,
-            calls=self._calls,
             directory=lambda: self._before,
         )
 

@@ -22,12 +22,9 @@ from .params import KEYS, MOST_IDS, JobCall, JobParams, parse
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..._environment import Environment
     from ...jobs import Job
-    from ..approvals import Approvals
-    from ..calls import Calls, Ongoing
-    from ..hiding import Hidden
-    from ..limits import ToolLimits
+    from ..calls import Ongoing
+    from ..context import ToolContext
     from ..result import JobCallStatus
     from .ledger import Entry, Ledger
     from .params import Action
@@ -46,22 +43,12 @@ class JobTool:
     read and to stop does not.
     """
 
-    def __init__(
-        self,
-        env: Environment,
-        ledger: Ledger,
-        *,
-        approvals: Approvals,
-        limits: ToolLimits,
-        hidden: Hidden,
-        calls: Calls,
-    ) -> None:
-        self._env = env
+    def __init__(self, context: ToolContext, ledger: Ledger) -> None:
+        self._context = context
+        self._env = context.env
+        self._limits = context.limits
+        self._hidden = context.hidden
         self._ledger = ledger
-        self._approvals = approvals
-        self._limits = limits
-        self._hidden = hidden
-        self._calls = calls
 
     @property
     def definition(self) -> ToolDefinition:
@@ -94,7 +81,7 @@ class JobTool:
             InvalidCommand: `call_id` is empty, or that of another call under way.
             asyncio.CancelledError: The calling task was cancelled. The job goes on, or on being stopped.
         """
-        with self._calls.begin(call_id) as ongoing:
+        with self._context.calls.begin(call_id) as ongoing:
             result = await self._call(params, ongoing)
         return result.model_copy(
             update={"details": result.details.model_copy(update={"call_id": ongoing.id})}
@@ -240,7 +227,7 @@ class JobTool:
             call_id=ongoing.id,
         )
         with ongoing.interruptible():
-            answer = await self._approvals.ask(replace(request, display=policy.display(request)))
+            answer = await self._context.approvals.ask(replace(request, display=policy.display(request)))
         if ongoing.cancelled:
             return self._result("send", "cancelled", [job_words.UNSENT], [entry])
         if isinstance(answer, Refused):

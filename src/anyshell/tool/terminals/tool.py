@@ -25,12 +25,9 @@ from .question import OtherQuestion, Question, names
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..._environment import Environment
     from ...terminal import SecretRequest, SecretSource
-    from ..approvals import Approvals
-    from ..calls import Calls, Ongoing
-    from ..hiding import Hidden
-    from ..limits import ToolLimits
+    from ..calls import Ongoing
+    from ..context import ToolContext
     from ..result import JobCallStatus
     from .params import TerminalCall
     from .registry import Terminals
@@ -54,23 +51,18 @@ class TerminalTool:
 
     def __init__(
         self,
-        env: Environment,
+        context: ToolContext,
         terminals: Terminals,
         *,
-        approvals: Approvals,
-        limits: ToolLimits,
         secrets: SecretSource | None,
-        hidden: Hidden,
-        calls: Calls,
         directory: Callable[[], str],
     ) -> None:
-        self._env = env
+        self._context = context
+        self._env = context.env
+        self._limits = context.limits
+        self._hidden = context.hidden
         self._terminals = terminals
-        self._approvals = approvals
-        self._limits = limits
         self._secrets = secrets
-        self._hidden = hidden
-        self._calls = calls
         self._directory = directory
 
     @property
@@ -118,7 +110,7 @@ class TerminalTool:
             asyncio.CancelledError: The calling task was cancelled. What was being started is gone; another terminal
                 goes on, and some of what was being typed there may have been typed.
         """
-        with self._calls.begin(call_id) as ongoing:
+        with self._context.calls.begin(call_id) as ongoing:
             result = await self._call(params, ongoing)
         return result.model_copy(
             update={"details": result.details.model_copy(update={"call_id": ongoing.id})}
@@ -174,7 +166,7 @@ class TerminalTool:
             if command.cwd is not None:
                 missing = await no_directory(env, request.directory)
             if not missing:
-                answer = await self._approvals.ask(request)
+                answer = await self._context.approvals.ask(request)
         if ongoing.cancelled:
             return self._result(call, "cancelled", [words.UNBEGUN])
         if missing:
@@ -258,7 +250,7 @@ class TerminalTool:
             )
         )
         with ongoing.interruptible():
-            answer = await self._approvals.ask(request)
+            answer = await self._context.approvals.ask(request)
         if ongoing.cancelled:
             return self._result(call, "cancelled", [terminal_words.UNTYPED], terminal=terminal)
         if isinstance(answer, Refused):
