@@ -135,6 +135,8 @@ class ChannelReceiveStream(ByteReceiveStream):
 class ChannelSendStream(ByteSendStream):
     """What a program reads. Closing it is end-of-file; the channel stays open for the output."""
 
+    piece = WRITE_SIZE
+
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._closed = False
@@ -150,14 +152,20 @@ class ChannelSendStream(ByteSendStream):
         while view:
             if self._closed:
                 raise anyio.ClosedResourceError
-            await self._channel.write(bytes(view[:WRITE_SIZE]))
-            view = view[WRITE_SIZE:]
+            await self._write(bytes(view[: self.piece]))
+            view = view[self.piece :]
 
     async def aclose(self) -> None:
         """Send end-of-file. Closing the channel instead would end the output as well (RFC 4254, 5.3)."""
         if not self._closed:
             self._closed = True
-            self._channel.write_eof()
+            self._end()
+
+    async def _write(self, piece: bytes) -> None:
+        await self._channel.write(piece)
+
+    def _end(self) -> None:
+        self._channel.write_eof()
 
 
 class Channel(asyncssh.SSHClientSession[bytes]):

@@ -16,6 +16,8 @@ assert sys.platform != "win32"
 
 from ...._types import ProcessInfo, still_named
 from ...closing import kill_until_gone
+from ..process import LocalProcess
+from .pipes import PipeReceiveStream, PipeSendStream
 from .terminals import TerminalReceiveStream
 
 if sys.platform == "linux":
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
     from ...._types import ExitStatus, Foreground, Signal, Terminal, TerminalKind
     from .exits import ExitWatch
-    from .pipes import PipeReceiveStream, PipeSendStream
     from .tree import Tree
 
 _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
@@ -70,7 +71,7 @@ class Child:
             os.waitpid(self.pid, 0)
 
 
-class PosixProcess:
+class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendStream]):
     """A program on this machine, with everything that it starts.
 
     Three things hold the tree: its own session and process group; the *life pipe*, one inherited descriptor
@@ -94,13 +95,11 @@ class PosixProcess:
         on_closed: Callable[[PosixProcess], object],
         on_released: Callable[[PipeReceiveStream], object],
     ) -> None:
+        super().__init__(stdout, stderr, stdin)
         self._child = child
         self._tree = tree
         self._mark = mark
         self._sections = itertools.count(1)
-        self._stdout = stdout
-        self._stderr = stderr
-        self._stdin = stdin
         self._life = life
         self._on_closed = on_closed
         self._on_released = on_released
@@ -117,34 +116,9 @@ class PosixProcess:
         return self._child.pid
 
     @property
-    def stdin(self) -> PipeSendStream | None:
-        """What the program reads, if a pipe was asked for."""
-        return self._stdin
-
-    @property
-    def stdout(self) -> PipeReceiveStream:
-        """What the tree prints."""
-        return self._stdout
-
-    @property
-    def stderr(self) -> PipeReceiveStream | None:
-        """What the tree prints there, if the channels were split."""
-        return self._stderr
-
-    @property
     def terminal_kind(self) -> TerminalKind | None:
         """The kernel's own."""
         return "pty" if self._on_terminal else None
-
-    @property
-    def started(self) -> bool:
-        """Always: it is here."""
-        return True
-
-    @property
-    def lost(self) -> bool:
-        """Never: it is here."""
-        return False
 
     @property
     def asks(self) -> bool:

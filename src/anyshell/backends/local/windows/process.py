@@ -21,6 +21,7 @@ assert sys.platform == "win32"
 from ...._exceptions import InvalidCommand, SpawnError
 from ...._types import ExitStatus, Foreground, ProcessInfo
 from ...._waits import threads_as_os_errors
+from ..process import LocalProcess
 from . import win32
 from .job_object import ENDED_BY_JOB, JobObject
 from .pipes import PipeReceiveStream, PipeSendStream, pipe_to_read, pipe_to_write
@@ -166,7 +167,11 @@ class LocalSpawner:
         await asyncio.sleep(0)
 
 
-class WindowsProcess:
+class WindowsProcess(
+    LocalProcess[
+        PipeReceiveStream | TerminalReceiveStream, PipeReceiveStream, PipeSendStream | TerminalSendStream
+    ]
+):
     """A program on this machine, with everything that it starts: a job.
 
     With pipes there is no way to ask a program to end: whatever signal is sent, the job is ended at once. On a terminal ^C
@@ -183,13 +188,11 @@ class WindowsProcess:
         on_released: Callable[[PipeReceiveStream | TerminalReceiveStream], object],
         on_left: Callable[[JobObject], object],
     ) -> None:
+        super().__init__(started.stdout, started.stderr, started.stdin)
         self._pid = started.pid
         self._handle = started.handle
         self._job = job
         self._ending = ending
-        self._stdout = started.stdout
-        self._stderr = started.stderr
-        self._stdin = started.stdin
         self._on_closed = on_closed
         self._on_released = on_released
         self._on_left = on_left
@@ -206,34 +209,9 @@ class WindowsProcess:
         return self._pid
 
     @property
-    def stdin(self) -> PipeSendStream | TerminalSendStream | None:
-        """What the program reads, if a pipe was asked for; what is typed on its terminal."""
-        return self._stdin
-
-    @property
-    def stdout(self) -> PipeReceiveStream | TerminalReceiveStream:
-        """What the tree prints."""
-        return self._stdout
-
-    @property
-    def stderr(self) -> PipeReceiveStream | None:
-        """What the tree prints there, if the channels were split."""
-        return self._stderr
-
-    @property
     def terminal_kind(self) -> TerminalKind | None:
         """What pywinpty has given."""
         return self._stdout.kind if isinstance(self._stdout, TerminalReceiveStream) else None
-
-    @property
-    def started(self) -> bool:
-        """Always: it is here."""
-        return True
-
-    @property
-    def lost(self) -> bool:
-        """Never: it is here."""
-        return False
 
     @property
     def asks(self) -> bool:

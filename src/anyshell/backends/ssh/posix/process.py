@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from ...._answers import LARGEST_PID, Nonsense, whole
 from ...._types import ExitStatus, ProcessInfo, still_named
 from ...closing import kill_until_gone
-from ..channel import LAST_SILENCE, Channel, ChannelReceiveStream, ChannelSendStream
+from ..channel import LAST_SILENCE, Channel, ChannelSendStream
+from ..process import ChannelProcess
 from .processes import EXIT_SLACK, ROUNDING, Blind, group_question
 from .terminal import MOST_SEEN, TerminalSendStream, read_foreground, read_modes
 from .watcher import HostAway
@@ -47,7 +48,7 @@ _LOOK_AGAIN = (0.005, 0.02, 0.04, 0.08, 0.15)
 """Seconds between two looks for the remaining processes of a tree; the last one repeats."""
 
 
-class SSHProcess:
+class SSHProcess(ChannelProcess[Channel]):
     """A program that runs behind a channel.
 
     What holds the tree is what `Tree` looks for, and the channel: its output ends only when nobody on the host has
@@ -69,21 +70,19 @@ class SSHProcess:
         on_away: Callable[[SSHProcess], object],
         signal_beside: Callable[[Channel, Tree, Signal], Awaitable[object]],
     ) -> None:
-        self._channel = channel
+        stdin: ByteSendStream | None = None
+        if terminal:
+            stdin = TerminalSendStream(channel, self._modes, longest_line=processes.longest_line)
+        elif has_stdin:
+            stdin = ChannelSendStream(channel)
+        super().__init__(channel, stdin=stdin, split_stderr=split_stderr, on_released=on_released)
         self._tree = tree
         self._processes = processes
         self._name = name
         self._terminal = terminal
-        self._stdin: ByteSendStream | None = None
-        if terminal:
-            self._stdin = TerminalSendStream(channel, self._modes, longest_line=processes.longest_line)
-        elif has_stdin:
-            self._stdin = ChannelSendStream(channel)
-        self._split = split_stderr
         self.holds_channel = False
         """Whether the server keeps the channel open until nobody on the host has it any more."""
         self._on_closed = on_closed
-        self._on_released = on_released
         self._on_away = on_away
         self._signal_beside = signal_beside
         self._signalled = False
@@ -100,7 +99,6 @@ class SSHProcess:
         self._named: Sequence[ProcessInfo] = ()
         self._gone = False
         self._waiting: asyncio.Future[None] | None = None
-        self._closed = False
         self._sections = itertools.count(1)
         self._group: asyncio.Future[Answer] | None = None
         channel.on_end = self._output_ended
@@ -118,21 +116,6 @@ class SSHProcess:
         return ProcessInfo(self.pid or 0, self._name, 0.0)
 
     @property
-    def stdin(self) -> ByteSendStream | None:
-        """What the program reads, if it was asked for; what is typed on its terminal."""
-        return self._stdin
-
-    @property
-    def stdout(self) -> ChannelReceiveStream:
-        """What the tree prints."""
-        return self._channel.stdout
-
-    @property
-    def stderr(self) -> ChannelReceiveStream | None:
-        """What the tree prints there, if the channels were split."""
-        return self._channel.stderr if self._split else None
-
-    @property
     def terminal_kind(self) -> TerminalKind | None:
         """The host's own; of another kind no host says that it is."""
         return "pty" if self._terminal else None
@@ -148,11 +131,6 @@ class SSHProcess:
         if words or not channel.asked or (channel.at_end.is_set() and not channel.cut):
             return False
         return None
-
-    @property
-    def lost(self) -> bool:
-        """Whether its connection broke."""
-        return self._channel.broken
 
     @property
     def is_joined(self) -> bool:
@@ -375,20 +353,6 @@ class SSHProcess:
         except HostAway:
             return None
         return None if self._channel.exit.done() else answer
-
-    async def release(self) -> None:
-        """Let what lives go on; its output is read and thrown away.
-
-        The channel of what is not known to have begun is closed instead: if it has not, it cannot any more.
-        """
-        if self._closed:
-            return
-        if self.started:
-            self._channel.discard()
-            self._on_released(self._channel)
-        else:
-            self._channel.abort()
-        self._give_back()
 
     async def aclose(self) -> None:
         """Kill what is left of the tree, and close the channel."""

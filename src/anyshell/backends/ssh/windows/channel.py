@@ -9,11 +9,10 @@ import math
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import ByteSendStream
 
 from ...._answers import whole
 from ...._types import ExitStatus, ProcessInfo, one_line
-from ..channel import LONGEST_NOISE, Channel
+from ..channel import LONGEST_NOISE, Channel, ChannelSendStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -188,42 +187,29 @@ class WindowsChannel(Channel):
             self.gone.set()
 
 
-class WindowsSendStream(ByteSendStream):
+class WindowsSendStream(ChannelSendStream):
     """What a command on a Windows host reads. Closing it is end-of-file; the channel stays open."""
 
+    piece = PIECE
+
     def __init__(self, channel: WindowsChannel) -> None:
-        self._channel = channel
-        self._closed = False
+        super().__init__(channel)
+        self._leader = channel
 
-    async def send(self, item: bytes) -> None:
-        """Write all of `item`, as fast as the program reads it.
-
-        Raises:
-            anyio.BrokenResourceError: The program has ended, or the connection is lost.
-            anyio.ClosedResourceError: This end is closed.
-        """
-        channel = self._channel
-        view = memoryview(item)
-        while view:
-            if self._closed:
-                raise anyio.ClosedResourceError
-            piece = bytes(view[:PIECE])
-            while channel.unread and channel.unread + len(piece) > INPUT_WINDOW:
-                channel.room.clear()
-                await channel.room.wait()
-                if channel.closed.is_set():
-                    raise anyio.BrokenResourceError
-            if channel.closed.is_set() or channel.exit.done():
+    async def _write(self, piece: bytes) -> None:
+        leader = self._leader
+        while leader.unread and leader.unread + len(piece) > INPUT_WINDOW:
+            leader.room.clear()
+            await leader.room.wait()
+            if leader.closed.is_set():
                 raise anyio.BrokenResourceError
-            channel.unread += len(piece)
-            channel.send(b"I", piece)
-            view = view[len(piece) :]
+        if leader.closed.is_set() or leader.exit.done():
+            raise anyio.BrokenResourceError
+        leader.unread += len(piece)
+        leader.send(b"I", piece)
 
-    async def aclose(self) -> None:
-        """Send end-of-file."""
-        if not self._closed:
-            self._closed = True
-            self._channel.send(b"E")
+    def _end(self) -> None:
+        self._leader.send(b"E")
 
 
 def _read_processes(described: Sequence[str]) -> Sequence[ProcessInfo]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...._answers import Nonsense, whole
 from ...._exceptions import SpawnError
 from ...._types import ExitStatus, ProcessInfo
+from ..process import ChannelProcess
 from .channel import WindowsChannel, WindowsSendStream
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from ...._types import Foreground, Signal, Terminal
     from ....abc import Section
-    from ..channel import Channel, ChannelReceiveStream
+    from ..channel import Channel
 
 ANSWER_SECONDS = 3.0
 """Seconds for a Windows host to say which processes of a command are alive; its connection is silent then."""
@@ -29,7 +30,7 @@ CLOSE_BOUND = 3.0
 """Seconds for which closing a process on a Windows host waits for the end of its tree."""
 
 
-class WindowsProcess:
+class WindowsProcess(ChannelProcess[WindowsChannel]):
     """A program that runs in a job object on a Windows host.
 
     Whoever holds that object there, `leader.ps1`, is at the other end of the program's own channel. It ends all that is
@@ -47,14 +48,11 @@ class WindowsProcess:
         on_closed: Callable[[WindowsProcess], object],
         on_released: Callable[[Channel], object],
     ) -> None:
-        self._channel = channel
+        stdin = WindowsSendStream(channel) if has_stdin else None
+        super().__init__(channel, stdin=stdin, split_stderr=split_stderr, on_released=on_released)
         self._name = name
-        self._stdin = WindowsSendStream(channel) if has_stdin else None
-        self._split = split_stderr
         self._on_closed = on_closed
-        self._on_released = on_released
         self._signalled = False
-        self._closed = False
 
     @property
     def pid(self) -> int | None:
@@ -76,21 +74,6 @@ class WindowsProcess:
         return self._channel.said.result() if self._channel.said.done() else []
 
     @property
-    def stdin(self) -> WindowsSendStream | None:
-        """What the program reads, if it was asked for."""
-        return self._stdin
-
-    @property
-    def stdout(self) -> ChannelReceiveStream:
-        """What the tree prints."""
-        return self._channel.stdout
-
-    @property
-    def stderr(self) -> ChannelReceiveStream | None:
-        """What the tree prints there, if the channels were split."""
-        return self._channel.stderr if self._split else None
-
-    @property
     def started(self) -> bool | None:
         """Whether its leader said so, or has ended without that; ``None`` as long as nobody can know.
 
@@ -102,11 +85,6 @@ class WindowsProcess:
         if words or not self._channel.asked or self._ended_unheard:
             return False
         return None
-
-    @property
-    def lost(self) -> bool:
-        """Whether its connection broke."""
-        return self._channel.broken
 
     @property
     def asks(self) -> bool:
@@ -188,19 +166,6 @@ class WindowsProcess:
 
     async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
         """Nothing: there are no groups."""
-
-    async def release(self) -> None:
-        """Let what lives go on, as long as the connection lasts; its output is read and thrown away.
-
-        The channel of what is not known to have begun is closed instead, which ends it.
-        """
-        if not self._closed:
-            if self.started:
-                self._channel.discard()
-                self._on_released(self._channel)
-            else:
-                self._channel.abort()
-            self._give_back()
 
     async def aclose(self) -> None:
         """End what is left of the tree, and close the channel, after which the leader would end it as well."""

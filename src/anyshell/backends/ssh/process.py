@@ -1,0 +1,85 @@
+"""What every program behind a channel has, whichever system the host has."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from .channel import Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.abc import ByteSendStream
+
+    from .channel import ChannelReceiveStream
+
+C = TypeVar("C", bound=Channel)
+
+
+class ChannelProcess(ABC, Generic[C]):
+    """A program on a host, behind a channel: its streams, and the connection, which may break.
+
+    Args:
+        channel: Leads to it.
+        stdin: What it reads.
+        split_stderr: Whether the channels were split.
+        on_released: Is given the channel of a program that is let go.
+    """
+
+    def __init__(
+        self,
+        channel: C,
+        *,
+        stdin: ByteSendStream | None,
+        split_stderr: bool,
+        on_released: Callable[[Channel], object],
+    ) -> None:
+        self._channel = channel
+        self._stdin = stdin
+        self._split = split_stderr
+        self._on_released = on_released
+        self._closed = False
+
+    @property
+    def stdin(self) -> ByteSendStream | None:
+        """What the program reads, if it was asked for; what is typed on its terminal."""
+        return self._stdin
+
+    @property
+    def stdout(self) -> ChannelReceiveStream:
+        """What the tree prints."""
+        return self._channel.stdout
+
+    @property
+    def stderr(self) -> ChannelReceiveStream | None:
+        """What the tree prints there, if the channels were split."""
+        return self._channel.stderr if self._split else None
+
+    @property
+    def lost(self) -> bool:
+        """Whether its connection broke."""
+        return self._channel.broken
+
+    @property
+    @abstractmethod
+    def started(self) -> bool | None:
+        """Whether it has begun; ``None`` as long as nobody can know."""
+
+    @abstractmethod
+    def _give_back(self) -> None:
+        """Note that it is closed, and tell its backend."""
+
+    async def release(self) -> None:
+        """Let what lives go on, as long as the connection lasts; its output is read and thrown away.
+
+        The channel of what is not known to have begun is closed instead: if it has not, it cannot any more.
+        """
+        if self._closed:
+            return
+        if self.started:
+            self._channel.discard()
+            self._on_released(self._channel)
+        else:
+            self._channel.abort()
+        self._give_back()
