@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..._exceptions import InvalidCommand
-from ..._types import Artifact, Output, Screen, Terminal, TerminalLines, check_count
+from ..._types import Output, Screen, Terminal, TerminalLines, check_count
 from ..sequences import DIGITS, PARAMETERS, RENDITION, SWITCH, long_form
 from ..text.builder import COALESCE, Keeper, Store, marker
 from .backlog import PIECE, Backlog, Piece, pieces
@@ -91,7 +91,7 @@ class TerminalOutput:
         self._above: deque[Row] = deque(maxlen=scrollback or 0)
         self._scrolled = 0
         self._final = FinalLines(head, tail, max_line)
-        self._keeper = None if artifacts is None else Keeper(artifacts, head + tail)
+        self._keeper = Keeper(artifacts, head + tail)
         self._name_path = name_path
         self._answer = answer
         self._clock = clock
@@ -204,9 +204,8 @@ class TerminalOutput:
 
     def close(self) -> None:
         """Leave no file behind, unless `finish` has handed it out."""
-        if self._output is None and self._keeper is not None:
+        if self._output is None:
             self._keeper.discard()
-            self._keeper = None
 
     def _drawn(self) -> Emulator:
         if self._gathered:
@@ -219,8 +218,7 @@ class TerminalOutput:
     def _take(self) -> None:
         data = bytes(self._gathered)
         self._gathered.clear()
-        if self._keeper is not None:
-            self._keeper.write(data)
+        self._keeper.write(data)
         at, lines = self._total - len(self._carry), self._lines - self._carry.count(b"\n")
         self._total += len(data)
         self._lines += data.count(b"\n")
@@ -300,7 +298,7 @@ class TerminalOutput:
         frame = emulator.picture() or emulator.frame if emulator.alternate else emulator.frame
         final = self._final
         final.finish(self._total, self._lines, ended=emulator.alternate or emulator.y >= used)
-        artifact, error = self._keep(final.incomplete)
+        artifact, error = self._keeper.finish(needed=final.incomplete)
         text = final.text(
             lambda lines, size: marker(
                 lines, size, self._lines, self._total, artifact, error, name_path=self._name_path
@@ -326,14 +324,6 @@ class TerminalOutput:
         """Rows of the main screen down to the last that is not blank."""
         rows = self._emulator.main
         return max((number for number, row in enumerate(rows, 1) if row.cells.strip(" ")), default=0)
-
-    def _keep(self, needed: bool) -> tuple[Artifact | None, str | None]:
-        if self._keeper is None:
-            return None, None
-        if not needed:
-            self._keeper.discard()
-            return None, None
-        return self._keeper.finish()
 
 
 def check_scrollback(rows: int) -> None:

@@ -100,7 +100,7 @@ class OutputBuilder:
         self._tail: Tail | None = None
         self._page = Page.of(code_page)
         self._recognizer = None if self._page is None else Recognizer(utf8_bytes)
-        self._keeper = None if artifacts is None else Keeper(artifacts, head + tail)
+        self._keeper = Keeper(artifacts, head + tail)
         self._output: Output | None = None
 
     def feed(self, data: bytes) -> None:
@@ -123,9 +123,8 @@ class OutputBuilder:
 
     def close(self) -> None:
         """Leave no file behind, unless `finish` has handed it out."""
-        if self._output is None and self._keeper is not None:
+        if self._output is None:
             self._keeper.discard()
-            self._keeper = None
 
     def _take_gathered(self) -> None:
         data = bytes(self._gathered)
@@ -135,8 +134,7 @@ class OutputBuilder:
     def _take(self, data: bytes) -> None:
         self._total += len(data)
         self._lines += data.count(b"\n")
-        if self._keeper is not None:
-            self._keeper.write(data)
+        self._keeper.write(data)
         if self._recognizer is None:
             self._put(data)
         else:
@@ -208,7 +206,7 @@ class OutputBuilder:
         return tail
 
     def _whole(self, text: BoundedText) -> Output:
-        artifact, error = self._keep(text.cut_bytes > 0)
+        artifact, error = self._keeper.finish(needed=text.cut_bytes > 0)
         return Output(
             text=text.text(),
             total_bytes=self._total,
@@ -220,7 +218,7 @@ class OutputBuilder:
         )
 
     def _truncated(self, head: BoundedText, tail: Tail) -> Output:
-        artifact, error = self._keep(True)
+        artifact, error = self._keeper.finish(needed=True)
         end, shown = tail.text(self._tail_limit, self._max_line)
         if shown == tail.total and end.size:
             # It did not fit as a whole, since the line across the seam is longer than its halves: so it is cut.
@@ -248,24 +246,16 @@ class OutputBuilder:
             artifact_error=error,
         )
 
-    def _keep(self, needed: bool) -> tuple[Artifact | None, str | None]:
-        if self._keeper is None:
-            return None, None
-        if not needed:
-            self._keeper.discard()
-            return None, None
-        return self._keeper.finish()
-
 
 class Keeper:
     """Keeps the raw whole: in memory as long as it is small, then in an artifact; never in the way.
 
     Args:
-        store: Makes the artifact.
+        store: Makes the artifact; ``None`` keeps nothing.
         limit: Bytes that are held in memory.
     """
 
-    def __init__(self, store: Store, limit: int) -> None:
+    def __init__(self, store: Store | None, limit: int) -> None:
         self._store = store
         self._limit = limit
         self._held: list[bytes] = []
@@ -276,22 +266,25 @@ class Keeper:
     def write(self, data: bytes) -> None:
         """Keep some more."""
         if self._writer is None:
-            if self._error is not None:
+            if self._store is None or self._error is not None:
                 return
             self._held.append(data)
             self._size += len(data)
             if self._size > self._limit:
-                self._spill()
+                self._spill(self._store)
             return
         try:
             self._writer.write(data)
         except OSError as error:
             self._fail(error)
 
-    def finish(self) -> tuple[Artifact | None, str | None]:
-        """The artifact, or why there is none."""
-        if self._writer is None and self._error is None:
-            self._spill()
+    def finish(self, *, needed: bool) -> tuple[Artifact | None, str | None]:
+        """The artifact, or why there is none; neither when it is not needed."""
+        if not needed:
+            self.discard()
+            return None, None
+        if self._store is not None and self._writer is None and self._error is None:
+            self._spill(self._store)
         if self._writer is None:
             return None, self._error
         try:
@@ -301,16 +294,17 @@ class Keeper:
             return None, self._error
 
     def discard(self) -> None:
-        """Leave nothing."""
+        """Leave nothing, and keep nothing more."""
+        self._store = None
         self._held = []
         writer, self._writer = self._writer, None
         if writer is not None:
             with contextlib.suppress(OSError):
                 writer.discard()
 
-    def _spill(self) -> None:
+    def _spill(self, store: Store) -> None:
         try:
-            self._writer = self._store.create()
+            self._writer = store.create()
             self._writer.write(b"".join(self._held))
         except OSError as error:
             self._fail(error)
