@@ -256,6 +256,33 @@ def snapshot_option(command: F) -> F:
     )(command)
 
 
+def command_options(command: F) -> F:
+    """Add what every command on one host takes, from ``--host`` to ``--grace``."""
+    for option in (
+        grace_option,
+        silence_option,
+        timeout_option,
+        env_option,
+        cwd_option,
+        shell_option,
+        host_option,
+    ):
+        command = option(command)
+    return command
+
+
+def left_behind_option(command: F) -> F:
+    """Add ``--left-behind``."""
+    return click.option(
+        "--left-behind",
+        type=click.Choice(["stop", "keep"]),
+        default="stop",
+        show_default=True,
+        help="What becomes of processes that outlive the command. What is kept and prints is ended by SIGPIPE: "
+        "redirect its output to a file.",
+    )(command)
+
+
 def json_option(command: F) -> F:
     """Add ``--json``, for one object."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)

@@ -17,6 +17,7 @@ from ...options import (
     cwd_option,
     env_option,
     grace_option,
+    left_behind_option,
     prefix_option,
     shell_option,
     silence_option,
@@ -104,13 +105,7 @@ _STDIN, _STDOUT = range(2)
 )
 @snapshot_option
 @prefix_option
-@click.option(
-    "--left-behind",
-    type=click.Choice(["stop", "keep"]),
-    default="stop",
-    show_default=True,
-    help="What becomes of processes that outlive the command.",
-)
+@left_behind_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON object a line: what happens, as it happens."
 )

@@ -12,19 +12,14 @@ from click.core import ParameterSource
 from ...host.reach import Way, notices
 from ...options import (
     Cells,
+    command_options,
     command_text,
     complete_file,
-    cwd_option,
-    env_option,
-    grace_option,
-    host_option,
     json_option,
+    left_behind_option,
     prefix_option,
     record_options,
-    shell_option,
-    silence_option,
     snapshot_option,
-    timeout_option,
 )
 from .live import Run
 from .request import Request
@@ -39,13 +34,7 @@ _STDIN, _STDOUT, _STDERR = range(3)
     short_help="Run a command, and exit with its exit code.",
     context_settings={"allow_interspersed_args": False},
 )
-@host_option
-@shell_option
-@cwd_option
-@env_option
-@timeout_option
-@silence_option
-@grace_option
+@command_options
 @click.option(
     "--interactive",
     is_flag=True,
@@ -66,14 +55,7 @@ _STDIN, _STDOUT, _STDERR = range(3)
 @click.option("--rows", type=Cells(), help="With --pty: rows of the terminal, whatever yours has.")
 @snapshot_option
 @prefix_option
-@click.option(
-    "--left-behind",
-    type=click.Choice(["stop", "keep"]),
-    default="stop",
-    show_default=True,
-    help="What becomes of processes that outlive the command. What is kept and prints is ended by SIGPIPE: "
-    "redirect its output to a file.",
-)
+@left_behind_option
 @click.option(
     "--background",
     is_flag=True,

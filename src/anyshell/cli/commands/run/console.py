@@ -15,16 +15,10 @@ from ...._exceptions import InvalidCommand
 from ...failure import Failure
 from ...host.reach import Way, notices
 from ...options import (
+    command_options,
     complete_file,
-    cwd_option,
-    env_option,
-    grace_option,
-    host_option,
     prefix_option,
-    shell_option,
-    silence_option,
     snapshot_option,
-    timeout_option,
 )
 from .live import Run
 from .request import Request
@@ -51,13 +45,7 @@ _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
     short_help="Run a command in a console: its screen, a header, scrollback.",
     context_settings={"allow_interspersed_args": False},
 )
-@host_option
-@shell_option
-@cwd_option
-@env_option
-@timeout_option
-@silence_option
-@grace_option
+@command_options
 @click.option(
     "--stop-key",
     "stop_keys",
