@@ -8,7 +8,7 @@ import time
 import pytest
 
 from anyshell._types import Foreground, ProcessInfo
-from anyshell.terminal.waiting import UNPROMPTED, Watch
+from anyshell.terminal.waiting import UNPROMPTED, InputWatch
 
 pytestmark = pytest.mark.anyio
 
@@ -34,13 +34,13 @@ class Silent:
 
 
 async def test_where_nobody_can_tell_silence_behind_a_prompt_is_enough() -> None:
-    waiting = await Watch(Silent("name: "), tells=False).wait(UNPROMPTED / 2)
+    waiting = await InputWatch(Silent("name: "), tells=False).wait(UNPROMPTED / 2)
     assert waiting is not None
     assert (waiting.certainty, waiting.prompt) == ("likely", "name: ")
 
 
 async def test_where_nobody_can_tell_silence_without_a_prompt_may_be_a_slow_start() -> None:
-    assert await Watch(Silent(""), tells=False).wait(UNPROMPTED / 2) is None
-    waiting = await Watch(Silent(""), tells=False).wait(None)
+    assert await InputWatch(Silent(""), tells=False).wait(UNPROMPTED / 2) is None
+    waiting = await InputWatch(Silent(""), tells=False).wait(None)
     assert waiting is not None
     assert waiting.certainty == "likely"

@@ -78,7 +78,7 @@ class Variable(click.ParamType):  # type: ignore[type-arg]  # not generic in the
         return name, text
 
 
-class Cells(click.ParamType):  # type: ignore[type-arg]  # as above
+class CellCount(click.ParamType):  # type: ignore[type-arg]  # as above
     """Columns or rows of a terminal."""
 
     name = "number"

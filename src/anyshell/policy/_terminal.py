@@ -31,14 +31,14 @@ class NoTerminal(Exception):  # noqa: N818 - an answer, not a failure; it never 
 
 
 @contextlib.asynccontextmanager
-async def one_terminal() -> AsyncIterator[Terminal]:
+async def one_terminal() -> AsyncIterator[ControllingTerminal]:
     """Wait for the terminal to be free, and have it.
 
     Raises:
         NoTerminal: There is none, or it belongs to another job of its shell.
     """
     async with _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-        terminal = Terminal()
+        terminal = ControllingTerminal()
         try:
             yield terminal
         except asyncio.CancelledError:
@@ -48,7 +48,7 @@ async def one_terminal() -> AsyncIterator[Terminal]:
             terminal.close()
 
 
-class Terminal:
+class ControllingTerminal:
     """A descriptor of its own for the terminal, so that its mode changes for nobody else.
 
     Raises:

@@ -20,7 +20,7 @@ from .._runner import RunOptions, to_command
 from .._types import DEFAULT_GRACE, SessionReport, Spawn, to_recording
 from .._waits import to_the_end
 from ..output import OutputBuilder
-from .shell import END_SECONDS, Shell, ShellGone
+from .shell import END_SECONDS, SessionShell, ShellGone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ class Session:
         self._spawn = replace(runner.spawn_of(command, split_stderr=True), script=None)
         self._name = name
         self._on_closed = on_closed
-        self._shell: Shell | None = None
+        self._shell: SessionShell | None = None
         self._turn = asyncio.Lock()
         self._fresh = ""
         self._directory: str | None = None
@@ -261,7 +261,7 @@ class Session:
                 )
         await self._close(shell)
 
-    async def _close(self, shell: Shell) -> None:
+    async def _close(self, shell: SessionShell) -> None:
         await shell.aclose()
         self._abandoned = [*self._abandoned, *shell.abandoned, *shell.left][-MOST_ABANDONED:]
         if shell.abandoned:
@@ -283,7 +283,7 @@ class Session:
 
     async def _begin(
         self, spawn: Spawn, *, variables: bool, may_be_fresh: bool
-    ) -> tuple[SessionProcess, Shell]:
+    ) -> tuple[SessionProcess, SessionShell]:
         """Start a command when it is its turn, and say in which shell. For `_Turn` alone."""
         await self._turn.acquire()
         try:
@@ -316,14 +316,14 @@ class Session:
 
     async def _given(
         self, spawn: Spawn, *, variables: bool, may_be_fresh: bool
-    ) -> tuple[Shell, SessionProcess]:
+    ) -> tuple[SessionShell, SessionProcess]:
         """Give a command to the session's shell, relative to where that is by now."""
         shell = await self._living(may_be_fresh)
         if spawn.cwd:
             spawn = replace(spawn, cwd=await self._runner.place(spawn.cwd, self.directory))
         return shell, await shell.run(spawn, variables=variables)
 
-    async def _living(self, may_be_fresh: bool) -> Shell:
+    async def _living(self, may_be_fresh: bool) -> SessionShell:
         """The session's shell, or a fresh one."""
         if self._shell is not None:
             if self.alive:
@@ -338,7 +338,7 @@ class Session:
             )
         self._directory = None
         runner = self._runner
-        self._shell = await Shell.start(
+        self._shell = await SessionShell.start(
             runner.backend, runner.shell, self._spawn, prefix=runner.prefix, snapshot=runner.snapshot
         )
         self._shell.fresh, self._fresh = self._fresh, ""
@@ -369,7 +369,7 @@ class _Turn:
         self._variables = variables
         self._may_be_fresh = may_be_fresh
         self._process: SessionProcess | None = None
-        self._shell: Shell | None = None
+        self._shell: SessionShell | None = None
         self._fresh = ""
 
     async def spawn(self, spawn: Spawn) -> Process:
@@ -407,7 +407,7 @@ class _Turn:
 class _Exit:
     """Starts the last command of a shell."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: SessionShell) -> None:
         self._shell = shell
 
     async def spawn(self, spawn: Spawn) -> Process:

@@ -60,7 +60,7 @@ class ShellGone(Exception):  # noqa: N818 - it is no error, and never leaves thi
     """The shell has ended before a command could be given to it."""
 
 
-class Shell:
+class SessionShell:
     """A shell that runs, and what it says."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Shell:
         *,
         prefix: shells.Prefix | None,
         snapshot: str | None,
-    ) -> Shell:
+    ) -> SessionShell:
         """Start a shell with what `spawn` says but for its argv.
 
         Args:

@@ -14,7 +14,7 @@ from .._waits import Changes
 from .._wrapped import Wrapped
 from .keyboard import Keyboard
 from .secrets import Masks
-from .waiting import Watch
+from .waiting import InputWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +64,7 @@ class Controller:
         self.process: Process | None = None
         self.keyboard: Keyboard | None = None
         self.masks = Masks()
-        self.watch = Watch(self, tells=tells)
+        self.watch = InputWatch(self, tells=tells)
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiting: Waiting | None = None
         self.ended = False

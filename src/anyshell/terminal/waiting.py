@@ -65,7 +65,7 @@ class Watched(Protocol):
         """What stands before its cursor."""
 
 
-class Watch:
+class InputWatch:
     """Tells whether the program on a terminal waits for input.
 
     Args:

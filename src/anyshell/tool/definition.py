@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from .limits import ToolLimits
-    from .params import Offer
+    from .params import ToolFeatures
 
 Format = Literal["openai", "anthropic", "mcp"]
 
@@ -99,7 +99,7 @@ _ANNOTATIONS = {
 
 
 def schema(
-    limits: ToolLimits, *, directory: str, guarded: bool, offer: Offer, silence: float | None = None
+    limits: ToolLimits, *, directory: str, guarded: bool, features: ToolFeatures, silence: float | None = None
 ) -> dict[str, Any]:
     """Build the JSON schema of the parameters.
 
@@ -107,10 +107,10 @@ def schema(
         limits: Those in force.
         directory: Where commands run that do not say otherwise; in a session, where its shell begins.
         guarded: Whether hang guards win over variables of the same name.
-        offer: What else the tool can do.
+        features: What else the tool can do.
         silence: Seconds of silence after which a command is stopped; ``None`` is never.
     """
-    properties = properties_of(ShellParams, offer.keys)
+    properties = properties_of(ShellParams, features.keys)
     properties["timeout"] |= {
         "default": number(limits.default_timeout),
         "minimum": number(limits.min_timeout),
@@ -118,14 +118,16 @@ def schema(
     }
     properties["command"]["minLength"] = 1
     without = f" Without it: {exact(limits.default_timeout)} seconds"
-    properties["timeout"]["description"] += without + ("; in the background, no end." if offer.jobs else ".")
+    properties["timeout"]["description"] += without + (
+        "; in the background, no end." if features.jobs else "."
+    )
     if silence is not None:
-        spared = [name for name in ("background", "pty") if name in offer.keys]
+        spared = [name for name in ("background", "pty") if name in features.keys]
         but = f", unless it has {' or '.join(spared)}" if spared else ""
         properties["timeout"]["description"] += (
             f" A command that prints nothing for {exact(silence)} seconds is stopped as well{but}."
         )
-    if offer.session:
+    if features.session:
         properties["cwd"]["description"] = _CWD_OF_A_SESSION
         properties["env"]["description"] = _ENV_OF_A_SESSION
     else:
@@ -133,8 +135,8 @@ def schema(
             f" Relative paths start at {one_line(directory)}. Without cwd, the command runs there."
         )
     if guarded:
-        properties["env"]["description"] += _GUARDED_BUT_ON_TERMINALS if offer.terminals else _GUARDED
-    return object_of(properties, required=() if offer.session else ("command",))
+        properties["env"]["description"] += _GUARDED_BUT_ON_TERMINALS if features.terminals else _GUARDED
+    return object_of(properties, required=() if features.session else ("command",))
 
 
 def properties_of(model: type[BaseModel], keys: Iterable[str]) -> dict[str, dict[str, Any]]:

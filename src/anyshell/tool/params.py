@@ -111,7 +111,7 @@ def held_by_a_float(value: object) -> object:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ToolFeatures:
     """What a tool can do besides running a command and waiting for its end.
 
     Attributes:
@@ -219,13 +219,13 @@ class Call:
     no_terminal: str = ""
 
 
-def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, offer: Offer) -> Call:
+def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, features: ToolFeatures) -> Call:
     """Check what a model says, against the schema, the limits and what the tool offers.
 
     Raises:
         InvalidParams: With everything that is wrong, for the model to read.
     """
-    asked = _asked(params, offer)
+    asked = _asked(params, features)
     problems = list(_problems(asked, limits))
     if problems:
         raise InvalidParams(f"{listed(problems, len(problems))}.")
@@ -251,14 +251,14 @@ def timeout_of(requested: float | None, limits: ToolLimits) -> float:
     return min(max(wanted, limits.min_timeout), limits.max_timeout)
 
 
-def _asked(params: Mapping[str, object] | ShellParams, offer: Offer) -> ShellParams:
+def _asked(params: Mapping[str, object] | ShellParams, features: ToolFeatures) -> ShellParams:
     if isinstance(params, ShellParams):
         params = params.model_dump(exclude_none=True)
     if isinstance(params, Mapping):
         params = dict(params)
-        if offer.session and params.get("restart") is True and params.get("command") is None:
+        if features.session and params.get("restart") is True and params.get("command") is None:
             params["command"] = ""
-    return validated(params, ShellParams, offer.keys, partial(_meant, offer=offer))
+    return validated(params, ShellParams, features.keys, partial(_meant, features=features))
 
 
 def validated(
@@ -312,13 +312,13 @@ def _problem(detail: ErrorDetails, meant: Callable[[str], str]) -> str:
             return f"{name} {_EXPECTED.get(kind, 'is not valid')}"
 
 
-def _meant(name: str, *, offer: Offer) -> str:
+def _meant(name: str, *, features: ToolFeatures) -> str:
     key, otherwise = _OFFERED.get(plain(name), ("", ""))
     if key:
-        return f' (did you mean "{key}"?)' if key in offer.keys else f" ({otherwise})"
+        return f' (did you mean "{key}"?)' if key in features.keys else f" ({otherwise})"
     if (hint := _ALSO_CALLED.get(plain(name))) is not None:
         return f" ({hint})"
-    return alike(name, offer.keys)
+    return alike(name, features.keys)
 
 
 def plain(name: str) -> str:

@@ -23,7 +23,7 @@ from .jobs import words as job_words
 from .jobs.ledger import Ledger
 from .jobs.tool import JobTool
 from .limits import ToolLimits
-from .params import Call, InvalidParams, Offer, ShellParams, parse
+from .params import Call, InvalidParams, ShellParams, ToolFeatures, parse
 from .result import ShellDetails, ShellResult
 from .run import StoppedByPerson, prepare
 from .session import ToolSession
@@ -122,7 +122,7 @@ class ShellTool:
         self._confirmed = confirmed
         self._tools = names
         self._limits = limits or ToolLimits()
-        self._offer = Offer(session=session, jobs=jobs, terminals=terminals)
+        self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
         self._approvals = Approvals(approver, timeout=self._limits.approval_timeout)
         self._session = ToolSession(env.session()) if session else None
         self._closed = False
@@ -149,7 +149,7 @@ class ShellTool:
     def definition(self) -> ToolDefinition:
         """What the model is told: a name, a description of this host and its limits, and a JSON schema."""
         env = self._env
-        offer = replace(self._offer, terminals=self._offer.terminals and env.terminals)
+        features = replace(self._features, terminals=self._features.terminals and env.terminals)
         return ToolDefinition(
             name="shell",
             title="Run a shell command",
@@ -162,9 +162,9 @@ class ShellTool:
                 max_timeout=self._limits.max_timeout,
                 kept=env.artifacts is not None,
                 snapshot=env.snapshot is not None,
-                session=self._offer.session,
-                jobs=self._offer.jobs,
-                terminals=offer.terminals,
+                session=self._features.session,
+                jobs=self._features.jobs,
+                terminals=features.terminals,
                 background_after=env.background_after,
                 confirmed=self._confirmed,
                 tools=self._tools,
@@ -173,7 +173,7 @@ class ShellTool:
                 self._limits,
                 directory=env.directory,
                 guarded=not env.interactive,
-                offer=offer,
+                features=features,
                 silence=self._silence,
             ),
         )
@@ -273,7 +273,7 @@ class ShellTool:
         self, params: Mapping[str, object] | ShellParams, on_update: OnUpdate | None, ongoing: Ongoing
     ) -> ShellResult:
         try:
-            call = parse(params, self._limits, self._offer)
+            call = parse(params, self._limits, self._features)
         except InvalidParams as error:
             messages = [words.invalid(str(error))]
             return self._results.make(ShellDetails(status="invalid"), messages, output=None, is_error=True)
@@ -421,7 +421,7 @@ class ShellTool:
         if request.size is not None:
             return await self._on_terminal(run, listener, ongoing)
         session = self._session if request.session else None
-        left_behind: LeftBehind = "adopt" if self._offer.jobs else "stop"
+        left_behind: LeftBehind = "adopt" if self._features.jobs else "stop"
         if session is None:
             return await self._env.run(
                 request.text,
@@ -433,7 +433,7 @@ class ShellTool:
                 grace=self._limits.grace,
                 left_behind=left_behind,
                 listener=listener,
-                background_after="default" if self._offer.jobs else None,
+                background_after="default" if self._features.jobs else None,
                 control=ongoing.control,
             )
         if request.restart:

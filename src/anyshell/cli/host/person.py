@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from ...policy._terminal import Terminal
+    from ...policy._terminal import ControllingTerminal
 
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]+")
 
@@ -127,7 +127,7 @@ class Person:
         return line
 
 
-async def _ask(terminal: Terminal, prompt: str, *, shown: bool) -> str | None:
+async def _ask(terminal: ControllingTerminal, prompt: str, *, shown: bool) -> str | None:
     def again() -> None:
         terminal.mention(prompt)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..._types import Artifact, Outcome, Output
-    from .tracked import TrackedTerminal, View
+    from .tracked import TerminalView, TrackedTerminal
 
 SHOWN_COMMAND = 100
 """Characters of a terminal's command, in a sentence about the terminal."""
@@ -92,7 +92,7 @@ def news(terminal: TrackedTerminal) -> str:
     )
 
 
-def waits(terminal: TrackedTerminal, view: View, *, secrets: bool) -> Iterator[str]:
+def waits(terminal: TrackedTerminal, view: TerminalView, *, secrets: bool) -> Iterator[str]:
     """Say what a program waits for, and how to answer.
 
     Args:
@@ -137,7 +137,7 @@ def _answer(terminal: TrackedTerminal) -> str:
     )
 
 
-def state(terminal: TrackedTerminal, view: View, *, secrets: bool) -> Iterator[str]:
+def state(terminal: TrackedTerminal, view: TerminalView, *, secrets: bool) -> Iterator[str]:
     """Say how a terminal is, and what of it is shown."""
     if view.outcome is not None:
         yield f"Terminal {terminal.id} {ended(view.outcome, by_person=terminal.stopped_by_person)}."
@@ -161,7 +161,7 @@ def state(terminal: TrackedTerminal, view: View, *, secrets: bool) -> Iterator[s
         yield from deadline(terminal)
 
 
-def shown(view: View) -> Iterator[str]:
+def shown(view: TerminalView) -> Iterator[str]:
     """Say what is shown."""
     left_out = "1 line" if view.left_out == 1 else f"{view.left_out:,} lines"
     if view.is_screen and view.screen.alternate:
@@ -206,7 +206,7 @@ def skipped(output: Output) -> Iterator[str]:
         )
 
 
-def _cursor(view: View) -> str:
+def _cursor(view: TerminalView) -> str:
     row, column = view.screen.cursor
     line = visible(cursor_line(view.screen)[-SHOWN_LINE:])
     return f"The cursor is in row {row + 1}, column {column + 1}, on " + (

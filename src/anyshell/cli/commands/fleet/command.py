@@ -24,7 +24,7 @@ from ...options import (
     snapshot_option,
 )
 from .hosts import complete_hosts, read_hosts
-from .request import Request
+from .request import FleetRequest
 from .views import EventsView, LinesView, Out, RosterView, View
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def fleet(ctx: click.Context, /, **options: Any) -> None:
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ...process import signals
 
-    request = Request(**options)
+    request = FleetRequest(**options)
     if len(request.command) == 1 and request.command[0] and not request.command[0].strip(" \t\n"):
         raise click.BadParameter("there is nothing in it but blanks: give a command", param_hint="COMMAND")
     hosts = read_hosts(request)
@@ -157,7 +157,7 @@ def fleet(ctx: click.Context, /, **options: Any) -> None:
     ctx.exit(signals.run(perform))
 
 
-async def _perform(request: Request, hosts: list[str], interruption: Interruption) -> int:
+async def _perform(request: FleetRequest, hosts: list[str], interruption: Interruption) -> int:
     from .... import Fleet, OutputLimits
     from ....fleet import CONNECT_SECONDS, PARALLELISM
     from ...options import command_text

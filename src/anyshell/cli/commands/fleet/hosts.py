@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .... import SSHOptions
-    from .request import Request
+    from .request import FleetRequest
 
 LARGEST_HOSTS_FILE = 1024 * 1024
 """Bytes of a file with hosts; more is an error."""
@@ -42,7 +42,7 @@ def complete_hosts(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [CompletionItem(before + comma + user + at + name) for name in known if name.startswith(begun)]
 
 
-def read_hosts(request: Request) -> list[str]:
+def read_hosts(request: FleetRequest) -> list[str]:
     """Every host that was named, in order; wrong usage if one cannot be, or is there twice."""
     from ....backends import read_address
 
@@ -66,7 +66,7 @@ def read_hosts(request: Request) -> list[str]:
     return hosts
 
 
-def _entries(request: Request) -> Iterator[_Entry]:
+def _entries(request: FleetRequest) -> Iterator[_Entry]:
     for listed in request.lists:
         for number, text in enumerate(listed.split(","), 1):
             if not text.strip():

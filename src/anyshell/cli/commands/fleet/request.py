@@ -7,7 +7,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class FleetRequest:
     """The options of the command line, by their names."""
 
     lists: tuple[str, ...]

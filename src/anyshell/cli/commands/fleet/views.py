@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...._types import Channel
     from ....output import LineDecoder
     from ...process.descriptors import DescriptorWriter
-    from .request import Request
+    from .request import FleetRequest
     from .roster import Roster
 
 _STDOUT = 1  # no bound: a descriptor
@@ -93,7 +93,7 @@ class View(Protocol):
 class _Summing:
     """Folds hosts together that ended alike and printed the same. Held of an output is what tells it from others."""
 
-    def __init__(self, request: Request, hosts: Sequence[str], out: Out, *, shows_output: bool) -> None:
+    def __init__(self, request: FleetRequest, hosts: Sequence[str], out: Out, *, shows_output: bool) -> None:
         from .folding import Folding
 
         self.request = request
@@ -133,7 +133,7 @@ class _Summing:
 class LinesView(_Summing):
     """Each line as it comes, behind the name of its host; how it went stands on stderr."""
 
-    def __init__(self, request: Request, hosts: Sequence[str], out: Out) -> None:
+    def __init__(self, request: FleetRequest, hosts: Sequence[str], out: Out) -> None:
         super().__init__(request, hosts, out, shows_output=False)
         self._decoders: dict[str, LineDecoder] = {}
 
@@ -177,7 +177,7 @@ class LinesView(_Summing):
 class RosterView(_Summing):
     """A line for each host while they run; then what they printed, with those in one that printed the same."""
 
-    def __init__(self, request: Request, hosts: Sequence[str], out: Out) -> None:
+    def __init__(self, request: FleetRequest, hosts: Sequence[str], out: Out) -> None:
         super().__init__(request, hosts, out, shows_output=True)
         self._roster: Roster | None = None
 

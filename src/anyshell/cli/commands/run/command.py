@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from ...host.reach import Way, notices
 from ...options import (
-    Cells,
+    CellCount,
     command_options,
     command_text,
     complete_file,
@@ -22,7 +22,7 @@ from ...options import (
     snapshot_option,
 )
 from .live import Run
-from .request import Request
+from .request import RunRequest
 
 if TYPE_CHECKING:
     from ...process.signals import Interruption
@@ -49,10 +49,10 @@ _STDIN, _STDOUT, _STDERR = range(3)
 )
 @click.option(
     "--columns",
-    type=Cells(),
+    type=CellCount(),
     help="With --pty: columns of the terminal, whatever yours has.",
 )
-@click.option("--rows", type=Cells(), help="With --pty: rows of the terminal, whatever yours has.")
+@click.option("--rows", type=CellCount(), help="With --pty: rows of the terminal, whatever yours has.")
 @snapshot_option
 @prefix_option
 @left_behind_option
@@ -127,7 +127,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ...process import signals
 
-    request = Request(**options)
+    request = RunRequest(**options)
     if request.background:
         _check_background(ctx)
     _check_pty(request)
@@ -165,7 +165,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     ctx.exit(signals.run(perform))
 
 
-def _check_pty(request: Request) -> None:
+def _check_pty(request: RunRequest) -> None:
     """Refuse what does not go with a terminal, and what goes with one alone."""
     if not request.pty:
         for name, value in (("--columns", request.columns), ("--rows", request.rows)):
@@ -207,7 +207,7 @@ def _check_background(ctx: click.Context) -> None:
         raise click.UsageError("with --background nothing is read from stdin: add '< /dev/null'")
 
 
-async def _perform(request: Request, interruption: Interruption) -> int:
+async def _perform(request: RunRequest, interruption: Interruption) -> int:
     from .... import Environment, OutputLimits
     from ...process.descriptors import DescriptorWriter, same_file, tell
 

@@ -21,7 +21,7 @@ from ...options import (
     snapshot_option,
 )
 from .live import Run
-from .request import Request
+from .request import RunRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,7 +119,7 @@ def console(ctx: click.Context, /, **options: Any) -> None:
     except InvalidCommand as error:
         raise click.UsageError(str(error)) from error
     # Each by its name: so it is checked that none is missing which 'run' has.
-    request = Request(
+    request = RunRequest(
         host=options["host"],
         shell=options["shell"],
         cwd=options["cwd"],
@@ -151,7 +151,12 @@ def console(ctx: click.Context, /, **options: Any) -> None:
 
 
 async def _perform(
-    request: Request, interruption: Interruption, stop_keys: tuple[str, ...], scrollback: int, *, close: bool
+    request: RunRequest,
+    interruption: Interruption,
+    stop_keys: tuple[str, ...],
+    scrollback: int,
+    *,
+    close: bool,
 ) -> int:
     from .... import Environment, OutputLimits
     from ...process.descriptors import DescriptorWriter, tell
@@ -181,7 +186,7 @@ class _ConsoleRun(Run):
 
     def __init__(
         self,
-        request: Request,
+        request: RunRequest,
         env: Environment,
         interruption: Interruption,
         stdout: DescriptorWriter,

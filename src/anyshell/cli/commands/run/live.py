@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...process.descriptors import DescriptorReader, DescriptorWriter
     from ...process.signals import Interruption
     from ...terminal.status import StatusLine
-    from .request import Request
+    from .request import RunRequest
 
 TIMED_OUT = 124  # no bound
 """The exit code when there was no more time, as for GNU's timeout."""
@@ -39,7 +39,7 @@ class Run:
 
     def __init__(
         self,
-        request: Request,
+        request: RunRequest,
         env: Environment,
         interruption: Interruption,
         stdout: DescriptorWriter,
