@@ -37,7 +37,7 @@ class ResultBuilder:
     """Makes the results of one `ShellTool`.
 
     Args:
-        context: What the tool has.
+        context: What the tool shares with the others.
         session: What its commands run in, if that lasts.
         ledger: Its jobs, if it has any.
         terminals: Its terminals, if it has any.
