@@ -115,9 +115,7 @@ async def test_cancelled_call_keeps_output_and_leaves_nothing(session: bool, env
         "toolu_1",
         True,
     )
-    assert result.message.startswith(
-        "Stopped before its end, because somebody asked for that; its output so far"
-    )
+    assert result.message.startswith("Stopped on request, before its end; its output so far")
     assert set(ids) == {"toolu_1"}
     assert living(seconds) == []
     if session:

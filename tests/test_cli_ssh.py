@@ -461,7 +461,7 @@ def test_a_no_refuses_the_host(server: Server, home: Path, typed: bytes) -> None
         terminal.type(typed)
         code, output, said = terminal.ends()
     assert (code, output) == (125, b"")
-    assert b"nobody agreed to trust it" in said
+    assert b"its key was not accepted" in said
 
 
 def unknown(server: Server, home: Path) -> str:

@@ -77,7 +77,7 @@ async def test_an_approver_that_never_answers_has_refused() -> None:
         await asyncio.Event().wait()
         return Approved()
 
-    assert await answer_of(approver, 0.05) == Refused("nobody answered within 0.05 s")
+    assert await answer_of(approver, 0.05) == Refused("no answer within 0.05 s")
 
 
 @pytest.mark.anyio
@@ -96,7 +96,7 @@ async def test_an_answer_from_an_approver_that_blocked_the_loop_beyond_its_bound
         time.sleep(0.2)  # more than it has
         return Approved()
 
-    assert await answer_of(approver, 0.1) == Refused("nobody answered within 0.1 s")
+    assert await answer_of(approver, 0.1) == Refused("no answer within 0.1 s")
 
 
 @pytest.mark.anyio
@@ -504,7 +504,7 @@ def test_one_question_stands_there_at_a_time() -> None:
 def test_nobody_there_is_a_refusal_in_time() -> None:
     person = Person(timeout=0.1)
     person.wait_seen(b"no answer is needed any more")
-    assert person.result() == f"[{Refused('nobody answered within 0.1 s')!r}]"
+    assert person.result() == f"[{Refused('no answer within 0.1 s')!r}]"
 
 
 @on_posix

@@ -553,7 +553,7 @@ async def test_what_a_command_of_a_session_leaves_behind_survives_a_restart(here
     ("params", "said"),
     [
         ({}, "action is missing. The keys are action, id, ids, offset, wait, until, text, end_of_input."),
-        ({"action": "kill"}, "action is none of those that there are"),
+        ({"action": "kill"}, "action is not one of those that there are"),
         ({"action": "output"}, "id is missing: output needs that of a job"),
         ({"action": "output", "job": "j1"}, 'there is no "job" (did you mean "id"?)'),
         ({"action": "output", "job_id": "j1"}, 'there is no "job_id" (did you mean "id"?)'),
@@ -563,7 +563,7 @@ async def test_what_a_command_of_a_session_leaves_behind_survives_a_restart(here
         ({"action": "output", "id": "j1", "offset": 1.5}, "offset must be a whole number"),
         ({"action": "output", "id": "j1", "wait": -1}, "wait must be 0 seconds or more"),
         ({"action": "output", "id": "j1", "until": "end"}, "until needs wait"),
-        ({"action": "output", "id": "j1", "until": "now", "wait": 1}, "until is none of those"),
+        ({"action": "output", "id": "j1", "until": "now", "wait": 1}, "until is not one of those"),
         ({"action": "list", "id": "j1"}, "id is a parameter of output and stop and send, not of list"),
         ({"action": "stop", "id": "j1", "text": "x"}, "text is a parameter of send, not of stop"),
         ({"action": "send", "id": "j1"}, "there is nothing to send: give text, or end_of_input"),

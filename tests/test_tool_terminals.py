@@ -742,7 +742,7 @@ async def test_a_secret_is_typed_and_stands_nowhere(
         prompt = await tool({"command": command, "pty": True}, on_update=updates.append)
         assert prompt.details.waiting is not None
         assert prompt.details.waiting.password
-        assert 'action "secret", id "t1", somebody is asked for it, and you never see it.' in prompt.message
+        assert 'action "secret", id "t1", it is asked for elsewhere, and you never see it.' in prompt.message
         typed = await do(tool, "secret")
         assert typed.output == "right\nit is [secret]"
         assert typed.message.startswith("A secret was typed on terminal t1, and Enter. You do not see it.")
@@ -754,7 +754,7 @@ async def test_a_secret_is_typed_and_stands_nowhere(
     request = approver.requests[1]
     assert request.secret
     assert request.display.startswith(
-        "Type on the running terminal t1:\n  Secret: asked of whoever has it, and not shown; then Enter\n"
+        "Type on the running terminal t1:\n  Secret: asked for elsewhere, and not shown; then Enter\n"
     )
     places = [
         *(result.model_dump_json() + result.text for result in (prompt, typed, ended)),
@@ -772,7 +772,7 @@ async def test_a_secret_is_shown_by_no_other_call_of_the_tool(here: Environment,
 
     updates: list[str] = []
     tool = tool_of(here, secrets=secrets, jobs=True, update_interval=0)
-    await start(tool, "until [ -e told ]; do sleep 0.02; done; cat told; read -r x", wait=0)
+    await start(tool, "until [ -s told ]; do sleep 0.02; done; cat told; read -r x", wait=0)
     await start(tool, "echo 'hunter2 of 'all; read -r -s x; echo \"$x\" >told; read -r x")
     typed = await do(tool, "secret", "t2")
     results = [
@@ -858,7 +858,7 @@ async def test_an_empty_secret_is_enter_alone(here: Environment) -> None:
     )
 
 
-async def _nobody(request: SecretRequest) -> str | None:
+async def _no_secret(request: SecretRequest) -> str | None:
     return None
 
 
@@ -873,7 +873,7 @@ async def _unfit(request: SecretRequest) -> str | None:
 @pytest.mark.parametrize(
     ("source", "status", "said"),
     [
-        (_nobody, "refused", "Nothing was typed: nobody gave a secret for terminal t1."),
+        (_no_secret, "refused", "Nothing was typed: no secret was given for terminal t1."),
         (
             _fails,
             "failed",
@@ -924,9 +924,9 @@ async def test_without_secrets_a_password_is_the_users_matter(here: Environment)
     assert "do not make one up: close it, and tell the user" in asked.message
     result = await do(tool, "secret")
     assert result.details.status == "invalid"
-    assert "there is no action secret here: nobody can be asked for one" in result.message
+    assert "there is no action secret here: a secret cannot be asked for" in result.message
     with pytest.raises(AnyshellError, match="terminals=True"):
-        ShellTool(here, approver=approve_all, secrets=_nobody)
+        ShellTool(here, approver=approve_all, secrets=_no_secret)
 
 
 # Programs.
@@ -1081,7 +1081,7 @@ async def test_a_machine_that_has_no_terminal_left_says_so(monkeypatch: pytest.M
             {},
             "action is missing. The keys are action, id, command, cwd, columns, rows, timeout, text, enter, keys,",
         ),
-        ({"action": "type"}, "action is none of those that there are"),
+        ({"action": "type"}, "action is not one of those that there are"),
         ({"action": "start"}, "command is missing: say what to run on the terminal"),
         (
             {"action": "start", "command": "ls", "columns": 1},
@@ -1309,7 +1309,7 @@ async def test_the_definitions_with_terminals_speak_of_them() -> None:
     async with Environment.detect(FakeBackend({})) as env:
         plain = ShellTool(env, approver=deny_all).definition
         tool = tool_of(env)
-        both = tool_of(env, session=True, jobs=True, secrets=_nobody)
+        both = tool_of(env, session=True, jobs=True, secrets=_no_secret)
     assert "pty" not in plain.parameters["properties"]
     assert "`pty`" not in plain.description
     definition = tool.definition

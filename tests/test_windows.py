@@ -770,7 +770,7 @@ async def test_a_prefix_that_windows_cannot_start_is_refused(
     with pytest.raises(InvalidCommand, match=r"prefix: 'nowhere' was not found"):
         await Environment.detect(prefix="nowhere a")
     for words in ("cmd /c $HOME", "cmd 'a b'", "cmd /c%PATH%", 'cmd a"b"'):
-        with pytest.raises(InvalidCommand, match="nobody reads its words"):
+        with pytest.raises(InvalidCommand, match="its words are taken literally"):
             await Environment.detect(prefix=words)
 
 

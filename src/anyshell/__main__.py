@@ -1,4 +1,4 @@
-"""``python -m anyshell``: the same program as ``anyshell``. Whoever imports this is the program."""
+"""``python -m anyshell``: the same program as ``anyshell``. Importing this module runs the program."""
 
 from anyshell.cli.process.inherited import die_of_interrupts
 

@@ -46,7 +46,7 @@ def real(what: str, said: str) -> float:
     """Read a number, finite and not negative, such as a clock's.
 
     Raises:
-        Nonsense: It is none.
+        Nonsense: The text is not such a number.
     """
     if _REAL.fullmatch(said) is None:
         raise Nonsense(what, said)

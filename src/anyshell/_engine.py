@@ -108,7 +108,7 @@ async def run(
     listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
     control: Control | None = None,
 ) -> Outcome:
-    """Run one program to its end, whatever that end is, and leave nothing of it behind unsaid.
+    """Run one program to its end, whatever that end is; whatever it starts is stopped or reported.
 
     Args:
         spawner: What starts it, usually a backend.
@@ -120,7 +120,7 @@ async def run(
         silence: Seconds for which a started program may print nothing and be given no input. ``None`` is no bound.
         grace: Seconds between the request to end and the kill.
         left_behind: What becomes of processes that outlive the program. Unless it is ``stop``, the process is
-            released; that they become a job then is the doing of whoever stands before the backend.
+            released; the layer before the backend then makes a job of them.
         listener: Hears every piece of output and is awaited.
         control: Ends the run early.
 
@@ -352,7 +352,7 @@ class _Reading:
             await asyncio.wait(pending, timeout=seconds)
 
     def _check(self, task: asyncio.Task[None]) -> None:
-        """Do not let a command wait for what will never come: whoever gives its input or takes its output failed."""
+        """Do not let a command wait for what will never come: the task that feeds its input or reads its output failed."""
         if self._over:
             return
         if task.cancelled() or task.exception() is not None:

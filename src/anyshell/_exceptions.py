@@ -16,7 +16,7 @@
     ├─ RecordingError                  a recording could not be made, or read
     └─ CommandFailed                   only from Outcome.check(); carries the Outcome, and stands beside it
 
-A non-zero exit, a timeout, a refusal and a truncation are values, not exceptions: whoever asked needs the
+A non-zero exit, a timeout, a refusal and a truncation are values, not exceptions: the caller needs the
 output so far. Exceptions are for what could not be tried. Exceptions of the libraries underneath are mapped
 at a backend's border and kept as ``__cause__``.
 """
@@ -56,8 +56,8 @@ class ConnectionFailed(BackendError):  # noqa: N818 - a public name
     The message says what failed and what to do; it never holds a password or a passphrase.
 
     Attributes:
-        stage: How far it came: ``address`` (the name has no address), ``connect`` (nobody answers at the port),
-            ``handshake`` (who answers does not speak SSH, or not as we do), ``authenticate`` (no key or
+        stage: How far it came: ``address`` (the name has no address), ``connect`` (no answer at the port),
+            ``handshake`` (the server does not speak SSH, or not as we do), ``authenticate`` (no key or
             password was accepted), ``session`` (no channel, or no usable shell behind it).
     """
 
@@ -77,8 +77,8 @@ class HostKeyUntrusted(BackendError):  # noqa: N818 - a public name
         fingerprint: ``SHA256:`` and the digest, as ``ssh-keygen -l`` prints it.
         line: What to append to known_hosts in order to trust the key.
         known_hosts: The file to append it to.
-        changed: Another key is known for this host. Either the server was set up anew, or somebody is
-            between it and us; that is never trusted by asking.
+        changed: Another key is known for this host. Either the server was set up anew, or another machine
+            stands between it and us; such a key is never trusted by asking.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class SpawnError(BackendError):
 
 
 class TerminalUnavailable(SpawnError):  # noqa: N818 - a public name
-    """The host gives the program no terminal: it allows none, or has none left. Without one it can be started."""
+    """The host gives the program no terminal: they are not allowed, or all in use. It can be started without one."""
 
 
 class ShellNotFound(AnyshellError):  # noqa: N818 - a public name

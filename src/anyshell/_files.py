@@ -213,7 +213,7 @@ class HostFiles:
 
         Raises:
             FileNotFoundError: `directory` does not exist.
-            NotADirectoryError: `directory` is none.
+            NotADirectoryError: `directory` is not a directory.
             InvalidCommand: The pattern is not relative, or more than `max_entries` directory entries
                 (100,000 unless the environment says otherwise) would have to be looked at.
         """
@@ -401,7 +401,7 @@ class _Search:
         return [path for path in paths if asked.get(path, self._kinds.get(path)) == "directory"]
 
     async def _entries_of(self, directories: list[str]) -> list[tuple[str, FileEntry]]:
-        """The path and the entry of everything in some directories; nothing for what is none."""
+        """The path and the entry of everything in some directories; nothing for what is not a directory."""
         directories = [path for path in directories if self._kinds.get(path) not in ("file", "other")]
         listings = await for_each(directories, self._list)
         found = [

@@ -1,4 +1,4 @@
-"""What the terminals of a kernel do, for whoever has one: on this machine, or on a host."""
+"""What the terminals of a kernel do, on this machine or on a host."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ class _Copying:
         self._source = source
         self._target = target
         self._plan = plan
-        # Windows has no bits for others, and says that everybody may write; who may is not told by that.
+        # Windows has no bits for others, and says that every user may write; which users may is not told by that.
         self._bits = 0o755 if source.rules is ntpath else 0o777
         self._on_progress = on_progress
         self._reported = float("-inf")

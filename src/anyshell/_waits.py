@@ -65,9 +65,9 @@ async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> a
 
 
 async def in_a_thread(call: Callable[[], T]) -> T:
-    """Make a blocking call that may hang in a thread of its own, for which nobody waits when he is cancelled.
+    """Make a blocking call that may hang, in a thread of its own that a cancelled caller does not wait for.
 
-    asyncio's own threads are a handful, so that a few such calls would hold up everybody who wants one.
+    asyncio's own threads are a handful, so that a few such calls would hold up every other task that needs one.
 
     Raises:
         NoThread: No thread can be started.

@@ -1,4 +1,4 @@
-"""What others implement: a backend, its processes and files, and whoever approves a command.
+"""What others implement: a backend, its processes and files, and the approver of commands.
 
 Each is a small Protocol: any object of the right shape will do. `anyshell.testing` has scripted ones.
 """
@@ -189,7 +189,7 @@ class Outlet(Protocol):
 
     @property
     def stream(self) -> ByteReceiveStream:
-        """What is printed. It ends when the command has ended and nobody has the pipe any more."""
+        """What is printed. It ends when the command has ended and no process holds the pipe any more."""
 
     @property
     def ended(self) -> bool:
@@ -232,9 +232,9 @@ class Inlet(Protocol):
 
 
 class Exchange(Protocol):
-    """A private directory on the host, by which somebody here and a persistent shell there pass things.
+    """A private directory on the host, by which this process and a persistent shell there pass things.
 
-    On Windows there is none: pipes are handles there, which a process is given.
+    On Windows there is no exchange: pipes are handles there, which a process is given.
     """
 
     @property
@@ -256,7 +256,7 @@ class Exchange(Protocol):
         """Put a file there, which a reader of the old one must not be reading any more."""
 
     async def is_gone(self) -> bool:
-        """Whether somebody else has removed the directory, as far as that can be told."""
+        """Whether another process has removed the directory, as far as that can be told."""
 
     @property
     def retracts(self) -> bool:
@@ -329,7 +329,7 @@ class Files(Protocol):
         """Make a new file of pieces as they come, with exactly these permission bits.
 
         Whole or not at all: when it fails, is cancelled, or the pieces raise (which goes through as it is),
-        the file is removed again where that can be done. Until it is whole nobody but its owner can read it.
+        the file is removed again where that can be done. Until it is whole only its owner can read it.
 
         Raises:
             FileExistsError: There is something at `path`.
@@ -361,7 +361,7 @@ class Backend(Protocol):
         """Start a program.
 
         Raises:
-            InvalidCommand: The directory does not exist or is none; nothing was started.
+            InvalidCommand: The directory does not exist, or is no directory; nothing was started.
             SpawnError: The program could not be started.
         """
 
@@ -400,9 +400,9 @@ class Launcher(Protocol):
         """One line that every login shell of Windows answers in a way of its own."""
 
     def windows(self, said: str) -> Sequence[WindowsLauncher]:
-        """Who writes for a Windows host, by its answer to `question`, or by what ``uname -s`` says there.
+        """Return the ways to write for a Windows host, by its answer to `question`, or by what ``uname -s`` says there.
 
-        The likeliest to find its PowerShell comes first. Nobody does if it is no Windows host.
+        The likeliest to find its PowerShell comes first. Empty if the host does not run Windows.
         """
 
     def join(self, arguments: Iterable[str]) -> str:

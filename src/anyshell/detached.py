@@ -1,4 +1,4 @@
-"""Jobs that outlive whoever started them.
+"""Jobs that outlive the process that started them.
 
 A detached job has a session of its own, a log file and a record on its host. It holds nothing of ours, and nothing of
 ours runs for it but a small ``/bin/sh`` there, its parent, which writes down how it ended. So it survives the
@@ -99,9 +99,9 @@ class DetachedRecord:
         host: What a person calls the host.
         directory: Where it was started; absolute.
         status: ``running``; ``completed`` with exit code 0; ``failed`` with another; ``stopped`` when it ended after
-            `DetachedJob.stop`; ``lost`` when it is gone and nobody could write down how: it was killed together with
-            its supervisor, or the host went down; ``foreign`` when its record names another machine or another container
-            with the same home, and nobody there has written down an end: whether it runs can only be asked there.
+            `DetachedJob.stop`; ``lost`` when it is gone and how it ended is not on record: it was killed together
+            with its supervisor, or the host went down; ``foreign`` when its record names another machine or another container
+            with the same home, and that record has no end: whether the job runs can only be asked there.
         exit_code: As its supervisor, a shell, has it: 128 + n when signal n ended it. ``None`` while that is not known.
         pid: The number of its first process, which leads a session of its own.
         started: When it was started, in seconds since the epoch, by the host's clock.
@@ -259,7 +259,7 @@ class DetachedJob:
         Raises:
             JobNotFound: Its record was removed.
             BackendError: The host does not answer; what was asked for may have been done. Or there is no room there to
-                write down what must be ended; with a grace of 0 none is needed. Or it is a job of another machine or
+                write down what must be ended; with a grace of 0 no room is needed. Or it is a job of another machine or
                 container.
         """
         _check_given("grace", grace)
@@ -299,7 +299,7 @@ class DetachedJobs:
         directory: Where the jobs are instead; absolute, on the host.
 
     Raises:
-        InvalidCommand: A directory that is not absolute, or a Windows host: there are none there.
+        InvalidCommand: A directory that is not absolute, or a Windows host, which has no detached jobs.
     """
 
     def __init__(self, environment: Surroundings, *, directory: str | None = None) -> None:
@@ -323,7 +323,7 @@ class DetachedJobs:
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> DetachedJob:
-        """Start a job that nobody here has to stay for. It reads end-of-file; what it prints goes to its log.
+        """Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log.
 
         Args:
             command: Text in the shell's own language, of any size.
@@ -361,7 +361,7 @@ class DetachedJobs:
 
         Raises:
             InvalidCommand: The id is no text.
-            JobNotFound: There is none, or more than one; the message says which.
+            JobNotFound: No job has it, or more than one does; the message says which.
             BackendError: The host does not answer.
         """
         check_text("the id of a job", id_)
@@ -531,7 +531,7 @@ def _read(line: str, directory: str, host: str) -> DetachedRecord:
     """Read what ``list`` of ``look.sh`` prints of a job.
 
     Raises:
-        Nonsense: It is none of that.
+        Nonsense: The line is of another form.
     """
     id_, state, code, ended, stopped, size, pid, started, asked = fields("a job", line, 9)
     if _ID.match(id_) is None:
@@ -577,7 +577,7 @@ def _check_offset(value: object) -> None:
 
 
 def _check_given(name: str, value: object) -> None:
-    """Refuse what is no number of seconds; ``None`` stands for none here."""
+    """Refuse what is no number of seconds, also ``None``."""
     if value is None:
         raise InvalidCommand(f"{name} must be a number of seconds, 0 or more, not None")
     check_seconds(name, value, zero=True)

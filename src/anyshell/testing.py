@@ -527,7 +527,7 @@ class FakeBackend:
         return port in self.ports
 
     async def orphans(self) -> Sequence[ProcessInfo]:
-        """There are none."""
+        """Return none."""
         return ()
 
     async def aclose(self) -> None:

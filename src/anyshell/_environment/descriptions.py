@@ -131,7 +131,7 @@ def load(name: str) -> str:
         name: ``bash``, ``sh`` or ``powershell``.
 
     Raises:
-        AnyshellError: There is none of that name, or the installation has lost it.
+        AnyshellError: No description has that name, or the installation has lost it.
     """
     if name not in _NAMES:
         raise AnyshellError(f"there is no description {name!r}; there are {', '.join(_NAMES)}")

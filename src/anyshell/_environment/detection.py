@@ -103,7 +103,7 @@ class Detection(Generic[Made]):
         # This loads what anyio needs in a loop of asyncio. The first stop may come when no descriptor is left for that.
         anyio.get_cancelled_exc_class()
         options = self._options
-        # It speaks of this machine: a path of it is none of another host.
+        # Its paths are this machine's, and mean nothing on another host.
         elsewhere = self._owned and self._target not in (None, "local")
         wished = None if elsewhere else os.environ.get("ANYSHELL_SHELL") or None
         request = options.shell or wished

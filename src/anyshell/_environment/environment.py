@@ -104,7 +104,7 @@ class Environment(EnvironmentFacts):
 
         Raises:
             ShellNotFound: When entered or awaited: no usable shell.
-            InvalidCommand: An unknown kind of shell, a directory that is none, or a prefix that is no program or
+            InvalidCommand: An unknown kind of shell, a `cwd` that is no directory, or a prefix that is no program or
                 names one that the host does not have. Of a number out of range, or an empty `shell` or `cwd`, at once.
             BackendUnavailable: No backend for that host.
             ConnectionFailed: The host cannot be reached, or does not let us in.
@@ -292,7 +292,7 @@ class Environment(EnvironmentFacts):
         if detach:
             if options != RunOptions() or (stdin, ready, ready_timeout) != (None, None, READY_SECONDS):
                 raise InvalidCommand(
-                    "a detached job takes cwd and env alone: nobody of ours is there to feed, watch or stop it"
+                    "a detached job takes cwd and env alone: this process does not stay to feed, watch or stop it"
                 )
             return await DetachedJobs(self).start(command, cwd=cwd, env=env)
         self.runner.require_entered("start()")
@@ -386,7 +386,7 @@ class Environment(EnvironmentFacts):
             listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
                 program down.
             answers: Whether programs that ask the terminal what it is, or where its cursor stands, are answered.
-            scrollback: For whoever shows it to a person, as `anyshell.console.Console` does: colours are kept, and so many
+            scrollback: For showing it to a person, as `anyshell.console.Console` does: colours are kept, and so many
                 rows that have left the screen at its top, 0 to 10,000; and a program that asks for kitty's keyboard
                 protocol gets it. ``None`` keeps neither, which takes less time for each byte.
             record: As for `run`. Secrets that are typed by `DrivenTerminal.send_secret`, or hidden, are masked there too.

@@ -95,7 +95,7 @@ class EnvironmentFacts:
     def terminals(self) -> bool:
         """Whether commands may be given a terminal here: false where ``ANYSHELL_NO_PTY`` was set when it was detected.
 
-        It is for whoever offers terminals to others, as the tool and the command line do. A host can still refuse one,
+        It is for code that offers terminals to others, as the tool and the command line do. A host can still refuse one,
         and what is asked for by `terminal` or ``terminal=`` is tried in any case.
         """
         return self._offers_terminals

@@ -153,7 +153,7 @@ async def capture(
         unset: Variables of the host's own that it does not.
 
     Returns:
-        A `SnapshotFile` that is none, with the reason, when nothing could be captured.
+        A `SnapshotFile` without a path, with the reason, when nothing could be captured.
     """
     dialect = DIALECTS[shell.kind]
     spawn = Spawn(
@@ -163,7 +163,7 @@ async def capture(
         unset=frozenset(unset),
     )
     outcome, told = await _ask(backend, spawn, seconds=SNAPSHOT_SECONDS)
-    # When it is stopped, a file may go on behind the program that it has waited for. That is no set-up of anybody's.
+    # When it is stopped, a file may go on behind the program that it has waited for. That is no user's set-up.
     set_up = dialect.understand(told) if outcome.status == "exited" else None
     if set_up is None:
         return SnapshotFile(None, (f"{_UNUSED}: {_why(outcome, told, shell)}",))
@@ -296,7 +296,7 @@ class _Found:
         search_path: PATH.
         directory: Where snapshots are kept.
         private: Whether that is a directory of the user's alone.
-        names: The snapshots there that nobody else can have written, the newest first.
+        names: The snapshots there that no other user can have written, the newest first.
     """
 
     home: str

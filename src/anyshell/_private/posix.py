@@ -27,7 +27,7 @@ def create_file(path: str) -> int:
 
 
 def fault_of(path: str) -> str | None:
-    """Tell why what is in a directory need not be what this user put there; ``None`` when nobody else may write.
+    """Tell why a directory's content may not be this user's; ``None`` when no other user may write there.
 
     Raises:
         OSError: It cannot be asked.

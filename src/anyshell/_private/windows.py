@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _SYSTEM = "S-1-5-18"
 _ADMINISTRATORS = "S-1-5-32-544"
-_OWNER = "S-1-3-4"  # whoever owns the file, as an entry names him
-_CREATOR = "S-1-3-0"  # whoever makes what is inherited
+_OWNER = "S-1-3-4"  # the file's owner, as an entry names that user
+_CREATOR = "S-1-3-0"  # the creator of what inherits the entry
 
 _INVALID = ctypes.c_void_p(-1).value  # the handle of nothing
 
@@ -89,8 +89,8 @@ def make_directory(path: str) -> None:
     """Make a directory for this user alone, the system and the administrators, whatever its parent would leave it.
 
     Python's own ``os.mkdir(path, 0o700)`` does so from 3.11.10, 3.12.4 and 3.13 on (CVE-2024-4030), and for the
-    *owner*: what an administrator makes with raised rights belongs to all administrators, and is then closed to him
-    as soon as he is without. So the user is named here.
+    *owner*: what an administrator makes with raised rights belongs to all administrators, and is then closed to
+    that user without those rights. So the user is named here.
 
     Raises:
         OSError: As ``os.mkdir`` does.
@@ -144,7 +144,7 @@ def attributes(text: str) -> Iterator[SecurityAttributes]:
 
 
 def fault_of(path: str) -> str | None:
-    """Tell why what is in a directory need not be what this user put there; ``None`` when nobody else may write.
+    """Tell why a directory's content may not be this user's; ``None`` when no other user may write there.
 
     Raises:
         OSError: It cannot be asked.
@@ -155,7 +155,7 @@ def fault_of(path: str) -> str | None:
         if owner not in ours:
             return f"it belongs to user {owner}"
         if not found.acl.value:
-            return "everybody may write to it"
+            return "every user may write to it"
         for entry in found.entries():
             if entry.kind in _ALLOWING and entry.mask & _Win32.WRITING:
                 who = _sid_text(ctypes.addressof(entry) + _AllowingEntry.sid.offset)
@@ -187,8 +187,8 @@ def leave_to_directory(path: str) -> None:
     Raises:
         OSError: It cannot be set.
     """
-    nobody = _Acl(_Win32.ACL_REVISION, 0, ctypes.sizeof(_Acl), 0, 0)
-    acl = ctypes.cast(ctypes.pointer(nobody), ctypes.c_void_p)
+    empty = _Acl(_Win32.ACL_REVISION, 0, ctypes.sizeof(_Acl), 0, 0)
+    acl = ctypes.cast(ctypes.pointer(empty), ctypes.c_void_p)
     _set(path, _Win32.UNPROTECTED_DACL_SECURITY_INFORMATION, acl)
 
 

@@ -48,7 +48,7 @@ class Runner:
         limits: How much of an output becomes text.
         artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
         prefix: Stands before the shell.
-        snapshot: The file on the host with the user's own set-up; ``None`` is none.
+        snapshot: The file on the host with the user's own set-up; ``None`` is no snapshot.
         max_jobs: Jobs that run at once.
         entered: Whether there is a scope that ends what commands leave to it.
 
@@ -108,7 +108,7 @@ class Runner:
         """
         if not self.entered:
             raise AnyshellError(
-                f"{method} starts what somebody must stop: use 'async with Environment.detect() as env'"
+                f"{method} needs 'async with', which stops what it starts: use 'async with Environment.detect() as env'"
             )
 
     def settled(self, options: RunOptions) -> RunOptions:
@@ -123,7 +123,7 @@ class Runner:
             options = replace(options, left_behind="adopt" if self.entered else "stop")
         elif options.left_behind == "adopt" and not self.entered:
             raise AnyshellError(
-                "left_behind='adopt' makes a job, which somebody must stop: "
+                "left_behind='adopt' needs 'async with', which stops the job that it makes: "
                 "use 'async with Environment.detect() as env'"
             )
         if self.closed:
@@ -140,14 +140,14 @@ class Runner:
         controller: Controller | None = None,
         control: _engine.Control | None = None,
     ) -> Outcome:
-        """Run a command that somebody waits for; once `background_after` is over, make a job of it.
+        """Run a command that the caller waits for; once `background_after` is over, make a job of it.
 
         Args:
             command: What is asked for.
             options: How.
             spawner: What starts the program instead of the backend.
             spawn: What it starts instead of a fresh shell with the text of `command`.
-            controller: What stands before the program on its terminal, if somebody drives it.
+            controller: What stands before the program on its terminal, if the terminal is driven.
             control: Ends the run early.
 
         Raises:
@@ -207,7 +207,7 @@ class Runner:
         """Make a directory absolute, relative to another.
 
         Raises:
-            InvalidCommand: It is none, or cannot be used.
+            InvalidCommand: It is not a directory, or cannot be used.
         """
         directory = self.info.resolve(path, base)
         await check_directory(self.backend, directory)
@@ -269,7 +269,7 @@ class Runner:
         return None if terminal is not None else self.info.code_page
 
     async def aclose(self) -> None:
-        """Start nothing more, and stop what runs: what somebody waits for without a grace, a job with its own."""
+        """Start nothing more, and stop what runs: a command that a caller waits for without a grace, a job with its own."""
         self.closed = True
         for control in self._running:
             control.cancel()
@@ -283,7 +283,7 @@ class Runner:
     async def _run_for_a_while(
         self, command: Command, options: RunOptions, seconds: float, control: _engine.Control
     ) -> Outcome:
-        """Run a command that somebody waits for, and make a job of it when that takes too long."""
+        """Run a command that the caller waits for, and make a job of it when that takes too long."""
         began = time.monotonic()
         terminal, listener = options.terminal, options.listener
         work = Work(self.artifacts, control=control, code_page=self.code_page(terminal))
@@ -421,7 +421,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _awaited(self, control: _engine.Control) -> Iterator[None]:
-        """Have a run ended at once when this is closed: somebody waits for it."""
+        """Have a run ended at once when this is closed: a caller waits for it."""
         self._running.add(control)
         try:
             yield
@@ -508,7 +508,7 @@ async def check_directory(backend: Backend, path: str) -> None:
     """Refuse what is no directory of a host.
 
     Raises:
-        InvalidCommand: It is none, or cannot be used.
+        InvalidCommand: It is not a directory, or cannot be used.
     """
     try:
         stat = await backend.files.stat(path)

@@ -1,4 +1,4 @@
-"""Variables for commands that nobody watches: nothing waits for a person, nothing floods.
+"""Variables for commands that run unattended: nothing waits for a person, nothing floods.
 
 Three rules chose them. A program does the work that it was told to, no more and no less: where it can either
 refuse to ask or take yes for an answer, it refuses. What only a person can answer fails at once, so that its
@@ -47,8 +47,8 @@ _GUARDS: dict[str, str] = {
     "EDITOR": _EDITOR,  # environ(7)
     "VISUAL": _EDITOR,  # environ(7)
     "GIT_EDITOR": _EDITOR,  # git-var(1); wins over core.editor
-    # Not the other: a list of commits that nobody edited would be taken as it is, and rebase -i say that it has
-    # succeeded. So it ends at once and says that there was a problem with the editor.
+    # Not the other: git would take a list of commits that was not edited as it is, and rebase -i say that it has
+    # succeeded. So the editor ends at once, and git says that there was a problem with it.
     "GIT_SEQUENCE_EDITOR": _NO_ANSWER,  # git-rebase(1), sequence.editor; git asks it before GIT_EDITOR
     "GH_EDITOR": _EDITOR,  # gh-environment(1)
     "KUBE_EDITOR": _EDITOR,  # kubectl edit --help
@@ -118,7 +118,7 @@ NON_INTERACTIVE: Mapping[str, str] = MappingProxyType(_GUARDS | _CALM)
 
 # What is cat on Windows depends: to PowerShell it is Get-Content, which `help` would pipe into and fail. Empty means no
 # pager to every one of these (git(1), psql(1), gh, bat, delta and the AWS CLI as above), and to `help` the more.com of
-# Windows, which waits for nobody where stdout is no console.
+# Windows, which does not wait for a key where stdout is no console.
 _NO_PAGER = {name: "" for name, value in _GUARDS.items() if value == _PAGER}
 
 NON_INTERACTIVE_ON_WINDOWS: Mapping[str, str] = MappingProxyType(_GUARDS | _NO_PAGER | _CALM)
@@ -153,13 +153,13 @@ NOT_FOR_MODELS: frozenset[str] = HANG_GUARDS | _LEADS_TO_A_PERSON
 
 _PYTHON = {
     "PYTHONUTF8": "1",  # python(1), UTF-8 mode: files and arguments too
-    # For Pythons that know of no such mode; with its way to carry bytes that are none.
+    # For Pythons that know of no such mode; with its way to carry bytes that are not UTF-8.
     "PYTHONIOENCODING": "utf-8:surrogateescape",
 }
 _WSL = {"WSL_UTF8": "1"}  # wsl.exe since 0.64; it writes UTF-16 otherwise
 
 ASK_FOR_UTF8: Mapping[str, str] = MappingProxyType(_PYTHON | _WSL)
-"""What programs on Windows are asked for UTF-8 by, which they do not write by themselves when nobody watches.
+"""What makes programs on Windows write UTF-8, which they do not by themselves when stdout is no console.
 
 bash's are not among them: without LANG, those of MSYS2 and Cygwin speak UTF-8 (Cygwin's user guide, "Internationalization").
 """

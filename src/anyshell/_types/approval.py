@@ -1,4 +1,4 @@
-"""What a tool asks whoever approves, and the answers."""
+"""What a tool asks its approver, and the answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """Everything that decides what runs, for whoever approves it. Two equal requests do the same.
+    """Everything that decides what runs, for the approver. Two equal requests do the same.
 
     In a session they do so only as far as what earlier commands have set up there allows: a function may have
     been given the name of a program meanwhile.
@@ -27,8 +27,8 @@ class ApprovalRequest:
         end_of_input: Whether its input ends after `stdin`. It does not after what is sent to a job, unless that is
             asked for.
         timeout: Seconds after which it is stopped; ``None`` is no bound.
-        prefix: Words that stand before the shell; ``None`` is none.
-        snapshot: The file on the host that the shell reads first: the user's own set-up; ``None`` is none.
+        prefix: Words that stand before the shell; ``None`` is no prefix.
+        snapshot: The file on the host that the shell reads first: the user's own set-up; ``None`` is no snapshot.
         original: The command before it was rewritten; ``None`` when it was not.
         session: Whether it runs in a shell that earlier commands have used, and that later ones will use.
         fresh: Whether that shell is a fresh one, because there was none, the one before has ended, or a restart is
@@ -36,7 +36,7 @@ class ApprovalRequest:
         restart: Whether the one before is ended for that, with what it runs.
         background: Whether it runs on as a job while the model does something else.
         job: The id of the running job that `stdin` is sent to; ``None`` when `text` is to be run.
-        size: The terminal that it is to run on; ``None`` is none.
+        size: The terminal that it is to run on; ``None`` is no terminal.
         terminal: The id of the running terminal that is typed on; ``None`` when `text` is to be run.
         program: Of that, the names of the programs that are in its foreground, and so may read what is typed, with a
             comma between them; ``None`` when that is not known. If another may read when it is approved, nothing is
@@ -46,7 +46,7 @@ class ApprovalRequest:
             it is approved, nothing is typed; see "Decide what may run" for what draws by itself.
         typed: Of that, the text that is typed.
         keys: Of that, the names of the keys that are pressed after the text.
-        secret: Of that, whether a secret is typed, with Enter, that somebody else gives and that is not shown.
+        secret: Of that, whether a secret is typed, with Enter: the value comes from elsewhere and is not shown.
         description: The model's own few words for people. Says nothing about what runs.
         display: All of the above, as text that is safe to print: control, bidirectional and invisible
             characters are shown as escapes, long runs of spaces by their count, and a line that holds

@@ -82,7 +82,7 @@ def _escape(char: str) -> str:
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a word that is none of those there are.
+    """Refuse a word that is not one of those allowed.
 
     Raises:
         InvalidCommand: Names them.

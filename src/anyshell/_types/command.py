@@ -67,8 +67,8 @@ class Spawn:
             the host can see them, such as a command line.
         env: Variables set over the host's own and over `settings`. They may be secrets.
         unset: Variables of the host's own that are removed, unless `settings` or `env` sets them.
-        stdin: A pipe when true; otherwise reading gives end-of-file at once. On a terminal: whether whoever runs the
-            program types what it reads, and then ^D; the terminal can be typed on in any case.
+        stdin: A pipe when true; otherwise reading gives end-of-file at once. On a terminal: whether the caller types what
+            the program reads, and then ^D; the terminal can be typed on in any case.
         split_stderr: Two pipes. Otherwise both channels share one, which keeps their order true.
         terminal: What stdin, stdout and stderr are, instead of pipes: the program's controlling terminal.
         on_asked: Called by a backend whose host can hear the request before it answers: with the `Process`, when the host
@@ -97,7 +97,7 @@ class Start:
     """What a server is given in order to start one program.
 
     Attributes:
-        line: The one string that it hands to the user's login shell. Everybody on the host can see it.
+        line: The one string that it hands to the user's login shell. Every user of the host can see it.
         sent: What is written to the program's stdin at once, and read before anything else happens.
         when_ready: What is written after that, each part when the program has said that it is ready for it.
     """

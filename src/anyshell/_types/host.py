@@ -61,7 +61,7 @@ class HostInfo:
         hostname: The host's own name.
         user: Who commands run as.
         home: That user's home directory.
-        directory: Where a command starts when nobody says where.
+        directory: Where a command starts when no directory is given.
         container: ``docker``, ``podman``, … when the host is inside one; ``None`` otherwise.
         wsl: Whether the host is the Windows Subsystem for Linux.
         code_page: The number of the code page in which programs write that do not write UTF-8: on Windows the OEM
@@ -105,7 +105,7 @@ class HostInfo:
 
         Raises:
             InvalidCommand: Windows would take it for something else than a file of that name: a device, a stream, a
-                name that ends with a dot or a blank; or for ``D:src``, which depends on what nobody here knows.
+                name that ends with a dot or a blank; or for ``D:src``, which depends on a directory not known here.
         """
         windows = self.os == "windows"
         rules: ModuleType = ntpath if windows else posixpath

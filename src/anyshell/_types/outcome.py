@@ -106,7 +106,7 @@ class Outcome:
         elif self.signal is not None:
             how = f"was ended by {self.signal}"
         elif self.exit_code is None:
-            how = "ended, and nobody can know with which exit code"
+            how = "ended with an exit code that cannot be known"
         else:
             how = f"ended with exit code {self.exit_code}"
         raise CommandFailed(f"the command {how}; its output is in .outcome.output", outcome=self)

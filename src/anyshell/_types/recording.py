@@ -38,7 +38,7 @@ class Recording:
         idle_time_limit: Seconds that a player should at most wait where nothing happens.
 
     Raises:
-        InvalidCommand: One of them is none of these.
+        InvalidCommand: An argument is of another type, or out of range.
     """
 
     path: str | PathLike[str]
@@ -60,7 +60,7 @@ class Recording:
 
 
 def to_recording(record: object) -> Recording | None:
-    """What a caller asks for, with an absolute path: he gives a path, a recording, or nothing.
+    """Normalise `record=`, a path or a recording, with its path made absolute; ``None`` stays.
 
     Raises:
         InvalidCommand: Something else.

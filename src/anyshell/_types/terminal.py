@@ -114,7 +114,7 @@ class Foreground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A program that waits for somebody to type something on its terminal.
+    """A program that waits for input on its terminal.
 
     Attributes:
         certainty: ``certain`` when it is blocked in a read of the terminal; ``likely`` when it sleeps as a program does

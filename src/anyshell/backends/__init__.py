@@ -27,7 +27,7 @@ def connect(
         launcher: What writes for the login shell of an SSH host, given its path.
 
     Raises:
-        BackendUnavailable: There is none for that kind of address; the message names those that there are.
+        BackendUnavailable: No backend for that kind of address; the message names those that there are.
         InvalidCommand: The address is malformed.
     """
     host = None if host is None else host if isinstance(host, SSHOptions) else read_address(host)

@@ -47,7 +47,7 @@ def print_json(value: object) -> None:
 
 
 def mention(text: str) -> None:
-    """Print a line on stderr, for people. That nobody can be told is no failure."""
+    """Print a line on stderr, for people. A failure to write it is ignored."""
     try:
         click.echo(text, err=True)
     except OSError:

@@ -94,7 +94,7 @@ class Program(click.Group):
             said = StringIO()
             error.show(said)
             # click itself repeats some arguments as they are.
-            with suppress(OSError):  # that nobody can be told changes nothing
+            with suppress(OSError):  # a failure to print changes nothing
                 click.echo(printable_lines(said.getvalue()), nl=False, err=True)
         settle(sys.stdout)
         settle(sys.stderr)
@@ -161,7 +161,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     help="Print the version and exit.",
 )
 def main() -> None:
-    """Run a command in a shell, and leave nothing of it behind unsaid.
+    """Run a command in a shell; whatever it starts is stopped or reported.
 
     What a model does through anyshell, a person can do and look into with this program.
 
@@ -193,6 +193,6 @@ def main() -> None:
       2      wrong usage
       124    run: the timeout was over
       125    anyshell itself failed, or a host cannot be reached
-      128+n  signal n ended the command or anyshell (130: Ctrl-C; 141: nobody reads)
+      128+n  signal n ended the command or anyshell (130: Ctrl-C; 141: stdout has no reader)
       255    run, cp: the connection to a host was lost
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines

@@ -1,4 +1,4 @@
-"""The console over somebody's app: a screen of its own, under which the app goes on."""
+"""The console over an app: a screen of its own, under which the app goes on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ConsoleScreen(ModalScreen[Outcome | None]):
     """A `Console` over whatever the app shows, which goes on below: ``await app.push_screen_wait(ConsoleScreen(terminal))``.
 
-    Its result is what became of the program, ``None`` when that is not known. It stays until somebody dismisses it; to
+    Its result is what became of the program, ``None`` when that is not known. The screen stays until it is dismissed; to
     dismiss it while the program runs, from the app's own code, stops the program. Every key is the program's, but for those
     that stop it and those that scroll: also those that the app has bound.
 
@@ -55,7 +55,7 @@ class ConsoleScreen(ModalScreen[Outcome | None]):
 def opener(app: App[Any], *, stop: Sequence[str] = STOP_KEYS) -> ConsoleOpener:
     """What has an app show consoles: for ``ShellTool(console=opener(app))``.
 
-    The app and whoever opens must share an event loop. While the app does not run, nothing is shown. A console whose
+    The app and the caller of `open` must share an event loop. While the app does not run, nothing is shown. A console whose
     program has ended makes room for the next one.
 
     Args:

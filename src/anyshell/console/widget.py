@@ -217,7 +217,7 @@ class Console(Vertical):
             self.error = error
 
     class Dismissed(Message):
-        """Somebody who has seen how it ended wants it away.
+        """The user has seen how the program ended and dismisses the console.
 
         Attributes:
             console: Which.
@@ -298,7 +298,7 @@ class Console(Vertical):
         self._tell()
 
     async def on_unmount(self) -> None:
-        """Stop what still runs: nobody sees it any more."""
+        """Stop the program if it still runs: it is not shown any more."""
         attending = self._attending
         if attending is None or attending.done():
             return
@@ -341,7 +341,7 @@ class Console(Vertical):
             else:
                 async with self.terminal:
                     await self._watch()
-        except Exception as error:  # noqa: BLE001 - it is shown, and told to whoever listens
+        except Exception as error:  # noqa: BLE001 - it is shown, and told to the listeners
             self._error = error
         finally:
             self._over = time.monotonic()

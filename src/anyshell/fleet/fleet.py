@@ -45,9 +45,9 @@ class Fleet:
     Args:
         hosts: Each is ``"local"``, an address as `Environment.detect` takes it, `SSHOptions`, or a backend of your own,
             which stays yours to close. The order is that in which they have their turns.
-        parallelism: Hosts that have their turn at once, at most; 1 or more.
+        parallelism: Hosts to run on in parallel; 1 or more.
         batch: So many hosts begin together, and the next ones when all of these have ended; 1 or more. ``None`` is no
-            batches: whoever ends makes room for the next.
+            batches: each host that ends makes room for the next.
         stop_on_failure: Begin no further host once one has failed. Those that have begun go on.
         connect_timeout: Seconds in which a host must be reached and have said what it is, with all that is asked on the
             way; the bounds of `SSHOptions` hold besides. ``None`` leaves it to those.
@@ -157,7 +157,7 @@ class Fleet:
         """
         if not self._entered:
             raise AnyshellError(
-                "run() starts what somebody must stop: use 'async with Fleet(hosts) as fleet'"
+                "run() needs 'async with', which stops what it starts: use 'async with Fleet(hosts) as fleet'"
             )
         if self._running is not None and not self._running.ended:
             raise AnyshellError("this fleet runs a command already: iterate over that to its end first")
@@ -199,7 +199,7 @@ class Fleet:
         return self._running
 
     async def _open(self, host: str, target: Target, keep: Callable[[Environment], object]) -> None:
-        """Open a host's environment, in time. It is kept the moment that it is there: whoever cancels us closes it."""
+        """Open a host's environment, in time. It is kept as soon as it exists: a cancellation then closes it."""
         clock = asyncio.timeout(self._connect_timeout)
         try:
             async with clock:

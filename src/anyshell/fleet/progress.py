@@ -119,7 +119,7 @@ class HostProgress:
 
     @property
     def survivors(self) -> tuple[ProcessInfo, ...]:
-        """As in its `HostOutcome`; also when nobody has taken that."""
+        """As in its `HostOutcome`; also before that was taken."""
         return self._survivors
 
     def _hear(self, data: bytes) -> None:

@@ -69,7 +69,7 @@ class FleetRun:
 
     @property
     def ended(self) -> bool:
-        """Whether every host has ended, and nobody waits for an outcome to be taken."""
+        """Whether every host has ended, and every outcome was taken."""
         return self._task is not None and self._task.done()
 
     def cancel(self) -> None:
@@ -89,7 +89,7 @@ class FleetRun:
         if self._task is None:
             if self._left:
                 raise AnyshellError(
-                    "nothing was run: the fleet was left before anybody iterated over this; do so within 'async with'"
+                    "nothing was run: the fleet was left before this was iterated over; iterate within 'async with'"
                 )
             self._task = asyncio.ensure_future(self._run())
         try:
@@ -104,7 +104,7 @@ class FleetRun:
             raise StopAsyncIteration from None  # its fleet was left
 
     async def _aclose(self, *, quiet: bool) -> None:
-        """Stop what runs, wait until it is gone, and be cancelled then if somebody asked for that meanwhile.
+        """Stop what runs, wait until it is gone, and be cancelled then if that was requested meanwhile.
 
         Args:
             quiet: Whether a failure of the run's own is passed over, since another is raised already.
@@ -163,7 +163,7 @@ class FleetRun:
             task.result()
 
     async def _deliver(self, outcome: HostOutcome) -> None:
-        with contextlib.suppress(anyio.BrokenResourceError):  # nobody wants to know any more
+        with contextlib.suppress(anyio.BrokenResourceError):  # the receiver has gone
             await self._send.send(outcome)
 
     async def _turn(self, host: HostProgress) -> HostOutcome:
@@ -227,7 +227,7 @@ class FleetRun:
             return
         try:
             self._observer(host)
-        except asyncio.CancelledError:  # it waits for nothing, so it is nobody else's
+        except asyncio.CancelledError:  # it waits for nothing, so it is the observer's own
             self._failure = _own_cancellation("the observer")
             self.cancel()
         except Exception as error:  # noqa: BLE001 - it is raised when all is stopped
@@ -267,11 +267,11 @@ class _Turn:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody has cancelled this task. Otherwise a cancellation is that of something that it has waited for."""
+    """Whether this task was cancelled. Otherwise a cancellation is that of something that it has waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _own_cancellation(what: str) -> AnyshellError:
-    """What stands for a cancellation that nobody has asked for: raised as it is, it would end the run in silence."""
-    return AnyshellError(f"{what} was cancelled from within; that is a bug of whoever wrote it")
+    """What stands for a cancellation that was not requested: raised as it is, it would end the run in silence."""
+    return AnyshellError(f"{what} was cancelled from within; that is a bug in its code")

@@ -60,7 +60,7 @@ class Job:
         id: Such as ``j1``; unique in its environment.
         command: Its text. Of what a command left behind, the text of that command.
         adopted: Whether it is what a command left behind. Such a job has no exit code, and no input.
-        ready: Whether it was ready in time; ``None`` when nobody asked for that.
+        ready: Whether it was ready in time; ``None`` when readiness was not asked for.
         notice: What else is to be said of it, such as why it was not ready; empty when nothing is.
     """
 
@@ -106,7 +106,7 @@ class Job:
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code; ``None`` while it runs, when a signal ended it, and when nobody can know."""
+        """Its exit code; ``None`` while it runs, when a signal ended it, and when that cannot be known."""
         return None if self.outcome is None else self.outcome.exit_code
 
     @property
@@ -183,7 +183,7 @@ class Job:
         return work.task.result()
 
     async def output(self, since: int = 0, *, limit: int = PIECE, wait: float = 0) -> JobOutput:
-        """Read what it has printed. Takes nothing away: the same can be read again, by anybody.
+        """Read what it has printed. Takes nothing away: every reader can read the same again.
 
         Args:
             since: Bytes of its output to skip; 0 or more. `JobOutput.offset` is where to go on.
@@ -279,7 +279,7 @@ class Job:
         return await _within(timeout, self._wait_idle(idle))
 
     async def send(self, data: str | bytes, *, close: bool = False) -> bool:
-        """Send something to its stdin, which it reads as if somebody had typed it; a line needs its line feed.
+        """Send something to its stdin, which it reads as if a person had typed it; a line needs its line feed.
 
         Waits until it is read, 5 s at most; then it is still on its way. What is sent next waits for that.
 
@@ -416,6 +416,6 @@ async def _within(timeout: float | None, waiting: Coroutine[Any, Any, bool]) -> 
 
 
 def _look_at(task: asyncio.Task[None]) -> None:
-    """Take note of a failure that nobody waits for any more; asyncio reports it otherwise."""
+    """Take note of the failure of a task that is not awaited any more; asyncio reports it otherwise."""
     if not task.cancelled():
         task.exception()

@@ -50,7 +50,7 @@ class Adopting:
 class _Held(Wrapped):
     """A process whose tree is handed on when it is released, unless it was to be stopped.
 
-    That happens when it is closed: nobody reads its output any more by then.
+    That happens when it is closed: its output is not read any more by then.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class _Held(Wrapped):
             await self._process.release()
             return
         self._left = True
-        # On a terminal the end would be typed, which takes as long as nobody reads what was typed before.
+        # On a terminal the end would be typed, which blocks until the program reads what was typed before.
         if self._ends_input and self._process.stdin is not None:
             await self._process.stdin.aclose()
 
@@ -117,7 +117,7 @@ class Outlived(Wrapped):
         return self._pid
 
     async def wait(self) -> ExitStatus:
-        """Wait until nothing lives, or nothing more can be learnt. How the last of it ended, nobody can know."""
+        """Wait until nothing lives, or nothing more can be learnt. How the last of it ended cannot be known."""
         for pause in itertools.chain(LOOK_AGAIN, itertools.repeat(LOOK_AGAIN[-1])):
             if self.lost:
                 return ExitStatus()

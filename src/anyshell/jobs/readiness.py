@@ -37,7 +37,7 @@ class Readiness:
         """Read what a caller gave.
 
         Raises:
-            InvalidCommand: It is none, or a number is out of its range.
+            InvalidCommand: The value is of another type, or a number is out of its range.
         """
         check_seconds("ready_timeout", seconds, zero=True)
         pattern, port = None, None

@@ -58,7 +58,7 @@ class Jobs:
         connects: Whether a port of the host accepts connections.
         store: Where the whole of an output is kept.
         max_jobs: Jobs that run at once, those left out that are adopted.
-        code_page: The number of the host's code page; ``None`` is none.
+        code_page: The number of the host's code page; ``None`` is no code page.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Jobs:
         """Find one.
 
         Raises:
-            JobNotFound: There is none of that id; it may have ended long ago.
+            JobNotFound: No job has that id; it may have ended long ago.
         """
         self._forget()
         job = next((job for job in self._jobs.values() if job.id == job_id), None)
@@ -101,7 +101,7 @@ class Jobs:
         return job
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Have somebody hear of every job's progress and end, until the function that is returned is called.
+        """Call a listener on every job's progress and end, until the function that is returned is called.
 
         Args:
             observer: Is given the job and the end of its output so far, cleaned and bounded: at intervals while it
@@ -157,7 +157,7 @@ class Jobs:
             if not work.begun.done() and work.task.done():
                 work.task.result()  # it could not be started: raises why
             await readiness.wait(job, taken=taken)
-        except asyncio.CancelledError:  # nobody has the job yet
+        except asyncio.CancelledError:  # the caller does not have the job yet
             work.task.cancel()
             await outlast(work.task, work.task.cancel)
             raise
@@ -175,7 +175,7 @@ class Jobs:
         return job.id
 
     def take(self, command: str, work: Work, grace: float) -> Job:
-        """Make a job of a run that somebody waited for."""
+        """Make a job of a run that a caller waited for."""
         return self._add(command, work, grace)
 
     async def aclose(self) -> None:
@@ -192,7 +192,7 @@ class Jobs:
             await asyncio.wait(tasks, timeout=left)
 
     async def _answers(self, port: int) -> bool:
-        """Whether a port is somebody else's already. Where that cannot be tried, waiting for it will say so."""
+        """Whether another process has a port already. Where that cannot be tried, waiting for it will say so."""
         try:
             return await self._connects(port)
         except AnyshellError:

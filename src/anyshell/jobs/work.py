@@ -31,7 +31,7 @@ class Work:
         store: Where the whole of its output is kept.
         control: Ends it early; by default one of its own.
         sends: Whether its input is a pipe for what `Job.send` is given, and not the run's.
-        code_page: The number of the host's code page; ``None`` is none.
+        code_page: The number of the host's code page; ``None`` is no code page.
     """
 
     def __init__(

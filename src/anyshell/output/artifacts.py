@@ -41,7 +41,7 @@ _BLOCK = 64 * 1024
 _PAUSES = (0.001, 0.004, 0.015, 0.06, 0.12)
 """Seconds between two attempts at an artifact that another program has open on Windows; after the last it is an error."""
 
-# What a platform does not have, it does not need: Windows lets not everybody make links, and none is made in a
+# What a platform does not have, it does not need: Windows does not let every user make links, and no link is made in a
 # directory that is its user's alone. O_BINARY is for Windows alone.
 _COMMON_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NOINHERIT", "O_BINARY"))
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
@@ -140,7 +140,7 @@ class ArtifactStore:
                 fd = os.open(part, _CREATE_FLAGS, 0o600)
                 break
             except (FileExistsError, FileNotFoundError):
-                # The id is taken, or somebody removed the directory just now.
+                # The id is taken, or another process removed the directory just now.
                 if attempt == 3:
                     raise
         _lock(fd)
@@ -158,7 +158,7 @@ class ArtifactStore:
         """Find one artifact.
 
         Raises:
-            ArtifactNotFound: There is none of that id, or it is no id at all; no such path is ever looked at.
+            ArtifactNotFound: No artifact has that id, or it is no id at all; no such path is ever looked at.
             OSError: The directory cannot be read, or is not ours alone.
         """
         if not _ID.fullmatch(artifact_id):
@@ -319,7 +319,7 @@ class ArtifactWriter:
         """Write the tail, close the file and give it its final name. Later calls return the same again.
 
         Raises:
-            OSError: The disk did not take it, or the file was removed by somebody. Nothing of it is left.
+            OSError: The disk did not take it, or another process removed the file. Nothing of it is left.
             ValueError: The writer was discarded, or failed before.
         """
         if self._artifact is not None:

@@ -1,4 +1,4 @@
-"""Carry a command's output from its stream into its builder, and to whoever listens on the way."""
+"""Carry a command's output from its stream into its builder, and to a listener on the way."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Pump:
             with anyio.CancelScope() as self._hearing:
                 await self._listener(self._channel, data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._listener = None  # nobody listens any more; the command goes on
+            self._listener = None  # the listener has failed; the command goes on
         finally:
             self.last_heard = time.monotonic()
             self._hearing = None  # also when it fails: or the engine would wait for it for ever

@@ -87,5 +87,5 @@ def numbers_of(parameters: bytes) -> list[int]:
 
 
 def number_of(digits: bytes | str) -> int:
-    """A number of a sequence, however many zeros it begins with; what is none is 0."""
+    """A number of a sequence, however many zeros it begins with; 0 for anything else."""
     return min(int(digits), LARGEST_NUMBER) if digits.isdigit() else 0

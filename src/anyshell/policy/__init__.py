@@ -1,4 +1,4 @@
-"""What happens to a command before it runs: it may be rewritten, then somebody is asked, or it is refused."""
+"""What happens to a command before it runs: it may be rewritten, then an approver is asked, or it is refused."""
 
 from __future__ import annotations
 

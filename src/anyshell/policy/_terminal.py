@@ -27,7 +27,7 @@ _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 
 
 class NoTerminal(Exception):  # noqa: N818 - an answer, not a failure; it never leaves the package
-    """There is nobody to ask, and why."""
+    """No person can be asked, with the reason."""
 
 
 @contextlib.asynccontextmanager
@@ -35,7 +35,7 @@ async def one_terminal() -> AsyncIterator[ControllingTerminal]:
     """Wait for the terminal to be free, and have it.
 
     Raises:
-        NoTerminal: There is none, or it belongs to another job of its shell.
+        NoTerminal: This process has no terminal, or it belongs to another job of its shell.
     """
     async with _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         terminal = ControllingTerminal()
@@ -52,7 +52,7 @@ class ControllingTerminal:
     """A descriptor of its own for the terminal, so that its mode changes for nobody else.
 
     Raises:
-        NoTerminal: There is none, or it belongs to another job of its shell: reading would stop this process.
+        NoTerminal: This process has no terminal, or it belongs to another job of its shell: reading would stop this process.
     """
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -
         approver: One that raises, gives no answer in time or answers anything else has refused.
         request: Its `display` is what people see.
         timeout: Seconds until no answer counts as a refusal, by the clock: also when the event loop, or the
-            approver itself, was busy for so long that nobody could look at it.
+            approver itself, was too busy to look at it for so long.
 
     Returns:
         The answer, with a reason that is text and an `always` that is true or false. The reason of a refusal that is not the approver's own holds nothing of its exception but
@@ -60,14 +60,14 @@ async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -
         if late:
             await _give_up(task)
     if late:
-        return _nobody(timeout)
+        return _too_late(timeout)
     if task.cancelled():
         return Refused("the approver gave up without an answer")
     error = task.exception()
     if error is not None:
         return Refused(f"the approver failed ({type(error).__name__})")
     answer, answered = task.result()
-    return _plain(answer) if answered <= deadline else _nobody(timeout)
+    return _plain(answer) if answered <= deadline else _too_late(timeout)
 
 
 async def _answer(approver: Approver, request: ApprovalRequest) -> tuple[object, float]:
@@ -76,8 +76,8 @@ async def _answer(approver: Approver, request: ApprovalRequest) -> tuple[object,
     return answer, asyncio.get_running_loop().time()
 
 
-def _nobody(timeout: float) -> Refused:
-    return Refused(f"nobody answered within {exact(timeout)} s")
+def _too_late(timeout: float) -> Refused:
+    return Refused(f"no answer within {exact(timeout)} s")
 
 
 def _plain(answer: object) -> Approved | Refused:
@@ -99,7 +99,7 @@ async def _give_up(task: asyncio.Task[tuple[object, float]]) -> None:
 
 def _forget(task: asyncio.Task[tuple[object, float]]) -> None:
     if not task.cancelled():
-        task.exception()  # marks it as seen: nobody is left to hear of it
+        task.exception()  # marks it as seen: no caller is left to hear of it
 
 
 async def approve_all(request: ApprovalRequest) -> Approved:
@@ -147,7 +147,7 @@ async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
                 if answer is not None:
                     return answer
     except NoTerminal as error:
-        return Refused(f"nobody can be asked: {error}")
+        return Refused(f"approval cannot be asked for: {error}")
 
 
 def _what(request: ApprovalRequest) -> str:

@@ -1,4 +1,4 @@
-r"""What whoever approves a command sees: all that decides what runs, and nothing that could pass for more.
+r"""What the approver of a command sees: all that decides what runs, and nothing that could pass for more.
 
 Every line that a request can fill begins with a mark of ours, and every character that cannot be seen, or that
 changes how its neighbours are seen, is shown by its number: ``\x1b``, ``\u202e``, ``\U000e0041``. So is a long run
@@ -191,7 +191,7 @@ def _block(text: str) -> str:
 
 
 def _gaps_shown(text: str) -> str:
-    """Show long runs of spaces by their length, in the form of an escape, which `visible` leaves to nobody else."""
+    """Show long runs of spaces by their length, in the form of an escape, which `visible` makes of no other text."""
     if " " * (_LONGEST_GAP + 1) not in text:
         return text
     return _GAP.sub(lambda run: f"\\x20{{{len(run[0])}}}", text)
@@ -217,7 +217,7 @@ def _typed(terminal: str, request: ApprovalRequest) -> Iterator[str]:
     if request.keys:
         yield f"  Keys: {' '.join(map(_line, request.keys))}"
     if request.secret:
-        yield "  Secret: asked of whoever has it, and not shown; then Enter"
+        yield "  Secret: asked for elsewhere, and not shown; then Enter"
     yield f"Program that reads it: {'not known' if request.program is None else _line(request.program)}"
     if request.prompt:
         yield f"Line of the cursor: {_line(request.prompt)}"

@@ -85,11 +85,11 @@ class Header:
         term_version: What the terminal called itself (XTVERSION). In v3 alone.
         theme: Its colours. In v2 and v3.
         timestamp: When it began, in whole seconds since the epoch.
-        duration: Seconds of the whole. In v1 and v2; ``None`` where nobody knew beforehand.
+        duration: Seconds of the whole. In v1 and v2; ``None`` where that was not known beforehand.
         idle_time_limit: Seconds that a player should at most wait between two events.
         command: What was recorded.
         title: What it is called.
-        env: Variables of who recorded it.
+        env: Variables of the recorded program's environment.
         tags: Words to find it by. In v3 alone.
     """
 
@@ -293,7 +293,7 @@ def _events(file: _Readable, version: int) -> Iterator[Event]:
             if line.endswith(b"\n"):
                 raise
             raise RecordingError(
-                f"line {number} is cut off: whoever wrote the file was stopped there"
+                f"line {number} is cut off: the program that wrote the file was stopped there"
             ) from error
         if not isinstance(found, list) or len(found) != 3:
             raise RecordingError(f"line {number}: an event must be a JSON array of time, code and data")
@@ -307,7 +307,7 @@ def _event(found: list[Any], where: str, before: float, *, relative: bool) -> tu
     seconds, code, data = found
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_TIME:
         raise RecordingError(f"{where}: the time must be seconds, 0 or more, not {_short(repr(seconds))}")
-    # A nanosecond is finer than what anybody writes, and sums stay what they are as written.
+    # A nanosecond is finer than what recorders write, and sums stay what they are as written.
     time = round(before + seconds, 9) if relative else max(before, float(seconds))
     if time > LONGEST_TIME:
         raise RecordingError(f"{where} is more than {LONGEST_TIME:,.0f} s after the beginning")

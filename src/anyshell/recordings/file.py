@@ -1,4 +1,4 @@
-"""The file of a recording while it is written: private, bounded, and whole lines whenever anybody looks."""
+"""The file of a recording while it is written: private, bounded, and whole lines at any moment."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RecordingFile:
         over: Whether nothing more is recorded.
 
     Raises:
-        OSError: There is such a file, or it cannot be made or written. None is left then.
+        OSError: There is such a file, or it cannot be made or written. No file is left then.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class RecordingFile:
         except FileNotFoundError:
             return True
         except OSError:
-            return False  # nobody knows
+            return False  # that cannot be known
 
     @property
     def _is_full(self) -> bool:

@@ -133,7 +133,7 @@ class Recorder:
             )
             self._file = file
             if self._given_up:
-                file.discard()  # nobody waits for it any more
+                file.discard()  # it is not awaited any more
 
         try:
             making = self._worker.do(make)
@@ -217,7 +217,7 @@ class Recorder:
         return RecordingReport(path=file.path, size=file.size, complete=notice is None, notice=notice)
 
     async def abandon(self) -> None:
-        """Close the file where there will be no outcome: of a command that was not started, none is left."""
+        """Close the file where there will be no outcome: of a command that was not started, no recording is left."""
         if self._file is None:
             self._worker.end()
         elif self._started:
@@ -274,7 +274,7 @@ class Recorder:
             batch, self._pending = self._pending, []
             size = sum(len(data) + HAPPENED_SIZE for _, _, data in batch)
             try:
-                # Whoever ends a loop cancels every task, this one too; what is on its way is written all the same.
+                # The end of an event loop cancels every task, this one too; pending data is written all the same.
                 await asyncio.shield(self._worker.do(partial(self._put, file, batch)))
             except Exception as error:
                 self._give_up(f"it broke off: {error!r}")
@@ -291,7 +291,7 @@ class Recorder:
         """In the thread."""
         file.put(batch)
         if self._given_up:
-            file.close()  # nobody waits for it any more
+            file.close()  # it is not awaited any more
 
     def _give_up(self, why: str) -> None:
         self._given_up = True
@@ -394,7 +394,7 @@ class _RecordedInput(ByteSendStream):
 
 
 def _exit_status(outcome: Outcome) -> int | None:
-    """The exit status, as a shell tells it; ``None`` when nobody knows."""
+    """The exit status, as a shell tells it; ``None`` when that is not known."""
     if outcome.exit_code is not None:
         code = outcome.exit_code  # on Windows it has 32 bits, of which players take the first for a sign
         return code if code < _LARGEST_CODE else code - 2 * _LARGEST_CODE

@@ -28,7 +28,7 @@ class Worker:
         self._begun = False
 
     def do(self, work: Callable[[], object]) -> asyncio.Future[None]:
-        """Have something done. It is done also when nobody waits for it any more.
+        """Make a call in the thread. It is made also when it is not awaited any more.
 
         Raises:
             RuntimeError: There is no thread to be had.
@@ -49,9 +49,9 @@ class Worker:
             error: Exception | None = None
             try:
                 work()
-            except Exception as caught:  # noqa: BLE001 - it is whoever waits that is told
+            except Exception as caught:  # noqa: BLE001 - it is passed on to the waiting task
                 error = caught
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits
                 loop.call_soon_threadsafe(tell, error)
 
         if not self._begun:

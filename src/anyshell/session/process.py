@@ -41,7 +41,7 @@ class End:
     Attributes:
         status: Of the command; of the shell, if that has ended.
         shell_ended: Whether it has.
-        away: Whether nobody can know how, since its host is lost.
+        away: Whether its end cannot be known, since its host is lost.
         directory: Where it is otherwise.
         problem: Why the shell did not begin with the command, in a word of ours; empty when it did.
         first: The pid that the host had given last when the command began, if the shell could tell.
@@ -127,7 +127,7 @@ class SessionProcess:
         """Done when it has ended and no signal to its shell is under way: the shell is free for the next command."""
         self.on_over: Callable[[], object] | None = None
         self._waiting: asyncio.Future[None] | None = None
-        self._nobody_lives: bool | None = None
+        self._daemons_alone: bool | None = None
         self._named: Sequence[ProcessInfo] = ()
 
     @property
@@ -226,7 +226,7 @@ class SessionProcess:
 
     @property
     def broken_off(self) -> bool:
-        """Whether its text ends before its end because somebody has interrupted it, and nothing has stopped it."""
+        """Whether its text ends before its end because of an interrupt from outside, and nothing has stopped it."""
         return self._interrupted and not self._stopped
 
     async def interrupt(self) -> None:
@@ -249,7 +249,7 @@ class SessionProcess:
         self._signalled = True
         if not self.ended.done():
             self._stopped = True
-            # Whoever asks for the end has a bound of his own for that.
+            # The caller that asks for the end has a bound of its own for that.
             with anyio.move_on_after(HEED_SECONDS if signal == "kill" else None) as heeding:
                 await self._interrupt()
             if heeding.cancelled_caught:
@@ -267,11 +267,11 @@ class SessionProcess:
         over = self.ended.done()
         daemons_alone = False
         if over and not self._signalled and all(outlet.ended for outlet in self._outlets):
-            # Nobody prints any more. Who has closed what it inherits is known by the pids that were given meanwhile.
-            if self._nobody_lives is None:
+            # No output comes any more. Processes that closed their inherited pipe are known by the pids given meanwhile.
+            if self._daemons_alone is None:
                 end = self.ended.result()
-                self._nobody_lives = not await self._section.may_live(end.first, end.last)
-            daemons_alone = self._nobody_lives
+                self._daemons_alone = not await self._section.may_live(end.first, end.last)
+            daemons_alone = self._daemons_alone
             if daemons_alone and not self._named:
                 return ()
         try:
@@ -281,7 +281,7 @@ class SessionProcess:
             held = [outlet.path for outlet in self._outlets if outlet.held]
             if over and not members and held and self._section.hides_holder(held):
                 return [ProcessInfo(0, "unknown", 0.0)]
-        except OSError:  # out of descriptors: who cannot look must not say that nobody is there
+        except OSError:  # out of descriptors: a look that fails must not pass for an empty tree
             return [self._shell.info]
         if daemons_alone:
             members = self._named = still_named(members, self._named)
@@ -346,7 +346,7 @@ class SessionProcess:
         """Do nothing: it has no terminal."""
 
     async def foreground(self) -> None:
-        """Nobody: it has no terminal."""
+        """Return no process: it has no terminal."""
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""

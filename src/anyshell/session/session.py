@@ -270,7 +270,7 @@ class Session:
             self._fresh = f"the shell of the session could not be killed and was abandoned: {named}"
 
     def _rest(self) -> None:
-        """Close the shell when nobody wants it for long."""
+        """Close the shell when it was unused for long."""
         if self._idle is not None:
             self._idle.cancel()
         if self._name is not None and not self._closed:
@@ -395,7 +395,7 @@ class _Turn:
         process = self._process
         if process is None or self._shell is None or not (process.ended.done() or self._shell.doomed):
             return None
-        self._shell.fresh = ""  # somebody is told
+        self._shell.fresh = ""  # the caller is told
         return SessionReport(
             state=process.state,
             directory=process.directory,
@@ -411,7 +411,7 @@ class _Exit:
         self._shell = shell
 
     async def spawn(self, spawn: Spawn) -> Process:
-        """Start it, whoever's turn it is."""
+        """Start it, without waiting for a turn."""
         return await self._shell.run(spawn, variables=False)
 
 

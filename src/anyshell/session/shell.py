@@ -94,7 +94,7 @@ class SessionShell:
         self._most_commands = KEPT
         self._exited = False
         self.fresh = ""
-        """Why it is another than the one before, as long as nobody was told; empty for the first."""
+        """Why it is another than the one before, until that was told; empty for the first."""
         self.interruptible = True
         """Whether an interrupt is sure to keep it from running what is left of a text."""
         self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -336,7 +336,7 @@ class SessionShell:
         return SpawnError(why_not(self._problem)) if self._problem else ShellGone()
 
     async def _gone(self) -> None:
-        """Nobody reads what it is told: it has ended, or ends now. What it has started before goes on."""
+        """Take note that the shell reads no more: it has ended, or ends now. What it has started before goes on."""
         if self._section is not None:
             await self._section.kill_shell()
         with anyio.move_on_after(END_SECONDS):
@@ -510,7 +510,7 @@ class SessionShell:
             self._current.set_ended(End(ExitStatus(), shell_ended=True))
 
     async def aclose(self) -> None:
-        """End it, within a bound. What its commands have left running goes on, if somebody has it.
+        """End it, within a bound. Processes that its commands left go on if something else keeps them.
 
         What cannot be ended is then `abandoned`.
         """

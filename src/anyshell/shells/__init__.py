@@ -56,7 +56,7 @@ _PROGRAMS: Mapping[str, Shell | PowerShell] = MappingProxyType(
 
 
 _DEFAULT: Mapping[bool, tuple[ShellKind, ...]] = {False: ("bash", "sh"), True: ("pwsh", "powershell", "bash")}
-"""What is taken when nobody says, the best first, and whether the host is a Windows one."""
+"""The shells to try when none is named, the best first, by whether the host is a Windows one."""
 
 
 _EXPECTED: Mapping[bool, tuple[ShellKind, ...]] = {
@@ -113,7 +113,7 @@ def query(programs: tuple[str, ...], request: str | None = None, *, source: str 
 def candidates(
     request: str | None = None, *, source: str = "shell", os: OperatingSystem = "linux"
 ) -> tuple[ShellCandidate, ...]:
-    """Turn what somebody asked for into shells to try, the best first.
+    """Turn a request into shells to try, the best first.
 
     Args:
         request: A name, such as ``zsh``, for the usual places and then the host's PATH; an absolute path for
@@ -124,7 +124,7 @@ def candidates(
         os: The host's system.
 
     Raises:
-        InvalidCommand: The name is none that is known, or the path is not absolute. The message says what is
+        InvalidCommand: The name is unknown, or the path is not absolute. The message says what is
             known.
     """
     on_windows = os == "windows"
@@ -178,7 +178,7 @@ def not_found(
         os: The host's system.
 
     Raises:
-        InvalidCommand: The request is none that is known on that system.
+        InvalidCommand: The request is unknown on that system.
     """
     tried = tuple(map(one_line, tried))
     wanted = "a shell" if request is None else repr(request)

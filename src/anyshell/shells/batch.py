@@ -1,6 +1,6 @@
 """Batch files, which Windows gives to ``cmd.exe``, and what their arguments must be for that.
 
-Whoever starts a ``.bat`` or ``.cmd`` starts cmd.exe, which reads the command line once more, by rules of its own: an
+To start a ``.bat`` or ``.cmd`` is to start cmd.exe, which reads the command line once more, by rules of its own: an
 argument such as ``"&calc.exe`` is a command to it (CVE-2024-24576). So every argument goes between double quotes, where
 it has no meaning but for ``%``, which no quote keeps from naming a variable, and a quote, which is given twice. It is
 what the standard libraries of Rust and Zig do since. An end of line cannot be passed on at all.

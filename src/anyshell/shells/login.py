@@ -96,7 +96,7 @@ class Login:
         return QUESTION
 
     def windows(self, said: str) -> Sequence[WindowsLogin]:
-        """Who writes for a Windows host, by what its login shell says; nobody if it is none."""
+        """Return the ways to write for a Windows host, by what its login shell says; empty for another host."""
         return windows_logins(said)
 
     def join(self, arguments: Iterable[str]) -> str:
@@ -182,7 +182,7 @@ class Login:
             # bash and zsh call it -x, dash -w; busybox has no name for it.
             rf"\ulimit -S -x {tag} 2>/dev/null || \ulimit -S -w {tag} 2>/dev/null",
             _WHERE,
-            # Whoever asked for the command may be gone by now. Then this fails, and nothing is run.
+            # The connection that asked for the command may be gone by now. Then this fails, and nothing is run.
             *([f"{_say(token, '')} >&2 || exit 1"] if spawn.split_stderr else []),
             # Where so high a number is not allowed (ulimit -n), another is better than none. Said only after that: a shell
             # that knows single digits alone takes the number for a program, and ends.

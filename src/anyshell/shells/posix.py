@@ -124,7 +124,7 @@ class Shell:
             text: Without a NUL byte; of any size. An empty text is a command that succeeds. On Windows it is run as
                 `for_bash` makes it.
             snapshot: The path of a file that is read before any of the text, so that its aliases count in all of
-                it. A shell that cannot read it says so, and goes on. On Windows there must be none.
+                it. A shell that cannot read it says so, and goes on. On Windows it must be ``None``.
             before: Words that will stand before the shell.
             terminal: Whether it has one, which is the same to it.
 
@@ -149,7 +149,7 @@ class Shell:
         return Launch((*start, self._loader(snapshot), self.kind, text))
 
     def load(self, snapshot: str) -> str:
-        """Write one line that reads a snapshot of the user's set-up, whose own words are heard by nobody."""
+        """Write one line that reads a snapshot of the user's set-up, whose own output is discarded."""
         path = self.quote(snapshot)
         message = self.quote(f"anyshell: your own set-up could not be read from {snapshot}")
         return f"if [ -r {path} ]; then . {path} >/dev/null 2>&1; else printf '%s\\n' {message} >&2; fi"
@@ -192,7 +192,7 @@ class Shell:
     def _argument(self, text: str) -> str:
         """Make what has to be an argument on Windows so that the shell is given a text.
 
-        Whoever makes a command line of it follows Microsoft's rules. MSYS2 and Cygwin read it by others: between double
+        The maker of a command line follows Microsoft's rules. MSYS2 and Cygwin read it by others: between double
         quotes a backslash stands for the one behind it, not only before a quote (``build_argv`` and ``globify`` in
         winsup/cygwin/dcrt0.cc), and of a word without quotes they make the names of files. A blank makes sure of those.
         """
@@ -219,9 +219,9 @@ class Shell:
 
 
 _PROBE_OF_ARGUMENTS = "A='\\\\'; case ${{#A}} in 2) {};; esac"
-"""Around a probe on Windows: no answer from who reads arguments by another rule, and would be given other texts."""
+"""Around a probe on Windows: no answer from a shell that reads arguments by another rule, and would be given other texts."""
 
-# Those that stand before a quote, or the end, whoever makes the command line doubles.
+# Not those before a quote, or the end: the maker of the command line doubles them.
 _BACKSLASHES = re.compile(r'(?<!\\)\\++(?!["\\]|\Z)')
 
 
@@ -318,7 +318,7 @@ WSL = Shell(
     windows_install="wsl --install",
     # Without a shell of WSL's own between, which would read the text first (wsl --help, --exec).
     options=("--exec", "/bin/bash", *BASH.options),
-    probe=":",  # there is none but on Windows
+    probe=":",  # WSL is on Windows alone
     windows_probe=BASH.probe,
     reads_arguments="as Windows",
     read=BASH.read,

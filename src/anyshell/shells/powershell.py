@@ -6,7 +6,7 @@ global scope as if it had been typed there. The text keeps its line numbers, and
 
 By itself PowerShell exits with 1 whenever the last thing failed. The frame ends with the code of a program that
 failed last. A cmdlet that fails after it makes that 1 again; to tell which of the two it was, the names of the last
-statement's commands are looked up. When a function stands there, whose inside nobody sees, the program's code counts.
+statement's commands are looked up. When a function stands there, whose inside cannot be seen, the program's code counts.
 A text that leaves by ``return``, or has ``begin``, ``process`` and ``end``, ends with 0 unless an error ends it.
 
 stdin is left alone, so that programs find every byte of it, unless the text speaks of ``$input``: then its lines are
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from anyshell._types import OperatingSystem, ShellInfo, ShellKind
 
 _OPTIONS = ("-NoLogo", "-NoProfile")
-_ASKS_NOBODY = ("-NonInteractive",)
+_NO_PROMPTS = ("-NonInteractive",)
 
 # Text, since PowerShell sends errors as XML when its command was encoded and stderr is no terminal. None, since it
 # would read stdin while programs do, and wait for its end.
@@ -105,7 +105,7 @@ LINES = (
 )
 """Gives the lines of stdin, for ``$input``."""
 
-# On Windows whoever opened the file will have it deleted, and shares it with those alone who share it for that.
+# On Windows the process that opened the file will have it deleted, and shares it only with openers that allow that.
 _FROM_FILE = (
     "try { $file = [IO.File]::Open($env:ANYSHELL_SCRIPT, 'Open', 'Read', 'ReadWrite, Delete'); "
     "$bytes = [IO.MemoryStream]::new(); $file.CopyTo($bytes); $file.Dispose(); "
@@ -137,7 +137,7 @@ class PowerShell:
         windows_paths: Where it usually is on Windows, likewise; see `ShellCandidate`.
         windows_install: What brings it on Windows, for a message.
         answers: A condition that holds in this PowerShell alone.
-        style: A statement that keeps colours out of what it prints; empty when none is needed.
+        style: A statement that keeps colours out of what it prints; empty when not needed.
         passes_literally: Whether a program gets an argument as it is. Windows PowerShell puts quotes around one with
             a blank, and does nothing about those that are in it.
         unset: Variables that must not reach it unless the caller sets them.
@@ -216,7 +216,7 @@ class PowerShell:
             exits with 126.
         """
         assert snapshot is None
-        asks = () if terminal else _ASKS_NOBODY
+        asks = () if terminal else _NO_PROMPTS
         start = (info.path, *_OPTIONS, *asks, *_FORMATS, "-EncodedCommand")
         if len(text) < LONGEST_COMMAND_LINE:  # not even its letters fit otherwise
             launch = Launch((*start, self._encoded(text, self._literal(text))))
@@ -225,8 +225,8 @@ class PowerShell:
         return Launch((*start, self._encoded(text, _FROM_FILE)), text)
 
     def argv(self, info: ShellInfo, program: str) -> tuple[str, ...]:
-        """Say what to start so that a shell runs a program of ours, which stands last. Nothing in it may ask anybody."""
-        return (info.path, *_OPTIONS, *_ASKS_NOBODY, *_FORMATS, "-EncodedCommand", _base64(program))
+        """Say what to start so that a shell runs a program of ours, which stands last. Nothing in it may prompt."""
+        return (info.path, *_OPTIONS, *_NO_PROMPTS, *_FORMATS, "-EncodedCommand", _base64(program))
 
     def lets_through(self, names: Iterable[str]) -> Mapping[str, str]:
         """Give the variables by which others reach the shell: none, since all do."""
@@ -239,7 +239,7 @@ class PowerShell:
     def candidate(self, path: str, *, os: OperatingSystem = "linux") -> ShellCandidate:
         """Make the probe for one path: it prints ``anyshell <version>``, and nothing in any other shell."""
         probe = f"if ({self.answers}) {{ 'anyshell ' + $PSVersionTable.PSVersion }}"
-        return ShellCandidate(self.kind, path, (*_OPTIONS, *_ASKS_NOBODY, *_FORMATS, "-Command", probe))
+        return ShellCandidate(self.kind, path, (*_OPTIONS, *_NO_PROMPTS, *_FORMATS, "-Command", probe))
 
     def _argument(self, word: str) -> str:
         # Even quoted, this one is not passed on, and what follows it is not taken literally any more.

@@ -272,7 +272,7 @@ class PowerShellConversation:
 
     @property
     def numbers_statuses(self) -> bool:
-        """No: none is kept where a text could change it."""
+        """No: no status is kept where a text could change it."""
         return False
 
     def argv(self, info: ShellInfo) -> tuple[str, ...]:
@@ -293,7 +293,7 @@ class PowerShellConversation:
         return ""
 
     def tell_pid(self) -> str:
-        """Nothing: it says its pid of its own accord."""
+        """Nothing: it says its pid unasked."""
         return ""
 
     def line(self, number: int, run: str = "", command: str | None = None, *, back: str) -> str:

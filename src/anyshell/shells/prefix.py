@@ -2,7 +2,7 @@
 
 The host's ``/bin/sh`` reads the words, so that quotes, ``~`` and variables mean there what they mean in any text, and
 becomes the program that they name by ``exec``: the program gets the shell and its arguments behind its own. A Windows host
-has none: there they are literal.
+has no ``/bin/sh``: there the words are literal.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Prefix:
         words = _WORDS_OF_WINDOWS.findall(self.text)
         if not _ONLY_WORDS_OF_WINDOWS.match(self.text):
             raise InvalidCommand(
-                "prefix: on a Windows host nobody reads its words: give each as it is, between double quotes if it holds "
-                "a blank, without %, $, single quotes and backticks"
+                "prefix: on a Windows host its words are taken literally: give each as it is, between double quotes if it "
+                "holds a blank, without %, $, single quotes and backticks"
             )
         return tuple(quoted or bare for quoted, bare in words)
 

@@ -35,7 +35,7 @@ _FD = 8  # no bound
 RESERVED = "builtin"
 """The one function that no set-up has: our own words reach the shell's builtins by it."""
 
-# Each would be in the way of a shell that reads commands from nobody: it edits no line, keeps no history, has no jobs
+# Each would be in the way of a shell that is not interactive: it edits no line, keeps no history, has no jobs
 # to tell of and shows no prompt; or it would put lines into the output that no command has written.
 _LEFT_OUT = frozenset(
     {"emacs", "vi", "history", "histexpand", "ignoreeof", "interactive", "monitor", "notify", "stdin"}
@@ -253,7 +253,7 @@ def _aliases(text: str) -> Iterator[Definition]:
 
 _NAME = re.compile(r"^\w+=")
 
-# Who and where somebody is, how he reads and what he edits with: no secret, and usual in functions and aliases.
+# The user, the host, the locale and the editor: no secret, and usual in functions and aliases.
 _NO_SECRET = re.compile(
     r"(?:_|PATH|USER|LOGNAME|HOST|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|SHELL|TERM|COLORTERM|TERM_PROGRAM|LANG|LANGUAGE|LC_\w+|TZ"
     r"|EDITOR|VISUAL|FCEDIT|BROWSER|PAGER|MANPAGER|GIT_PAGER|GIT_EDITOR|LESS|LESSOPEN|LS_COLORS|LSCOLORS|GREP_COLORS?"
@@ -395,7 +395,7 @@ else printf '\0'
 fi
 printf '\0end'
 """
-"""Says what is needed of the host's variables, where snapshots are kept, and which of them nobody else has written."""
+"""Says what is needed of the host's variables, where snapshots are kept, and which of them no other user has written."""
 
 DIALECTS: Mapping[ShellKind, Dialect] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""Terminals: programs that want one, and whoever types on it."""
+"""Terminals: programs that need one, and the code that types on it."""
 
 from .controller import Controller as Controller
 from .driven import ConsoleOpener as ConsoleOpener

@@ -1,4 +1,4 @@
-"""What stands between a program on a terminal and whoever runs it."""
+"""What stands between a program on a terminal and its caller."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Controller:
         masks: What is taken out of its output.
         watch: Whether it waits for input.
         last_heard: When it printed last, by the monotonic clock.
-        last_typed: When somebody typed last.
+        last_typed: When something was typed last.
         waiting: What it waited for when its time was over.
     """
 
@@ -270,6 +270,6 @@ class _Masked(ByteReceiveStream):
 
 
 def _look_at(task: asyncio.Task[Any]) -> None:
-    """Take note of a failure that nobody waits for any more; asyncio reports it otherwise."""
+    """Take note of the failure of a task that is not awaited any more; asyncio reports it otherwise."""
     if not task.cancelled():
         task.exception()

@@ -78,7 +78,7 @@ class Keyboard(ByteSendStream):
     def answer(self, data: bytes) -> None:
         """Type an answer as soon as may be. Never waits."""
         if len(self._answers) + len(data) > ANSWERS:
-            return  # whoever asks so much and reads nothing does not wait for it
+            return  # a program that asks so much and reads nothing does not wait for the answers
         self._answers += data
         if self._answering is None:
             self._answering = asyncio.get_running_loop().create_task(self._answer())

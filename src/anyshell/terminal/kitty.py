@@ -55,7 +55,7 @@ _TILDES = {
 }
 
 _AS_BEFORE = frozenset(("enter", "return", "tab", "backspace"))
-"""Keys that are sent as before, alone: somebody must be able to type 'reset' after a crash."""
+"""Keys that are sent as before, alone: a person must be able to type 'reset' after a crash."""
 
 
 def encode(key: str, modifiers: int, flags: int) -> bytes | None:

@@ -33,7 +33,7 @@ def report(
     Args:
         modes: What it has asked for.
         action: What is done.
-        button: 0 to 2, the left, the middle and the right one, `WHEEL_UP` or `WHEEL_DOWN`; -1 is none, of a move.
+        button: 0 to 2, the left, the middle and the right one, `WHEEL_UP` or `WHEEL_DOWN`; -1 is no button, of a move.
         column: Where, from 0.
         row: Where, from 0.
         shift: Whether that key is held; so the others.

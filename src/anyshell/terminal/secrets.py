@@ -1,4 +1,4 @@
-"""What somebody types that nobody may see."""
+"""Secrets that are typed on a terminal, and masked in what it prints."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _CONTROL = re.compile(rb"[\r\n\x08\x1b]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretRequest:
-    """What whoever has a secret is told of who asks for it.
+    """What the source of a secret is told of the program that asks for it.
 
     Attributes:
         prompt: What stands before the cursor, as the program printed it: it may lie.

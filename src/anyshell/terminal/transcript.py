@@ -1,4 +1,4 @@
-"""What a program has printed and nobody has looked at yet."""
+"""What a program has printed and was not looked at yet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Transcript:
 
     Attributes:
         alternate: Whether the alternate screen is shown. The screen itself knows that too, but has to be drawn for it.
-        drawn: Whether the cursor was moved to a place since somebody has found something.
+        drawn: Whether the cursor was moved to a place since the last match.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a program waits for somebody to type something.
+"""Whether a program waits for input on its terminal.
 
 The rule, in full:
 
@@ -9,7 +9,7 @@ The rule, in full:
 - Nothing was printed, and nothing was typed, for `QUIET` before the host was asked, nor in `ARRIVAL` after it: what is
   typed has to arrive first, and so has the prompt.
 - One that seemed to wait and then printed by itself, as what draws a clock or waits for a network does, has to be silent
-  for `RESTLESS` to seem so again, until somebody types something. One that draws more seldom, as ``top`` does, does wait
+  for `RESTLESS` to seem so again, until something is typed. One that draws more seldom, as ``top`` does, does wait
   for a key between two pictures, and so it is said.
 
 A program that sleeps or computes does not wait, nor does anything in the background: it would be stopped if it read.

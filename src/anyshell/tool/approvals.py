@@ -1,4 +1,4 @@
-"""Ask whoever approves, but not again about what they have approved always."""
+"""Ask the approver, but not again about what it has approved always."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REMEMBERED = 1000
 
 
 class Approvals:
-    """What one tool may do, as somebody decides.
+    """What one tool may do, as its approver decides.
 
     Args:
         approver: Decides.

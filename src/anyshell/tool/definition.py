@@ -21,13 +21,13 @@ Format = Literal["openai", "anthropic", "mcp"]
 
 _GUARDED = (
     " Those for pagers, editors and prompts (PAGER, EDITOR, GIT_ASKPASS, DEBIAN_FRONTEND and the like) cannot be "
-    "set, since nobody could answer what they start."
+    "set, since what they start could not be answered."
 )
 
 
 _GUARDED_BUT_ON_TERMINALS = (
     " Those for pagers, editors and prompts (PAGER, EDITOR, GIT_ASKPASS, DEBIAN_FRONTEND and the like) can be set with "
-    "pty alone, since otherwise nobody could answer what they start."
+    "pty alone, since otherwise what they start could not be answered."
 )
 
 _CWD_OF_A_SESSION = (
@@ -67,7 +67,7 @@ class ToolDefinition:
                 left out may be ``null``. A map with names of the model's choice (``env``) cannot be had so, and is left out.
 
         Raises:
-            ValueError: There is no such format, or none of it that is strict.
+            ValueError: There is no such format, or it has no strict form.
         """
         if strict and format != "openai":
             raise ValueError(f"strict is for format 'openai' alone, not {format!r}")

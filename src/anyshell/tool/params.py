@@ -179,7 +179,7 @@ _INSTEAD = {
 _EXPECTED = {
     "bool_type": "must be true or false",
     "int_type": "must be a whole number",
-    "literal_error": "is none of those that there are",
+    "literal_error": "is not one of those that there are",
     "list_type": "must be a list",
     "string_type": "must be a string",
     "float_type": "must be a number",

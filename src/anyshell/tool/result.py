@@ -180,7 +180,7 @@ class ShellDetails(_Frozen):
             that is ``running`` goes on as a job, one that is ``waiting`` for input on its terminal; ``restarted`` is a session, without a command; nothing ran if it
             is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed`` (it could not be started).
         command: The command as it ran, or would have run, exactly; empty when its parameters were invalid, it had not its
-            turn yet, or there is none. Not safe to print; `ShellResult.display` is.
+            turn yet, or the call had no command. Not safe to print; `ShellResult.display` is.
         exit_code: Its exit code; 128 and the signal's number when a signal ended it; ``None`` when there is none.
         signal: The name of the signal that ended it, such as ``SIGKILL``.
         started: Whether the shell was started; ``None`` when that is unknown, with the status ``lost``.

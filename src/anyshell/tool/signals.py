@@ -57,7 +57,7 @@ _BY_NUMBER = re.compile(r"SIG(\d{1,2})")
 
 
 def number_of(signal: str, os: OperatingSystem) -> int | None:
-    """The number of a signal, or ``None`` when its name is none that ends programs there."""
+    """The number of a signal, or ``None`` when no signal of that name ends programs there."""
     if numbered := _BY_NUMBER.fullmatch(signal):
         return int(numbered[1])
     if os == "linux" and (real_time := _REAL_TIME.fullmatch(signal)):

@@ -1,4 +1,4 @@
-"""Tell somebody what a command has printed lately, without letting them hold it up."""
+"""Tell a listener what a command has printed lately, without letting it hold the command up."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _CANCEL_BOUND = 1.0
 
 
 class Updates:
-    """Calls somebody with the tail of an output, never more often than agreed, in a task of its own.
+    """Calls a listener with the tail of an output, never more often than agreed, in a task of its own.
 
-    While they are busy, output goes on: they next hear the tail as it is then. When they raise, whatever it is,
-    they are not called again; when the command ends, they are cancelled, and never called again either.
+    While the listener is busy, output goes on: it next hears the tail as it is then. When it raises, whatever it is,
+    it is not called again; when the command ends, it is cancelled, and never called again either.
 
     Args:
         on_update: Called in the event loop. One that is not async and blocks holds up everything else there, the
@@ -55,7 +55,7 @@ class Updates:
         interval: Seconds between the end of one call and the next, at least.
         limit: Bytes of a tail in UTF-8, at most.
         hide: Takes out of a text what is not to be shown.
-        code_page: The number of the host's code page; ``None`` is none.
+        code_page: The number of the host's code page; ``None`` is no code page.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Updates:
         await asyncio.sleep(0)  # or a command that prints all at once could be over before the first call
 
     async def _run(self) -> None:
-        # Somebody may catch our cancellation: the flag, not the exception, says that it is over.
+        # The listener may catch our cancellation: the flag, not the exception, says that it is over.
         while not self._closed:
             await self._news.wait()
             self._news.clear()

@@ -27,23 +27,22 @@ CLOSED = (
 )
 """What is said when the tool, or the environment, was closed."""
 
-UNBEGUN = "Cancelled before it began, because somebody asked for that: nothing ran. Do not call again unless asked to."
+UNBEGUN = "Cancelled on request, before it began: nothing ran. Do not call again unless asked to."
 """What is said of a command whose call was cancelled before it was approved, or had its turn, or was started."""
 
 NO_JOB = (
-    "Cancelled while it was started in the background, because somebody asked for that: it was stopped, with everything "
-    "that it started, and is no job. Do not run it again unless asked to."
+    "Cancelled on request, while it was started in the background: it was stopped, with everything that it started, "
+    "and is no job. Do not run it again unless asked to."
 )
 
-CUT_SHORT = "This call was cancelled, because somebody asked for that, and waits no longer."
+CUT_SHORT = "This call was cancelled on request, and waits no longer."
 """What is said of a call that has waited for a job or a terminal, which goes on."""
 
 _CANCELLED = (
-    "Stopped before its end, because {asked} asked for that; its output so far is kept.{unasked} Do not run it again "
-    "unless asked to."
+    "Stopped {by}, before its end; its output so far is kept.{unasked} Do not run it again unless asked to."
 )
 
-STOPPED = _CANCELLED.format(asked="somebody", unasked="")
+STOPPED = _CANCELLED.format(by="on request", unasked="")
 """What is said of a program that was stopped while a call waited for it."""
 
 LATER = (
@@ -74,7 +73,7 @@ _STATUSES = {
     0xC000_0135: "a DLL that it needs was not found",
     0xC000_0139: "a DLL that it needs is of another version (entry point not found)",
     0xC000_0142: "a DLL that it needs could not be initialized",
-    0xC000_013A: "somebody interrupted it (Ctrl-C), or closed its console",
+    0xC000_013A: "it was interrupted (Ctrl-C), or its console was closed",
 }
 
 _UNASKED = " It could not be asked to end first: what it was writing may be incomplete."
@@ -133,8 +132,8 @@ def ending(
         case "cancelled" if outcome.started is False:
             return UNBEGUN
         case "cancelled":
-            asked = "the user, who saw it in a console," if by_person else "somebody"
-            return _CANCELLED.format(asked=asked, unasked=_UNASKED if outcome.ended_at_once else "")
+            by = "by the user, who saw it in a console" if by_person else "on request"
+            return _CANCELLED.format(by=by, unasked=_UNASKED if outcome.ended_at_once else "")
         case "running":
             return (
                 f"Still running after {exact(round(outcome.duration, 1))} s: it goes on in the background as job "

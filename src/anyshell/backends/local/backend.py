@@ -44,7 +44,7 @@ SLOW_ANSWER_SECONDS = 20.0
 """Seconds for PowerShell to answer then, and for every shell on Windows, where a scanner first looks at a program."""
 
 ANSWER_BYTES = 4096
-"""Bytes of that answer, its line feed included; a longer one is none."""
+"""Bytes of that answer, its line feed included; a longer one is not taken."""
 
 CONNECT_SECONDS = 1.0
 """Seconds for an address of this machine to accept a connection."""
@@ -181,8 +181,8 @@ class LocalBackend:
                     _, writer = await asyncio.open_connection(address, port)
             except OSError:
                 continue
-            # Where nobody listens, a port that the system gives out itself may be given to us, and we are whom we
-            # reach: then both ends have one address (tcp(7), simultaneous open).
+            # Where no server listens, the system may give us that very port, and we connect to ourselves: then both
+            # ends have one address (tcp(7), simultaneous open).
             ourselves = writer.get_extra_info("sockname") == writer.get_extra_info("peername")
             writer.close()
             if not ourselves:

@@ -189,7 +189,7 @@ async def _discard(path: str) -> None:
     """Remove what was not finished, as far as that can be done."""
     try:
         os.unlink(system.native(path))  # quick, and nothing may come between
-    except PermissionError:  # somebody looks at it, on Windows
+    except PermissionError:  # another program has it open, on Windows
         with contextlib.suppress(OSError):
             await to_the_end(in_a_worker(partial(system.remove_file, system.native(path))), lambda: None)
     except OSError:
@@ -310,7 +310,7 @@ def _finish(path: str, file: FileIO, mode: int) -> None:
 
 
 def _regular(path: str) -> os.stat_result:
-    """Describe a regular file; refuse what is none before it is opened."""
+    """Describe a regular file; refuse any other before it is opened."""
     with _naming(path):
         status = os.stat(system.native(path))
     if stat.S_ISDIR(status.st_mode):

@@ -119,7 +119,7 @@ def find_variables(names: Iterable[str]) -> frozenset[str]:
 
 
 def code_page() -> int | None:
-    """The page that programs write in to a console that nobody has set otherwise, as that of a command."""
+    """The page in which programs write to a console of the default settings, as that of a command."""
     if sys.platform == "win32":
         return int(win32.GetOEMCP())
     return None

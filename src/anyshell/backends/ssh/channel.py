@@ -58,7 +58,7 @@ TERMINAL_WINDOW = 128 * 1024
 """Bytes that are typed on a terminal of OpenSSH and that its program has not read yet.
 
 For what is typed while nothing is shown, sshd sends packets without meaning that are as long as all of it, so that
-nobody can tell from outside; and from 256 KiB on it sends them longer than SSH allows, which ends the connection and all
+how much is waiting cannot be told from outside; and from 256 KiB on it sends them longer than SSH allows, which ends the connection and all
 that runs over it (9.2). It says that there is room again when 96 KiB are taken."""
 
 _SIGNAL = re.compile("[A-Z0-9]{1,16}")
@@ -91,7 +91,7 @@ class ChannelReceiveStream(ByteReceiveStream):
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Return the next bytes, at most `max_bytes` of them.
 
-        Other tasks get a turn before, so that `yes` starves nobody: the answers of the host's watcher least of all.
+        Other tasks get a turn before, so that `yes` starves no other task, above all not the answers of the host's watcher.
 
         Raises:
             anyio.EndOfStream: The server has closed the channel.
@@ -228,15 +228,15 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self.said: asyncio.Future[list[str]] = loop.create_future()
         """The words behind the token. Never raises; empty when the channel closed without them."""
         self.ready = asyncio.Event()
-        """The word behind a token before that one was ``ready``; or there will be none any more."""
+        """The word behind a token before that one was ``ready``; or no word will come any more."""
         self.exit: asyncio.Future[ExitStatus] = loop.create_future()
-        """How the program ended; without code and signal when nobody can know."""
+        """How the program ended; without code and signal when that cannot be known."""
         self.last_heard = loop.time()
         """When something of the output arrived last, by the loop's clock."""
         self.at_end = asyncio.Event()
         """No more output will come."""
-        self.nobody_writes = False
-        """Whether the server said so: nobody on the host holds the program's output any more."""
+        self.no_writers = False
+        """Whether the server said so: no process on the host holds the program's output any more."""
         self.closed = asyncio.Event()
 
     # What asyncssh calls.
@@ -263,7 +263,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
 
     def eof_received(self) -> bool:
         """The output is over. Our own direction stays open."""
-        self.nobody_writes = True
+        self.no_writers = True
         self._end_output()
         return True
 
@@ -326,7 +326,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """Send input, when there is room for it.
 
         Raises:
-            anyio.BrokenResourceError: Nobody will read it.
+            anyio.BrokenResourceError: The reader is gone.
         """
         await self._writable.wait()
         if self._failed or self._channel is None:
@@ -349,7 +349,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
                 self._channel.write_eof()
 
     def signal(self, name: str) -> None:
-        """Have the server signal the program. Never raises, and nobody says whether it did."""
+        """Have the server signal the program. Never raises; the server does not say whether it did."""
         if not self._failed and self._channel is not None:
             with contextlib.suppress(OSError):
                 self._channel.send_signal(name)
@@ -387,7 +387,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
                 spent += loop.time() - began
 
     async def wait_last(self) -> None:
-        """Let all of an output arrive that nobody writes any more: its end must come, however slow the link is."""
+        """Let all of an output arrive that has no writers any more: its end must come, however slow the link is."""
         await self.wait_rest(LAST_SILENCE, LONGEST_LAST)
 
     async def wait_taken(self) -> None:
@@ -419,7 +419,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             if end < 0 and len(held) - at <= LONGEST_NOISE:
                 return b""  # the line is cut: all of it is needed
             if end < 0:
-                del held[: at + len(self._token)]  # nobody who begins a command says so much
+                del held[: at + len(self._token)]  # a shell that begins a command says less
                 continue
             words = held[at + len(self._token) : end].decode("utf-8", "replace").split()
             rest = bytes(held[end + 1 :])

@@ -90,7 +90,7 @@ def _is_on_a_drive(text: str) -> bool:
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Have the shell complete a path; where there is none, name a host. What is on a host is not looked at."""
+    """Have the shell complete a path; without one, name a host. What is on a host is not looked at."""
     from ..host.aliases import find_aliases
 
     if _is_on_a_drive(incomplete):
@@ -248,7 +248,7 @@ class _Copies:
                 )
             ) from error
         if not is_directory:
-            raise NotAllCopied(f"{self._target.text}: several sources go into a directory, and this is none")
+            raise NotAllCopied(f"{self._target.text}: with several sources the target must be a directory")
 
     async def _copy(self, operand: Operand, source: Place, target: Place) -> None:
         from ..._transfer import copy

@@ -1,4 +1,4 @@
-"""``anyshell jobs``: jobs that outlive whoever started them."""
+"""``anyshell jobs``: jobs that outlive the process that started them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def list_(*, host: str | None, as_json: bool) -> None:
       anyshell jobs list --json | jq -r '.[] | select(.status == "running").id'
     \b
     Exit code:
-      0      also when there is none
+      0      also when there is no job
       125    anyshell itself failed, or the host cannot be reached
       128+n  signal n ended it
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines

@@ -110,7 +110,7 @@ def call(
       1      the result is an error: another exit code, a timeout, a refusal, wrong parameters
       2      wrong usage: this is no JSON object
       125    anyshell itself failed, or the host cannot be reached
-      128+n  signal n was sent to this program (141: nobody reads stdout)
+      128+n  signal n was sent to this program (141: stdout has no reader)
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ..host.reach import Way, mention_notices
     from ..printing import print_json

@@ -1,4 +1,4 @@
-"""The person at the terminal, who is asked what nobody else can say while a host is being reached.
+"""The person at the terminal, who answers the questions that come while a host is being reached.
 
 A question goes to the terminal itself, never to stdin or stdout, which may belong to the command. Nothing of the
 answer is shown unless the server says that it may be, and nothing is written down: it is held in memory until the
@@ -46,11 +46,11 @@ def can_be_asked() -> bool:
 
 
 class Person:
-    """Whoever is at the terminal; the four functions are those that `SSHOptions` has a place for.
+    """The person at the terminal; the four functions are those that `SSHOptions` has a place for.
 
     Attributes:
         was_asked_by_server: Whether a server had questions of its own. The answers are good for one login.
-        is_away: Whether nobody can be asked now, since a program has the terminal.
+        is_away: Whether no question can be asked now, since a program has the terminal.
         room: Entered for the time of a question: makes room for it on the terminal.
     """
 
@@ -178,5 +178,5 @@ def _hidden(again: Callable[[], None]) -> Iterator[None]:
 
 
 def _harmless(text: str) -> str:
-    """A text of somebody else's, in which nothing moves the cursor but the ends of its lines."""
+    """A text from outside, such as a server's, in which only the ends of lines move the cursor."""
     return "\n".join(printable(line) for line in text.splitlines())

@@ -61,7 +61,7 @@ class Way:
         from .person import Person, can_be_asked
 
         if not can_be_asked():
-            return  # so that an error says that nobody could be asked, and not that nobody agreed
+            return  # so that an error says that the question could not be asked, and not that the user said no
         person = self._person = Person()
         self.options = replace(
             options,

@@ -1,8 +1,8 @@
 """This program's own stdin, stdout and stderr, used without ever holding up the event loop.
 
-They are shared with whoever started us and with our neighbours in a pipeline, so they must not be set
-non-blocking: that would change them for all. And an epoll takes no regular files. So each is used, blocking,
-by a thread of its own, which nobody waits for: a write that blocks for ever must not keep the program alive.
+They are shared with the parent process and with the neighbours in a pipeline, so they must not be set non-blocking: that
+would change them for all of these. And an epoll takes no regular files. So each descriptor is used, blocking, by a thread
+of its own, which is never joined: a write that blocks for ever must not keep the program alive.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class DescriptorReader:
 
 
 class _Thread(Generic[T]):
-    """Makes blocking calls, one after the other, in a thread that nobody has to wait for."""
+    """Makes blocking calls, one after the other, in a thread that is never joined."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -145,7 +145,7 @@ class _Thread(Generic[T]):
             try:
                 self._loop.call_soon_threadsafe(settle)
             except RuntimeError:
-                return  # the loop is closed: nobody wants to know any more
+                return  # the loop is closed: the result is not wanted any more
 
 
 def _set_result(future: asyncio.Future[T], result: T) -> None:
@@ -182,7 +182,7 @@ def _write_bytes(fd: int, data: bytes) -> None:
     while view:
         try:
             view = view[os.write(fd, view) :]
-        except BlockingIOError:  # somebody else has set it non-blocking: node and ssh are known to
+        except BlockingIOError:  # another process has set it non-blocking: node and ssh are known to
             select.select([], [fd], [])
         except OSError as error:
             if is_deserted(error, fd):
@@ -191,7 +191,7 @@ def _write_bytes(fd: int, data: bytes) -> None:
 
 
 def is_deserted(error: OSError, fd: int) -> bool:
-    """Whether writing failed because nobody reads any more. Windows says EINVAL of such a pipe (bpo-19612)."""
+    """Whether writing failed because the reader is gone. Windows says EINVAL of such a pipe (bpo-19612)."""
     if sys.platform == "win32" and error.errno == errno.EINVAL:
         from .handles import is_pipe
 
@@ -223,7 +223,7 @@ def has_input(fd: int) -> bool:
 
 
 def watch_reader(fd: int, on_gone: Callable[[], object]) -> None:
-    """Call `on_gone` when whoever reads a pipe or socket closes it, even though nothing is written meanwhile.
+    """Call `on_gone` when the reader of a pipe or socket closes it, even though nothing is written meanwhile.
 
     Of other files, and on Windows, that cannot be known: writing will tell.
     """

@@ -40,7 +40,7 @@ def is_console(fd: int) -> bool:
 
 
 def is_pipe(fd: int) -> bool:
-    """Whether a descriptor is a pipe or a socket. Waits while somebody reads from it, or writes to it."""
+    """Whether a descriptor is a pipe or a socket. Waits while a process reads from it, or writes to it."""
     return bool(_GetFileType(msvcrt.get_osfhandle(fd)) == 3)  # FILE_TYPE_PIPE
 
 

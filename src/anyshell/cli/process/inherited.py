@@ -1,4 +1,4 @@
-"""This process itself, as whoever started it left it: its signals and its standard descriptors."""
+"""This process as its parent left it: its signals and its standard descriptors."""
 
 from __future__ import annotations
 

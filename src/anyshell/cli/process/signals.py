@@ -53,7 +53,7 @@ class Interruption:
         self.stop()
 
     def desert(self) -> None:
-        """Take note that nobody reads stdout any more, as if it were SIGPIPE, and act."""
+        """Take note that stdout has no reader any more, as if that were SIGPIPE, and act."""
         self.arrive(13)  # Windows has no name for it
 
     @property
@@ -63,7 +63,7 @@ class Interruption:
 
 
 class _Unwaited(ThreadPoolExecutor):
-    """Makes each blocking call in a thread that nobody waits for.
+    """Makes each blocking call in a thread that is never joined.
 
     A name is looked up by a call that can take half a minute and cannot be stopped. The threads that asyncio has
     by itself are joined when the loop closes, so that Ctrl-C would end the program only then.

@@ -135,7 +135,7 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
         def _begin_anew(self) -> bool:
             """Go on after SIGCONT with no SIGTSTP before it, as after SIGSTOP; whether that can be now.
 
-            Textual would read with one thread more, which nobody ends, and take its own settings for the person's.
+            Textual would read with one thread more, which never ends, and take its own settings for the person's.
             """
             try:
                 in_front = os.tcgetpgrp(self.fileno) == os.getpgrp()

@@ -52,7 +52,7 @@ def has_colour() -> bool:
 
 
 def _is_dumb() -> bool:
-    """Whether the terminal is said to know no sequences. On Windows nobody says what it is."""
+    """Whether TERM says that the terminal knows no sequences. On Windows there is no TERM."""
     term = os.environ.get("TERM", "")
     return term == "dumb" or (not term and sys.platform != "win32")
 
@@ -78,14 +78,14 @@ _BELOW, _BACK = b"\x1b7\x1b[B\r", b"\x1b8"
 class Drawn:
     """A line as it was drawn, after which the cursor was taken back to its beginning: so it can be found again.
 
-    Where nobody knows whether something stands in the row of the cursor, it is drawn below that instead, and the cursor left
-    where it was.
+    Where the cursor's column is not known, the drawing goes to the row below the cursor's, and the cursor is left where
+    it was.
 
     Attributes:
         fd: The terminal's descriptor.
         text: What stands there.
         columns: How wide the terminal was.
-        typed: Bytes of lines that were typed there by then, and that nobody has read.
+        typed: Bytes of lines that were typed there by then, and not yet read.
         below: Whether it stands in the row below that of the cursor.
     """
 
@@ -122,7 +122,7 @@ class Drawn:
 
 
 def _typed(fd: int) -> int:
-    """Bytes of the lines that were typed on a terminal and not read yet; 0 where nobody can say."""
+    """Bytes of the lines that were typed on a terminal and not read yet; 0 where that cannot be known."""
     if sys.platform == "win32":
         return 0
     import fcntl

@@ -38,8 +38,8 @@ _OFF = frozenset(
         b"69",  # margins at the sides
     )
 )
-"""DEC's private modes, and those that others have added, that are off in a terminal which nobody has changed. Of those
-that are not here and in `_ON` nobody can know how they were."""
+"""DEC's private modes, and those that others have added, that are off by default. A mode that is neither here nor in
+`_ON` has a default that is not known."""
 
 _MOVES_CURSOR = frozenset((b"margins", b"?69", b"?6"))
 """What moves the cursor when it is put back, and so before the alternate screen is left, which takes it where it was."""
@@ -128,7 +128,7 @@ class TerminalModes:
 
     Known are: the alternate screen, a hidden cursor and its shape, the mouse, the focus, bracketed paste, the modes of
     cursor keys, keypad and keyboard (xterm's and kitty's), margins, origin, wrapping, insertion, reverse video, character
-    sets, colour and the like, links. Titles, tab stops and the palette are not: what they were nobody can know.
+    sets, colour and the like, links. Titles, tab stops and the palette are not: no terminal reports them.
 
     Its memory is bounded, whatever it is fed.
     """

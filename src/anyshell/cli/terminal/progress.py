@@ -22,7 +22,7 @@ LONGEST_BAR = 40
 """Columns of the bar of `cp`, at most."""
 
 SHORTEST_BAR = 8
-"""Columns of that bar, at least; with less room there is none."""
+"""Columns of that bar, at least; with less room no bar is shown."""
 
 SHORTEST_NAME = 12
 """Columns of the name before the bar, at least."""
@@ -31,7 +31,7 @@ _GAP = "  "
 
 
 class Progress:
-    """Draws on a terminal. It is called ten times a second at most; that nobody can be told changes nothing.
+    """Draws on a terminal, ten times a second at most. A failure to write is ignored.
 
     A terminal that takes nothing, as after Ctrl-S, holds up no copy: meanwhile nothing more is drawn.
 

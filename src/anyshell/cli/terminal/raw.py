@@ -60,7 +60,7 @@ class RawTerminal:
         ending: Whether this program has been asked to end: then it does not wait to be in the foreground.
 
     Attributes:
-        modes: What is on there; whoever writes to it tells what is written.
+        modes: The modes that are on there; every writer to the terminal feeds them its data.
         changed: Is set when its size has changed, and when the program should draw anew.
         redraw: Whether it should.
         away: Seconds that this program has been suspended (SIGTSTP) while it had lent the terminal.
@@ -194,7 +194,7 @@ class RawTerminal:
         if not self._raw:
             return
         self._raw = False
-        # Not even in the background may this stop us: there would be nobody left to do it.
+        # Not even in the background may this stop us: then the terminal would not be put back.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         try:
             with contextlib.suppress(termios.error):
@@ -214,7 +214,7 @@ class RawTerminal:
         loop.add_signal_handler(signal.SIGTSTP, self._pause)
 
     def _return(self) -> None:
-        """Go on: also after SIGSTOP, which nobody hears of, and after which a shell has set the terminal anew."""
+        """Go on: also after SIGSTOP, which has no handler, and after which a shell has set the terminal anew."""
         if not self._is_ours():
             # A shell that ends a stopped job sends it two signals, and the other one may still be on its way to us.
             asyncio.get_running_loop().call_later(AWAY_SECONDS, self._stay_away)

@@ -57,7 +57,7 @@ class Cursor:
     Its memory is bounded, whatever it is fed.
 
     Attributes:
-        is_known: Whether a line has ended. Before, nobody knows what others have printed on the line.
+        is_known: Whether a line has ended. Before, other programs may have printed on the line.
     """
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class StatusLine:
 
     @asynccontextmanager
     async def hidden(self) -> AsyncIterator[None]:
-        """Leave the terminal to somebody else meanwhile, as to a question."""
+        """Leave the terminal to another writer meanwhile, as to a question."""
         self._hidden += 1
         await self._clear()
         try:
@@ -263,7 +263,7 @@ class StatusLine:
     # --- the terminal -----------------------------------------------------------------------------------------
 
     def _is_ours(self) -> bool:
-        """Whether nobody else has the terminal: another job of its shell, or who has set it to read a password."""
+        """Whether the terminal is ours: no other job of the shell has it, and no program reads a password on it."""
         settings = _settings(self._fd)
         return is_in_foreground(self._fd) and settings == self._settings and _ends_lines(settings)
 
@@ -272,7 +272,7 @@ class StatusLine:
             return []
         handlers: dict[signal.Signals, Callable[[], object]] = {
             signal.SIGWINCH: lambda: self._wait(0),
-            # After SIGSTOP, of which nobody hears, the line is still there; or a shell has begun an empty one below it.
+            # After SIGSTOP, which has no handler, the line is still there; or a shell has begun an empty line below it.
             signal.SIGCONT: lambda: self._wait(0),
         }
         if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
@@ -294,7 +294,7 @@ class StatusLine:
 
 
 def _settings(fd: int) -> tuple[int, int] | None:
-    """How a terminal writes lines and reads them; ``None`` where nobody can say."""
+    """How a terminal writes lines and reads them; ``None`` where that is not known."""
     if sys.platform == "win32":
         return None
     import termios

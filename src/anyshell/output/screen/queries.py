@@ -39,7 +39,7 @@ FIXED = {
 }
 """Answers that never change, by what stands between ``CSI`` and the end of the question."""
 
-CELL_WIDTH, CELL_HEIGHT = 8, 16  # pixels, of which a terminal that nobody sees has none
+CELL_WIDTH, CELL_HEIGHT = 8, 16  # pixels, of which a terminal that is not shown has none
 
 _BASIC = (
     *(

@@ -19,7 +19,7 @@ class Row:
         continues: Whether it is the same line as the row before it, which was full.
         end: Raw bytes of the output up to the line feed that ended it last.
         ends: The same in line feeds.
-        styles: How its columns are shown, as far as any was shown otherwise than plain; ``None`` where nobody keeps that.
+        styles: How its columns are shown, as far as any was shown otherwise than plain; ``None`` where styles are not kept.
     """
 
     __slots__ = ("cells", "continues", "end", "ends", "styles")

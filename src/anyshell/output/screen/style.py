@@ -114,7 +114,7 @@ _OFF = {
 
 @lru_cache(maxsize=CACHED_STYLES)
 def render(style: Style, parameters: bytes) -> Style:
-    """The style after an SGR, of which the parameters are given as they were sent. What nobody knows changes nothing."""
+    """The style after an SGR, of which the parameters are given as they were sent. An unknown parameter changes nothing."""
     changes: dict[str, Any] = {}
     fields = parameters.split(b";")[:LONGEST_RENDITION]
     at = 0

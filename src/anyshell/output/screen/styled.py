@@ -1,4 +1,4 @@
-"""A screen that keeps colours and attributes, for whoever shows it to a person."""
+"""A screen that keeps colours and attributes, in order to be shown to a person."""
 
 from __future__ import annotations
 

@@ -56,9 +56,9 @@ class TerminalOutput:
     Rows that leave the main screen at its top are final: they become lines of the text, a line that was wrapped as
     one. At the end come the rows of the main screen.
 
-    Output that moves the cursor is drawn up to `DRAWN_PER_SECOND`. Beyond that it waits until somebody looks, the program
-    asks something, or a second is over; if more waits than `backlog.HELD`, its start is skipped and counted. Looking is
-    what costs then, so nobody should look more often than a person could. What was skipped is a gap in the text.
+    Output that moves the cursor is drawn up to `DRAWN_PER_SECOND`. Beyond that it waits until the screen is looked at, the
+    program asks something, or a second is over; if more waits than `backlog.HELD`, its start is skipped and counted. Then
+    each look costs time, so look no more often than a person could. What was skipped is a gap in the text.
 
     Args:
         terminal: Its size.
@@ -133,7 +133,7 @@ class TerminalOutput:
             back: Rows to go up into what was scrolled off the main screen, as far as that is kept.
         """
         emulator = self._drawn()
-        assert isinstance(emulator, StyledEmulator), "nobody has asked for colours"
+        assert isinstance(emulator, StyledEmulator), "colours were not asked for"
         above = 0 if emulator.alternate else len(self._above)
         back = min(max(back, 0), above)
         rows = [*islice(self._above, above - back, above - back + emulator.height)] if back else []
@@ -287,7 +287,7 @@ class TerminalOutput:
             final.add(cells if cells.isascii() else read(cells), row.end, row.ends, continues=row.continues)
 
     def _build(self) -> Output:
-        self._answer = None  # nobody is there any more to be answered
+        self._answer = None  # the program that asked is gone
         emulator = self._drawn()
         if self._carry:
             data, self._carry = self._carry, b""

@@ -73,7 +73,7 @@ class OutputBuilder:
         artifacts: Keeps the raw whole, if anything is left out. What it cannot write stops nothing.
         name_path: Whether the marker says in which file the whole is, for who can read that file; otherwise it
             says as which artifact it is kept.
-        code_page: The number of the host's code page, for what is not UTF-8; ``None`` is none, and invalid bytes become
+        code_page: The number of the host's code page, for what is not UTF-8; without one, invalid bytes become
             U+FFFD.
         utf8_bytes: How many first bytes are UTF-8 on such a host, if that is known.
     """

@@ -27,7 +27,7 @@ _CONTROLS = dict.fromkeys(range(0x80, 0xA0), "\ufffd")
 
 
 class Page:
-    """A code page: ASCII, and other characters of one or two bytes. A byte that is none becomes U+FFFD.
+    """A code page: ASCII, and other characters of one or two bytes. An invalid byte becomes U+FFFD.
 
     Args:
         codec: Python's.

@@ -58,7 +58,7 @@ def expression(pattern: object) -> re.Pattern[str]:
     """Compile a pattern; in a text, ``^`` and ``$`` are the ends of lines.
 
     Raises:
-        InvalidCommand: It does not compile, or is none.
+        InvalidCommand: It does not compile, or is no expression.
     """
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         return pattern

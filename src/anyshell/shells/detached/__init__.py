@@ -19,8 +19,8 @@ Verb = Literal["list", "signal", "remove"]
 _SH = "/bin/sh"
 
 PLACES = frozenset({"ANYSHELL_STATE_DIR", "XDG_STATE_HOME", "HOME"})
-"""Variables that say where jobs are, if nobody else does: a job that has its own would otherwise be written down
-where nobody looks."""
+"""Variables that say where jobs are, unless the caller does: a job that sets its own would otherwise be written down
+where the caller does not look."""
 
 
 @cache

@@ -4,7 +4,7 @@
 #   JOB/job.sh begin SUPERVISOR UMASK PATH PROGRAM ARGUMENT...
 #
 # The first is all that is left of anyshell on the host while a job runs. Each leads a session of its own: what is sent
-# to the program's group does not end its supervisor. Descriptor 3 takes one line for whoever started the job.
+# to the program's group does not end its supervisor. Descriptor 3 takes one line for the process that started the job.
 
 # shellcheck shell=sh disable=SC2016,SC2046,SC2086,SC3045
 

@@ -9,7 +9,7 @@
 # Before that comes "directory PATH", in the end "over TIME". STATE is running, ended, lost or foreign.
 # A process is known by pid, start, boot and pid namespace together; a pid alone says nothing. A record of another machine
 # or another pid namespace is foreign: its processes cannot be seen here, so it is neither signalled nor removed.
-# The directory can be one that has other things in it, and a record one that a full disk has cut, or somebody edited.
+# The directory can be one that has other things in it, and a record one that a full disk has cut, or a person has edited.
 
 # shellcheck shell=sh disable=SC1007,SC2046,SC2086  # word splitting takes a line of /proc apart
 
@@ -96,7 +96,7 @@ inspect() {
     fi
     case $pid in 0* | 1) state=lost ;; esac # no job has these, and to signal them is to signal others
     if [ "$state" ] || ! is_number "$pid" || ! is_number "$supervisor" || ! is_number "$time"; then
-        # It names nobody. What lives of the job still has its mark.
+        # It names no process. What lives of the job still has its mark.
         pid=0 began=0 here=1 time=0 state=lost
         return 0
     fi
@@ -243,7 +243,7 @@ signal() {
         printf 'error job %s was started on another machine, or in another container: stop it there\n' "$2"
         exit 1
     fi
-    # Before another boot it was another job's, if anybody's.
+    # After another boot the number is another job's, if it is in use at all.
     [ "$here" ] || return
     found=$(members "$2")
     if [ "$found" ]; then signal_found "$1"; fi
@@ -331,7 +331,7 @@ remove() {
         is_job "$each" || continue
         if inspect "$each"; then
             [ "$state" != running ] && [ ! "$foreign" ] || continue
-            # Without its record, nobody could stop what is left of it.
+            # Without its record, its remaining processes could not be stopped.
             case $living in *" $each"*) continue ;; esac
             if [ "$here" ] && is_seen_alive; then continue; fi
         # Nothing is written down of it: it is just being started, or was killed while it was.

@@ -44,7 +44,7 @@ case $ANYSHELL_JOB_all in
 esac
 ANYSHELL_JOB_said=$(mkdir -p "$ANYSHELL_JOB_all" 2>&1)
 [ -d "$ANYSHELL_JOB_all" ] || anyshell_fail "$ANYSHELL_JOB_all cannot be made" "$ANYSHELL_JOB_said"
-# What lies in a directory of somebody else's need not be what was put there.
+# What lies in another user's directory need not be what was put there.
 [ ! -L "$ANYSHELL_JOB_all" ] && [ -O "$ANYSHELL_JOB_all" ] ||
     anyshell_fail "$ANYSHELL_JOB_all is a link, or another user's"
 case $(ls -ld "$ANYSHELL_JOB_all") in

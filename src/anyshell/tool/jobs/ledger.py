@@ -46,7 +46,7 @@ class Entry:
 
 
 class Ledger:
-    """The jobs of one tool: what its calls have started or left behind, and nobody else's.
+    """The jobs of one tool: what its calls have started or left behind, and no others.
 
     Args:
         jobs: Those of the environment.
@@ -57,7 +57,7 @@ class Ledger:
         self._entries: dict[str, Entry] = {}
 
     def add(self, job_id: str, directory: str, *, seen: int = 0) -> None:
-        """Take a job that came of a call, unless it has ended so long ago that nobody knows it any more."""
+        """Take a job that came of a call, unless it has ended so long ago that it is forgotten."""
         with contextlib.suppress(JobNotFound):
             self._entries[job_id] = Entry(self._jobs.get(job_id), directory, seen)
 
@@ -80,7 +80,7 @@ class Ledger:
         """Find one.
 
         Raises:
-            JobNotFound: There is none of that id here; the message names those that there are.
+            JobNotFound: No job here has that id; the message names those that there are.
         """
         entries = {entry.job.id: entry for entry in self.entries()}
         if job_id not in entries:

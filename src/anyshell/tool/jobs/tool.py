@@ -215,7 +215,7 @@ class JobTool:
     async def _send(self, call: JobCall, entry: Entry, ongoing: Ongoing) -> JobResult:
         env, job = self._env, entry.job
         if entry.over or job.adopted:
-            await job.send(b"")  # says why that cannot be, before anybody is asked
+            await job.send(b"")  # says why that cannot be, before the approver is asked
         request = ApprovalRequest(
             text=job.command,
             shell=env.shell,

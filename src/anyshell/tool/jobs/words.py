@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from ...jobs import Job
     from .ledger import Entry
 
-UNSENT = (
-    "Cancelled before it was sent, because somebody asked for that: the job has read nothing of it. Do not send it again "
-    "unless asked to."
-)
+UNSENT = "Cancelled on request, before it was sent: the job has read nothing of it. Do not send it again unless asked to."
 
 SHOWN_COMMAND = 100
 """Characters of a job's command, in a sentence about the job."""
@@ -56,7 +53,7 @@ def ended(job: Job) -> str:
     if outcome is not None and outcome.signal is not None:
         return f"was ended by {visible(outcome.signal)}"
     if job.exit_code is None:
-        return "has ended, with an exit code that nobody knows"
+        return "has ended, with an unknown exit code"
     return f"has ended with exit code {job.exit_code}"
 
 

@@ -45,7 +45,7 @@ ACTIONS: Mapping[TerminalAction, str] = {
     "keys": "press keys.",
     "screen": "show the screen as it is.",
     "wait": "wait until the program waits for input, falls silent after it has printed something, or ends.",
-    "secret": "have somebody type a password or another secret, with Enter. You never see it.",
+    "secret": "have the user's password or another secret typed, with Enter. You never see it.",
     "close": "end the program, with everything that it started.",
 }
 """What can be done with a terminal."""
@@ -160,7 +160,7 @@ _RATHER = {
     ("keys", "send"): 'use the action "keys"',
     ("text", "keys"): 'use the action "send"',
     ("enter", "keys"): "give the key Enter",
-    ("text", "secret"): "what you know is no secret; whoever has it is asked",
+    ("text", "secret"): "what you know is no secret; the secret comes from elsewhere",
 }
 
 
@@ -249,7 +249,7 @@ def _named(key: str) -> str:
 def _problems(asked: TerminalParams, limits: ToolLimits, *, secrets: bool) -> Iterator[str]:
     action = asked.action
     if action == "secret" and not secrets:
-        yield "there is no action secret here: nobody can be asked for one"
+        yield "there is no action secret here: a secret cannot be asked for"
         return
     for name, actions in _OF.items():
         if getattr(asked, name) is not None and action not in actions:

@@ -295,7 +295,7 @@ class TerminalTool:
 
             async def guarded(request: SecretRequest) -> str | None:
                 nonlocal given, waited
-                # Whoever is asked may take long: others may type meanwhile, or close it.
+                # The answer may take long: other calls may type meanwhile, or close it.
                 secret = None
                 with ongoing.interruptible():
                     secret = await ask_for_secret(self._given, request)
@@ -342,7 +342,7 @@ class TerminalTool:
         """Ask for a secret.
 
         Raises:
-            _NoSourceError: Whoever gives it has failed. They may raise anything, with a secret in it.
+            _NoSourceError: Its source has failed. A source may raise anything, with a secret in it.
         """
         source = self._secrets
         assert source is not None
@@ -436,7 +436,7 @@ class TerminalTool:
 
 
 class _NoSourceError(Exception):
-    """Whoever gives secrets has failed: the name of the error. Becomes a result; never leaves this module."""
+    """The source of secrets has failed: the name of the error. Becomes a result; never leaves this module."""
 
 
 def _end(line: str) -> str:

@@ -22,11 +22,10 @@ SHOWN_LINE = 200
 """Characters of a prompt, or of the cursor's line, in a sentence about it: those at its end."""
 
 NOT_HERE = "no terminal is given here, since ANYSHELL_NO_PTY is set"
-"""Why there is none where nobody has tried to get one."""
+"""Why there is no terminal where none was tried for."""
 
 UNTYPED = (
-    "Cancelled before it was typed, because somebody asked for that: the program goes on. Do not type it again unless "
-    "asked to."
+    "Cancelled on request, before it was typed: the program goes on. Do not type it again unless asked to."
 )
 
 CLOSED = (
@@ -80,7 +79,7 @@ def ended(outcome: Outcome | None, *, by_person: bool = False) -> str:
     if outcome.signal is not None:
         return f"was ended by {visible(outcome.signal)}"
     if outcome.exit_code is None:
-        return "has ended with an exit code that nobody knows"
+        return "has ended with an unknown exit code"
     return f"has ended with exit code {outcome.exit_code}"
 
 
@@ -98,7 +97,7 @@ def waits(terminal: TrackedTerminal, view: TerminalView, *, secrets: bool) -> It
     Args:
         terminal: The terminal.
         view: What there is to tell of it; it waits.
-        secrets: Whether somebody can be asked for a secret.
+        secrets: Whether a secret can be asked for.
     """
     assert view.waiting is not None
     if view.waiting.certainty == "certain":

@@ -26,7 +26,7 @@ RECORD_SECONDS = 1.0
 class DescendantTree:
     """The processes of one command where they can only be known by group, session and descent.
 
-    A child whose parent has ended descends from nobody any more. So the descendants are written down now and
+    A child whose parent has ended has lost its descent. So the descendants are written down now and
     then while the command runs, and count from then on.
 
     Args:
@@ -47,8 +47,8 @@ class DescendantTree:
     def part(self, shell: int, *, mark: bytes, number: int, pipes: Collection[str]) -> DescendantTree:
         """The processes of a part: of what the shell, the leader or a child of it, starts from now on.
 
-        Neither mark nor tag nor pipes can be read here. Who was started since belongs to it, unless by somebody who was
-        there before.
+        Neither mark nor tag nor pipes can be read here. A process that was started since belongs to it, unless its parent
+        was there before.
         """
         return DescendantTree(self._leader, shell=shell, since=time.time())
 
@@ -96,7 +96,7 @@ class DescendantTree:
         """Nothing tells here whether the number means others by now."""
 
     def may_live(self) -> bool:
-        """Nobody can tell without looking."""
+        """True: that cannot be told without looking."""
         return True
 
     def input_of(self, pid: int) -> None:
@@ -125,7 +125,7 @@ class DescendantTree:
             await asyncio.sleep(RECORD_SECONDS)
 
     def _is_member(self, pid: int, parents: dict[int, int], before: set[int]) -> bool:
-        """Whether it belongs to the leader; of a part, the leader is in `before` as is whoever else was there."""
+        """Whether it belongs to the leader; of a part, `before` has the leader and what else was there."""
         if pid == os.getpid():
             return False
         if before:
@@ -209,7 +209,7 @@ def namespace(pid: int | str) -> int:
 
 
 def shares_session(leader: int) -> bool:
-    """Whether somebody besides its leader is in a session."""
+    """Whether a process besides its leader is in a session."""
     return any(_session(pid) == leader for pid in psutil.pids() if pid != leader)
 
 
@@ -221,5 +221,5 @@ def _session(pid: int) -> int:
 
 
 def orphans() -> list[ProcessInfo]:
-    """Nobody can tell without reading marks."""
+    """Return none: orphans cannot be told without reading marks."""
     return []

@@ -65,7 +65,7 @@ class LocalOutlet:
 
     @property
     def ended(self) -> bool:
-        """Whether nobody has the pipe any more."""
+        """Whether no process holds the pipe any more."""
         return self.stream.ended
 
     @property
@@ -97,7 +97,7 @@ class LocalOutlet:
         self.close()
 
     def close(self) -> None:
-        """Read no more; the pipe is used again if nobody else has it."""
+        """Read no more; the pipe is used again if no other process holds it."""
         self.command_ended()
         if not self._exchange.keep(self):
             self.stream.close()
@@ -138,7 +138,7 @@ class LocalExchange:
         """Do nothing: the pipes have names."""
 
     async def is_gone(self) -> bool:
-        """Whether somebody else has removed the directory."""
+        """Whether another process has removed the directory."""
         return not os.path.isdir(self.directory)
 
     async def write(self, name: str, data: bytes) -> None:
@@ -147,7 +147,7 @@ class LocalExchange:
         It is written in place: making it anew costs a tenth of a millisecond on file systems that then write it out.
 
         Raises:
-            OSError: There is no room, or somebody has removed the directory.
+            OSError: There is no room, or another process has removed the directory.
         """
         fd = self._files.get(name, -1)
         if fd < 0:
@@ -173,7 +173,7 @@ class LocalExchange:
             os.ftruncate(fd, 0)
 
     async def outlet(self) -> Outlet:
-        """Make a pipe, or use one again that nobody has any more."""
+        """Make a pipe, or use one again that no process holds any more."""
         try:
             return self._outlet()
         except FileNotFoundError:
@@ -216,12 +216,12 @@ class LocalExchange:
             raise
 
     def discard(self, outlet: LocalOutlet) -> None:
-        """Have somebody else read an outlet to its end."""
+        """Pass an outlet on, to be read to its end."""
         _unlink(outlet.path)
         self._on_released(outlet.stream)
 
     def keep(self, outlet: LocalOutlet) -> bool:
-        """Keep an outlet for another command, unless somebody still has its pipe."""
+        """Keep an outlet for another command, unless a process still holds its pipe."""
         if self._closed or not outlet.ended:
             return False
         self._unused.append(outlet)
@@ -239,7 +239,7 @@ class LocalExchange:
             os.close(self._files.popitem()[1])
 
     async def aclose(self) -> None:
-        """Remove the directory. Pipes that somebody has go on without a name."""
+        """Remove the directory. Pipes that processes hold go on without a name."""
         self._closed = True
         self._let_go()
         remove = partial(shutil.rmtree, self.directory, ignore_errors=True)

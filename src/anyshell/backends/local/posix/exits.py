@@ -30,7 +30,7 @@ class _Watch:
 
     Args:
         pid: The child.
-        on_ended: Called as soon as it is known to have ended, and before anybody who waits is woken.
+        on_ended: Called as soon as it is known to have ended, and before any waiting task is woken.
     """
 
     def __init__(self, pid: int, on_ended: Callable[[], object]) -> None:
@@ -65,7 +65,7 @@ class _Watch:
         return True
 
     def close(self) -> None:
-        """Stop watching; whoever still waits is told that nothing is known."""
+        """Stop watching; a task that still waits is told that nothing is known."""
         if self.poll() is None:
             self._set(ExitStatus())
         if self._fd >= 0:
@@ -86,7 +86,7 @@ if sys.platform == "linux":
     class ExitWatch(_Watch):
         """Waits for one child by a pidfd (pidfd_open(2)), which becomes readable when it ends.
 
-        Where there is none to be had (gVisor, a seccomp profile of before 2020), a thread waits for it.
+        Where no pidfd can be had (gVisor, a seccomp profile of before 2020), a thread waits for it.
 
         Raises:
             OSError: Out of descriptors, or no thread can be started.
@@ -166,7 +166,7 @@ else:
                 self._set(_decode(event.data))
 
         def close(self) -> None:
-            """Stop watching; whoever still waits is told that nothing is known."""
+            """Stop watching; a task that still waits is told that nothing is known."""
             super().close()
             self._kqueue.close()
 
@@ -178,7 +178,7 @@ def _peek(pid: int) -> ExitStatus | None:
     try:
         result = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        return ExitStatus()  # somebody else reaped it: a wait for any child, or SIGCHLD set to be ignored
+        return ExitStatus()  # other code reaped it: a wait for any child, or SIGCHLD set to be ignored
     if result is None:
         return None
     if result.si_code == os.CLD_EXITED:

@@ -50,7 +50,7 @@ def entry_kind(entry: os.DirEntry[str]) -> Literal["file", "directory", "link", 
 
 
 def open_to_read(path: str, _stop: threading.Event) -> int:
-    """Open a file so that one which has become a pipe since it was looked at holds nobody."""
+    """Open a file; one that has become a pipe since it was looked at does not block."""
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 

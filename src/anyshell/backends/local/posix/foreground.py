@@ -23,7 +23,7 @@ def look(group: int, tty: str, device: int, ask: Callable[[], TtyModes | None]) 
     """Describe the foreground of a terminal; ``None`` when it is gone. Waits for nothing.
 
     Args:
-        group: The foreground process group; 0 is none.
+        group: The foreground process group; 0 is no group.
         tty: The terminal's path.
         device: Its number.
         ask: Tells what is set in it.

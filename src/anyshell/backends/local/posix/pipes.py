@@ -75,17 +75,17 @@ class PipeReceiveStream(ByteReceiveStream):
         """The program that it was made for has ended. Nothing of it is held here."""
 
     def look_again(self) -> None:
-        """Let whoever waits look at once: a writer is known to have closed its end."""
+        """Let a waiting task look at once: a writer is known to have closed its end."""
         if self._readable is not None and not self._readable.done():
             self._readable.set_result(None)
 
     async def wait_closed_by_writers(self) -> None:
-        """Wait for the end of the stream. Only for a pipe that nobody writes to."""
+        """Wait for the end of the stream. Only for a pipe that is never written to."""
         while not self.at_end():
             await self._wait_readable()
 
     def at_end(self) -> bool:
-        """Whether every writer has closed its end. Only for a pipe that nobody writes to."""
+        """Whether every writer has closed its end. Only for a pipe that is never written to."""
         if self._fd < 0 or self.ended:
             return True
         while True:
@@ -138,7 +138,7 @@ class PipeReceiveStream(ByteReceiveStream):
 
     def _on_readable(self) -> None:
         if self._readable is None:
-            self._unwatch()  # somebody is slow: without this the loop would spin until they are back
+            self._unwatch()  # the reading task is slow: without this the loop would spin until it is back
         elif not self._readable.done():
             self._readable.set_result(None)
 
@@ -185,7 +185,7 @@ class PipeSendStream(ByteSendStream):
         """Write all of `item`, as fast as it is read.
 
         Raises:
-            anyio.BrokenResourceError: Nobody will read it.
+            anyio.BrokenResourceError: The reader is gone.
             anyio.ClosedResourceError: This end is closed.
         """
         view = memoryview(item)

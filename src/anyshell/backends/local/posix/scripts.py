@@ -10,7 +10,7 @@ import tempfile
 def open_script(text: str) -> int:
     """Return a descriptor, at its start, of a file that has no name and holds `text`.
 
-    Nobody else can open it, and it is gone with its last reader. The text is encoded as a command-line
+    No other process can open it, and it is gone with its last reader. The text is encoded as a command-line
     argument would be.
     """
     data = os.fsencode(text)

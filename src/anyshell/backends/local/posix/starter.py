@@ -22,7 +22,7 @@ class Started:
     """A program that was started on a terminal of its own.
 
     Attributes:
-        pid: The program's, which leads its session; nobody has reaped it.
+        pid: The program's, which leads its session; it was not reaped yet.
         master: The side of the terminal that a person would sit at.
         slave: The program's side, kept open here: see `TerminalReceiveStream`.
     """

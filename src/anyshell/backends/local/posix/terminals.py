@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from ...._types import Foreground, Terminal
 
 _GONE = (errno.EIO, errno.ENXIO)
-"""What a master says when nobody has the terminal itself open any more; ENXIO on macOS, when it was revoked."""
+"""What a master says when no process has the terminal itself open any more; ENXIO on macOS, when it was revoked."""
 
 
 class TerminalReceiveStream(PipeReceiveStream):
-    """What a terminal shows. It ends when nobody has the terminal open any more.
+    """What a terminal shows. It ends when no process has the terminal open any more.
 
     A program can close the terminal and open it again (``/dev/tty``), and the kernel calls it ended in between. So
     the program's side is kept open here as well, until the program itself has ended.
@@ -102,7 +102,7 @@ class TerminalSendStream(PipeSendStream):
 
         Raises:
             InvalidCommand: A line is longer than the terminal passes on in line mode. Nothing was typed.
-            anyio.BrokenResourceError: Nobody has the terminal open any more.
+            anyio.BrokenResourceError: No process has the terminal open any more.
             anyio.ClosedResourceError: Nothing more can be typed.
         """
         modes = read_modes(self._fd) if self._fd >= 0 else None
@@ -117,7 +117,7 @@ class TerminalSendStream(PipeSendStream):
         await super().send(item)
 
     def _write(self, data: memoryview) -> int:
-        # Linux takes what is typed for nobody until its buffer is full, and says then that it may have room soon.
+        # Without a reader, Linux takes what is typed until its buffer is full, and says then that it may have room soon.
         if any(events & select.POLLHUP for _, events in self._gone.poll(0)):
             raise anyio.BrokenResourceError
         try:

@@ -80,7 +80,7 @@ class Tree(Protocol):
         """Kill who forks and exits faster than `members` can look, where that can be done."""
 
     def part(self, shell: int, *, mark: bytes, number: int, pipes: Collection[str]) -> Tree:
-        """The processes of a part: of what a shell among them starts from now on. The shell itself is none of them."""
+        """The processes of a part: of what a shell among them starts from now on. The shell itself is not one of them."""
 
     def hides_holder(self, held: Collection[str]) -> bool:
         """Whether a process but the shell can write to one of these pipes, which no member of the part can.

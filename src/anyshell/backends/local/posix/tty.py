@@ -48,7 +48,7 @@ def open_pair(terminal: Terminal) -> tuple[int, int]:
     """Open a new terminal: the side of a person, and that of a program.
 
     Raises:
-        TerminalUnavailable: There is none, or none is left.
+        TerminalUnavailable: The system has no terminals, or all are in use.
         OSError: This process is out of descriptors, or of memory.
     """
     try:

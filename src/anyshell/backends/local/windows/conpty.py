@@ -43,10 +43,10 @@ class _PTY(Protocol):
 class ConPTY:
     """A terminal by ConPTY. Its calls may block, and may be made in any thread.
 
-    pywinpty reads all that comes, as soon as it comes, whether anybody asks for it or not.
+    pywinpty reads all that comes, as soon as it comes, whether it was asked for or not.
 
     Raises:
-        OSError: This Windows has none, or pywinpty cannot be loaded.
+        OSError: This Windows has no ConPTY, or pywinpty cannot be loaded.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -111,12 +111,12 @@ class ConPTY:
             self._open.set_size(terminal.columns, terminal.rows)
 
     def cancel(self) -> None:
-        """Wake whoever reads. A read that has not begun yet is not cancelled."""
+        """Wake the reader. A read that has not begun yet is not cancelled."""
         with contextlib.suppress(OSError), _errors():
             self._open.cancel_io()
 
     def close(self) -> None:
-        """Close it, which ends whoever still has it: Windows tells them, and ends them then. Nobody may be reading.
+        """Close it, which ends the programs that still have it: Windows tells and then ends them. No read may be under way.
 
         pywinpty closes it when the last reference to its own object is dropped, and waits for its threads.
         """

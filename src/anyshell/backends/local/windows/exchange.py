@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LocalExchange:
-    """Gives a shell our ends of pipes that have no name which anybody could open: handles of its own.
+    """Gives a shell our ends of pipes without names, which no other process could open: handles of its own.
 
     So there is no directory, and what goes there elsewhere is in the lines that the shell reads.
     """
@@ -101,7 +101,7 @@ class LocalExchange:
         return str(handle.value)
 
     async def aclose(self) -> None:
-        """Give nobody anything any more."""
+        """Give no handle any more."""
         if self._shell is not None:
             self._shell.close()
             self._shell = None
@@ -128,7 +128,7 @@ class LocalOutlet:
 
     @property
     def ended(self) -> bool:
-        """Whether nobody has the pipe any more."""
+        """Whether no process holds the pipe any more."""
         return self.stream.ended
 
     def command_ended(self) -> None:

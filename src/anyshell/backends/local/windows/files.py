@@ -1,6 +1,6 @@
 """What `LocalFiles` asks of Windows. `posix.files` answers the same elsewhere.
 
-Windows lets nobody remove, replace or rename a file that somebody has open, unless who opened it has agreed. So
+On Windows a file that is open cannot be removed, replaced or renamed, unless the program that opened it has agreed. So
 whatever is opened here is opened in agreement with all that, and whatever is refused because another program is at the
 file is tried again for a second: most of those who look at every new file, scanners and indexers, are gone by then.
 """
@@ -66,7 +66,7 @@ class _Access(enum.IntFlag):
 
     READ = 0x80000000
     WRITE = 0x40000000
-    APPEND = 0x00100004  # FILE_APPEND_DATA and SYNCHRONIZE: never before the end, whoever else writes
+    APPEND = 0x00100004  # FILE_APPEND_DATA and SYNCHRONIZE: always at the end, whatever else writes
     DELETE = 0x00010000  # which renaming is as well
 
 
@@ -166,7 +166,7 @@ def plain(path: str) -> str:
 
 def kind(status: os.stat_result) -> Literal["file", "directory", "link", "other"]:
     """What a file is, by what ``os.stat`` or ``os.lstat`` says of it."""
-    # A junction is a directory to Windows, and a link to whoever must not walk in circles.
+    # A junction is a directory to Windows, and a link to code that must not walk in circles.
     if status.st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT or stat.S_ISLNK(status.st_mode):
         return "link"
     if stat.S_ISREG(status.st_mode):
@@ -221,7 +221,7 @@ def inherit(_descriptor: int, path: str, old: os.stat_result, old_path: str) -> 
     """Give a new file the permissions and the attributes of the one that it replaces.
 
     The system's own ``ReplaceFileW`` does that and more. But there is a moment in which there is no file, and when it
-    fails then, as its documentation tells, there is none afterwards.
+    fails then, as its documentation tells, no file is there afterwards.
     """
     with _turn:
         acl.copy_permissions(old_path, path)
@@ -230,7 +230,7 @@ def inherit(_descriptor: int, path: str, old: os.stat_result, old_path: str) -> 
 
 
 def settle(_descriptor: int, path: str, mode: int) -> None:
-    """Let a new file, which was this user's alone, be read by whom its directory lets, unless `mode` lets nobody else.
+    """Let a new file, which was this user's alone, be read by the users whom its directory lets, unless `mode` lets no others.
 
     It is read-only where its owner's bit for writing is not set.
     """
@@ -243,7 +243,7 @@ def settle(_descriptor: int, path: str, mode: int) -> None:
 def change_mode(path: str, mode: int) -> None:
     """Make a file read-only, or not any more, as the owner's bit for writing says; a directory stays as it is.
 
-    Of a directory the attribute means something else, and stops nobody from writing there.
+    Of a directory the attribute means something else, and does not stop writing there.
     """
     attributes = os.stat(path).st_file_attributes
     if attributes & _DIRECTORY:
@@ -291,7 +291,7 @@ def make_link(target: str, path: str) -> None:
     except OSError as error:
         if error.winerror != _Code.PRIVILEGE_NOT_HELD:
             raise
-        reason = "Windows lets only administrators make links, and whoever has its developer mode on"
+        reason = "Windows lets only administrators make links, and users with its developer mode on"
         raise PermissionError(errno.EPERM, reason, path) from None
     if not os.path.lexists(path):  # some that stand in for Windows say that they have made one
         raise OSError(errno.ENOTSUP, "This system makes no links", path)
@@ -309,7 +309,7 @@ def remove_directory(path: str, stop: threading.Event) -> None:
         try:
             _even_read_only(os.rmdir, path)
         except OSError as error:
-            # It may be listed still that was removed, while somebody has it open. Only for a tree that is waited for.
+            # A removed entry is listed as long as a program has it open. Only for a tree that is waited for.
             if error.winerror == _Code.DIR_NOT_EMPTY and os.listdir(path):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path) from error
             raise
@@ -380,7 +380,7 @@ def _held(path: str) -> PermissionError:
 
 
 def _is_open(path: str) -> bool:
-    """Whether a file is open somewhere: whoever wants it for himself alone does not get it."""
+    """Whether a file is open somewhere: it cannot be opened without sharing."""
     try:
         _close(
             _open(
@@ -491,9 +491,9 @@ def _replace_directory(source: str, target: str) -> None:
 
 
 def _replace_in_use(source: str, target: str) -> bool:
-    """Replace a file that is read-only, or open by somebody who agreed to that; whether it was done.
+    """Replace a file that is read-only, or open by a program that agreed to that; return whether it was done.
 
-    As POSIX does: who has it open keeps what he has. From Windows 10 1809 on, on NTFS; elsewhere it can only be waited for.
+    As POSIX does: a program that has it open keeps what it has. From Windows 10 1809 on, on NTFS; elsewhere it can only be waited for.
     """
     name = _verbatim(target)
     length = win32.units(name)

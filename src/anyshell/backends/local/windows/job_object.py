@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_MEMBERS = 65_536
-"""Processes of a job of Windows that are listed; of more, none is named."""
+"""Processes of a job of Windows that are listed; a larger job is not listed at all."""
 
 ENDED_BY_JOB = 0xE061_6E79  # no bound
-"""The exit code of what we have ended: an error code (bits 31 and 30) of nobody but us (bit 29), as winerror.h says."""
+"""The exit code of what we have ended: an error code (bits 31 and 30) of our own (bit 29), as winerror.h says."""
 
 _FEW_MEMBERS = 32
 """Processes that there is room for in the first such list."""
@@ -58,7 +58,7 @@ class JobObject:
     """A job that ends with the last handle to it, and this is the only one: with us, however we end.
 
     Members start others as they like, but cannot let them out: a start with CREATE_BREAKAWAY_FROM_JOB fails. A member
-    that crashes ends, and shows no box that waits for somebody. This process may be in a job itself; from Windows 8 on
+    that crashes ends, and shows no box that waits for a person. This process may be in a job itself; from Windows 8 on
     jobs nest.
 
     Raises:
@@ -112,7 +112,7 @@ class JobObject:
             room *= 2
 
     def terminate(self) -> None:
-        """End every member at once, with `ENDED_BY_JOB`. Nobody is asked, and nobody can refuse."""
+        """End every member at once, with `ENDED_BY_JOB`. No member is asked, and none can refuse."""
         if self._handle is not None:
             win32.TerminateJobObject(self._handle, ENDED_BY_JOB)
 

@@ -45,7 +45,7 @@ def pipe_to_read() -> tuple[windows_utils.PipeHandle, int]:
 def pipe_to_write() -> tuple[windows_utils.PipeHandle, int]:
     """Make a pipe: our end, which is written, and a descriptor that a program can be given to read.
 
-    It goes both ways, since only a read tells at once that nobody has the other end any more.
+    It goes both ways, since only a read tells at once that the other end is closed.
 
     Raises:
         OSError: There is no memory for it.
@@ -190,14 +190,14 @@ class PipeSendStream(ByteSendStream, asyncio.BaseProtocol):
             stream.close()
             pipe.close()
             raise
-        transport.set_write_buffer_limits(0)  # what is written waits here for nobody but its reader
+        transport.set_write_buffer_limits(0)  # what is written waits here for its reader alone
         return stream
 
     async def send(self, item: bytes) -> None:
         """Write all of `item`, as fast as it is read.
 
         Raises:
-            anyio.BrokenResourceError: Nobody will read it.
+            anyio.BrokenResourceError: The reader is gone.
             anyio.ClosedResourceError: This end is closed.
         """
         for at in range(0, len(item), WRITE_SIZE):
@@ -229,7 +229,7 @@ class PipeSendStream(ByteSendStream, asyncio.BaseProtocol):
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Know that nobody will read any more."""
+        """Know that the reader is gone."""
         self._transport = None
         self._broken = True
         self._writable.set()

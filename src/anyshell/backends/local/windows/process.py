@@ -77,7 +77,7 @@ class LocalSpawner:
         Blocks while Windows starts it.
 
         Raises:
-            InvalidCommand: The directory does not exist or is none.
+            InvalidCommand: The directory does not exist, or is no directory.
             SpawnError: The program could not be started.
         """
         if self._closed:
@@ -141,7 +141,7 @@ class LocalSpawner:
         )
 
     def _forget_left(self) -> None:
-        """Give back the jobs of persistent shells in which nobody is left of what their commands have started."""
+        """Give back the jobs of persistent shells in which nothing lives that their commands have started."""
         for job in tuple(self._left):
             with suppress(OSError):
                 if not job.members():
@@ -220,7 +220,7 @@ class WindowsProcess(
 
     async def wait(self) -> ExitStatus:
         """Wait until the program has ended. Nothing is known of how one would have ended that was ended by us."""
-        # The event loop may hear of it later than somebody who looks.
+        # The event loop may hear of it later than a look at the handle.
         if self._closed or self._handle.running:
             await self._ending.wait()
         if isinstance(self._stdin, TerminalSendStream):
@@ -251,14 +251,14 @@ class WindowsProcess(
         self._job.terminate()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """Who of the job runs, but for its console, which Windows ends with the last of those that have it.
+        """The processes of the job that run, but for its console, which Windows ends with the last of those that have it.
 
-        One system call while nobody runs.
+        One system call where no process runs.
         """
         for pause in (*_LOOK_AGAIN, None):
             try:
                 found = running(self._job.members())
-            except OSError:  # who cannot look must not say that nobody is there
+            except OSError:  # a look that fails must not pass for an empty job
                 return [ProcessInfo(self._pid, "unknown", 0.0)]
             # A console that has just begun has no name yet by which it is left out.
             if pause is None or not any(info.started and info.name == UNNAMED for info in found):
@@ -295,7 +295,7 @@ class WindowsProcess(
             await self._stdout.resize(terminal)
 
     async def foreground(self) -> Foreground | None:
-        """Everybody of the job that runs, of whom any may read: a console has no foreground, and tells nobody who reads."""
+        """Every process of the job, any of which may read: a console has no foreground, and does not tell which one reads."""
         if not isinstance(self._stdout, TerminalReceiveStream):
             return None
         members = await self.survivors()
@@ -378,7 +378,7 @@ async def _start_on_pipes(
             stderr=child_err,
             cwd=spawn.cwd,
             env=variables.block(),
-            # Suspended, so that it starts nobody before it is in its job; and with a console that nobody sees.
+            # Suspended, so that it starts no process before it is in its job; and with a hidden console.
             creationflags=win32.CREATE_SUSPENDED | subprocess.CREATE_NO_WINDOW,
         )
         undo.callback(transport.close)
@@ -426,7 +426,7 @@ class _Ending(asyncio.SubprocessProtocol):
     """Hears of the end of one program, as soon as the event loop does.
 
     Args:
-        on_ended: Called then, before anybody who waits is woken.
+        on_ended: Called then, before any waiting task is woken.
     """
 
     def __init__(self, on_ended: Callable[[], object]) -> None:
@@ -435,7 +435,7 @@ class _Ending(asyncio.SubprocessProtocol):
         self._transport: asyncio.BaseTransport | None = None
 
     async def wait(self) -> None:
-        """Wait until it has ended, or nobody listens any more."""
+        """Wait until it has ended, or the watch is closed."""
         await self._over.wait()
 
     def watch(self, process: ProcessHandle) -> None:
@@ -450,7 +450,7 @@ class _Ending(asyncio.SubprocessProtocol):
         loop = asyncio.get_running_loop()
 
         def wait() -> None:
-            with process, suppress(RuntimeError):  # nobody is there to be told when the event loop is closed
+            with process, suppress(RuntimeError):  # the event loop is closed: no task waits
                 process.wait()
                 loop.call_soon_threadsafe(self.process_exited)
 
@@ -476,7 +476,7 @@ class _Ending(asyncio.SubprocessProtocol):
 
 
 def orphans() -> Sequence[ProcessInfo]:
-    """Nobody: Windows ends a job with the process that has it, however that ends."""
+    """Return none: Windows ends a job with the process that has it, however that ends."""
     return ()
 
 

@@ -40,7 +40,7 @@ class ProcessHandle:
         access: What is to be done with it.
 
     Raises:
-        OSError: There is none of that number (winerror 87), or we may not (5).
+        OSError: No process has that number (winerror 87), or access is denied (5).
     """
 
     def __init__(self, pid: int, access: int = TO_LOOK) -> None:

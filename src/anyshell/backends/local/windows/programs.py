@@ -10,10 +10,10 @@ assert sys.platform == "win32"
 
 
 def find_program(name: str, path: str | None = None, extensions: str | None = None) -> str | None:
-    """Look a name up on PATH; ``None`` where there is none.
+    """Look a name up on PATH; ``None`` when it is not found.
 
     Other than `shutil.which`, and than CreateProcess itself, it does not look into the current directory, where
-    somebody else may have put a program of that name.
+    another user may have put a program of that name.
 
     Args:
         name: With or without an extension; a path is looked for as it is, with the extensions as well.

@@ -148,7 +148,7 @@ class Pseudoconsole:
             await self._do(partial(self._pty.resize, terminal))
 
     def close(self) -> None:
-        """Close it, which ends whoever still has it: Windows tells them, and ends them then. Never waits.
+        """Close it, which ends the programs that still have it: Windows tells and then ends them. Never waits.
 
         The program should have ended before.
         """
@@ -219,7 +219,7 @@ def _run(future: Future[T], call: Callable[[], T]) -> None:
         return
     try:
         result = call()
-    except Exception as error:  # noqa: BLE001 - whoever waits for it is told
+    except Exception as error:  # noqa: BLE001 - it is passed on to the waiting thread
         future.set_exception(error)
     else:
         future.set_result(result)
@@ -258,7 +258,7 @@ def _start(
 
 
 def _give_back(starting: Future[Pseudoconsole]) -> None:
-    """Close what nobody waits for any more. For the thread of errands, which has done with starting by then."""
+    """Close what is not awaited any more. For the thread of errands, which has done with starting by then."""
     if not starting.cancelled() and starting.exception() is None:
         starting.result()._close()
 

@@ -15,8 +15,8 @@ from .files import create_temporary
 class ScriptFile:
     """A file in the temporary directory that holds a text, and is there for as long as this is open.
 
-    Only this user may open it, the system and administrators, whoever may read what else is in that directory.
-    Windows itself removes it when we end before that, however we do. Whoever opens it must share it for deletion
+    Only this user, the system and administrators may open it, whatever the directory allows for its other files.
+    Windows itself removes it when we end before that, however we do. A program that opens it must share it for deletion
     (FILE_SHARE_DELETE). It is UTF-8 without a byte order mark.
 
     Raises:

@@ -61,7 +61,7 @@ class Commands:
         return sorted(found, key=lambda info: (info.started, info.pid))
 
     def _look(self, shell: int) -> Sequence[ProcessInfo]:
-        """Everybody in the job but the shell, what runs it, and the console; each is claimed for a command."""
+        """Every process in the job but the shell, what runs it, and the console; each is claimed for a command."""
         members = running(pid for pid in self._job.members() if pid not in (shell, self._program))
         for info in sorted(members, key=lambda info: info.started):
             key = (info.pid, info.started)
@@ -94,13 +94,13 @@ class WindowsSection:
         self._shell = shell
         self._ended: set[tuple[int, float]] = set()
         self.mark = f"ANYSHELL_MARK_{shell:x}_{number:x}"
-        """A variable that the shell has to export: for whoever looks at a process from outside."""
+        """A variable that the shell has to export, so that a process can be told from outside."""
 
     async def may_live(self, first: int | None, last: int | None) -> bool:
         """Whether anything of it is alive."""
         try:
             return bool(await self.members())
-        except OSError:  # who cannot look must not say that nobody is there
+        except OSError:  # a look that fails must not pass for an empty job
             return True
 
     async def members(self) -> Sequence[ProcessInfo]:
@@ -120,9 +120,9 @@ class WindowsSection:
         try:
             members = await self.members()
         except OSError:
-            return  # nobody can be named now; whoever asks for the members is told
+            return  # no member can be named now; a call of members() raises this too
         # Once each, and whole, unless it is the last word: Wine 8's server crashes when a process is ended that is still
-        # being made. Whoever asked asks again until all are gone.
+        # being made. The caller asks again until all are gone.
         for info in members:
             key = (info.pid, info.started)
             young = time.time() - info.started < YOUNG_SECONDS

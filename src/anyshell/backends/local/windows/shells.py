@@ -1,4 +1,4 @@
-"""Where shells are on Windows; above all a bash, which nobody puts on PATH there but WSL."""
+"""Where shells are on Windows; above all a bash, which only WSL puts on PATH there."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _on_path(name: str) -> Iterator[str]:
 def _above(directory: str, *names: str) -> str:
     """The top of what a directory of one of these names belongs to; empty when it has another name.
 
-    No other directory is tried: many a one above it may be written to by anybody.
+    No other directory is tried: many a one above it may be written to by every user.
     """
     top, name = ntpath.split(ntpath.normpath(directory))
     if name.lower() not in names:

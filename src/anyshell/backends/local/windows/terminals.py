@@ -135,7 +135,7 @@ class TerminalReceiveStream(ByteReceiveStream):
         Raises:
             anyio.EndOfStream: The terminal has ended.
             anyio.ClosedResourceError: This end is closed.
-            BackendError: More than `MOST_HELD` have come since somebody received anything.
+            BackendError: More than `MOST_HELD` have come since the last call.
         """
         while True:
             if self._reads >= READS_PER_TURN:
@@ -232,7 +232,7 @@ class TerminalReceiveStream(ByteReceiveStream):
         self._arrived.set()
 
     def _tell(self, call: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the event loop is closed, and nobody is there to be told
+        with suppress(RuntimeError):  # the event loop is closed: no task waits
             self._loop.call_soon_threadsafe(call)
 
 
@@ -251,7 +251,7 @@ class TerminalSendStream(ByteSendStream):
         self._gone = False
 
     async def send(self, item: bytes) -> None:
-        """Type all of `item`. A console takes what nobody reads yet.
+        """Type all of `item`. A console takes input before it is read.
 
         Raises:
             anyio.BrokenResourceError: The program has ended, or the terminal is gone.

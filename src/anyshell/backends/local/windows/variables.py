@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PATHEXT = ".COM;.EXE;.BAT;.CMD"
-"""What cmd.exe takes for programs where nobody says it."""
+"""What cmd.exe takes for programs where PATHEXT is not set."""
 
 
 class Variables:
@@ -36,7 +36,7 @@ class Variables:
                 self.update({name: value})
 
     def get(self, name: str) -> str:
-        """The value of a variable; empty when there is none."""
+        """The value of a variable; empty when it is not set."""
         return self._values.get(name.upper(), (name, ""))[1]
 
     def update(self, variables: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""WinPTY: a console that nobody sees, and a process, its agent, that reads what stands on it and passes that on.
+"""WinPTY: a hidden console, and a process, its agent, that reads what stands on it and passes that on.
 
 The library is the one that pywinpty brings along, by its own interface (``winpty.h``). pywinpty's reads from it in a way
 of their own, which takes the program's end for the end of output: what the agent has not passed on by then is lost, of
@@ -148,11 +148,11 @@ class WinPTY:
         )
 
     def cancel(self) -> None:
-        """Wake whoever reads. A read that has not begun yet is not cancelled."""
+        """Wake the reader. A read that has not begun yet is not cancelled."""
         win32.CancelIoEx(self._output, None)
 
     def close(self) -> None:
-        """Close it; the agent ends then, and with it whoever still has the console. Nobody may be reading."""
+        """Close it; the agent ends then, and with it the programs that still have the console. No read may be under way."""
         self._undo.close()
 
 

@@ -65,7 +65,7 @@ async def open_connection(
         options: What to connect to, and how.
         tell: Is given each notice, one sentence: settings that are not heeded, and keys that were recorded.
         secrets: What was asked for when another connection was opened for the same options; it is not asked again.
-        on_lost: Called when the connection is gone, whoever closed it; perhaps before this returns.
+        on_lost: Called when the connection is gone, whichever side closed it; perhaps before this returns.
 
     Raises:
         InvalidCommand: The configuration cannot be used; the file and line are named.
@@ -117,11 +117,11 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
     """Look a host up: its families and addresses, in the system's order. The caller bounds the time.
 
     Raises:
-        ConnectionFailed: It has none; the stage is ``address``.
+        ConnectionFailed: It has no address; the stage is ``address``.
         NoThread: No thread can be started, by which it is looked up.
     """
     try:
-        # Nobody can stop it, and it can take half a minute: many of them must not hold each other up.
+        # A look-up cannot be stopped, and can take half a minute: several must not hold each other up.
         found = await in_a_thread(
             partial(
                 socket.getaddrinfo,
@@ -146,7 +146,7 @@ async def open_socket(settings: Settings, addresses: Sequence[tuple[int, tuple[A
     """Connect to the first address that answers, trying the next when one is slow. The caller bounds the time.
 
     Raises:
-        ConnectionFailed: Nobody answers; the stage is ``connect``.
+        ConnectionFailed: No address answers; the stage is ``connect``.
     """
     attempts: set[asyncio.Task[socket.socket]] = set()
     rest = list(addresses)
@@ -177,7 +177,7 @@ async def open_socket(settings: Settings, addresses: Sequence[tuple[int, tuple[A
         return winner
     reasons = ", ".join(dict.fromkeys(_why(error) for error in failures))
     raise ConnectionFailed(
-        f"nobody answers at {settings.address}: {reasons}; check the host and the port, and that its SSH server runs",
+        f"no answer at {settings.address}: {reasons}; check the host and the port, and that its SSH server runs",
         stage="connect",
     ) from (failures[0] if failures else None)
 
@@ -285,7 +285,9 @@ class _Way:
         asked = False
         if verdict in ("unknown", "unreadable") and settings.host_key_policy == "ask" and trust is not None:
             async with self.secrets.asking:
-                latest = await self._known()  # somebody may have been asked for another connection meanwhile
+                latest = (
+                    await self._known()
+                )  # the same question may have been put for another connection meanwhile
                 if latest.judge(shown) not in ("unknown", "unreadable"):
                     return latest
                 asked = True
@@ -295,7 +297,7 @@ class _Way:
         raise refusal(verdict, settings.address, known, shown, self._file, asked=asked) from error
 
     async def _record(self, login: Login) -> None:
-        """Record a key that was accepted because it is new, unless somebody else recorded another meanwhile."""
+        """Record a key that was accepted because it is new, unless another was recorded meanwhile."""
         accepted = login.accepted
         if accepted is None:
             return
@@ -322,7 +324,7 @@ class _Way:
             raise refusal(verdict, address, known, key, self._file)
 
     def _append_now(self, key: HostKey, over_unreadable: bool) -> tuple[KnownHost, Verdict]:
-        """Record a key unless somebody has done so meanwhile. Gives what was known just before."""
+        """Record a key unless one was recorded meanwhile. Return what was known just before."""
         with _RECORDING:
             known = self._look_up()
             verdict = known.judge(key)
@@ -412,7 +414,7 @@ class _Way:
             "server_host_key_algs": login.host_key_algorithms(),
             "x509_trusted_certs": None,
             "x509_trusted_cert_paths": [],
-            # Keys come from `Login.public_key_auth_requested`; with None, asyncssh looks for none and asks no agent.
+            # Keys come from `Login.public_key_auth_requested`; with None, asyncssh looks for no keys and asks no agent.
             "client_keys": None,
             "preferred_auth": list(settings.methods) or ["none"],
             "public_key_auth": "publickey" in settings.methods,

@@ -46,7 +46,7 @@ class Secrets:
     keys: dict[str, asyncssh.SSHKey] = field(default_factory=dict, repr=False)
     passwords: dict[tuple[str, str, int], str] = field(default_factory=dict, repr=False)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
-    """Held while a person is asked, so that he is asked one thing at a time."""
+    """Held while a person is asked, so that one question is put at a time."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Offer:
 class Keys:
     """The keys that may be tried on one host, in order.
 
-    First those that somebody named, whether a file or an agent has them; then the agent's others, unless
+    First those named by the user, whether a file or an agent has them; then the agent's others, unless
     IdentitiesOnly is set; then the default ones. ssh asks the agent first even for a key that was named, and so uses
     up a server's patience (six tries) with the wrong ones when the agent has many.
 

@@ -1,7 +1,7 @@
 """What is known of hosts' keys: looking it up, judging a key by it, recording a new one.
 
-The format is that of sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT". Keys are compared as bytes, so that one of a kind
-which nobody here can use is known all the same.
+The format is that of sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT". Keys are compared as bytes, so that one of a type
+that asyncssh does not support is known all the same.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def record(file: str, name: str, key: HostKey, *, hashed: bool = False) -> None:
         line = known_hosts_line(name, key, hashed=hashed).encode() + b"\n"
         if os.fstat(descriptor).st_size > 0:
             os.lseek(descriptor, -1, os.SEEK_END)
-            if os.read(descriptor, 1) != b"\n":  # somebody's editor left the last line without an end
+            if os.read(descriptor, 1) != b"\n":  # an editor left the last line without an end
                 line = b"\n" + line
         os.write(descriptor, line)
     finally:
@@ -209,7 +209,7 @@ def refusal(
         known: What is known of it.
         key: What it showed.
         file: Where a key is recorded; empty when nowhere.
-        asked: Whether somebody was asked, and did not agree.
+        asked: Whether the user was asked, and did not agree.
     """
     line = known_hosts_line(known.name, key)
     shown = f"a key of type {key.type} with the fingerprint {key.fingerprint}"
@@ -229,7 +229,7 @@ def refusal(
             f"this line to {where}: {line}"
         )
     else:
-        why = "nobody agreed to trust it" if asked else "its key is not known"
+        why = "its key was not accepted" if asked else "its key is not known"
         message = (
             f"{host} is not trusted: {why}. It shows {shown}. Compare that with what this prints: {on_the_server}. "
             f"If it is the same, append this line to {where}: {line}"
@@ -255,8 +255,8 @@ def _changed(host: str, known: KnownHost, key: HostKey) -> str:
     remove = " and ".join(f'ssh-keygen -f "{file}" -R "{known.name}"' for file in files)
     return (
         f"THE HOST KEY OF {host} HAS CHANGED, so nothing was sent to it. Either the server was set up anew, or "
-        f"somebody sits between it and this machine. It shows {key.type} {key.fingerprint}; known is {old}. Ask whoever "
-        f"runs the server. Only if the change is known to be right, remove the old key with {remove}, and then trust "
+        f"another machine stands between it and this one. It shows {key.type} {key.fingerprint}; known is {old}. Ask the "
+        f"server's administrator. Only if the change is known to be right, remove the old key with {remove}, and then trust "
         f"the new one by appending this line to the same file: {known_hosts_line(known.name, key)}"
     )
 

@@ -59,7 +59,7 @@ class Login(asyncssh.SSHClient):
         self.tried: list[str] = []
         self.lost = False
         self.on_lost: Callable[[], object] = lambda: None
-        """Called when the connection is gone, whoever closed it."""
+        """Called when the connection is gone, whichever side closed it."""
         self.banner = ""
         self._settings = settings
         self._options = options
@@ -103,7 +103,7 @@ class Login(asyncssh.SSHClient):
     # --- the connection ---
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
-        """Somebody took the connection; from now on it is the login that is timed."""
+        """The server took the connection; from now on it is the login that is timed."""
         self.connection = conn
         if self._clock is not None:
             self._clock.reschedule(asyncio.get_running_loop().time() + self._options.login_timeout)

@@ -46,12 +46,12 @@ class SSHOptions:
         answer: Is asked for keyboard-interactive authentication: the instructions, and the prompts, each with
             whether what is typed may be shown. Gives one answer a prompt, or ``None``.
         agent: Whether the agent of ``SSH_AUTH_SOCK`` is asked for keys.
-        jump: Hosts to go through, as ``ssh -J`` has them; ``none`` is none, whatever the configuration says.
+        jump: Hosts to go through, as ``ssh -J`` has them; ``none`` is no jump, whatever the configuration says.
         config: The configuration file, read instead of ``~/.ssh/config`` and the system-wide one; ``None`` is those
-            two, if they are there; an empty string is none.
+            two, if they are there; an empty string is no file.
         known_hosts: The file that host keys are checked against and recorded in, beside the system-wide one;
             ``None`` is the configuration's, and by default ``~/.ssh/known_hosts``.
-        host_key_policy: What becomes of an unknown host key: ``ask`` asks `trust`, and refuses where there is none;
+        host_key_policy: What becomes of an unknown host key: ``ask`` asks `trust`, and refuses without one;
             ``accept-new`` records it. A key that differs from the known one is refused whatever this says.
         trust: Is asked whether an unknown host key is to be trusted, with the words to show; what is trusted is
             recorded.
@@ -256,7 +256,7 @@ def _split_port(place: str) -> tuple[str, int | None]:
     host = found[1] if found[2] is None else found[2]
     if found[3] is None:
         return host, None
-    # The text is not repeated: where somebody forgot the @, it is a password.
+    # The text is not repeated: where the @ was forgotten, it is a password.
     if not re.fullmatch(r"[0-9]{1,5}", found[3]) or not 1 <= int(found[3]) <= 65535:
         raise InvalidCommand("the port of an address must be a number from 1 to 65535")
     return host, int(found[3])

@@ -238,7 +238,7 @@ class Pool:
             error = task.exception()
         if error is not None:
             if self._links:
-                # There are others, so everybody gets a turn. Perhaps the server allows no more just now.
+                # There are other connections, so each waiting task gets a turn. Perhaps the server allows no more just now.
                 self._not_before = time.monotonic() + PAUSE_SECONDS
                 asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._dispatch)
             elif not self._opening:
@@ -269,7 +269,7 @@ class Pool:
             self._dispatch()
 
     async def aclose(self) -> None:
-        """Close every connection. Whoever waits for a session is told."""
+        """Close every connection. Tasks that wait for a session are told."""
         self._closed = True
         for task in tuple(self._opening):
             task.cancel()

@@ -94,7 +94,7 @@ class Proxy(asyncio.SubprocessProtocol):
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """It said something to whoever would be at the terminal."""
+        """It said something to the person who would be at the terminal."""
         self._said = (self._said + data)[-_LAST_WORDS:]
 
     def process_exited(self) -> None:

@@ -277,7 +277,7 @@ class ShellFiles:
         return errno.ENOTDIR if text is _LIST else None
 
     async def _regular(self, path: str) -> int:
-        """The size of a regular file; what is none is refused before it is opened."""
+        """The size of a regular file; any other file is refused before it is opened."""
         status = await self.stat(path)
         check_regular(status.kind, path)
         return status.size

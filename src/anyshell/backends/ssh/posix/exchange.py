@@ -1,6 +1,6 @@
 """The private directory by which a persistent shell on the host is spoken with.
 
-Nobody here can open a named pipe there, so each pipe has a *relay*: a small program that reads it and prints what it
+A named pipe there cannot be opened from here, so each pipe has a *relay*: a small program that reads it and prints what it
 reads, command after command, and after each how many bytes these were. So the end of one command's output is known
 exactly, without anything in the output that would tell it, and without a round trip.
 """
@@ -122,7 +122,7 @@ class SSHExchange:
         """Do nothing: the pipes have names."""
 
     async def is_gone(self) -> bool:
-        """Whether somebody else has removed the directory; false where the host does not tell."""
+        """Whether another process has removed the directory; false where the host does not tell."""
         with contextlib.suppress(OSError, BackendError):
             try:
                 await self._files.stat(self.directory)
@@ -138,7 +138,7 @@ class SSHExchange:
         """Nothing: that takes a round trip."""
 
     async def outlet(self) -> Outlet:
-        """Make a pipe, or use one again that nobody has any more."""
+        """Make a pipe, or use one again that no process holds any more."""
         return RelayOutlet(self, self._unused.pop() if self._unused else await self._relay())
 
     async def inlet(self) -> Inlet:
@@ -176,7 +176,7 @@ class SSHExchange:
         return relay
 
     def closed(self, relay: Relay) -> None:
-        """Keep a relay for the next command, or end it where somebody still has its pipe."""
+        """Keep a relay for the next command, or end it where a process still holds its pipe."""
         if relay.at_end and len(self._unused) < UNUSED_RELAYS and not self._closed:
             self._unused.append(relay)
         else:
@@ -189,7 +189,7 @@ class SSHExchange:
         task.add_done_callback(self._tasks.discard)
 
     async def aclose(self) -> None:
-        """End the relays that nobody uses; the last of all removes the directory. A lost one leaves that to the host."""
+        """End the relays that are not in use; the last of all removes the directory. A lost one leaves that to the host."""
         self._closed = True
         await self._finish()
         for relay in self._unused:
@@ -206,7 +206,7 @@ class SSHExchange:
             self._is_removed = True
 
     async def remove(self, path: str) -> None:
-        """Remove a pipe that nobody has opened."""
+        """Remove a pipe that was never opened."""
         with contextlib.suppress(OSError):
             await self._files.remove(path)
 
@@ -237,7 +237,7 @@ class Relay:
 
     @property
     def at_end(self) -> bool:
-        """Whether a command's output has come to its end, and nobody has the pipe."""
+        """Whether a command's output has come to its end, and no process holds the pipe."""
         return self._total is not None and self._received >= self._total
 
     @property
@@ -354,7 +354,7 @@ class RelayOutlet(ByteReceiveStream):
         self._closed = False
         self.path = relay.path
         self.ended = False
-        """Whether nobody has the pipe any more."""
+        """Whether no process holds the pipe any more."""
         relay.next()
 
     @property

@@ -51,7 +51,7 @@ _LOOK_AGAIN = (0.005, 0.02, 0.04, 0.08, 0.15)
 class SSHProcess(ChannelProcess[Channel]):
     """A program that runs behind a channel.
 
-    What holds the tree is what `Tree` looks for, and the channel: its output ends only when nobody on the host has
+    What holds the tree is what `Tree` looks for, and the channel: its output ends only when no process on the host holds
     it any more, and beside what is read there is a descriptor of the same channel that everything inherits.
     """
 
@@ -81,13 +81,13 @@ class SSHProcess(ChannelProcess[Channel]):
         self._name = name
         self._terminal = terminal
         self.holds_channel = False
-        """Whether the server keeps the channel open until nobody on the host has it any more."""
+        """Whether the server keeps the channel open until no process on the host holds it any more."""
         self._on_closed = on_closed
         self._on_away = on_away
         self._signal_beside = signal_beside
         self._signalled = False
         self._pending: Signal | None = None
-        """A signal that has found nobody yet: the request is still on its way, or the login shell went on after it."""
+        """A signal that has found no process yet: the request is still on its way, or the login shell went on after it."""
         self._last: Signal = "terminate"
         self._seen: Sequence[ProcessInfo] = ()
         self._blind = False
@@ -95,7 +95,7 @@ class SSHProcess(ChannelProcess[Channel]):
         self._away = False
         """Whether the last look told nothing."""
         self._held = False
-        """Whether its output was waited for to the last, and somebody keeps it open."""
+        """Whether its output was waited for to the last, and a process keeps it open."""
         self._named: Sequence[ProcessInfo] = ()
         self._gone = False
         self._waiting: asyncio.Future[None] | None = None
@@ -122,7 +122,7 @@ class SSHProcess(ChannelProcess[Channel]):
 
     @property
     def started(self) -> bool | None:
-        """Whether the command has begun: by its word, or since it was seen; ``None`` as long as nobody can know."""
+        """Whether the command has begun: by its word, or since it was seen; ``None`` while that is unknown."""
         channel = self._channel
         words = channel.said.result() if channel.said.done() else []
         if self._tree.begun or words[:1] == ["started"]:
@@ -162,7 +162,7 @@ class SSHProcess(ChannelProcess[Channel]):
             if not ended.done():
                 return ExitStatus()
         if self.started is None and self._channel.broken:
-            return ExitStatus()  # nobody heard that it began: what has ended may be the login shell
+            return ExitStatus()  # its beginning was not heard of: what has ended may be the login shell
         if not (self._signalled and self._gone):
             await self._channel.wait_rest(2 * self._processes.round_trip)
             if not (self._channel.at_end.is_set() or self._signalled or await self.survivors()):
@@ -172,7 +172,7 @@ class SSHProcess(ChannelProcess[Channel]):
         return ended.result()
 
     def _is_held(self, silence: float) -> bool:
-        """Whether somebody on the host keeps the output open after the command's end, and prints nothing."""
+        """Whether a process on the host keeps the output open after the command's end, and prints nothing."""
         channel = self._channel
         if not (self.holds_channel and channel.exit.done()) or channel.at_end.is_set() or channel.paused:
             return False
@@ -220,11 +220,11 @@ class SSHProcess(ChannelProcess[Channel]):
 
         Raises:
             Blind: The host does not show the leader though its end was not reported; or it did not when it was signalled.
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         try:
             self._seen = await self._tree.members(daemons=daemons)
-            over = self._channel.exit.done() and self._channel.nobody_writes and not self._blind
+            over = self._channel.exit.done() and self._channel.no_writers and not self._blind
             if self._seen or not self._signalled or over:
                 return self._seen
             # Who forks all the time can be missed once, and the news of an end may be on its way.
@@ -251,7 +251,7 @@ class SSHProcess(ChannelProcess[Channel]):
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What of the tree is alive.
 
-        After a normal end that leaves nobody with the channel, only the leader's group is asked for. When the
+        After a normal end that leaves no process with the channel, only the leader's group is asked for. When the
         host does not answer, what may be running is named by what is known of it.
         """
         if self._gone:
@@ -260,10 +260,10 @@ class SSHProcess(ChannelProcess[Channel]):
             self._set_gone()
             return ()
         ended = self._channel.exit.done()
-        nobody_writes = ended and self.holds_channel and self._channel.nobody_writes
+        no_writers = ended and self.holds_channel and self._channel.no_writers
         daemons_alone = False
         try:
-            if nobody_writes and not self._signalled and self.pid is not None:
+            if no_writers and not self._signalled and self.pid is not None:
                 daemons_alone = not await self._processes.group_exists(self.pid, self._group)
             if daemons_alone and not self._named:
                 self._set_gone()
@@ -280,7 +280,7 @@ class SSHProcess(ChannelProcess[Channel]):
                 raise Blind  # it was never seen: the watcher may be on another machine
             self._away = False
         except HostAway:
-            if nobody_writes and not self._signalled:
+            if no_writers and not self._signalled:
                 return ()
             self._away = True
             return [self.description]
@@ -363,7 +363,7 @@ class SSHProcess(ChannelProcess[Channel]):
         self._give_back()
 
     async def abandon(self) -> None:
-        """Stop what nobody waits for any more before it was known to have begun: ask, kill, close."""
+        """Stop a program that was given up before it was known to have begun: ask, kill, close."""
         with suppress(TimeoutError):
             async with asyncio.timeout(ABANDON_GRACE):
                 await self.send_signal("terminate")
@@ -399,7 +399,7 @@ class SSHProcess(ChannelProcess[Channel]):
         self._on_closed(self)
 
     def _told(self, said: asyncio.Future[list[str]]) -> None:
-        """Take the word that it has begun, also when nobody waits for that any more."""
+        """Take the word that it has begun, also when that is not awaited any more."""
         match said.result():
             case ["started", said_pid, *where]:
                 with suppress(Nonsense):  # `SSHBackend.spawn` raises it

@@ -109,7 +109,7 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
     """Read what ``foreground`` of `watcher.sh` prints; ``None`` when there is no terminal.
 
     Raises:
-        Nonsense: A line is none that it prints.
+        Nonsense: A line that it never prints.
     """
     lines = tuple(lines)
     if not any(line.startswith("modes ") for line in lines):

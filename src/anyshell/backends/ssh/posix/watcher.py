@@ -83,7 +83,7 @@ def boot(mark: str, token: str, first: str = "") -> str:
 
 
 class Watcher:
-    """The client's end of that shell. It has no task of its own, which whoever ends the event loop would cancel.
+    """The client's end of that shell. It has no task of its own, which the end of the event loop would cancel.
 
     Args:
         token: What every answer ends with.
@@ -102,7 +102,7 @@ class Watcher:
         self.last_heard = 0.0
         """When the host was heard last, by our monotonic clock."""
         self.round_trip = 0.0
-        """Seconds between a question and its answer, at best; 0 when there was none yet."""
+        """Seconds between a question and its answer, at best; 0 before the first answer."""
         self.busy = False
         """Whether it has said that it works on an answer."""
         self.crippled = False
@@ -150,7 +150,7 @@ class Watcher:
         try:
             asked, future = self._waiting.pop(whole("a question's number", number))
         except (Nonsense, KeyError):
-            return  # nobody waits for it any more
+            return  # it is not awaited any more
         if int(number):  # the first answer takes as long as the shell needs to start
             self.round_trip = min(self.round_trip or HEDGE_SECONDS, self.last_heard - asked)
         if future.done():
@@ -172,7 +172,7 @@ class Watcher:
             _set_exception(future, error)
 
     def ended(self) -> None:
-        """The shell is gone: nobody answers."""
+        """The shell is gone: no answer will come."""
         self.alive = False
         self._fail(HostAway())
 
@@ -203,7 +203,7 @@ class Watch:
             old.close()
 
     def ask_now(self, question: str) -> asyncio.Future[Answer] | None:
-        """Put a question without waiting for anything; ``None`` when there is nobody to ask."""
+        """Put a question without waiting for anything; ``None`` without a living watcher."""
         if self._watcher is None or not self._watcher.alive:
             return None
         return self._watcher.ask(question)
@@ -241,7 +241,7 @@ class Watch:
     async def _first(
         self, tasks: set[asyncio.Future[Answer]], began: float, seconds: float | None
     ) -> Answer | None:
-        """The first answer; ``None`` when the time is over, the host is silent, or everybody failed."""
+        """The first answer; ``None`` when the time is over, the host is silent, or every task failed."""
         waiting = set(tasks)
         while waiting:
             watcher, now = self._watcher, time.monotonic()

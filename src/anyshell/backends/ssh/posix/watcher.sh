@@ -140,7 +140,7 @@ look() {
     for line; do
         set -- $line
         [ "$1" = process ] || continue
-        # A tag is a number of ten digits at least: whoever has one needs no mark to be known by.
+        # A tag is a number of ten digits at least: a process that has one needs no mark to be known by.
         case $7 in *[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]*) ;; *) environs="$environs /proc/$2/environ" ;; esac
         lines="$lines /proc/$2/cmdline"
         links="$links /proc/$2/fd/1 /proc/$2/fd/2 /proc/$2/fd/$fd"
@@ -303,8 +303,8 @@ lead() {
     echo led
 }
 
-# newer FIRST TAG SHELL GROUP: whether somebody with that tag, in that group, was given a pid after FIRST. Where the shell
-# itself has not got the tag, or there are too many to look at, nobody can tell.
+# newer FIRST TAG SHELL GROUP: whether a process with that tag, in that group, was given a pid after FIRST. Where the shell
+# itself has not got the tag, or there are too many to look at, that cannot be told.
 newer() {
     [ "$proc" ] || { echo some; return; }
     read -r _ _ _ _ newest </proc/loadavg
@@ -574,7 +574,7 @@ watch() {
         [ "$verb" = group ] || printf '%s +\n' "$token"
         set -- $arguments
         case $verb in
-        # Whether anybody is in a process group.
+        # Whether any process is in a process group.
         group) if kill -s 0 $end "-$1" 2>/dev/null; then echo some; else echo none; fi ;;
         signal) signal "$@" ;;
         lead) lead "$@" ;;

@@ -56,7 +56,7 @@ class WindowsChannel(Channel):
         self.leader_ended = False
         """Whether the server said that the leader has."""
         self.gone = asyncio.Event()
-        """Nothing of the command is alive, or nobody is there any more who would know."""
+        """Nothing of the command is alive, or its leader, which would know, is gone."""
 
     # What asyncssh calls.
 
@@ -130,13 +130,13 @@ class WindowsChannel(Channel):
             del self._questions[number]
 
     async def wait_gone(self) -> None:
-        """Wait until nothing of the command is alive, or until nobody is there any more who would know."""
+        """Wait until nothing of the command is alive, or until its leader, which would know, is gone."""
         with self._attentive():
             await self.gone.wait()
 
     @contextlib.contextmanager
     def _attentive(self) -> Iterator[None]:
-        """Take output beyond its bound meanwhile: what is waited for may stand behind some that nobody takes."""
+        """Take output beyond its bound meanwhile: what is waited for may stand behind output that is not read."""
         self._waiting += 1
         if self._paused and self._channel is not None:
             self._channel.resume_reading()
@@ -148,7 +148,7 @@ class WindowsChannel(Channel):
             self._pause()
 
     def _end_unknown(self) -> None:
-        """Who has ended without a word of how was ended by somebody else."""
+        """A leader that ends without a word of the program's end was ended from outside."""
         if self.leader_ended and self.at_end.is_set():
             self._ended(ExitStatus())
 

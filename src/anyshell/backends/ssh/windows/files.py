@@ -1,4 +1,4 @@
-"""The files of a Windows host over SFTP, whose paths OpenSSH for Windows writes as ``/C:/Users/somebody``."""
+"""The files of a Windows host over SFTP, whose paths OpenSSH for Windows writes as ``/C:/Users/name``."""
 
 from __future__ import annotations
 

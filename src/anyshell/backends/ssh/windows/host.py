@@ -59,7 +59,7 @@ class WindowsHost:
         login: Writes for its login shell.
         name: The host as a person wrote it.
         open: Opens a session for a channel, and has the server run a line.
-        has_room: Whether there is room for a session that nobody waits for.
+        has_room: Whether there is room for a session that is started ahead of need.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class WindowsHost:
         """Start a program.
 
         Raises:
-            InvalidCommand: The directory does not exist or is none; nothing was started.
+            InvalidCommand: The directory does not exist, or is no directory; nothing was started.
             SpawnError: The program could not be started.
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
@@ -161,7 +161,7 @@ class WindowsHost:
         return process
 
     def prepare(self, _: object = None) -> None:
-        """Start a leader for the command that comes next, if there is none yet. Never waits."""
+        """Start a leader for the command that comes next, unless there is one. Never waits."""
         if self._spare is None and not self._closed and self._has_room():
             loop = asyncio.get_running_loop()
             self._spare = loop.create_task(self._lead())

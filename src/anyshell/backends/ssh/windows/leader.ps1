@@ -1,5 +1,5 @@
-# Starts one program of Windows, holds all that it starts, and ends that when it is told to, or when nobody is there any
-# more. PowerShell 5.1 and later. It is started before it is known what for; then it is sent that, by `windows.order`,
+# Starts one program of Windows, holds all that it starts, and ends that when it is told to, or when its client is
+# gone. PowerShell 5.1 and later. It is started before it is known what for; then it is sent that, by `windows.order`,
 # and after it pieces of at most 64 KiB: a letter, the length in four bytes, and that many bytes.
 #
 #   I  what the program reads; `took N` says that it did, or that it never will
@@ -9,7 +9,7 @@
 #
 # It answers on stderr, each answer on a line that begins with the token. The end of its stdin, which comes when the
 # channel is closed or the connection is lost, means K. The program and all that it starts are in a job object of which
-# nobody else has a handle: whatever becomes of this shell, Windows ends them with it (KILL_ON_JOB_CLOSE). It stays for
+# no other process has a handle: whatever becomes of this shell, Windows ends them with it (KILL_ON_JOB_CLOSE). It stays for
 # as long as any of them is alive.
 
 $ErrorActionPreference = 'Stop'
@@ -98,7 +98,7 @@ Set-StrictMode -Off
 
     if ($script) {
         try {
-            # A folder of the user's own, which nobody else but the host's administrators may read.
+            # A folder of the user's own, which no other user but the host's administrators may read.
             $file = [IO.Path]::Combine([IO.Path]::GetTempPath(), 'anyshell-' + [guid]::NewGuid().ToString('N'))
             [IO.File]::WriteAllText($file, $script, (New-Object Text.UTF8Encoding $false))
         } catch { Stop-Here 'script' }
@@ -221,7 +221,7 @@ Set-StrictMode -Off
         }
 
         if ($writing -and $writing.IsCompleted) {
-            if ($writing.Status -ne 'RanToCompletion') { $feeds = $false } # nobody will read it
+            if ($writing.Status -ne 'RanToCompletion') { $feeds = $false } # its reader is gone
             $writing = $null
             Write-Line $stderr "took $written"
         }

@@ -33,7 +33,7 @@ CLOSE_BOUND = 3.0
 class WindowsProcess(ChannelProcess[WindowsChannel]):
     """A program that runs in a job object on a Windows host.
 
-    Whoever holds that object there, `leader.ps1`, is at the other end of the program's own channel. It ends all that is
+    The holder of that object there, `leader.ps1`, is at the other end of the program's own channel. It ends all that is
     in it when it is told to, when the channel is closed, and when the connection is lost; and so does Windows when the
     leader itself ends.
     """
@@ -75,7 +75,7 @@ class WindowsProcess(ChannelProcess[WindowsChannel]):
 
     @property
     def started(self) -> bool | None:
-        """Whether its leader said so, or has ended without that; ``None`` as long as nobody can know.
+        """Whether its leader said so, or has ended without that; ``None`` while that is unknown.
 
         The leader says so before the program may run, and what it was sent is not read twice.
         """
@@ -98,7 +98,7 @@ class WindowsProcess(ChannelProcess[WindowsChannel]):
     async def wait(self) -> ExitStatus:
         """Wait until the program itself has ended, and what it had printed by then has arrived and was taken.
 
-        Without a code when the connection is lost, when it was stopped, or when somebody else has ended what holds it.
+        Without a code when the connection is lost, when it was stopped, or when another process has ended its leader.
         """
         ended = await asyncio.shield(self._channel.exit)
         if not (self._signalled and self._channel.gone.is_set()):
@@ -109,7 +109,7 @@ class WindowsProcess(ChannelProcess[WindowsChannel]):
         return ended
 
     async def send_signal(self, signal: Signal) -> None:
-        """End the whole tree at once, whichever signal it is: on Windows there is none that a program would hear.
+        """End the whole tree at once, whichever signal it is: on Windows a program hears no signal.
 
         A leader that has not said that the program has begun may not have read all that it was sent: the end of its input,
         which comes behind that, has it end before the program or with it.
@@ -137,7 +137,7 @@ class WindowsProcess(ChannelProcess[WindowsChannel]):
         return answer or ()
 
     async def wait_gone(self) -> None:
-        """Wait until nothing of the tree is alive. Where nobody can know that, it never is."""
+        """Wait until nothing of the tree is alive. Where that cannot be known, wait for ever."""
         await self._channel.wait_gone()
         if not self._channel.over:
             await asyncio.get_running_loop().create_future()

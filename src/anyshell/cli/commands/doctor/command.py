@@ -294,7 +294,7 @@ def _print(report: Report, host: str | None) -> None:
     )
     for process in report.orphans:
         click.echo(f"  {process.pid:>8}  {printable(process.name)}  {_command_line(process)}".rstrip())
-    click.echo("Somebody may want to keep some of these. To stop one: kill PID")
+    click.echo("Some of these may still be in use. To stop one: kill PID")
 
 
 def _command_line(process: ProcessInfo, most: int = 80) -> str:

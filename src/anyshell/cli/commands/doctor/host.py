@@ -146,7 +146,7 @@ class _Examination:
                     f"{first.address}: no answer within {first.connect_timeout:g} s",
                     stage="connect" if addresses else "address",
                 ) from None
-            self._ok("port", f"somebody answers at {first.address}")
+            self._ok("port", f"a server answers at {first.address}")
         except AnyshellError as error:
             raise self._fail(error, step) from None
         return last
@@ -289,7 +289,7 @@ class _Examination:
     async def _count_logins(self, count: int) -> int | None:
         """See how many connections are let in together, the one that there is counted.
 
-        Nobody is asked anything for it, and nothing that is wrong is tried: ``None`` is that it cannot be known.
+        No question is asked for it, and no key or password that is wrong is tried: ``None`` when it cannot be known.
         """
         if self._way.asks_each_time:
             return None

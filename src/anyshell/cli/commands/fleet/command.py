@@ -70,7 +70,8 @@ _STDIN, _STDOUT = range(2)
     "--batch",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Begin on so many hosts, and on the next ones when all of these have ended. Default: whoever ends makes room.",
+    help="Begin on so many hosts, and on the next ones when all of these have ended. Default: each host that ends makes "
+    "room for the next.",
 )
 @click.option(
     "--fail-fast",
@@ -124,7 +125,7 @@ def fleet(ctx: click.Context, /, **options: Any) -> None:
     or a file, each line is printed as it comes, behind the name of its host. At the end stands how it went, with those
     hosts in one that ended alike and printed the same.
 
-    A host that cannot be reached, hangs, dies, or has an unknown key costs only itself. Nobody is asked anything on the
+    A host that cannot be reached, hangs, dies, or has an unknown key costs only itself. No question is asked on the
     way: keys have to be in files without a passphrase or in an agent, and hosts in known_hosts.
 
     Ctrl-C stops the command, and all that it started, on every host, and is sure of that; where it cannot be, it is
@@ -142,7 +143,7 @@ def fleet(ctx: click.Context, /, **options: Any) -> None:
       1      it failed on one or more, was not started there, or may still run there
       2      wrong usage, a bad line of a file with hosts among it: nothing was contacted
       125    anyshell itself failed, or could not write to stdout
-      128+n  signal n was sent to this program (130: Ctrl-C; 141: nobody reads stdout any more)
+      128+n  signal n was sent to this program (130: Ctrl-C; 141: stdout has no reader any more)
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ...process import signals
 

@@ -73,7 +73,7 @@ class Folding:
         return self.counts["failed"] + self.counts["not_started"] > 0
 
     def groups(self) -> list[Group]:
-        """What went well first, the largest before the others; what did not is nearest to whoever reads the end."""
+        """Successes first, the largest group before the others; failures stand last, near the prompt."""
         for group in self._groups.values():
             group.hosts.sort(key=self._places.__getitem__)
         return sorted(self._groups.values(), key=lambda group: (not group.ok, -len(group.hosts)))

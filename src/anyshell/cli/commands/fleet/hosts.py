@@ -85,7 +85,7 @@ def _entries(request: FleetRequest) -> Iterator[_Entry]:
 def _read_file(path: str, name: str) -> str:
     try:
         if path == "-":
-            if sys.stdin is None:  # whoever started this program has closed it
+            if sys.stdin is None:  # closed by the process that started this program
                 raise Failure("cannot read the hosts in stdin: it is closed")
             data = sys.stdin.buffer.read(LARGEST_HOSTS_FILE + 1)
         else:

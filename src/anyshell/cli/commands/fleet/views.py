@@ -51,7 +51,7 @@ class Out:
 
     @property
     def is_deserted(self) -> bool:
-        """Whether that is because nobody reads it."""
+        """Whether writing failed because stdout has no reader any more."""
         return isinstance(self.writer.error, BrokenPipeError)
 
     def check(self) -> None:
@@ -65,7 +65,7 @@ class Out:
 
 
 class View(Protocol):
-    """Shows a run to somebody."""
+    """Shows a run: to a person, or as JSON to a program."""
 
     @property
     def failed(self) -> bool:

@@ -1,6 +1,6 @@
 r"""What of a stranger's output may reach a person's terminal: what draws, and nothing that acts or asks.
 
-A recording can have been made by anybody, and a terminal obeys whatever it is sent. What passes, in full (sequences as
+The author of a recording is not known, and a terminal obeys whatever is sent to it. What passes, in full (sequences as
 in ECMA-48, 5th edition, and xterm's "Control Sequences"):
 
 - Text, and BEL, BS, TAB, LF, VT, FF, CR, SO and SI.

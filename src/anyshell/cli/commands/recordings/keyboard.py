@@ -43,7 +43,7 @@ class ConsoleKeyboard:
     """The console that stdout is. Ctrl-C is a signal there, and no key.
 
     Attributes:
-        modes: What is on there; whoever writes to it tells what is written.
+        modes: The modes that are on there; every writer to the terminal feeds them its data.
         away: Seconds that this program has been suspended: none, which Windows does not do.
     """
 

@@ -14,8 +14,8 @@ READ_SIZE = 64 * 1024
 class Lines:
     """A file that is read line by line.
 
-    A thread may read while the file is closed: it holds no lock in a read, as Python's buffered files do. Whoever closes
-    such a one while a pipe is silent would wait for it.
+    A thread may read while the file is closed: a read holds no lock here, as one of Python's buffered files does. To close
+    such a file while a pipe is silent would wait for the read.
 
     Args:
         file: Opened without a buffer.

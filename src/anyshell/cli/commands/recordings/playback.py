@@ -60,7 +60,7 @@ class _Terminal(Protocol):
 
 
 class _NoKeys:
-    """A terminal that nobody can type at: in the background of a service, say."""
+    """A terminal without a keyboard: in the background of a service, say."""
 
     def __init__(self) -> None:
         self.modes = TerminalModes()
@@ -164,7 +164,9 @@ class Playback:
             data = text.encode(encoding, "replace")
             for start in range(0, len(data), PIECE):
                 piece = data[start : start + PIECE]
-                modes.feed(piece)  # first: what is being written is on, for whoever puts it back meanwhile
+                modes.feed(
+                    piece
+                )  # first: a mode in this piece is on as soon as it is written, and must be put back
                 await out.write(piece)
             if out.error is not None:
                 raise out.error
@@ -215,7 +217,7 @@ async def _heed(terminal: _Terminal, clock: Clock, interruption: Interruption) -
                     interruption.number = interruption.number or signal.SIGINT
                     return interruption.exit_code
                 case b"\x1a" if hasattr(signal, "SIGTSTP"):
-                    os.kill(os.getpid(), signal.SIGTSTP)  # heeded by whoever has lent the terminal
+                    os.kill(os.getpid(), signal.SIGTSTP)  # heeded by the code that has lent the terminal
     return _HANG_UP
 
 

@@ -129,7 +129,7 @@ def _check_output(output: str, file: str) -> None:
     try:
         found, recording = os.lstat(output), os.stat(file)
     except OSError:
-        return  # whoever opens them says so
+        return  # opening them reports it
     if stat.S_ISREG(found.st_mode) and os.path.samestat(found, recording):
         raise click.BadParameter(
             f"{output!r} is the recording itself, which would be lost: choose another name",
@@ -237,7 +237,7 @@ def _save(path: str, data: bytes) -> None:
     directory, name = os.path.split(path)
     try:
         descriptor, made = tempfile.mkstemp(prefix=f".{name[:100]}-", dir=directory or ".")
-    except OSError as error:  # of a name that nobody has given
+    except OSError as error:  # of a name that the user has not given
         raise OSError(error.errno, error.strerror, path) from error
     try:
         with open(descriptor, "wb") as file:

@@ -65,7 +65,7 @@ def start(
 
 
 async def _end(job: DetachedJob, at: str) -> str:
-    """Stop a job whose id nobody was told, and say what became of it."""
+    """Stop a job whose id was not printed, and say what became of the job."""
     try:
         alive = await job.stop(grace=0)
     except AnyshellError as error:

@@ -90,8 +90,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     heeds no key: --timeout; 'kill' from elsewhere, of anyshell; closing the window. However it ends, the terminal is
     put back as it was; only after SIGKILL to anyshell it is not: type 'reset'.
 
-    However it ends, nothing of the command is left running unsaid. A timeout, a reader of stdout or stderr that
-    goes away, or a signal (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 and others) stops everything that it started. A
+    However it ends, whatever the command started is stopped or reported. A timeout, a reader of stdout or stderr
+    that goes away, or a signal (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 and others) stops everything that it started. A
     second signal skips the grace. Only SIGKILL to anyshell leaves the command running: 'anyshell doctor' finds it.
 
     On a terminal, a command that takes longer than 2 seconds has a status line below its output: for how long it has
@@ -122,7 +122,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       125    anyshell itself failed, could not write to stdout or stderr, or could not
              reach the host: nothing was started there
       128+n  signal n ended the command, or was sent to this program
-             (141: nobody reads stdout, or stderr, any more)
+             (141: stdout or stderr has no reader any more)
       255    the connection to the host was lost; the command may still run there
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ...process import signals
@@ -178,13 +178,13 @@ def _check_pty(request: RunRequest) -> None:
         )
     if request.background:
         raise click.UsageError(
-            "--pty does not go with --background: nobody is there to type; in tmux on the host a program keeps its "
-            "terminal"
+            "--pty does not go with --background: a background job has no terminal to type on; in tmux on the host a "
+            "program keeps its terminal"
         )
     if sys.platform == "win32" and not request.as_json and _has_person():
         raise click.UsageError(
             "--pty does not give a command your own console, on Windows: leave it out; or redirect stdin or stdout, and "
-            "the command has a terminal that nobody sees"
+            "the command has a terminal that is not shown"
         )
 
 
@@ -196,12 +196,13 @@ def _check_background(ctx: click.Context) -> None:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = name.replace("_", "-")
             raise click.UsageError(
-                f"--{option} does not go with --background: nobody is there for it; 'anyshell jobs stop' ends a job"
+                f"--{option} does not go with --background: anyshell does not stay to watch the job; "
+                "'anyshell jobs stop' ends a job"
             )
     if ctx.params["record"] is not None:
         raise click.UsageError(
-            "--record does not go with --background: nobody is there who records; 'anyshell jobs output' shows what it "
-            "printed"
+            "--record does not go with --background: anyshell does not stay to record; 'anyshell jobs output' shows what "
+            "the job printed"
         )
     if has_input(_STDIN):
         raise click.UsageError("with --background nothing is read from stdin: add '< /dev/null'")
@@ -240,5 +241,5 @@ async def _perform(request: RunRequest, interruption: Interruption) -> int:
 
 
 def _has_person() -> bool:
-    """Whether somebody sits at this program's terminal, whose place another program can take."""
+    """Whether a person sits at this program's terminal, and another program can take this program's place there."""
     return os.isatty(_STDIN) and os.isatty(_STDOUT)

@@ -31,7 +31,7 @@ _NOT_STOPPED = "not all of the command could be stopped"
 _NOT_KNOWN = "how the command ended could not be learnt"
 
 _SIGPIPE = 13  # no bound
-"""Stands for an output that nobody reads any more. Windows has no name for it."""
+"""Stands for an output without a reader. Windows has no name for it."""
 
 
 class Run:
@@ -94,7 +94,7 @@ class Run:
                 deadline.cancel()
 
     def _status_line(self) -> StatusLine | None:
-        """What shows a person how far the command has come, if there is one who wants it and nobody draws there."""
+        """Return what shows the command's progress, if a person wants to see it and the terminal is free for it."""
         from ...terminal.drawing import is_in_pipe, is_wanted
 
         if self._request.pty or not is_wanted(quiet=self._request.quiet) or is_in_pipe():
@@ -209,7 +209,9 @@ class Run:
         elif outcome.status == "lost":
             said.append(f"lost: {self._lost(outcome)}")
         elif self._late:
-            said.append(f"timed out after {self._request.timeout:g} s: nobody took the rest of the output")
+            said.append(
+                f"timed out after {self._request.timeout:g} s: the reader did not take the rest of the output"
+            )
         code = outcome.exit_code or 0
         if outcome.status == "exited" and _own(code) % 2**32 != code:
             said.append(f"the exit code was {code} (0x{code:X}), for which this system has no room")
@@ -257,7 +259,7 @@ class Run:
             return self._interruption.exit_code
         if outcome.status == "timed_out" or self._late:
             return TIMED_OUT
-        # A reader that goes away when everything has been said, as head does, harms nobody.
+        # A reader that goes away after the whole output was written, as head does, does no harm.
         if self._deserted and (outcome.status != "exited" or self._stdout.error or self._stderr.error):
             return 128 + _SIGPIPE
         if outcome.status == "lost" and self._elsewhere is not None:
@@ -299,7 +301,7 @@ def _own(code: int) -> int:
 def _signal_number(name: str) -> int:
     """The number of a signal that an outcome names, such as ``SIGKILL``, ``SIGRTMIN+3`` or ``SIG60``.
 
-    0 for one that nobody can name: SSH has names for a dozen.
+    0 for a signal without a name here: SSH has names for a dozen.
     """
     base, _, more = name.partition("+")
     if base in signal.Signals.__members__:

@@ -47,7 +47,9 @@ class PersonRun(Run):
         columns, rows = self._size(raw)
 
         async def show(channel: Channel, data: bytes) -> None:
-            raw.modes.feed(data)  # first: what is being written is on, for whoever puts it back meanwhile
+            raw.modes.feed(
+                data
+            )  # first: a mode in this data is on as soon as it is written, and must be put back
             await self._write(self._stdout, data)
 
         terminal = self._env.terminal(
@@ -111,7 +113,7 @@ class PersonRun(Run):
             columns, rows = self._size(raw)
             if raw.redraw:
                 raw.redraw = False
-                # Nobody is told of a size that is the same, and to be told of one is how programs come to draw anew.
+                # A size that has not changed is not passed on: on hearing of a size, programs draw anew.
                 await terminal.resize(columns=columns, rows=rows - 1 if rows > 2 else rows + 1)
                 await asyncio.sleep(REDRAW_SECONDS)
             await terminal.resize(columns=columns, rows=rows)
@@ -128,7 +130,7 @@ class PersonRun(Run):
 
 
 def _term() -> str:
-    """What the person's terminal is like; the usual, where nobody says it in words that can be passed on."""
+    """The type of the person's terminal; the default where TERM is not set, or cannot be passed on."""
     try:
         return Terminal(term=os.environ.get("TERM", "")).term
     except InvalidCommand:

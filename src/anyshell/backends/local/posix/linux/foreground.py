@@ -37,7 +37,7 @@ def look(group: int, tty: str, device: int, ask: Callable[[], TtyModes | None]) 
     """Describe the foreground of a terminal; ``None`` when it is gone. Takes a millisecond or two, waits for nothing.
 
     Args:
-        group: The foreground process group; 0 is none.
+        group: The foreground process group; 0 is no group.
         tty: The terminal's path.
         device: Its number.
         ask: Tells what is set in it.
@@ -110,7 +110,7 @@ def _sleep(pid: int, tty: str, device: int) -> Sleep | None:
 
 
 def _descriptors(pid: int, tty: str) -> set[int]:
-    """At which descriptors a process has the terminal open, be it by the name of whoever's terminal it is."""
+    """At which descriptors a process has the terminal open, by its own path or as ``/dev/tty``."""
     directory = f"/proc/{pid}/fd"
     found = set()
     for number in sorted(map(int, os.listdir(directory)))[:MOST_DESCRIPTORS]:

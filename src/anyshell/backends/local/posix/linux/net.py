@@ -55,7 +55,7 @@ exec 3<&0 4<&1 </dev/null >/dev/null
     while IFS= read -r note; do case $note in *[!\ ]*) exec "$@" <&4 3<&- 4<&- ;; esac; done <&4
 } &
 """
-"""What the shell does, beside: nobody waits for it. Notes are lines; those of commands that have ended are blank."""
+"""What the shell does, beside: it is not waited for. Notes are lines; those of commands that have ended are blank."""
 
 _RUN = f"import sys; sys.path.insert(0, sys.argv[1]); from {__name__} import main; main()"
 
@@ -172,7 +172,7 @@ async def _stop_all(notes: Iterable[str]) -> None:
 
 
 async def _stop(tree: LinuxTree) -> None:
-    """Ask a tree to end, kill it after the grace, and look again. Nobody is there to be told of what lives."""
+    """Ask a tree to end, kill it after the grace, and look again. What lives then is not reported: the caller is gone."""
     give_up = time.monotonic() + GRACE
     members = await tree.members()
     for member in members:

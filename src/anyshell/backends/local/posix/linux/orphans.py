@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def orphans() -> list[ProcessInfo]:
     """Live processes of commands whose anyshell has ended.
 
-    One is known by its marks, none of which names an anyshell that is still there. With it comes what has cleared its
+    One is known by its marks, if all name an anyshell that is gone. With it comes what has cleared its
     environment: what is in its session, has its tag, or descends from it. Nothing with the mark of a living anyshell
     does, and nothing of which the anyshell cannot be seen from this pid namespace.
     """
