@@ -210,7 +210,7 @@ async def test_a_start_that_is_never_heard_of_is_lost_and_does_not_run_on(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The link is silent while the login shell comes to its command: whether it began is found out, and it is ended."""
-    monkeypatch.setattr("anyshell.backends.ssh.backend.START_SECONDS", 1.5)
+    monkeypatch.setattr("anyshell.backends.ssh.posix.start.START_SECONDS", 1.5)
     seconds = unique_seconds()
     async with Environment.detect(server.options()) as env:
         with startup_file(server, ".bashrc", "sleep 0.5\n"):
@@ -250,7 +250,7 @@ async def test_what_the_host_alone_has_heard_of_may_have_run(
     server: Server, monkeypatch: pytest.MonkeyPatch, timeout: float | None
 ) -> None:
     """Nothing arrives from the host any more as soon as it is asked: the command runs, and cannot be known to."""
-    monkeypatch.setattr("anyshell.backends.ssh.backend.START_SECONDS", 0.5)
+    monkeypatch.setattr("anyshell.backends.ssh.posix.start.START_SECONDS", 0.5)
     monkeypatch.setattr("anyshell.backends.ssh.sessions.OPEN_SECONDS", 0.5)
     trace = home(server.user) / f"trace-{secrets.token_hex(4)}"
     opened = Channel.connection_made

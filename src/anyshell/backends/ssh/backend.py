@@ -10,10 +10,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
 import asyncssh
 
-from ..._answers import LARGEST_PID, Nonsense, whole
+from ..._answers import Nonsense
 from ..._exceptions import (
     AnyshellError,
     BackendError,
@@ -23,7 +22,7 @@ from ..._exceptions import (
     SpawnError,
 )
 from ..._terminals import LONGEST_LINE, LONGEST_LINE_OF_BSD
-from ..._types import HostInfo, HostQuery, Spawn, one_line
+from ..._types import HostInfo, HostQuery, Spawn
 from ..._waits import to_the_end
 from ..collect import collect
 from .channel import (
@@ -41,6 +40,7 @@ from .posix.exchange import SSHExchange
 from .posix.pending_stops import PendingStops
 from .posix.process import SSHProcess
 from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
+from .posix.start import begin, check_sizes
 from .posix.watcher import SILENCE_SECONDS, HostAway, Watch, Watcher, boot
 from .sessions import Sessions
 from .windows.files import WindowsFiles
@@ -49,7 +49,7 @@ from .windows.host import WindowsHost
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ..._types import ProcessInfo, Signal, Start
+    from ..._types import ProcessInfo, Signal
     from ...abc import Exchange, Files, Launcher, Process, Program, WindowsLauncher
     from .connection.options import SSHOptions
     from .posix.watcher import Answer
@@ -61,16 +61,6 @@ PROBE_SECONDS = 30.0
 WINDOWS_SECONDS = 10.0
 """Seconds for a host without a POSIX shell to say whether it is Windows."""
 
-START_SECONDS = 30.0
-"""Seconds for a login shell to begin a command; its startup files run first."""
-
-LONGEST_TOTAL = 2_000_000
-"""Bytes of all arguments and variables together; more is an error. A little less than what Linux allows by default
-(execve(2), a quarter of the stack's limit); where a host allows less, its shell says so and exits with 126."""
-
-LONGEST_STRING = 128 * 1024 - 1
-"""Bytes of one argument or variable, its end not counted; more is an error (execve(2), MAX_ARG_STRLEN)."""
-
 _BY_SIGNAL = 128  # no bound
 """The exit code that stands for a program of our own that a signal ended: ``None`` says that the link was lost."""
 
@@ -79,17 +69,6 @@ FILE_SECONDS = 600.0
 
 FILE_RATE = 4096
 """Bytes a second: each that such a command was sent, or has printed, adds its part of a second."""
-
-SEND_SIZE = 1024 * 1024
-"""Bytes of a long text that are written to a host at once."""
-
-_REASONS = {
-    "missing": "No such file or directory",
-    "denied": "Permission denied",
-    "refused": "the login shell does not change to it (cd failed)",
-}
-
-_WHY_NOT_BEGUN = "does a startup file end it, or a ForceCommand hand the text to another shell?"
 
 
 class SSHBackend:
@@ -213,7 +192,7 @@ class SSHBackend:
                 on_closed=self._running.discard,
                 on_released=self._keep_reading,
             )
-        _check_sizes(spawn)
+        check_sizes(spawn)
         processes = self._processes
         assert processes is not None
         number = next(self._numbers) % (2**31 - 1) + 1
@@ -243,7 +222,7 @@ class SSHBackend:
         self._running.add(process)
         try:
             process.holds_channel = await self._sessions.open(channel, start.line, spawn.terminal)
-            tree.leader = await self._begin(channel, start, spawn) or tree.leader
+            tree.leader = await begin(channel, start, spawn, self.name) or tree.leader
         except BaseException as error:
             if not channel.asked or (isinstance(error, AnyshellError) and channel.over):
                 channel.abort()
@@ -252,53 +231,6 @@ class SSHBackend:
                 await to_the_end(process.abandon(), stop=_nothing)
             raise
         return process
-
-    async def _begin(self, channel: Channel, start: Start, spawn: Spawn) -> int | None:
-        """Send what a command is started by, and wait for the word that it has begun: its pid."""
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                await _send(channel, start.sent)
-                for part in start.when_ready:
-                    await channel.ready.wait()
-                    if channel.said.done():
-                        break
-                    channel.ready.clear()
-                    await _send(channel, part)
-                said = await asyncio.shield(channel.said)
-        except TimeoutError:
-            raise SpawnError(
-                f"the login shell on {self.name} did not say within {START_SECONDS:g} s that what it was given has begun, and it may "
-                f"have run; do its startup files wait for something?{told(channel.noise)}"
-            ) from None
-        match said:
-            case ["started", pid, *_]:
-                return whole("a pid", pid, 1, LARGEST_PID)
-            case ["cwd", "file"]:
-                raise InvalidCommand(f"cwd {spawn.cwd!r} is not a directory")
-            case ["cwd", reason] if reason in _REASONS:
-                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: {_REASONS[reason]}")
-            case ["program"]:
-                raise SpawnError(
-                    f"cannot start {one_line(spawn.argv[0])}: it is not there, or may not be executed"
-                )
-            case ["script"]:
-                raise SpawnError(f"{self.name} has no room for a temporary file (mktemp failed)")
-            case ["terminal"]:
-                raise SpawnError(
-                    f"what is sent to a terminal on {self.name} cannot be hidden (stty failed); is stty there?"
-                )
-            case [_, *_]:
-                raise SpawnError(
-                    f"the login shell on {self.name} did not begin the command: it took the text for something else; "
-                    f"{_WHY_NOT_BEGUN}{told(channel.noise)}"
-                )
-        if channel.broken or not channel.over:
-            # The connection was lost meanwhile, and the word perhaps with it: the news of an end overtakes what was
-            # printed. Whether it had begun is found out by its mark.
-            return None
-        raise SpawnError(
-            f"the login shell on {self.name} ended before the command began; {_WHY_NOT_BEGUN}{told(channel.noise)}"
-        )
 
     async def exchange(self) -> Exchange:
         """Make a private directory for a persistent shell.
@@ -460,24 +392,5 @@ class SSHBackend:
         return _BY_SIGNAL if status is None or status.signal is not None else status.code, out, err
 
 
-async def _send(channel: Channel, data: bytes) -> None:
-    with suppress(anyio.BrokenResourceError):
-        for at in range(0, len(data), SEND_SIZE):
-            await channel.write(data[at : at + SEND_SIZE])
-
-
 def _nothing() -> None:
     """Who is cancelled meanwhile waits all the same."""
-
-
-def _check_sizes(spawn: Spawn) -> None:
-    variables = {**spawn.settings, **spawn.env}
-    total = 0
-    for text in (*spawn.argv, *(f"{name}={value}" for name, value in variables.items())):
-        size = len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
-        total += size
-        if size > LONGEST_STRING or total > LONGEST_TOTAL:
-            raise SpawnError(
-                f"cannot start {one_line(spawn.argv[0])}: the arguments and variables are too large for a host together; "
-                "pass big values by stdin or a file"
-            )

@@ -1,0 +1,125 @@
+"""The start of a command: what its login shell is sent, and the word that it has begun."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ...._answers import LARGEST_PID, whole
+from ...._exceptions import InvalidCommand, SpawnError
+from ...._types import one_line
+from ..channel import told
+
+if TYPE_CHECKING:
+    from ...._types import Spawn, Start
+    from ..channel import Channel
+
+START_SECONDS = 30.0
+"""Seconds for a login shell to begin a command; its startup files run first."""
+
+LONGEST_TOTAL = 2_000_000
+"""Bytes of all arguments and variables together; more is an error. A little less than what Linux allows by default
+(execve(2), a quarter of the stack's limit); where a host allows less, its shell says so and exits with 126."""
+
+LONGEST_STRING = 128 * 1024 - 1
+"""Bytes of one argument or variable, its end not counted; more is an error (execve(2), MAX_ARG_STRLEN)."""
+
+SEND_SIZE = 1024 * 1024
+"""Bytes of a long text that are written to a host at once."""
+
+_REASONS = {
+    "missing": "No such file or directory",
+    "denied": "Permission denied",
+    "refused": "the login shell does not change to it (cd failed)",
+}
+
+_WHY_NOT_BEGUN = "does a startup file end it, or a ForceCommand hand the text to another shell?"
+
+
+def check_sizes(spawn: Spawn) -> None:
+    """Refuse more arguments and variables than hosts take.
+
+    Raises:
+        SpawnError: They are too large.
+    """
+    variables = {**spawn.settings, **spawn.env}
+    total = 0
+    for text in (*spawn.argv, *(f"{name}={value}" for name, value in variables.items())):
+        size = len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
+        total += size
+        if size > LONGEST_STRING or total > LONGEST_TOTAL:
+            raise SpawnError(
+                f"cannot start {one_line(spawn.argv[0])}: the arguments and variables are too large for a host together; "
+                "pass big values by stdin or a file"
+            )
+
+
+async def begin(channel: Channel, start: Start, spawn: Spawn, host: str) -> int | None:
+    """Send what a command is started by, and wait for the word that it has begun: its pid.
+
+    Args:
+        channel: The session's, which is open.
+        start: What the login shell is given.
+        spawn: The command.
+        host: The host's name, for messages.
+
+    Returns:
+        The pid; ``None`` when the connection was lost meanwhile, and it may have begun.
+
+    Raises:
+        InvalidCommand: The directory does not exist or is none.
+        SpawnError: It did not begin, or did not say so in time.
+    """
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            await _send(channel, start.sent)
+            for part in start.when_ready:
+                await channel.ready.wait()
+                if channel.said.done():
+                    break
+                channel.ready.clear()
+                await _send(channel, part)
+            said = await asyncio.shield(channel.said)
+    except TimeoutError:
+        raise SpawnError(
+            f"the login shell on {host} did not say within {START_SECONDS:g} s that what it was given has begun, and it may "
+            f"have run; do its startup files wait for something?{told(channel.noise)}"
+        ) from None
+    match said:
+        case ["started", pid, *_]:
+            return whole("a pid", pid, 1, LARGEST_PID)
+        case ["cwd", "file"]:
+            raise InvalidCommand(f"cwd {spawn.cwd!r} is not a directory")
+        case ["cwd", reason] if reason in _REASONS:
+            raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: {_REASONS[reason]}")
+        case ["program"]:
+            raise SpawnError(
+                f"cannot start {one_line(spawn.argv[0])}: it is not there, or may not be executed"
+            )
+        case ["script"]:
+            raise SpawnError(f"{host} has no room for a temporary file (mktemp failed)")
+        case ["terminal"]:
+            raise SpawnError(
+                f"what is sent to a terminal on {host} cannot be hidden (stty failed); is stty there?"
+            )
+        case [_, *_]:
+            raise SpawnError(
+                f"the login shell on {host} did not begin the command: it took the text for something else; "
+                f"{_WHY_NOT_BEGUN}{told(channel.noise)}"
+            )
+    if channel.broken or not channel.over:
+        # The connection was lost meanwhile, and the word perhaps with it: the news of an end overtakes what was
+        # printed. Whether it had begun is found out by its mark.
+        return None
+    raise SpawnError(
+        f"the login shell on {host} ended before the command began; {_WHY_NOT_BEGUN}{told(channel.noise)}"
+    )
+
+
+async def _send(channel: Channel, data: bytes) -> None:
+    with suppress(anyio.BrokenResourceError):
+        for at in range(0, len(data), SEND_SIZE):
+            await channel.write(data[at : at + SEND_SIZE])
