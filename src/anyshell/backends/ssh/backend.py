@@ -228,7 +228,7 @@ class SSHBackend:
                 channel.abort()
                 process.forget()  # nothing was asked for, or it is over already, and the host has said why
             elif spawn.on_asked is None:
-                await to_the_end(process.abandon(), stop=_nothing)
+                await to_the_end(process.abandon(), lambda: None)
             raise
         return process
 
@@ -390,7 +390,3 @@ class SSHBackend:
             rate=FILE_RATE,
         )
         return _BY_SIGNAL if status is None or status.signal is not None else status.code, out, err
-
-
-def _nothing() -> None:
-    """Who is cancelled meanwhile waits all the same."""

@@ -155,7 +155,7 @@ class WindowsHost:
             await self._begin(channel, order, spawn)
         except BaseException:
             if spawn.on_asked is None:
-                await to_the_end(process.abandon(), stop=_nothing)
+                await to_the_end(process.abandon(), lambda: None)
             raise
         channel.exit.add_done_callback(self.prepare)
         return process
@@ -262,10 +262,6 @@ class WindowsHost:
 def _abort(spare: asyncio.Task[WindowsChannel]) -> None:
     if not spare.cancelled() and spare.exception() is None:
         spare.result().abort()
-
-
-def _nothing() -> None:
-    """Who is cancelled meanwhile waits all the same."""
 
 
 def _as_windows(directory: str) -> str:
