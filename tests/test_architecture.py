@@ -324,3 +324,23 @@ def test_nothing_changes_the_state_of_the_process() -> None:
             if node.attr in forbidden or (handles and not may_handle):
                 changing.append(f"{name_of(path)} uses {node.attr}")
     assert not changing
+
+
+LARGEST_MODULE = 600
+"""Lines."""
+
+LARGEST_CLASS = 500
+"""Lines."""
+
+
+def test_no_module_or_class_is_too_large() -> None:
+    large = []
+    for path in modules():
+        lines = len(path.read_text().splitlines())
+        large += [f"{name_of(path)} has {lines} lines"] * (lines > LARGEST_MODULE)
+        for node in nodes(path):
+            lines = (node.end_lineno or 0) - node.lineno + 1 if isinstance(node, ast.ClassDef) else 0
+            large += [f"{name_of(path)}.{getattr(node, 'name', '')} has {lines} lines"] * (
+                lines > LARGEST_CLASS
+            )
+    assert not large
