@@ -20,7 +20,7 @@ TAG_BITS = 31  # no bound
 """Bits of a tag. The limit holds two: that of a command, and that of a command of an anyshell inside it."""
 
 UNLIMITED = -1
-"""A limit that nobody has set, as Python shows it."""
+"""A limit that was never set, as Python shows it."""
 
 Mark = TypeVar("Mark", contravariant=True)
 

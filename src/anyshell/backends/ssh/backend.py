@@ -116,7 +116,7 @@ class SSHBackend:
         Raises:
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
             BackendUnavailable: A Windows host without PowerShell.
-            InvalidCommand: The options' directory is none.
+            InvalidCommand: The options' directory is no directory.
         """
         if self._windows is not None:
             return await self._info_of_windows([self._windows.login], query)
@@ -177,7 +177,7 @@ class SSHBackend:
         """Start a program.
 
         Raises:
-            InvalidCommand: The directory does not exist or is none; nothing was started.
+            InvalidCommand: The directory does not exist, or is no directory; nothing was started.
             SpawnError: The program could not be started.
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
@@ -314,7 +314,7 @@ class SSHBackend:
         if self._login.windows(said):
             return said
         raise ConnectionFailed(
-            f"{self.name} lets us in but runs no commands: its login shell is none (nologin, perhaps), the key is "
+            f"{self.name} lets us in but runs no commands: no usable login shell (nologin, perhaps), the key is "
             f"bound to a command of its own, or a startup file ends the shell{told(channel.noise)}",
             stage="session",
         )

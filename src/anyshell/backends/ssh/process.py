@@ -64,7 +64,7 @@ class ChannelProcess(ABC, Generic[C]):
     @property
     @abstractmethod
     def started(self) -> bool | None:
-        """Whether it has begun; ``None`` as long as nobody can know."""
+        """Whether it has begun; ``None`` while that is unknown."""
 
     @abstractmethod
     def _give_back(self) -> None:

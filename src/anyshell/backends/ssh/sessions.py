@@ -79,7 +79,7 @@ class Sessions:
         It is asked once: where that may have been heard, it is not asked again.
 
         Returns:
-            Whether the server keeps a channel open until nobody has it any more. OpenSSH takes a terminal away when the
+            Whether the server keeps a channel open until no process holds it any more. OpenSSH takes a terminal away when the
             program has ended.
 
         Raises:
@@ -95,8 +95,8 @@ class Sessions:
                 if error.code == OPEN_REQUEST_PTY_FAILED and not slot.connection.is_closed():
                     channel.refused = True
                     raise TerminalUnavailable(
-                        f"{self._name} grants no terminal (PermitTTY no, a key with no-pty or restrict, or none is "
-                        "left); run it without one"
+                        f"{self._name} grants no terminal (PermitTTY no, a key with no-pty or restrict, or all are "
+                        "in use); run it without one"
                     ) from error
                 # Each refusal teaches the pool how few sessions there are, so that this comes to an end.
                 if not slot.refused():
@@ -165,7 +165,7 @@ class Sessions:
 
     async def connects(self, port: int) -> bool:
         """Whether something on the host accepts connections at a port, tried by the server itself."""
-        # In a task of its own, since what is cancelled in the middle would leave a channel that nobody closes.
+        # In a task of its own, since what is cancelled in the middle would leave a channel that is never closed.
         task = self._start(self._try_port(port))
         await asyncio.wait([task], timeout=CONNECT_SECONDS)
         return task.done() and task.result()
@@ -184,7 +184,7 @@ class Sessions:
 
     async def _try_port(self, port: int) -> bool:
         slot = await self._pool.slot()
-        slot.release()  # the server counts sessions, and this is none
+        slot.release()  # the server counts sessions, and this channel is no session
         try:
             _, writer = await slot.connection.open_connection("localhost", port, encoding=None)
         except asyncssh.ChannelOpenError as error:
@@ -195,7 +195,7 @@ class Sessions:
                 ) from error
             return False
         except (asyncssh.Error, OSError):
-            return False  # nobody knows; whoever asks asks again
+            return False  # unknown; the caller asks again
         writer.close()
         return True
 
@@ -233,7 +233,7 @@ class Sessions:
                 raise ConnectionAbortedError("given up before it was open")
             return channel
 
-        # In a task of its own, since what is cancelled in the middle would leave a session that nobody closes. No
+        # In a task of its own, since what is cancelled in the middle would leave a session that is never closed. No
         # request for variables may go out: not those of SendEnv or SetEnv either.
         task = self._start(
             slot.connection.create_session(

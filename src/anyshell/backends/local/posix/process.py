@@ -75,10 +75,10 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     """A program on this machine, with everything that it starts.
 
     Three things hold the tree: its own session and process group; the *life pipe*, one inherited descriptor
-    whose end-of-file says at once that nobody is left who has it; and what `Tree` looks for.
+    whose end-of-file says at once that no process holds it; and what `Tree` looks for.
 
     The leader is not reaped until its group has been dealt with, so that neither its pid nor its group's
-    number can come to mean somebody else's processes while we may still signal them.
+    number can come to mean other processes while we may still signal them.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         members: Sequence[ProcessInfo] = ()
         # Out of descriptors, even of reserved ones, the group can be signalled all the same; survivors() tells.
         with contextlib.suppress(OSError):
-            # Before anybody is signalled: who descends from the leader can be known by that only while it lives.
+            # Before any signal: what descends from the leader can be known by that only while it lives.
             members = await self._members()
         # The leader's group first, all of it before any of it can see another end. What has left it is younger.
         if grouped := self._holds_number():
@@ -161,16 +161,16 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What of the tree is alive.
 
-        Nothing is looked for after a normal end that nobody outlives who is in the group, or in the session of a
-        terminal, or holds a pipe of ours: whoever has left the one and closed the others has made itself a daemon, and
-        is not ours any more, unless it is to be named until it ends. Once
-        a signal has been sent, everybody is: then only looking tells.
+        Nothing is looked for after a normal end without a survivor that is in the group, or in the session of a terminal,
+        or holds a pipe of ours: a process that has left the one and closed the others has made itself a daemon, and is
+        not a member any more, unless it is to be named until it ends. Once a signal has been sent, every process is a
+        member: then only looking tells.
         """
         if self._gone:
             return ()
         ended = self._exit.poll() is not None
         daemons_alone = False
-        if ended and not self._signalled and self._nobody_holds_a_pipe():
+        if ended and not self._signalled and self._pipes_are_closed():
             # On a terminal a shell gives its jobs groups of their own, in its session.
             shared = self._on_terminal and shares_session(self.pid)
             self._reap()
@@ -182,7 +182,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
             members = await self._members()
             if not members and self._signalled:
                 members = await self._members()  # who forks all the time can be missed once
-        except OSError:  # out of descriptors: who cannot look must not say that nobody is there
+        except OSError:  # out of descriptors: a look that fails must not pass for an empty tree
             return [ProcessInfo(0 if ended else self.pid, "unknown", 0.0)]
         if ended and not members and not self._tree.copied and self._pipe_is_held():
             return [ProcessInfo(0, "unknown", 0.0)]
@@ -208,7 +208,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     def _on_terminal(self) -> bool:
         return isinstance(self._stdout, TerminalReceiveStream)
 
-    def _nobody_holds_a_pipe(self) -> bool:
+    def _pipes_are_closed(self) -> bool:
         if not (self._life.at_end() and self._stdout.ended):
             return False
         return self._stderr is None or self._stderr.ended
@@ -326,7 +326,7 @@ class PosixSection:
         """Whether anything of it may be alive, by the pids that were given since."""
         try:
             return self._tree.may_live()
-        except OSError:  # who cannot look must not say that nobody is there
+        except OSError:  # a look that fails must not pass for an empty tree
             return True
 
     async def members(self) -> Sequence[ProcessInfo]:

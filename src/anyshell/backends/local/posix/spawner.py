@@ -64,8 +64,8 @@ def _default() -> ModuleType:
 class LocalSpawner:
     """Starts programs and knows those that still run.
 
-    The marks it gives name this process by pid, start time and pid namespace, so that whoever finds a marked process can tell
-    whether the anyshell that started it is still there.
+    The marks it gives name this process by pid, start time and pid namespace, so that another program that finds a marked
+    process can tell whether the anyshell that started it is still there.
 
     Args:
         on_terminal: How programs are started on terminals; ``None`` is the better way of those that there are.
@@ -92,7 +92,7 @@ class LocalSpawner:
         Blocks until the program's image is loaded, as a spawn does: about half a millisecond.
 
         Raises:
-            InvalidCommand: The directory does not exist, is none, or may not be entered.
+            InvalidCommand: The directory does not exist, is no directory, or may not be entered.
             SpawnError: The program could not be started.
         """
         if self._closed:
@@ -152,7 +152,9 @@ class LocalSpawner:
                     on_closed=self._forget,
                     on_released=self.discard,
                 )
-            except BaseException as error:  # out of descriptors, usually: what nobody can watch may not run
+            except (
+                BaseException
+            ) as error:  # out of descriptors, usually: a program that cannot be watched may not run
                 _end(child)
                 if not isinstance(error, OSError):
                     raise
@@ -238,7 +240,7 @@ def _end(child: Child) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ends:
-    """Our ends of what a program was started on. -1 is none."""
+    """Our ends of what a program was started on. -1 is no descriptor."""
 
     stdout: int
     stderr: int = -1
@@ -318,7 +320,7 @@ class _Descriptors:
         return self.own(read), self.own(write)
 
     def raise_above(self, fd: int, least: int) -> int:
-        """Move a descriptor to a number that no script uses by hand; where there is none, leave it."""
+        """Move a descriptor to a number that no script uses by hand; without one, leave it."""
         try:
             raised = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least)
         except OSError:

@@ -62,7 +62,7 @@ class _Pty(Protocol):
 
 
 class OutputReceiver(Protocol):
-    """Whoever is given what a terminal shows. Both are called in a thread of the terminal's."""
+    """Receiver of what a terminal shows. Both methods are called in a thread of the terminal's."""
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes. Never waits."""

@@ -49,7 +49,7 @@ _UNHEEDED = {
     "pkcs11provider": ("PKCS11Provider", "load the token's keys into an agent"),
     "canonicalizehostname": ("CanonicalizeHostname", "write the whole name of the host"),
 }
-"""What a person who wrote it into his own file should know is not heeded, and what holds instead."""
+"""Settings that are not heeded, which their author should know, and what holds instead."""
 
 _HARMLESS = {("requesttty", "no"), ("requesttty", "auto"), ("canonicalizehostname", "no")}
 
@@ -291,7 +291,7 @@ def _local_user() -> str:
 
 
 def _check_owner(path: str, status: os.stat_result) -> None:
-    """Refuse a file that somebody else can write, as ssh does: it can hold commands that are run."""
+    """Refuse a file that other users can write, as ssh does: it can hold commands that are run."""
     if not hasattr(os, "getuid") or not stat.S_ISREG(status.st_mode):
         return
     if status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022:

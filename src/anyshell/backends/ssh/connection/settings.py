@@ -48,14 +48,14 @@ class Settings:
         proxy_command: What to run instead of connecting, for a shell; its tokens are put in.
         jumps: The hosts to go through, the first of them first.
         keys: Private key files.
-        keys_named: Whether somebody named them; otherwise they are the default ones.
+        keys_named: Whether the user named them; otherwise they are the default ones.
         certificates: Certificates beside those that lie beside their keys.
         identities_only: Whether an agent's other keys are left out.
-        agent: The agent's socket; an empty string is none.
+        agent: The agent's socket; an empty string is no agent.
         known_hosts: Where host keys are looked up; new ones are recorded in the first.
         system_known_hosts: Where they are looked up as well.
         host_key_alias: The name under which the host's key is known.
-        host_key_policy: What becomes of an unknown key: ``refuse`` asks nobody.
+        host_key_policy: What becomes of an unknown key: ``refuse`` never asks.
         hash_known_hosts: Whether a recorded name is hashed.
         revoked_keys: A file of host keys that are refused.
         methods: Of `METHODS`, those that may be used, in order.
@@ -168,7 +168,7 @@ def _settings(config: HostConfig, options: SSHOptions, *, is_target: bool) -> Se
     port = number("port", SSH_PORT, 1, 65535)
     user = config.user
     if not user:
-        raise InvalidCommand("nobody knows who to log in as: say user=, or write user@host")
+        raise InvalidCommand("no user name: say user=, or write user@host")
 
     jumps, command = _proxy(config, options if is_target else None, tokens)
     keys, named = _keys(config, options, tokens)

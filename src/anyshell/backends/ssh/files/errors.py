@@ -55,7 +55,7 @@ def connection_lost(path: str) -> ConnectionResetError:
 
 
 def check_regular(kind: Kind, path: str) -> None:
-    """Refuse to open what is no regular file: it may block for as long as nobody has its other end.
+    """Refuse to open what is no regular file: it may block until its other end is opened.
 
     Raises:
         OSError: It is a directory (``EISDIR``), or neither (``EINVAL``).

@@ -72,7 +72,7 @@ def parse(lines: Iterable[str], place: str = "") -> Look:
     """Read what ``look``, ``lead`` and ``sweep`` of `watcher.sh` print at a place.
 
     Raises:
-        Nonsense: A line is none that it prints.
+        Nonsense: A line that it never prints.
     """
     found: dict[str, Seen] = {}
     sees = led = False

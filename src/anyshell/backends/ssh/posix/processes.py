@@ -2,7 +2,7 @@
 
 The means are those of `anyshell.backends.local.posix.tree`: group and session, tag, mark, life pipe, descent. What differs
 is that the leader is not ours to reap: the server does, and from then on its pid and its group's number may come to
-mean somebody else. So a group counts only for who started while its leader was there, and every signal is sent by
+mean other processes. So a group counts only for those started while its leader was there, and every signal is sent by
 the host's own shell right after it has compared the start of the process.
 """
 
@@ -120,7 +120,7 @@ class Processes:
 
         Raises:
             Blind: Who answers is elsewhere.
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         answer = self.learn(await self._watch.ask(question))
         if not answer.place.startswith(place):
@@ -136,7 +136,7 @@ class Processes:
             token: Sought in the command lines of login shells; none when empty.
 
         Raises:
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         self._since = min(self._since, since)
         self._after = after if self._after is None else min(after, self._after, key=lambda each: each.forks)
@@ -152,7 +152,7 @@ class Processes:
 
     async def _take(self) -> Look:
         await asyncio.sleep(GATHER_SECONDS)
-        # Whoever asks from now on may have changed what this look will miss.
+        # Later callers may have made changes that this look will miss.
         self._look, since, tokens, after = None, self._since, sorted(self._tokens), self._after or Sample()
         self._since, self._tokens, self._after = float("inf"), set(), None
         question = f"look {max(0, int(since))} {self.life_fd} {after.place} {after.newest} {after.forks}"
@@ -170,7 +170,7 @@ class Processes:
             mark: The same.
 
         Raises:
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         question = f"lead {name} {leader} {max(0, int(since))} {tag} {self.life_fd} {mark}"
         return _believed(await self.ask(question))
@@ -186,11 +186,11 @@ class Processes:
             name: A signal; ``0`` for none.
             since: Who started earlier is passed over.
             tag: What is looked for.
-            leader: Whose group and session are; ``None`` for nobody's.
+            leader: The group and session of which are meant; ``None`` for no group.
             place: Where the leader is; elsewhere its number counts for nothing.
 
         Raises:
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         answer = await self.ask(f"sweep {name} {max(0, int(since))} {tag} {leader or 'none'} {place}")
         return _believed(answer).seen
@@ -204,14 +204,14 @@ class Processes:
         await self._watch.renew()
 
     async def group_exists(self, group: int, asked: asyncio.Future[Answer] | None = None) -> bool:
-        """Whether anybody is in a group, a zombie perhaps.
+        """Whether any process is in a group, a zombie perhaps.
 
         Args:
             group: Its number.
             asked: The question, if it was put already.
 
         Raises:
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         if (
             asked is not None and asked.cancelled()
@@ -238,7 +238,7 @@ class Processes:
         """Remove the directories of sessions, given what their names end with.
 
         Raises:
-            HostAway: Nobody answers, or the host cannot start a program.
+            HostAway: The host does not answer, or cannot start a program.
         """
         if "removed" not in (await self.ask(f"litter {' '.join(names)}")).lines:
             raise HostAway
@@ -249,7 +249,7 @@ class Processes:
 
 
 def group_question(group: int) -> str:
-    """What asks whether anybody is in a group."""
+    """The question whether any process is in a group."""
     return f"group {group}"
 
 
@@ -290,11 +290,11 @@ class Tree:
     group: int | None = None
     on_terminal: bool = False
     let_go: bool = False
-    """Whether the server may have given its terminal to somebody else."""
+    """Whether the server may have given its terminal to another command."""
     ended_at: float | None = None
     """A time of the host at which the leader was known to have ended."""
     begun: bool = False
-    """Whether the command was seen to have begun: somebody has its tag or its mark."""
+    """Whether the command was seen to have begun: a process has its tag or its mark."""
     place: str = ""
     """Where its leader is, as it has said or was seen: the host, and the pid namespace behind that if it is known."""
     seen: bool = False
@@ -327,12 +327,12 @@ class Tree:
         """Every member that is alive, the oldest first.
 
         Args:
-            daemons: Otherwise nobody is one when all members are in sessions of their own and have none of the
-                leader's output: after a normal end, they are services that the command has started.
+            daemons: Otherwise return none when all members are in sessions of their own and have not the leader's
+                output: after a normal end, they are services that the command has started.
 
         Raises:
             Blind: What answers does not see itself, or is not where the leader is.
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         token = "" if self.begun or self.outside else self.token[: len(self.token) // 2]
         try:
@@ -379,7 +379,7 @@ class Tree:
     def _is_member(self, seen: Seen) -> bool:
         if self._known.get(seen.pid) == seen.started or self._holds_life(seen):
             return True
-        # A pid is given again when nobody is in its group or session any more, or it is one of another pid namespace.
+        # A pid is given again when its group and session are empty, or it is one of another pid namespace.
         late = self.ended_at is not None and seen.started > self.ended_at
         leader = 0 if self._given_again or late else self.leader or 0
         return is_member(seen, leader=leader, tag=self._tag, mark=self.mark)
@@ -387,7 +387,7 @@ class Tree:
     def _holds_life(self, seen: Seen) -> bool:
         if not self._life or seen.holds.get(self.processes.life_fd) != self._life:
             return False
-        # A pipe has its number for ever, a terminal only as long as somebody has it: the next has it then.
+        # A pipe has its number for ever, a terminal only as long as it is in use: the next has it then.
         return not self.on_terminal or not (self.let_go or seen.marks or seen.limit != UNLIMITED)
 
     def _is_child(self, seen: Seen) -> bool:
@@ -409,7 +409,7 @@ class Tree:
         """Signal members that were found, and the whole group of the leader if that is one of them.
 
         Raises:
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         if self._swept:
             await self._sweep(self._name(signal))
@@ -451,7 +451,7 @@ class Tree:
             What was signalled so.
 
         Raises:
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         if self.leader is None or self.leader <= 1 or self.ended_at is not None:
             return ()  # 1 is the first of a pid namespace, and "-1" means every process
@@ -489,10 +489,10 @@ class Tree:
         )
 
     async def may_live(self, first: int) -> bool:
-        """Whether somebody of it, in the group of its shell, was given a pid after that one; or nobody can tell.
+        """Whether a process of it, in the group of its shell, was given a pid after that one, or that cannot be told.
 
         Raises:
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         question = f"newer {first} {self.tag} {self.outside} {self.group}"
         return "some" in (await self.processes.ask(question, self.place)).lines
@@ -501,7 +501,7 @@ class Tree:
         """Whether the shell of which this is one command reads no command's input; true where the host does not show that.
 
         Raises:
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         return "busy" not in (await self.processes.ask(f"input {self.outside}", self.place)).lines
 
@@ -509,7 +509,7 @@ class Tree:
         """Signal one of them alone, by the name of a signal, as long as the leader is there.
 
         Raises:
-            HostAway: Nobody answers.
+            HostAway: The host does not answer.
         """
         for seen in (await self._look()).seen:
             if seen.pid != pid or (pid == self.leader and self._start not in ("", seen.began)):

@@ -70,7 +70,7 @@ async def begin(channel: Channel, start: Start, spawn: Spawn, host: str) -> int 
         The pid; ``None`` when the connection was lost meanwhile, and it may have begun.
 
     Raises:
-        InvalidCommand: The directory does not exist or is none.
+        InvalidCommand: The directory does not exist, or is no directory.
         SpawnError: It did not begin, or did not say so in time.
     """
     try:

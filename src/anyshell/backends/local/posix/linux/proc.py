@@ -213,7 +213,7 @@ def namespace(pid: int | str) -> int:
 
 
 def shares_session(leader: int) -> bool:
-    """Whether somebody besides its leader is in a session; true where that cannot be told."""
+    """Whether a process besides its leader is in a session; true where that cannot be told."""
     if not shows_processes():
         return True
     try:

@@ -73,7 +73,7 @@ class ProcessScan:
 
     async def _look(self) -> list[Stat]:
         await asyncio.sleep(GATHER_SECONDS)
-        self._waiting = None  # whoever asks from now on may have changed what this look will miss
+        self._waiting = None  # later callers may have made changes that this look will miss
         since = self._since
         newest = self.reserve.spending(newest_pid)
         if not shows_processes():

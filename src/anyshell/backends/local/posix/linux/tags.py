@@ -52,7 +52,7 @@ def read_limit(pid: int) -> int:
 
 
 def limit_of_another_user(pid: int) -> int:
-    """What everybody may read (proc(5), ``/proc/PID/limits``), though it takes thirty times as long."""
+    """The limit as every user may read it (proc(5), ``/proc/PID/limits``), which takes thirty times as long."""
     try:
         with open(f"/proc/{pid}/limits", "rb") as file:
             for line in file:

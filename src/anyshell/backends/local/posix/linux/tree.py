@@ -63,17 +63,17 @@ class LinuxTree:
     """The processes of one command on Linux.
 
     Args:
-        leader: The pid of the process that was started; also its process group and its session. 0 is none.
+        leader: The pid of the process that was started; also its process group and its session. 0 is no leader.
         since: A time in clock ticks since boot, at or shortly before the leader's start. What started earlier
             is no member, whatever it looks like; it is not even looked at closely.
         mark: The name of the variable that was put into the command's environment.
         tag: The command's own, if there is room for one.
         life: What ``/proc/PID/fd`` shows for the life pipe.
         pipes: The same for everything that its processes inherit and write to: the life pipe, and pipes or a terminal.
-        scan: Tells who is alive, and lends descriptors when there are none left: a tree must be found then too.
+        scan: Tells which processes live, and lends descriptors when all are in use: a tree must be found then too.
         before: Of a part: the pid that was given last before it.
         group: Of a part: the process group of its shell, and so of all that has not left it.
-        outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. 0 is none.
+        outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. 0 is no shell.
     """
 
     leader: int
@@ -142,7 +142,7 @@ class LinuxTree:
     def _check_number(self, young: Mapping[int, Stat]) -> None:
         """Forget the leader's number when it is given again, or may be since no member holds it.
 
-        The first look after the leader was reaped comes at once: whoever has the number then is a member.
+        The first look after the leader was reaped comes at once: a process with that number is then a member.
         """
         if self._number in ("freed", "checked"):
             held = self._number == "freed" or any(
@@ -253,7 +253,7 @@ class LinuxTree:
         """Kill what forks and exits faster than a look at all processes takes: the newest, as soon as they come.
 
         A chain of processes ends when its last link is killed before it has forked the next. Blocks for
-        `CHASE_SECONDS` at most, and for microseconds where there is nobody to chase.
+        `CHASE_SECONDS` at most, and for microseconds without such a chain.
         """
         if self.tag is None:
             return

@@ -90,7 +90,7 @@ class SFTPFiles:
         """Open the service unless it is open.
 
         Raises:
-            NoSubsystem: The server has none.
+            NoSubsystem: The server has no SFTP.
             ConnectionFailed: The connection is there no more, or has no room for a channel.
             TimeoutError: It took more than 120 s.
         """

@@ -93,7 +93,7 @@ class Operation:
             raise
         except (asyncssh.Error, OSError) as error:
             raise Lost(sent=True) from error
-        except (ValueError, IndexError) as error:  # what asyncssh makes of an answer that is none
+        except (ValueError, IndexError) as error:  # what asyncssh makes of a malformed answer
             raise OSError(errno.EPROTO, "The server's answer makes no sense") from error
 
     async def change(self, request: Coroutine[object, object, T], *, seen: bool = True) -> T:
@@ -139,7 +139,7 @@ class Operation:
             return None
 
     async def regular(self, path: str) -> asyncssh.SFTPAttrs:
-        """Describe a regular file; refuse what is none before it is opened."""
+        """Describe a regular file; refuse any other before it is opened."""
         attrs = await self.stat(path)
         check_regular(kind_of(attrs), path)
         return attrs

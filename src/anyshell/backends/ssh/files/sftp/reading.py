@@ -27,7 +27,7 @@ async def open_file(op: Operation, path: str) -> tuple[asyncssh.SFTPClientFile, 
     try:
         return await op.ask(asyncio.shield(opening)), attrs.size or 0
     except asyncio.CancelledError:
-        # Opened for nobody: closed when the answer comes, or with the service.
+        # Not wanted any more: closed when the answer comes, or with the service.
         opening.add_done_callback(partial(_close_unused, op))
         raise
 
