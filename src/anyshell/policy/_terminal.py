@@ -49,7 +49,7 @@ async def one_terminal() -> AsyncIterator[ControllingTerminal]:
 
 
 class ControllingTerminal:
-    """A descriptor of its own for the terminal, so that its mode changes for nobody else.
+    """A descriptor of its own for the terminal, so that its mode changes for no other process.
 
     Raises:
         NoTerminal: This process has no terminal, or it belongs to another job of its shell: reading would stop this process.

@@ -73,7 +73,7 @@ class Frame:
         variables: Whether to tell the exported variables before and after it.
         pids: Whether to tell which pid the host gave last, before and after it.
         careful: Whether the shell may have a trap, or trace: see `Conversation.needs_care`.
-        alone: Whether the shell may open the pipes before anybody reads or writes them: whoever was to may have been killed.
+        alone: Whether the shell may open the pipes before they have a reader or writer: that process may have been killed.
         marked: Whether a line stands behind the text: see `Conversation.text`.
     """
 
@@ -181,7 +181,7 @@ class Conversation:
 
         By such an error zsh leaves the file, and says 126 in place of its exit code; a program that cannot be run has 126,
         too. A line behind the text, which is run in the second case alone, takes the number down. A text that could take the
-        line into a here-document has none, nor one that returns what an expression gives.
+        line into a here-document gets no such line, nor one that returns what an expression gives.
         """
         if self.shell.kind != "zsh" or session_texts.takes_line(text):
             return text, False
@@ -239,7 +239,7 @@ class Conversation:
         return "\n".join(lines)
 
     def _guarded(self, frame: Frame, status_fd: int, run: str) -> str:
-        """The command, if the shell can be where it is to run; whoever waits for that is told."""
+        """The command, if the shell can be where it is to run; otherwise the waiting caller is told."""
         builtin = _BUILTIN[self.shell.kind]
         begun = f"{builtin} printf '\\000begun {frame.number}\\000' >&{status_fd}\n{run}"
         if frame.cwd is None:
@@ -299,7 +299,7 @@ class Conversation:
         )
         tell = f"{builtin} printf '{ended}' {words}{each} && {where} && {builtin} printf '\\000'{each}"
         if self.shell.kind != "sh" and not frame.careful:
-            # At once, which wakes nobody three times.
+            # At once, so that the reader is not woken three times.
             at_once = f"{builtin} printf '{ended}%s\\n\\000' {words} \"$PWD\""
             tell = f"if {there}; then {at_once}; else {tell}; fi"
         return (
@@ -314,7 +314,7 @@ _AT_HOME = "anyshell:shell"
 """The first positional parameter of sh where nothing of a text runs."""
 
 _UNWOUND = "anyshell:unwound"
-"""What bash gives its file when a text has had it unwind to its input: the text must not run again, nor its end be unsaid."""
+"""What bash gives its file when a text has had it unwind to its input: the text must not run again, and its end must be told."""
 
 _BUILTIN: dict[ShellKind, str] = {"bash": "\\builtin", "zsh": "\\builtin", "sh": "\\command"}
 
@@ -322,7 +322,7 @@ _STATUS_FD: dict[ShellKind, int] = {"bash": 199, "zsh": 8, "sh": 8}
 """Where the shell says how a command ended; closed to everything that a command starts."""
 
 _TOLD: dict[ShellKind, str] = {
-    # Whoever has replaced "builtin" sets no variable by it.
+    # A function that has replaced "builtin" sets no variable by it.
     "bash": "\\builtin printf -v ANYSHELL_TOLD 1",
     "zsh": "\\builtin printf -v ANYSHELL_TOLD 1",
     "sh": "ANYSHELL_TOLD=1",

@@ -32,7 +32,7 @@ Listener = Callable[[Channel, bytes], Awaitable[None]]
 
 ConsoleOpener = Callable[["DrivenTerminal"], Awaitable[bool]]
 """Shows a program on its terminal to a person, and returns when it is not shown any more: ``True`` when the person has
-dismissed it, which stops the program if it still runs, ``False`` when there was nobody to show it to.
+dismissed it, which stops the program if it still runs, ``False`` when no person was there to see it.
 ``anyshell.console.opener(app)`` is one."""
 
 EXPECT_SECONDS = 30.0
@@ -153,7 +153,7 @@ class DrivenTerminal:
 
     @property
     def stopped_by_person(self) -> bool:
-        """Whether somebody who sat before it has stopped it while it ran, rather than a program."""
+        """Whether a person has stopped it in a console while it ran, rather than a program."""
         return self._stopped_by_person
 
     @property
@@ -229,7 +229,7 @@ class DrivenTerminal:
         return self._controller.output.lines(since)
 
     async def foreground(self) -> Foreground | None:
-        """Who has the terminal now; ``None`` when the host cannot tell, or nobody has it any more."""
+        """The processes that have the terminal now; ``None`` when the host cannot tell, or none has it any more."""
         return await self._controller.foreground()
 
     async def send(self, data: str | bytes, *, timeout: float | None = SEND_SECONDS) -> None:
@@ -300,7 +300,7 @@ class DrivenTerminal:
         await self._type(data, timeout)
 
     async def send_secret(self, source: SecretSource) -> bool:
-        """Ask somebody for a secret, and type it, with Enter.
+        """Ask a source for a secret, and type it, with Enter.
 
         It is never shown: from now on it is replaced by ``[secret]`` in all that the program prints, before anything is
         made of that: the screen, the text, what is expected, a listener, an artifact. Also when the program echoes it,
@@ -318,8 +318,8 @@ class DrivenTerminal:
 
         Raises:
             InvalidCommand: `source` is no function; the secret is no text of one line, or more than 1,024 bytes.
-            AnyshellError: As for `send`, also when the program ends while somebody is asked, which `source` learns by
-                being cancelled; nobody gave it in time; 64 of them were typed here before.
+            AnyshellError: As for `send`, also when the program ends while `source` runs, which is then cancelled;
+                no secret was given in time; 64 of them were typed here before.
             Exception: What the source raises.
         """
         if not callable(source):
@@ -341,7 +341,7 @@ class DrivenTerminal:
             asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())
         if not answered:
             self._check_running()
-            raise AnyshellError(f"nobody gave the secret in {SECRET_SECONDS:g} s: nothing was typed")
+            raise AnyshellError(f"no secret was given in {SECRET_SECONDS:g} s: nothing was typed")
         secret = None if asking.cancelled() else asking.result()
         if secret is None:
             return False
@@ -350,7 +350,7 @@ class DrivenTerminal:
         return True
 
     def hide(self, secret: str) -> None:
-        """Mask what is a secret elsewhere from now on, as one that was typed here. An empty one is none.
+        """Mask what is a secret elsewhere from now on, as one that was typed here. An empty one is ignored.
 
         Raises:
             InvalidCommand: It is no text of one line, or more than 1,024 bytes.
@@ -393,7 +393,7 @@ class DrivenTerminal:
         return await self._search.wait_match(expression(pattern), timeout)
 
     async def waiting(self) -> Waiting | None:
-        """Whether the program waits for somebody to type something now; ``None`` when not, or when nobody can know.
+        """Whether the program waits for input now; ``None`` when not, or when that cannot be known.
 
         Asks the host, and takes half a second where it is not certain; at most one while the program prints.
         """
@@ -401,7 +401,7 @@ class DrivenTerminal:
         return await self._controller.watch.look()
 
     async def wait_for_input(self, *, timeout: float | None = EXPECT_SECONDS) -> Waiting | None:
-        """Wait until the program waits for somebody to type something, which is noticed within a second.
+        """Wait until the program waits for input, which is noticed within a second.
 
         Args:
             timeout: Seconds, 0 or more; ``None`` is no bound.
@@ -451,7 +451,7 @@ class DrivenTerminal:
         """Stop the program's whole tree, as a timeout does, and wait for that. A second call skips the grace.
 
         Args:
-            by_person: Whether somebody who sits before it wants that: `stopped_by_person` then says so.
+            by_person: Whether a person who sees it wants that: `stopped_by_person` then says so.
 
         Raises:
             Exception: As for `wait`.
@@ -495,9 +495,7 @@ class DrivenTerminal:
             # It has closed the terminal, and so it ends, unless it goes on without.
             await asyncio.wait([self._started()], timeout=SETTLE_SECONDS)
             self._check_running()
-            raise AnyshellError(
-                "nobody reads on the terminal any more: what was typed went nowhere"
-            ) from None
+            raise AnyshellError("the terminal has no reader any more: what was typed went nowhere") from None
         if taken < len(data):
             raise AnyshellError(
                 f"the program on the terminal does not read: after {timeout:g} s without progress, {taken:,} of "
@@ -524,7 +522,7 @@ def _check_typed(text: object) -> None:
 def _how(outcome: Outcome | None) -> str:
     """How a program ended, for a message."""
     if outcome is None or outcome.status == "lost":
-        return "has ended, nobody can know how"
+        return "has ended, how is unknown"
     if outcome.status != "exited":
         return f"has ended ({outcome.status})"
     if outcome.signal is not None:

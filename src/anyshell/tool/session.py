@@ -32,7 +32,7 @@ class ToolSession:
 
     @property
     def visible_directory(self) -> str:
-        """Where the next command begins, as text: a name may hold bytes that are none."""
+        """Where the next command begins, as text: a name may hold bytes that are no text."""
         return policy.visible(self.session.directory)
 
     def tell(self) -> str:

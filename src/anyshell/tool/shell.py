@@ -54,7 +54,7 @@ class ShellTool:
 
     Args:
         env: Where commands run. Entered with ``async with``, it also gives updates while they do.
-        approver: Decides about every command. There is no default: `approve_all` must be somebody's decision.
+        approver: Decides about every command. There is no default: `approve_all` must be a decision.
         limits: What a model may ask for.
         session: Whether calls run in one shell that lasts, one after the other, rather than each in a fresh one.
         jobs: Whether commands can run in the background. What a command leaves behind then goes on as a job,
@@ -106,8 +106,8 @@ class ShellTool:
             )
         if (session or jobs or terminals) and not env.entered:
             raise AnyshellError(
-                "a tool with a session, with jobs or with terminals starts what somebody must stop: use 'async with "
-                "Environment.detect() as env'"
+                "a tool with a session, with jobs or with terminals needs 'async with', which stops what it starts: use "
+                "'async with Environment.detect() as env'"
             )
         if secrets is not None and not terminals:
             raise AnyshellError("secrets are typed on terminals: make the tool with terminals=True")
@@ -183,7 +183,7 @@ class ShellTool:
         """The tool by which the model looks after the jobs of this one.
 
         Raises:
-            AnyshellError: There are none: this tool was made without ``jobs=True``.
+            AnyshellError: There are no jobs: this tool was made without ``jobs=True``.
         """
         if self._ledger is None:
             raise AnyshellError("this tool has no jobs: make it with ShellTool(..., jobs=True)")
@@ -194,7 +194,7 @@ class ShellTool:
         """The tool by which the model drives programs on terminals.
 
         Raises:
-            AnyshellError: There are none: this tool was made without ``terminals=True``.
+            AnyshellError: There are no terminals: this tool was made without ``terminals=True``.
         """
         if self._terminals is None:
             raise AnyshellError("this tool has no terminals: make it with ShellTool(..., terminals=True)")

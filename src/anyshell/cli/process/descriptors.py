@@ -82,7 +82,7 @@ class DescriptorWriter:
 
 
 class DescriptorReader:
-    """Reads a descriptor, piece by piece, as it is asked to: no more is taken than somebody wants.
+    """Reads a descriptor, piece by piece, as it is asked to: no more is taken than was asked for.
 
     Attributes:
         error: Why reading ended before the end of the file.
@@ -252,7 +252,7 @@ def watch_reader(fd: int, on_gone: Callable[[], object]) -> None:
 
 
 async def tell(text: str) -> None:
-    """Tell people something on stderr. That nobody can be told changes nothing, so the writer is one of its own."""
+    """Tell people something on stderr. A failure of that changes nothing, so the writer is one of its own."""
     writer = DescriptorWriter(2)
     try:
         await writer.write(text.encode("utf-8", "backslashreplace"))

@@ -139,7 +139,7 @@ class StatusLine:
         self._clock = clock
         self._began = clock()
         self._loop = asyncio.get_running_loop()
-        self._writer = DescriptorWriter(fd)  # its own: that nobody takes the line is no failure of the output
+        self._writer = DescriptorWriter(fd)  # its own: a line that is not taken is no failure of the output
         self._turn = asyncio.Lock()
         self._cursor = Cursor()
         self._printed = Printed()

@@ -1,4 +1,4 @@
-"""What a program on a terminal asks for, and whether the same is still asked when somebody answers."""
+"""What a program on a terminal asks for, and whether the same is still asked when an answer comes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class OtherQuestion(Exception):  # noqa: N818 - becomes a result; never leaves t
     """What was to be typed was meant for something else than would get it.
 
     Args:
-        before: Who was asked about.
-        now: Who may read now; ``None`` when nobody is known.
+        before: The processes that were asked about.
+        now: Those that may read now; ``None`` when none is known.
         line: What the same program asks now instead; ``None`` when the program is another.
     """
 
@@ -52,7 +52,7 @@ class OtherQuestion(Exception):  # noqa: N818 - becomes a result; never leaves t
 
 
 def reads_still(before: Foreground | None, now: Foreground | None) -> bool:
-    """Whether nobody may read now who could not before. Others may have come and gone."""
+    """Whether only processes that could read before may read now. Others may have come and gone."""
     if before is None or now is None:
         return before is now
     if now.waiting:

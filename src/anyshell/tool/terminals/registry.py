@@ -33,14 +33,14 @@ SCROLLBACK = 1_000
 
 
 class Terminals:
-    """The terminals of one tool: those that its calls have begun, and nobody else's.
+    """The terminals of one tool: those that its calls have begun, and no others.
 
     Args:
         env: Where they run.
         limits: How many there may be.
         ledger: Where jobs go that they leave behind; ``None`` when that is stopped.
         hidden: What is not shown of them.
-        console: Shows them to a person; ``None`` when nobody does.
+        console: Shows them to a person; ``None`` where that cannot be done.
 
     Attributes:
         closed: Whether none is started any more.
@@ -138,7 +138,7 @@ class Terminals:
         """Find one.
 
         Raises:
-            AnyshellError: There is none of that id; the message names those that there are.
+            AnyshellError: No terminal has that id; the message names those that there are.
         """
         terminal = self._known.get(terminal_id)
         if terminal is None:

@@ -144,7 +144,7 @@ class TrackedTerminal:
 
     @property
     def stopped_by_person(self) -> bool:
-        """Whether somebody has stopped it who saw it in a console."""
+        """Whether a person who saw it in a console has stopped it."""
         return self.driven.stopped_by_person
 
     @property
@@ -383,7 +383,7 @@ class TrackedTerminal:
 
 
 async def _give_up(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel what nobody waits for any more."""
+    """Cancel tasks that are not awaited any more."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

@@ -120,7 +120,7 @@ def waits(terminal: TrackedTerminal, view: TerminalView, *, secrets: bool) -> It
     elif secrets:
         yield (
             "What is typed is not shown, as for a password. Do not make one up, and do not ask for it: with the tool terminal, "
-            f'action "secret", id "{terminal.id}", somebody is asked for it, and you never see it.'
+            f'action "secret", id "{terminal.id}", it is asked for elsewhere, and you never see it.'
         )
     else:
         yield (
@@ -250,9 +250,9 @@ def secret(terminal: TrackedTerminal, *, echo: bool, empty: bool) -> str:
 
 
 def no_secret(terminal: TrackedTerminal) -> str:
-    """Say that nobody gave a secret."""
+    """Say that no secret was given."""
     return (
-        f"Nothing was typed: nobody gave a secret for terminal {terminal.id}. Do not ask again and again: do without, close it, "
+        f"Nothing was typed: no secret was given for terminal {terminal.id}. Do not ask again and again: do without, close it, "
         "or tell the user."
     )
 
@@ -312,7 +312,7 @@ def not_found(waited: float) -> str:
 
 
 def over(terminal: TrackedTerminal) -> str:
-    """Say that nobody reads what would be typed."""
+    """Say that what would be typed has no reader."""
     return f"Nothing was typed: terminal {terminal.id} {ended(terminal.outcome, by_person=terminal.stopped_by_person)}. It reads nothing more."
 
 

@@ -118,7 +118,7 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         check_scrollback(scrollback)
     except InvalidCommand as error:
         raise click.UsageError(str(error)) from error
-    # Each by its name: so it is checked that none is missing which 'run' has.
+    # Each by its name: so a test sees that no option of 'run' is missing.
     request = RunRequest(
         host=options["host"],
         shell=options["shell"],

@@ -123,7 +123,7 @@ class Run:
             return await self._forward(stdin)
 
     async def _obtain(self, stdin: DescriptorReader | None) -> Outcome:
-        """Run the command on a terminal that nobody sees."""
+        """Run the command on a terminal that is not shown."""
         from ...._types import Terminal
 
         usual, request = Terminal(), self._request
