@@ -1,0 +1,27 @@
+"""The words that plain technical English does without: the noun that is meant stands in their place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TEXTS = [ROOT / "README.md", *(ROOT / "docs").rglob("*"), *(ROOT / "src").rglob("*")]
+SUFFIXES = {".md", ".ps1", ".py", ".sh"}
+BANNED = re.compile(
+    # Of a name too, such as nobody_reads.
+    r"(?<![a-z])(?:nobody|somebody|anybody|everybody|whoever|unsaid|he|him|his|himself)(?![a-z])"
+    r"|\bof (?:its|their) own accord\b",
+    re.IGNORECASE,
+)
+
+
+def test_texts_name_the_thing_that_is_meant() -> None:
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{number}: {match[0]}"
+        for path in sorted(TEXTS)
+        if path.suffix in SUFFIXES
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for match in BANNED.finditer(line)
+    ]
+    assert not found, "\n".join(["write the noun instead:", *found])
