@@ -634,13 +634,17 @@ async def test_daemon_that_an_adopted_job_starts_is_not_waited_for(
     (tmp_path / "leaves.py").write_text(LEAVES)
     async with here.session() as session:
         run = session.run if door == "session" else here.run
-        text = f"({python_for_all()} leaves.py fork; until [ -e left ]; do sleep 0.01; done) & echo started"
+        program = f"leaves.py fork {unique_seconds()}"
+        text = f"({python_for_all()} {program}; until [ -e left ]; do sleep 0.01; done) & echo started"
         outcome = await run(text)
         job = here.jobs.get(outcome.job or "")
         await here.files.write("leave", b"")
         assert ((await ended(job)).status, job.status) == ("exited", "completed")
-        assert len(living("leaves.py fork")) == 1
+        assert len(living(program)) == 1
         await here.files.write("end", b"")
+        with anyio.fail_after(20):
+            while living(program):
+                await anyio.sleep(0.01)
 
 
 # --- Going on -------------------------------------------------------------------------------------------------
