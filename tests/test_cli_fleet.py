@@ -84,7 +84,7 @@ def test_fifty_hosts_in_a_pipe(names: list[str], hosts: Hosts) -> None:
     assert said[1] == "anyshell: local: exit code 0"
     assert f"anyshell: {odd}: exit code 3" in said
     assert any(
-        line.startswith("anyshell: closed: nobody answers") and "Connection refused" in line for line in said
+        line.startswith("anyshell: closed: no answer") and "Connection refused" in line for line in said
     )
     assert re.fullmatch(r"anyshell: 52 hosts: 50 done, 2 failed; [\d.]+ s", said[-1])
 
@@ -446,7 +446,7 @@ def test_more_hosts_than_rows_are_readable_and_vanish(
 def test_what_was_printed_is_folded_in_the_end(pane: tmux.Pane, names: list[str], tmp_path: Path) -> None:
     end = typed(pane, tmp_path, f"--hosts {','.join(names[:5])},closed", "echo uno; printf due")
     shown = pane.wait(f"{end}1")
-    assert re.search(r"(h0\d, ){4}h0\d \(5 hosts\): exit code 0\nuno\ndue\nclosed: nobody answers", shown)
+    assert re.search(r"(h0\d, ){4}h0\d \(5 hosts\): exit code 0\nuno\ndue\nclosed: no answer", shown)
     assert re.search(r"6 hosts: 5 done, 1 failed; [\d.]+ s\nend-", shown)
     assert shown.count("uno") == 1
     assert "━" not in shown
