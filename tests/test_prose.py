@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TEXTS = [ROOT / "README.md", *(ROOT / "docs").rglob("*"), *(ROOT / "src").rglob("*")]
+PLACES = ["README.md", "descriptions/*", "docs/**/*", "src/**/*"]
 SUFFIXES = {".md", ".ps1", ".py", ".sh"}
 BANNED = re.compile(
     # Of a name too, such as nobody_reads.
@@ -19,7 +19,8 @@ BANNED = re.compile(
 def test_texts_name_the_thing_that_is_meant() -> None:
     found = [
         f"{path.relative_to(ROOT).as_posix()}:{number}: {match[0]}"
-        for path in sorted(TEXTS)
+        for place in PLACES
+        for path in sorted(ROOT.glob(place))
         if path.suffix in SUFFIXES
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         for match in BANNED.finditer(line)

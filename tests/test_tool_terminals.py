@@ -1313,9 +1313,9 @@ async def test_the_definitions_with_terminals_speak_of_them() -> None:
     assert "pty" not in plain.parameters["properties"]
     assert "`pty`" not in plain.description
     definition = tool.definition
-    assert "- Nobody can answer a question" in plain.description
-    assert "- Nobody can answer a question" not in definition.description
-    assert "- Without `pty` nobody can answer a question" in definition.description
+    assert "- No question can be answered" in plain.description
+    assert "- No question can be answered" not in definition.description
+    assert "- Without `pty` no question can be answered" in definition.description
     assert definition.parameters["properties"]["pty"]["type"] == "boolean"
     assert "can be set with pty alone" in definition.parameters["properties"]["env"]["description"]
     assert "Such a command has a shell of its own." in both.definition.description
