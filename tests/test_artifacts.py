@@ -315,9 +315,7 @@ def test_finish_is_idempotent_and_discard_after_it_keeps_the_artifact(tmp_path: 
 
 @pytest.mark.skipif(sys.platform != "win32", reason="elsewhere nobody is in the way of a rename")
 @pytest.mark.parametrize("end", ["finish", "discard"])
-def test_an_artifact_ends_although_somebody_looks_at_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
-) -> None:
+def test_an_artifact_ends_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     writer = ArtifactStore(tmp_path / "artifacts").create()
     writer.write(b"x")
     looking = [os.open(tmp_path / "artifacts" / f"{writer.id}.part", os.O_RDONLY)]
@@ -344,7 +342,7 @@ def test_a_discarded_artifact_leaves_nothing_and_takes_nothing(tmp_path: Path) -
 
 
 @posix_only
-def test_finish_says_when_somebody_removed_the_file(tmp_path: Path) -> None:
+def test_finish_says_when_the_file_was_removed(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a")
     writer = store.create()
     (store.directory / f"{writer.id}.part").unlink()

@@ -189,7 +189,7 @@ async def test_input_can_come_piece_by_piece(environment: Environment) -> None:
     assert (await environment.run(CAT.to(environment), stdin=pieces())).output.text == "one two three"
 
 
-async def test_input_that_nobody_reads_does_no_harm(environment: Environment) -> None:
+async def test_unread_input_does_no_harm(environment: Environment) -> None:
     assert (await environment.run(NOTHING.to(environment), stdin=b"x" * 5_000_000)).exit_code == 0
 
 
@@ -282,7 +282,7 @@ async def test_leaving_a_stream_early_stops_the_command(environment: Environment
     assert events.outcome.output.text == "partial"
 
 
-async def test_a_directory_that_is_none_is_refused_before_anything_starts(environment: Environment) -> None:
+async def test_a_cwd_that_is_no_directory_is_refused_before_anything_starts(environment: Environment) -> None:
     on_windows = environment.os == "windows"
     missing = r"C:\no\such\place" if on_windows else "/no/such/place"
     file = r"C:\windows\system32\cmd.exe" if on_windows else "/etc/hostname"

@@ -194,7 +194,7 @@ def test_the_marker_says_where_the_whole_is() -> None:
     assert output.text == "012\n[... 94 bytes left out of 100 bytes; the whole is in kept ...]\n789"
 
 
-def test_the_marker_names_the_artifact_where_nobody_can_read_its_file() -> None:
+def test_the_marker_names_the_artifact_where_its_file_cannot_be_read() -> None:
     whole, capped = Artifact("id", Path("kept"), 9), Artifact("id", Path("kept"), 9, 1500)
     assert marker(1, 2, 3, 4, whole, None, name_path=False).endswith(
         "; the whole is kept as artifact id ...]"

@@ -252,7 +252,7 @@ def test_a_call_that_goes_wrong_gives_1_and_its_result(params: str) -> None:
     assert json.loads(done.stdout)["is_error"] is True
 
 
-def test_a_call_asks_and_without_a_terminal_nobody_approves(tmp_path: Path) -> None:
+def test_a_call_without_a_terminal_is_not_approved(tmp_path: Path) -> None:
     done = anyshell("call", json.dumps({"command": f"cd {tmp_path}; echo > ran"}), start_new_session=True)
     assert done.returncode == 1
     assert json.loads(done.stdout)["details"]["status"] == "refused"
@@ -358,7 +358,7 @@ def test_all_artifacts_are_pruned(kept: tuple[str, bytes]) -> None:
 
 
 @pytest.mark.parametrize("age", ["", "d", "-1", "soon", "1w", "inf", "1.2.3"])
-def test_an_age_that_is_none_is_wrong_usage(age: str) -> None:
+def test_a_malformed_age_is_wrong_usage(age: str) -> None:
     result = CliRunner().invoke(main, ["artifacts", "prune", f"--max-age={age}"])
     assert result.exit_code == 2
     assert "7d" in result.output

@@ -375,7 +375,7 @@ def test_where_it_is_not_wanted_it_shows_nothing(
 
 
 @pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}], ids=["colours", "NO_COLOR"])
-def test_the_bar_has_colours_unless_nobody_wants_them(
+def test_the_bar_has_colours_unless_switched_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -126,7 +126,7 @@ def test_what_was_left_behind_and_stopped_is_said_of_all_hosts_in_one(names: lis
     assert (done.returncode, told in done.stderr) == (0, True), done.stderr
 
 
-def test_stdin_is_given_to_each_by_request_and_read_by_nobody_else(names: list[str]) -> None:
+def test_stdin_is_given_to_each_by_request_and_otherwise_not_read(names: list[str]) -> None:
     for options, expected in ((["--stdin"], b"abc\n"), ([], b"")):
         done = anyshell("fleet", *options, "--hosts", f"{names[0]},local", "--", "cat", input=b"abc\n")
         assert done.returncode == 0
@@ -158,7 +158,7 @@ def test_a_full_disk_is_said_and_what_runs_is_stopped() -> None:
     assert living(seconds) == []
 
 
-def test_when_nobody_reads_any_more_everything_is_stopped(names: list[str]) -> None:
+def test_when_the_reader_is_gone_everything_is_stopped(names: list[str]) -> None:
     seconds = unique_seconds()
     with start(
         "fleet", "--hosts", ",".join(names[:3]), "--grace", "0.3", "--", f"echo out; sleep {seconds}"
@@ -236,7 +236,7 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         (["--hosts-file", "-", "--hosts-file", "-"], "stdin is read once"),
     ],
 )
-def test_wrong_usage_is_told_before_anybody_is_contacted(options: list[str], said: str) -> None:
+def test_wrong_usage_is_told_before_any_host_is_contacted(options: list[str], said: str) -> None:
     done = anyshell("fleet", *options, "--", "true")
     assert (done.returncode, done.stdout) == (2, b"")
     assert said in " ".join(done.stderr.decode().split())
@@ -476,7 +476,7 @@ def test_ctrl_z_stops_it_and_it_goes_on_below(pane: tmux.Pane, names: list[str],
     assert "\nthe shell\n" in shown
 
 
-def test_colour_and_a_moving_cursor_are_left_out_where_nobody_wants_them(
+def test_colour_and_a_moving_cursor_are_left_out_where_not_wanted(
     pane: tmux.Pane, names: list[str], tmp_path: Path
 ) -> None:
     options = f"--hosts {names[0]}"

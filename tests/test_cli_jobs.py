@@ -172,7 +172,7 @@ def test_a_job_whose_id_cannot_be_written_is_stopped(options: list[str]) -> None
     assert (done.stderr.decode(), job["status"], living(seconds)) == (said, "stopped", [])
 
 
-def test_a_job_whose_id_nobody_reads_is_stopped() -> None:
+def test_a_job_whose_id_is_not_read_is_stopped() -> None:
     seconds = unique_seconds()
     reads, writes = os.pipe()
     os.close(reads)

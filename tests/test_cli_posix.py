@@ -265,7 +265,7 @@ def test_a_slow_reader_gets_everything() -> None:
     assert done.stdout.split() == [b"99999"]
 
 
-def test_a_descriptor_that_somebody_set_non_blocking_is_written_whole() -> None:
+def test_a_non_blocking_descriptor_is_written_whole() -> None:
     read, write = os.pipe()
     os.set_blocking(write, False)
     with start("run", "--", "seq 100000", stdout=write) as program:
@@ -308,7 +308,7 @@ def test_a_socket_is_forwarded() -> None:
         assert program.stdout.read() == b"a\nb\n"
 
 
-def test_an_endless_source_that_nobody_reads_holds_up_nothing() -> None:
+def test_an_unread_endless_source_holds_up_nothing() -> None:
     done = script("yes | anyshell run -- 'echo done'; echo ${PIPESTATUS[1]}")
     assert done.stdout == b"done\n0\n"
 

@@ -125,7 +125,7 @@ def test_a_line_that_is_too_long_for_a_terminal_rings_the_bell_and_ends_nothing(
     pane.wait("end\ncode=0")
 
 
-def test_nobody_is_asked_anything_while_a_program_has_the_terminal(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_no_question_is_asked_while_a_program_has_the_terminal(pane: tmux.Pane, tmp_path: Path) -> None:
     (tmp_path / "ask.py").write_text(
         "import asyncio\n"
         "from anyshell.cli.host.person import Person\n"
@@ -381,7 +381,7 @@ def test_a_host_that_grants_no_terminal_runs_the_command_without(
 # --- without a person -----------------------------------------------------------------------------------------
 
 
-def test_a_program_has_a_terminal_that_nobody_sees() -> None:
+def test_a_program_has_a_terminal_that_is_not_shown() -> None:
     done = anyshell("run", "--pty", "--", 'tty; stty size; echo "$TERM"; echo err >&2')
     name, *rest = done.stdout.decode().split("\r\n")
     assert name.startswith("/dev/")
@@ -527,7 +527,7 @@ def test_what_is_put_on_again_is_what_was_on() -> None:
     assert (modes.back, modes.again) == (b"", b"")
 
 
-def test_what_nobody_can_know_and_what_is_only_asked_is_left_alone() -> None:
+def test_what_cannot_be_known_and_what_is_only_asked_is_left_alone() -> None:
     modes = TerminalModes()
     modes.feed(
         b"\x1b[m\x1b[0;0m\x1b[?12h\x1b]0;title\x07\x1b]11;?\x07\x1b[6n\x1b[?2004$p\x1b[c\x1b[r\x1b[0 q\x1b[5;5H"

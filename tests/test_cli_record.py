@@ -59,7 +59,7 @@ def test_input_and_version_2_are_by_request(file: Path, tmp_path: Path) -> None:
     assert (recorded(other)[0].version, shown(other, "i")) == (2, "typed\n")
 
 
-def test_a_terminal_that_nobody_sees_is_recorded(file: Path) -> None:
+def test_a_hidden_terminal_is_recorded(file: Path) -> None:
     words = ("--pty", "--columns", "50", "--record", str(file), "--json")
     done = anyshell("run", *words, "--", "stty size")
     header, events = recorded(file)

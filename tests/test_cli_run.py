@@ -181,7 +181,7 @@ def test_a_reader_that_goes_away_ends_what_prints() -> None:
     assert not is_alive(pid)
 
 
-def test_a_timeout_is_kept_while_nobody_takes_the_output() -> None:
+def test_a_timeout_is_kept_while_the_output_is_not_read() -> None:
     with start("run", "--timeout", "5", "--grace", "0.3", "--", *PRINT) as program:
         pid = int(read_line(program.stdout))
         assert program.wait() == 124
@@ -224,7 +224,7 @@ def test_a_timeout_is_said_and_gives_124() -> None:
     assert living(seconds) == []
 
 
-def test_a_timeout_without_a_grace_says_that_nobody_was_asked() -> None:
+def test_a_timeout_without_a_grace_says_that_the_end_was_at_once() -> None:
     done = anyshell("run", "--timeout", "0.5", "--grace", "0", "--", "sleep 300")
     assert (
         done.stderr

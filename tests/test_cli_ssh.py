@@ -206,7 +206,7 @@ def failed(*arguments: str, **how: object) -> str:
     return text
 
 
-def test_a_host_that_nobody_answers_at_is_said() -> None:
+def test_a_host_that_does_not_answer_is_said() -> None:
     text = failed("run", "--host", f"ssh://me@{HOST}:{free_port()}", "true")
     assert "no answer" in text
     assert "check" in text
@@ -528,7 +528,7 @@ def test_ctrl_c_at_a_question_gives_the_terminal_back(
         assert terminal.echoes
 
 
-def test_without_a_terminal_nobody_is_asked_for_a_password(password_server: Server, home: Path) -> None:
+def test_without_a_terminal_no_password_is_asked_for(password_server: Server, home: Path) -> None:
     text = failed(
         "run", "--host", by("password", password_server, home), "true", input=SECRET.encode() + b"\n"
     )

@@ -477,7 +477,7 @@ def test_the_help_says_how_to_silence_it() -> None:
     assert b"--quiet" in anyshell("run", "--help").stdout
 
 
-def test_after_a_stop_that_nobody_has_heard_of_nothing_is_left() -> None:
+def test_after_an_unreported_stop_nothing_is_left() -> None:
     """SIGSTOP, that is; what comes after it is heard."""
 
     async def show(terminal: int) -> None:

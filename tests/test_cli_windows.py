@@ -104,7 +104,7 @@ def test_who_says_nothing_needs_no_handles() -> None:
     assert without_handles("run", "--", "exit 7") == 7
 
 
-def test_output_for_nobody_is_our_failure() -> None:
+def test_output_without_a_reader_is_our_failure() -> None:
     assert without_handles("run", "--", "'out'") == 125
 
 

@@ -400,7 +400,7 @@ async def test_what_cannot_be_started_is_said() -> None:
         assert await shown.end() is None
 
 
-async def test_a_terminal_that_somebody_else_has_entered_is_shown_too() -> None:
+async def test_a_terminal_that_other_code_has_entered_is_shown_too() -> None:
     app = Under()
     async with Environment.detect(shell="bash") as env, app.run_test() as pilot:
         async with env.terminal("read x; echo got $x; exit 4", scrollback=10) as terminal:

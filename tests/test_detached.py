@@ -458,7 +458,7 @@ async def test_a_job_with_a_state_directory_of_its_own_is_found_where_all_are(he
     assert [each.id for each in await here.list()] == [job.id]
 
 
-async def test_a_record_of_another_boot_names_nobody(here: DetachedJobs) -> None:
+async def test_a_record_of_another_boot_names_no_process(here: DetachedJobs) -> None:
     """Start times count from the boot: after another one the same numbers may be a stranger's."""
     if sys.platform != "linux":
         pytest.skip("start times are dates there")

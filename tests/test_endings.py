@@ -475,7 +475,7 @@ async def test_nothing_piles_up_over_timeouts_and_cancels(env: Environment) -> N
     await same_counts(env, before)
 
 
-async def test_somebody_else_reaping_our_children_is_said(tmp_path: Path) -> None:
+async def test_children_reaped_by_other_code_are_said(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         handler = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then reaps by itself
         try:

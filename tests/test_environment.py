@@ -74,7 +74,7 @@ async def test_its_directory_is_resolved_and_must_be_there(
 
 
 @pytest.mark.parametrize("bad", ["fish", "./bash", "~/bash", "/bin/python3"])
-async def test_a_shell_that_is_none_is_refused(bad: str) -> None:
+async def test_an_unknown_shell_is_refused(bad: str) -> None:
     with pytest.raises(InvalidCommand, match="bash"):
         await Environment.detect(shell=bad)
 
@@ -113,7 +113,7 @@ async def test_a_nul_byte_is_refused_before_anything_starts(env: Environment, tm
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_variable_name_that_is_none_is_refused_without_its_value(env: Environment) -> None:
+async def test_a_malformed_variable_name_is_refused_without_its_value(env: Environment) -> None:
     for name in ("", "1A", "A-B", "A=B", "A B", "é", "A\n"):
         with row(name):
             with pytest.raises(InvalidCommand, match="variable name") as caught:

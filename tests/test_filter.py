@@ -105,7 +105,7 @@ def test_what_acts_or_asks_does_not_pass(sequence: str) -> None:
 
 
 @pytest.mark.parametrize("sequence", ACTING.values(), ids=list(ACTING))
-def test_nor_when_it_is_cut_anywhere(sequence: str) -> None:
+def test_filter_rejects_split_sequences(sequence: str) -> None:
     whole = Filter().feed(f"before{sequence}after\n")
     passing = Filter()
     assert "".join(map(passing.feed, f"before{sequence}after\n")) == whole

@@ -475,7 +475,7 @@ async def test_a_host_that_fails_in_any_way_fails_alone() -> None:
     assert results["well"].ok
 
 
-async def test_a_cancellation_that_nobody_asked_for_costs_its_host_alone() -> None:
+async def test_an_unrequested_cancellation_costs_its_host_alone() -> None:
     """It is no end of the run: every host has an outcome."""
 
     class Cancelled(FakeBackend):
@@ -577,7 +577,7 @@ async def test_one_command_at_a_time_and_only_inside() -> None:
     assert [result async for result in run] == []
 
 
-async def test_a_run_that_nobody_iterates_runs_nothing() -> None:
+async def test_a_run_that_is_not_iterated_over_runs_nothing() -> None:
     backend = FakeBackend({"work": Script()})
     async with Fleet([backend]) as fleet:
         run = fleet.run("work")
@@ -590,7 +590,7 @@ async def test_a_run_that_nobody_iterates_runs_nothing() -> None:
     gc.collect()
 
 
-async def test_names_that_take_long_to_look_up_hold_nobody_up(
+async def test_names_that_take_long_to_look_up_hold_up_no_other_host(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than asyncio has threads: it would have none left for who comes last."""

@@ -251,7 +251,7 @@ async def test_what_cannot_be_started_is_raised_and_no_job(here: Environment) ->
     assert here.jobs.list() == ()
 
 
-async def test_an_environment_that_nobody_leaves_has_no_jobs() -> None:
+async def test_an_environment_that_was_not_entered_has_no_jobs() -> None:
     env = await Environment.detect()
     with pytest.raises(AnyshellError, match="async with"):
         await env.start("true")
@@ -274,7 +274,7 @@ async def test_one_job_too_many_is_told_the_way_out() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("max_jobs", 0), ("max_jobs", 1.5), ("background_after", 0)])
-def test_a_bound_that_is_none_is_refused(name: str, value: Any) -> None:
+def test_a_malformed_bound_is_refused(name: str, value: Any) -> None:
     with pytest.raises(InvalidCommand, match=name):
         Environment.detect(**{name: value})
 
@@ -313,7 +313,7 @@ async def test_a_job_that_ends_before_it_is_ready_says_so(here: Environment) -> 
     assert "ended before it was ready" in job.notice
 
 
-async def test_nobody_asked_whether_it_is_ready(here: Environment) -> None:
+async def test_ready_is_none_unless_asked_for(here: Environment) -> None:
     job = await here.start("true")
     assert (job.ready, job.notice) == (None, "")
 
@@ -531,7 +531,7 @@ async def test_without_a_place_for_it_only_the_end_is_kept(tmp_path: Path, artif
 
 
 @pytest.mark.parametrize("how", [{"since": -1}, {"since": 4}, {"since": True}, {"limit": 0}, {"wait": -1}])
-async def test_an_offset_that_is_none_is_refused(how: dict[str, Any]) -> None:
+async def test_a_malformed_offset_is_refused(how: dict[str, Any]) -> None:
     async with Environment.detect(FakeBackend({"say": Script(stdout=[b"hi\n"])})) as env:
         job = await env.start("say")
         await ended(job)

@@ -501,7 +501,7 @@ def test_one_question_stands_there_at_a_time() -> None:
 
 
 @on_posix
-def test_nobody_there_is_a_refusal_in_time() -> None:
+def test_an_absent_person_is_a_refusal_in_time() -> None:
     person = Person(timeout=0.1)
     person.wait_seen(b"no answer is needed any more")
     assert person.result() == f"[{Refused('no answer within 0.1 s')!r}]"

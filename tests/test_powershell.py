@@ -124,7 +124,7 @@ def test_colour_comes_when_it_is_asked_for(powershell: Windows) -> None:
     assert b"\x1b[" in _run(powershell, "$PSStyle.OutputRendering = 'Ansi'; Get-Item missing").stderr
 
 
-def test_no_profile_is_read_and_nobody_is_asked(powershell: Windows) -> None:
+def test_no_profile_is_read_and_no_question_is_asked(powershell: Windows) -> None:
     done = _run(
         powershell, "[Environment]::GetCommandLineArgs() -contains '-NoProfile'; Read-Host 'a question'; 'b'"
     )

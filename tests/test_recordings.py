@@ -250,7 +250,7 @@ async def test_what_is_typed_where_nothing_is_shown_is_not_recorded(
     assert outcome.recording.complete
 
 
-async def test_where_nobody_knows_whether_a_terminal_shows_what_is_typed_none_of_it_is_recorded(
+async def test_input_is_not_recorded_where_its_echo_is_unknown(
     file: Path,
 ) -> None:
     backend = FakeBackend({"fake": Script(stdout=[b"prompt> "], echo=True)})

@@ -168,7 +168,7 @@ def test_a_pause_takes_no_time() -> None:
     asyncio.run(play())
 
 
-def test_nor_does_being_suspended() -> None:
+def test_a_suspended_player_does_not_go_on() -> None:
     moments = Moments()
 
     async def play() -> None:

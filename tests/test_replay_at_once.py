@@ -133,7 +133,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("--idle-limit", "inf"),
     ],
 )
-def test_numbers_that_are_none_are_wrong_usage(tmp_path: Path, words: tuple[str, str]) -> None:
+def test_malformed_numbers_are_wrong_usage(tmp_path: Path, words: tuple[str, str]) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "one"))
     done = within("replay", *words, str(file))
     assert (done.returncode, done.stdout) == (2, b"")

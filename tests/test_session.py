@@ -782,7 +782,7 @@ async def test_commands_of_one_session_wait_their_turn_in_order(local: Environme
         assert [each.output.text for each in outcomes] == [f"{'01234567'[: n + 1]}\n" for n in range(8)]
 
 
-async def test_the_clock_covers_the_wait_and_who_gives_up_disturbs_nobody(
+async def test_the_clock_covers_the_wait_and_giving_up_disturbs_no_other_call(
     bash: Environment, tmp_path: Path
 ) -> None:
     async with bash.session() as session:
@@ -825,7 +825,7 @@ async def test_a_session_with_a_name_is_shared_and_outlasts_its_block(bash: Envi
     assert bash.session("agent") is not session
 
 
-async def test_a_named_session_that_nobody_uses_is_ended_and_that_is_said(
+async def test_an_unused_named_session_is_ended_and_that_is_said(
     bash: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "IDLE_SECONDS", 0.01)
@@ -1214,7 +1214,7 @@ async def test_the_variables_are_those_of_the_command_that_asked(local: Environm
         assert (reported(first).variables, reported(second).variables) == ({"A": "1"}, {"B": "2"})
 
 
-async def test_whoever_comes_first_in_a_fresh_shell_is_told(local: Environment) -> None:
+async def test_the_first_command_in_a_fresh_shell_is_told(local: Environment) -> None:
     async with local.session() as session:
         await session.run("x=1; trap 'sleep 0.3' EXIT")
         restarting = asyncio.create_task(session.restart())

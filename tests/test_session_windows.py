@@ -407,7 +407,7 @@ async def test_a_shell_that_is_killed_from_outside_is_said_and_the_next_works(en
         assert again.output.text == "again\n" or reported(again).state == "ended"
 
 
-async def test_a_restart_gives_a_fresh_shell_and_closing_leaves_nobody(env: Environment) -> None:
+async def test_a_restart_gives_a_fresh_shell_and_closing_leaves_no_process(env: Environment) -> None:
     async with env.session() as session:
         pids = [int(await printed(session, "$a = 1; $PID"))]
         await session.restart()

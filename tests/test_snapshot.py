@@ -148,7 +148,7 @@ SHADOWED = "cd eval shift unset builtin set trap exec read alias unalias shopt e
 
 @pytest.mark.parametrize("before", ["", LONG], ids=["short", "long"])
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-async def test_functions_and_aliases_named_like_builtins_harm_nobody(
+async def test_functions_and_aliases_named_like_builtins_do_no_harm(
     shell: str, before: str, home: Path
 ) -> None:
     functions = "".join(

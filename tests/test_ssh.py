@@ -688,7 +688,7 @@ async def use_up(server: Server, text: str, seconds: str) -> None:
         assert (await env.run("echo again")).output.text == "again\n"
 
 
-async def test_a_file_with_a_forged_name_makes_nobody_a_member(env: Environment, plain: Server) -> None:
+async def test_a_file_with_a_forged_name_makes_no_process_a_member(env: Environment, plain: Server) -> None:
     """What a descriptor leads to is shown by the host's ls, and a file's name can look like more of that."""
     stranger = await asyncio.create_subprocess_exec("sleep", "300", start_new_session=True)
     place = home(plain.user)
@@ -1004,7 +1004,7 @@ async def test_what_hides_is_found_by_the_terminal_that_it_holds(plain: Server) 
         assert living(seconds) == []
 
 
-async def test_whoever_has_the_same_terminal_later_is_not_stopped(plain: Server) -> None:
+async def test_a_later_program_on_the_same_terminal_is_not_stopped(plain: Server) -> None:
     """A terminal's name is given again as soon as nobody has it."""
     seconds = unique_seconds()
     hides = f"(ulimit -S -x unlimited; exec env -i setsid sleep {seconds}) & tty; echo; read line"
@@ -1023,7 +1023,7 @@ async def test_whoever_has_the_same_terminal_later_is_not_stopped(plain: Server)
     raise AssertionError("no terminal was ever given again")
 
 
-async def test_the_foreground_of_a_host_that_is_away_is_nobody(plain: Server) -> None:
+async def test_the_foreground_of_a_host_that_is_away_is_unknown(plain: Server) -> None:
     if not ROOT:
         pytest.skip("only root may freeze a server of its own user's")
     with openssh(plain.user) as server:

@@ -198,7 +198,7 @@ def test_an_address_is_read(text: str, expected: SSHOptions) -> None:
         ("ssh://h?x=1", "%3F"),
     ],
 )
-def test_an_address_that_is_none_is_refused_with_the_reason(text: str, culprit: str) -> None:
+def test_a_malformed_address_is_refused_with_the_reason(text: str, culprit: str) -> None:
     with pytest.raises(InvalidCommand, match=re.escape(culprit)):
         SSHOptions.parse(text)
 
@@ -512,7 +512,7 @@ def test_lines_that_make_no_sense_do_neither_harm_nor_good(tmp_path: Path) -> No
     assert judged(tmp_path, f"web ssh-future {str(key).split()[1]}\nweb {key}", key) == "trusted"
 
 
-def test_known_hosts_that_cannot_be_read_let_nobody_in(tmp_path: Path) -> None:
+def test_known_hosts_that_cannot_be_read_trust_no_key(tmp_path: Path) -> None:
     with pytest.raises(ConnectionFailed, match="cannot be read"):
         look_up("web", 22, None, [str(tmp_path)])
 
@@ -638,7 +638,7 @@ async def test_a_person_is_asked_once_for_connections_that_are_made_together(
     assert len((tmp_path / "known").read_text().splitlines()) == 1
 
 
-async def test_nobody_is_asked_where_checking_is_strict(server: Server, tmp_path: Path) -> None:
+async def test_strict_checking_asks_no_question(server: Server, tmp_path: Path) -> None:
     async def trust(text: str) -> bool:
         raise AssertionError
 
@@ -851,7 +851,7 @@ async def test_an_encrypted_key_is_opened(form: str, server: Server, tmp_path: P
     assert f"{path} is encrypted, and there is no passphrase" in str(error)
 
 
-async def test_nobody_is_asked_to_open_a_key_that_the_server_does_not_want(
+async def test_no_passphrase_is_asked_for_a_key_that_the_server_does_not_want(
     server: Server, tmp_path: Path
 ) -> None:
     stranger = asyncssh.generate_private_key("ssh-ed25519")
@@ -1293,7 +1293,7 @@ async def test_a_host_without_an_address_is_told() -> None:
     assert error.stage == "address"
 
 
-async def test_a_port_where_nobody_listens_is_told() -> None:
+async def test_a_port_without_a_listener_is_told() -> None:
     port = free_port()
     error = await refused(SSHOptions(host=HOST, port=port, user="me", config=""))
     assert (error.stage, str(port) in str(error)) == ("connect", True)
@@ -1356,7 +1356,7 @@ async def outcome(options: SSHOptions) -> ConnectionFailed:
     ],
     ids=["http", "mail", "zeros", "ssh1", "nothing"],
 )
-async def test_somebody_who_does_not_speak_ssh_is_told(junk: bytes) -> None:
+async def test_a_server_that_does_not_speak_ssh_is_told(junk: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(junk)
         await writer.drain()
@@ -1366,7 +1366,7 @@ async def test_somebody_who_does_not_speak_ssh_is_told(junk: bytes) -> None:
     assert error.stage == "handshake"
 
 
-async def test_somebody_who_says_nothing_is_given_up() -> None:
+async def test_a_silent_server_is_given_up() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-")
         await reader.read()

@@ -214,7 +214,7 @@ def test_what_is_said_of_jobs_is_read_or_refused(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("clock", NUMBERS)
-async def test_a_clock_that_is_none_is_one_exception(tmp_path: Path, clock: str) -> None:
+async def test_a_malformed_clock_is_one_exception(tmp_path: Path, clock: str) -> None:
     async with lying(tmp_path, Lies(clock=clock)) as server:
         with pytest.raises(BackendError, match="the host's answer makes no sense: the clock is") as caught:
             async with Environment.detect(server.options()):
@@ -223,7 +223,7 @@ async def test_a_clock_that_is_none_is_one_exception(tmp_path: Path, clock: str)
 
 
 @pytest.mark.parametrize("ticks", ["nan", "²", "0", "-1", LONG, "1e3"])
-async def test_ticks_that_are_none_are_one_exception(tmp_path: Path, ticks: str) -> None:
+async def test_malformed_ticks_are_one_exception(tmp_path: Path, ticks: str) -> None:
     async with lying(tmp_path, Lies(facts={"ticks": ticks})) as server:
         with pytest.raises(BackendError, match="the host's answer makes no sense: ticks is"):
             async with Environment.detect(server.options()):

@@ -343,7 +343,7 @@ async def test_no_command_runs_twice(env: Environment, server: Server) -> None:
     trace.unlink()
 
 
-async def test_an_end_whose_beginning_nobody_heard_is_lost(
+async def test_an_end_without_a_known_beginning_is_lost(
     env: Environment, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The news of an end overtakes what was printed, the word that it began too; then the connection breaks."""

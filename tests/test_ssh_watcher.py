@@ -190,7 +190,7 @@ def test_a_group_is_there_or_not(host: Host, sleeper: subprocess.Popen[bytes]) -
     assert host.ask(f"group {sleeper.pid}") == ["none"]
 
 
-def test_the_chase_gets_what_carries_the_tag_and_nobody_else(
+def test_the_chase_gets_what_carries_the_tag_alone(
     request: pytest.FixtureRequest, host: Host, sleeper: subprocess.Popen[bytes]
 ) -> None:
     if sys.platform != "linux" or "without /proc" in request.node.name:

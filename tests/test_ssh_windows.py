@@ -313,7 +313,7 @@ async def test_every_byte_of_input_arrives(env: Environment) -> None:
     assert outcome.output.artifact.path.read_bytes() == data
 
 
-async def test_input_that_nobody_reads_does_no_harm(by_cmd: Environment) -> None:
+async def test_unread_input_does_no_harm(by_cmd: Environment) -> None:
     assert (await by_cmd.run("exit 4", stdin=b"x" * 5_000_000)).exit_code == 4
 
 
@@ -748,7 +748,7 @@ async def test_a_line_without_an_end_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("page", ["9" * 5000, "x", "\u0664", "-1", ""])
-def test_a_code_page_that_is_none_is_none(page: str) -> None:
+def test_an_unknown_code_page_is_ignored(page: str) -> None:
     assert Facts.read([f"fact page {page}"]).host(notices=()).code_page is None
 
 

@@ -323,7 +323,7 @@ async def test_what_the_caller_has_begun_is_left_alone(before: bytes, output: by
 
 
 @pytest.mark.anyio
-async def test_whoever_needs_the_terminal_has_it_meanwhile() -> None:
+async def test_a_question_has_the_terminal_meanwhile() -> None:
     pipe = Pipe()
     status = StatusLine(pipe.fd, clock=pipe.clock)
     writer = DescriptorWriter(pipe.fd)

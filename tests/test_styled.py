@@ -219,7 +219,7 @@ def test_colours_are_as_tmux_shows_them(tmux: Tmux) -> None:
     assert ours.view().rows == theirs.view().rows
 
 
-def test_what_nobody_asked_to_see_has_no_styles() -> None:
+def test_a_plain_emulator_keeps_no_styles() -> None:
     """What a command costs that nobody watches is as it was: no list is made for a row."""
     output = TerminalOutput(Terminal(columns=10, rows=3))
     output.feed(b"\x1b[31mred\x1b[44m\x1b[K\r\n\x1b[2J")

@@ -296,7 +296,7 @@ async def test_what_is_sent_arrives_in_order(here: Environment) -> None:
     assert await here.files.read_text("copy") == expected
 
 
-async def test_queries_are_answered_and_not_when_nobody_wants_that(here: Environment) -> None:
+async def test_queries_are_answered_unless_that_is_not_wanted(here: Environment) -> None:
     asks = RAW.replace("ready ", r"abc\033[6n\033[5nready ")
     async with here.terminal(asks) as t:
         assert await t.expect((b"\x1b[1;4R\x1b[0n").hex())
@@ -306,7 +306,7 @@ async def test_queries_are_answered_and_not_when_nobody_wants_that(here: Environ
         assert await t.expect("^78 $")
 
 
-async def test_a_program_that_asks_and_never_reads_harms_nobody(here: Environment) -> None:
+async def test_a_program_that_asks_and_never_reads_does_no_harm(here: Environment) -> None:
     """In line mode answers are one long line, of which the terminal takes no more than it holds."""
     asks = "for i in $(seq 3000); do printf '\\033[6n'; done; stty -echo; echo done; read -r x; echo end"
     async with here.terminal(asks) as t:
@@ -515,7 +515,7 @@ async def test_what_cannot_be_started_is_raised_when_it_is_entered(here: Environ
             await t.__aenter__()
 
 
-async def test_a_terminal_needs_somebody_to_own_it() -> None:
+async def test_a_terminal_needs_an_owner() -> None:
     environment = await Environment.detect()
     with pytest.raises(AnyshellError, match="async with"):
         environment.terminal("true")
@@ -564,7 +564,7 @@ async def test_a_cancelled_task_leaves_no_program(here: Environment) -> None:
 
 
 @pytest.mark.parametrize("cancellations", [1, 2, 3])
-async def test_nobody_else_is_cancelled_with_the_task_that_holds_a_terminal(
+async def test_no_other_task_is_cancelled_with_the_one_that_holds_a_terminal(
     here: Environment, cancellations: int
 ) -> None:
     t = here.terminal("trap '' HUP TERM; echo on; sleep 100", grace=0.2)
@@ -789,7 +789,7 @@ async def test_a_host_that_cannot_tell_what_a_program_sleeps_in_says_likely_at_m
 SECRET = "correct-horse-battery"
 
 
-async def test_a_secret_is_typed_and_nobody_sees_it(anywhere: Environment, tmp_path: Path) -> None:
+async def test_a_secret_is_typed_and_not_shown(anywhere: Environment, tmp_path: Path) -> None:
     heard: list[bytes] = []
     asked: list[SecretRequest] = []
 
@@ -980,7 +980,7 @@ async def test_a_job_on_a_terminal_is_typed_on(here: Environment) -> None:
     assert outcome.output.text == "Name? bob\nhi bob\n"
 
 
-async def test_what_is_left_behind_on_a_terminal_holds_nobody_up(here: Environment) -> None:
+async def test_what_is_left_behind_on_a_terminal_holds_up_no_end(here: Environment) -> None:
     """Answers that nobody reads any more wait in the terminal, and so would the end of input."""
     command = """
         stty raw -echo

@@ -314,7 +314,7 @@ def test_whether_the_alternate_screen_is_shown_is_known_before_it_is_drawn() -> 
     assert output.alternate
 
 
-def test_what_waits_is_drawn_when_somebody_looks() -> None:
+def test_waiting_output_is_drawn_on_a_look() -> None:
     output = TerminalOutput(Terminal(), clock=Clock())
     for piece in pieces(b"\r\n\r\n" + too_much()):
         output.feed(piece)
@@ -588,7 +588,7 @@ def test_answers_are_bounded() -> None:
     assert len(answers(b"\x1b[c" * 100_000)) <= LONGEST_ANSWER
 
 
-def test_after_the_end_nobody_is_answered() -> None:
+def test_queries_after_the_end_get_no_answer() -> None:
     given: list[bytes] = []
     output = TerminalOutput(Terminal(), answer=given.append)
     output.feed(b"\x1b[")

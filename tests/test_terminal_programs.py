@@ -754,7 +754,7 @@ async def test_ssh_asks_for_a_password_that_is_nowhere_afterwards(
 
 
 @pytest.mark.parametrize("program", ["su", "sudo"])
-async def test_who_becomes_somebody_else_is_asked_for_a_password(
+async def test_becoming_another_user_asks_for_a_password(
     tmp_path: Path, variables: dict[str, str], person: str, state_directory: Path, program: str
 ) -> None:
     """Debian's sudo gives its command a terminal of its own, so that it stands between all along."""
@@ -790,7 +790,7 @@ async def test_who_becomes_somebody_else_is_asked_for_a_password(
     [("su {} -c", "certain", True), ("sudo -u {} bash -c", "likely", False)],
     ids=["su", "sudo"],
 )
-async def test_a_question_of_somebody_else_is_heard(
+async def test_a_question_of_another_users_program_is_heard(
     here: Environment, tmp_path: Path, person: str, command: str, certainty: str, echo: bool
 ) -> None:
     """What su starts is in another session, and what Debian's sudo starts on another terminal."""

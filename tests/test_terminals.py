@@ -257,7 +257,9 @@ async def test_ten_megabytes_are_taken_line_by_line(backend: Backend) -> None:
         assert (await sitting.rest()).endswith(b"sum 10485760\r\n")
 
 
-async def test_typing_waits_for_a_program_that_does_not_read_and_holds_nobody_up(backend: Backend) -> None:
+async def test_typing_waits_for_a_program_that_does_not_read_and_holds_up_no_other_task(
+    backend: Backend,
+) -> None:
     turns = 0
 
     async def count() -> None:

@@ -361,7 +361,7 @@ WRONG_PARAMETERS: tuple[tuple[Any, str], ...] = (
 """What is given, and what of it is said."""
 
 
-async def test_wrong_parameters_are_a_result_and_nobody_is_asked(env: Environment) -> None:
+async def test_wrong_parameters_are_a_result_without_approval(env: Environment) -> None:
     approver = Recorder()
     for params, said in WRONG_PARAMETERS:
         with row(said):
@@ -799,7 +799,7 @@ async def test_an_artifact_that_commands_cannot_read_is_not_offered_as_a_file() 
     assert f"kept as artifact {result.details.artifact.id} ...]" in result.output
 
 
-async def test_what_bash_on_windows_would_misread_is_changed_before_somebody_is_asked() -> None:
+async def test_what_bash_on_windows_would_misread_is_changed_before_approval() -> None:
     asked: list[ApprovalRequest] = []
 
     async def approver(request: ApprovalRequest) -> Approved:

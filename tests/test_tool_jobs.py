@@ -466,7 +466,7 @@ async def test_always_means_the_same_bytes_to_the_same_job(here: Environment) ->
     assert asked == [2, 2, 3, 4, 5]
 
 
-async def test_nobody_is_asked_to_read_to_list_or_to_stop(here: Environment) -> None:
+async def test_reading_listing_and_stopping_need_no_approval(here: Environment) -> None:
     approver = Recorder()
     tool = jobs_of(here, approver)
     await tool({"command": "sleep 300", "background": True})

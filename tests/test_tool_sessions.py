@@ -71,7 +71,9 @@ async def test_a_cwd_moves_the_shell(here: Environment, tmp_path: Path) -> None:
     assert result.output == f"{tmp_path}/a\n"
 
 
-async def test_a_cwd_that_is_none_leaves_the_shell_where_it_is(here: Environment, tmp_path: Path) -> None:
+async def test_a_cwd_that_is_no_directory_leaves_the_shell_where_it_is(
+    here: Environment, tmp_path: Path
+) -> None:
     tool = session_of(here)
     await tool({"command": "cd /; A=1"})
     result = await tool({"command": "pwd", "cwd": "no/such"})
@@ -159,7 +161,7 @@ async def test_nothing_runs_in_another_shell_than_the_one_that_was_approved(
     assert not await here.files.exists("ran")
 
 
-async def test_a_shell_that_was_killed_meanwhile_is_said_before_anybody_is_asked(here: Environment) -> None:
+async def test_a_shell_that_was_killed_meanwhile_is_said_before_approval(here: Environment) -> None:
     approver = Recorder()
     tool = session_of(here, approver)
     pid = (await tool({"command": "echo $$; BUILD=build"})).output

@@ -819,7 +819,7 @@ async def test_a_secret_is_the_name_of_nothing_that_a_result_names(here: Environ
     assert not [result for result in results if "hunter2" in result.model_dump_json() + result.text]
 
 
-async def test_who_is_asked_for_a_secret_holds_up_nobody(here: Environment) -> None:
+async def test_a_question_for_a_secret_holds_up_no_other_call(here: Environment) -> None:
     asked: list[asyncio.Event] = []
     forgotten: list[str] = []
 
@@ -882,7 +882,7 @@ async def _unfit(request: SecretRequest) -> str | None:
         (_unfit, "failed", "a secret must be one line"),
     ],
 )
-async def test_a_secret_that_nobody_gives_is_a_result(
+async def test_a_secret_that_is_not_given_is_a_result(
     source: SecretSource, status: str, said: str, here: Environment
 ) -> None:
     tool = tool_of(here, secrets=source)
@@ -894,7 +894,7 @@ async def test_a_secret_that_nobody_gives_is_a_result(
     assert result.details.waiting is not None  # still
 
 
-async def test_nobody_is_asked_for_a_secret_that_may_not_be_typed(here: Environment, tmp_path: Path) -> None:
+async def test_a_secret_that_may_not_be_typed_is_not_asked_for(here: Environment, tmp_path: Path) -> None:
     asked: list[str] = []
 
     async def approver(request: ApprovalRequest) -> Approved | Refused:
@@ -1021,7 +1021,7 @@ async def test_a_tool_knows_the_terminals_of_its_own_calls_alone(here: Environme
 # Where there is no terminal.
 
 
-async def test_where_none_is_given_a_command_runs_without_and_that_is_said(
+async def test_where_terminals_are_off_a_command_runs_without_one_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_NO_PTY", "1")

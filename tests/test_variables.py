@@ -103,7 +103,7 @@ def test_an_editor_leaves_a_text_as_it_is_and_goes_on(repository: Path) -> None:
     )
 
 
-def test_a_list_of_commits_that_nobody_can_edit_is_not_taken_as_it_is(repository: Path) -> None:
+def test_a_list_of_commits_that_cannot_be_edited_is_not_taken_as_it_is(repository: Path) -> None:
     code, output = _on_a_terminal("git rebase -i HEAD~1", repository)
     assert code == 1
     assert "problem with the editor" in output

@@ -33,13 +33,13 @@ class Silent:
         return self._prompt
 
 
-async def test_where_nobody_can_tell_silence_behind_a_prompt_is_enough() -> None:
+async def test_on_an_untelling_host_silence_behind_a_prompt_is_enough() -> None:
     waiting = await InputWatch(Silent("name: "), tells=False).wait(UNPROMPTED / 2)
     assert waiting is not None
     assert (waiting.certainty, waiting.prompt) == ("likely", "name: ")
 
 
-async def test_where_nobody_can_tell_silence_without_a_prompt_may_be_a_slow_start() -> None:
+async def test_on_an_untelling_host_silence_without_a_prompt_may_be_a_slow_start() -> None:
     assert await InputWatch(Silent(""), tells=False).wait(UNPROMPTED / 2) is None
     waiting = await InputWatch(Silent(""), tells=False).wait(None)
     assert waiting is not None

@@ -486,7 +486,7 @@ async def test_a_read_that_is_cancelled_loses_nothing(backend: Backend) -> None:
     await process.aclose()
 
 
-async def test_input_that_nobody_reads_does_no_harm(backend: Backend) -> None:
+async def test_unread_input_does_no_harm(backend: Backend) -> None:
     big = b"x" * 5_000_000
     assert (await run(backend, python("pass", stdin=True), stdin=big)).exit_code == 0
     counted = await run(
@@ -511,7 +511,7 @@ async def test_each_program_has_its_own_pipes_alone(backend: Backend) -> None:
     await asyncio.gather(*(process.aclose() for process in (*long, short, *more)))
 
 
-async def test_a_stream_can_be_closed_while_somebody_reads() -> None:
+async def test_a_stream_can_be_closed_during_a_read() -> None:
     ours, theirs = pipe_to_read()
     stream = await PipeReceiveStream.connect(ours)
     reading = asyncio.ensure_future(stream.receive())
@@ -566,7 +566,7 @@ async def test_nothing_piles_up_over_two_hundred_runs(backend: Backend) -> None:
 # --- starting -------------------------------------------------------------------------------------------------
 
 
-async def test_a_directory_that_is_none_is_refused(backend: Backend, tmp_path: Path) -> None:
+async def test_a_cwd_that_is_no_directory_is_refused(backend: Backend, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("nothing", "file"):
         with pytest.raises(InvalidCommand, match=name):

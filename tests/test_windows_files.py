@@ -122,7 +122,7 @@ async def test_who_holds_a_file_for_ever_is_told_of(
     assert (directory / name).read_bytes() == b"old"
 
 
-async def test_a_cancelled_change_waits_for_nobody(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_change_does_not_wait(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows_files, "PATIENCE", 3600.0)
     for what in ("write", "remove", "rename", "remove a tree"):
         name, change = CHANGES[what]
@@ -169,7 +169,7 @@ async def test_what_is_open_is_renamed_by_its_handle(
     assert (tmp_path / name).read_bytes() == b"new"
 
 
-async def test_a_reader_of_ours_stands_in_nobodys_way(tmp_path: Path) -> None:
+async def test_our_own_reader_blocks_no_change(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * (3 * 1024 * 1024))
     reading = LocalFiles().read_chunks(str(path))
@@ -268,9 +268,7 @@ async def test_who_may_read_a_file_stays_when_it_is_replaced(open_directory: Pat
 
 
 @pytest.mark.parametrize(("mode", "is_private"), [(0o600, True), (0o644, False)])
-async def test_a_copy_that_nobody_else_may_read_is_private(
-    open_directory: Path, mode: int, is_private: bool
-) -> None:
+async def test_a_copy_of_a_private_file_is_private(open_directory: Path, mode: int, is_private: bool) -> None:
     seen: list[set[str]] = []
 
     async def chunks() -> AsyncIterator[bytes]:

@@ -190,7 +190,7 @@ async def test_a_git_that_tells_nonsense_leads_nowhere(
     assert await find_shell("bash", ask) == ()
 
 
-async def test_a_directory_above_git_that_anybody_may_write_to_is_no_place(
+async def test_a_directory_above_git_that_every_user_may_write_to_is_no_place(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     git = _stub(tmp_path / "tools" / "git" / "git.exe")

@@ -295,7 +295,7 @@ print('child', child.pid, 'ready', flush=True)
     await wait_gone(child)
 
 
-async def test_a_terminal_ends_with_whoever_has_it(backend: Backend) -> None:
+async def test_a_terminal_ends_with_the_programs_that_have_it(backend: Backend) -> None:
     """Killed hard, as nobody can prepare for."""
     code = """
 import asyncio, sys
@@ -381,7 +381,7 @@ async def test_terminals_are_apart(backend: Backend) -> None:
         assert drawn(await one.rest()) == "ready\none\ngot one\n"
 
 
-async def test_everybody_on_it_may_read_and_it_is_not_known_who_does(backend: Backend) -> None:
+async def test_every_process_on_it_may_read_and_the_reader_is_unknown(backend: Backend) -> None:
     async with sit_at(backend, "print('ready'); input()") as sitting:
         await sitting.until("ready")
         seat = await sitting.process.foreground()
@@ -460,7 +460,7 @@ async def test_a_terminal_that_is_never_silent_counts_as_ended_all_the_same() ->
     assert stream.ended
 
 
-async def test_what_nobody_takes_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unread_output_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows_terminals, "MOST_HELD", 10)
     stream = TerminalReceiveStream()
     for _ in range(4):
