@@ -1,6 +1,6 @@
 """asyncssh's own server, as a program: ``python -m tests.asyncssh_server DIRECTORY PORT [OPTION...]``.
 
-It is what a server other than OpenSSH is like: the channel closes when the command itself ends, whoever still
+It is what a server other than OpenSSH is like: the channel closes when the command itself ends, whatever still
 holds its output, and a session's process is a child of this one.
 
 Options: ``no-sftp``; ``cmd.exe`` or ``PowerShell`` to answer as a Windows host's login shell does;
@@ -162,7 +162,7 @@ async def _type(source: asyncssh.SSHReader[bytes], target: asyncio.StreamWriter,
 
 async def _show(master: int, target: asyncssh.SSHWriter[bytes]) -> None:
     loop = asyncio.get_running_loop()
-    with contextlib.suppress(OSError):  # nobody has it any more
+    with contextlib.suppress(OSError):  # it is closed
         while True:
             readable = asyncio.Event()
             loop.add_reader(master, readable.set)

@@ -28,7 +28,7 @@ COPY = (sys.executable, "-c", "import shutil, sys; shutil.copyfileobj(sys.stdin.
 SLEEP = (sys.executable, "-c", "import sys, time; time.sleep(float(sys.argv[1]))")
 """A program that sleeps for as long as its argument says."""
 
-# Whoever runs the tests may have us ignore signals, as a shell does for a job in the background. Not a
+# The user of the tests may have us ignore signals, as a shell does for a job in the background. Not a
 # preexec_fn, which forks: that is not for a process with threads.
 _WITH_SIGNALS = """
 import fcntl, os, signal, sys, termios

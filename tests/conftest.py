@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .wine.windows import Windows
 
 for _name in ("SIGHUP", "SIGINT", "SIGQUIT"):
-    # Whoever runs the tests below nohup, or in the background of a script, has them ignored, and so would all programs
+    # A run of the tests below nohup, or in the background of a script, has them ignored, and so would all programs
     # that they start.
     _number = getattr(signal, _name, None)
     if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
@@ -42,7 +42,7 @@ for _name in ("SIGHUP", "SIGINT", "SIGQUIT"):
 
 if sys.platform != "win32":
     # Programs of the tests draw for the terminal that a test gives them, whatever the tests were started on: tox passes
-    # no TERM on, and a machine that nobody looks at has none.
+    # no TERM on, and a machine without a person before it has none.
     os.environ["TERM"] = "xterm-256color"
     for _name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
         os.environ.pop(_name, None)
@@ -172,7 +172,7 @@ SSH_HOSTS = ["openssh as root", "openssh as a user", "asyncssh"] if sys.platform
 
 
 WINDOWS_HOSTS = ["windows cmd", "windows pwsh"] if sys.platform != "win32" else []
-"""Likewise, of Windows, each with another login shell. Whoever uses one needs `powershell` as well."""
+"""Likewise, of Windows, each with another login shell. A test that uses one needs `powershell` as well."""
 
 
 @pytest.fixture(scope="session")
@@ -203,9 +203,7 @@ def _ssh_server(name: str) -> Iterator[Server]:
         missing("OpenSSH's server", "install openssh-server")
     if name == "openssh as root":
         if not is_root():
-            pytest.skip(
-                "only root can log in as root here; whoever runs the tests is the user of the next one"
-            )
+            pytest.skip("only root can log in as root here; the user of the tests is that of the next one")
         with openssh("root") as server:
             yield server
     else:
@@ -280,7 +278,7 @@ def python_for_all() -> str:
 def open_to_all(path: Path) -> None:
     """Let every user of the machine work in a directory of pytest's, which are their owner's alone."""
     if not is_root():
-        return  # there is nobody else then
+        return  # there is no other user then
     path.chmod(0o777)
     for parent in path.parents:
         if not parent.stat().st_mode & 0o001:

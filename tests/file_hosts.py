@@ -131,7 +131,7 @@ async def run_here(
     finally:
         if process.returncode is None:
             process.kill()
-            # wait() alone would hang over a pipe that was full when we were cancelled: nobody reads it on,
+            # wait() alone would hang over a pipe that was full when we were cancelled: it is not read on,
             # https://github.com/python/cpython/issues/119710
             await process.communicate()
     return process.returncode, stdout[:most], stderr

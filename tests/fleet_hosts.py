@@ -71,7 +71,7 @@ def many(count: int) -> Iterator[Hosts]:
         while hosts is None or len(hosts.ports) < count:
             wanted = min(PORTS, count - (0 if hosts is None else len(hosts.ports)))
             ports: list[int] = []
-            while len(ports) < wanted:  # a port that nobody listens at yet may be given twice
+            while len(ports) < wanted:  # a port without a listener may be given twice
                 if (port := free_port()) not in ports:
                     ports.append(port)
             lines = "".join(f"Port {port}\n" for port in ports[1:]) + "MaxStartups 500\n"

@@ -1,4 +1,4 @@
-"""Somebody who sits at the terminal of a program, for tests."""
+"""A person who sits at the terminal of a program, for tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOUND = 20.0
 
 
 class Sitting:
-    """Somebody who sits at the terminal of a program: reads what is shown, and types."""
+    """A person who sits at the terminal of a program: reads what is shown, and types."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None

@@ -96,7 +96,7 @@ class Server:
 
 
 def is_root() -> bool:
-    """Whether whoever runs the tests may do everything."""
+    """Whether the user of the tests may do everything."""
     return sys.platform != "win32" and os.geteuid() == 0
 
 
@@ -106,12 +106,12 @@ def own_name() -> str:
 
 
 def home(user: str) -> Path:
-    """Where somebody is at home; no absolute path when there is nobody of that name."""
+    """The home of a user; no absolute path when no user has that name."""
     return Path(f"~{user}").expanduser() if os.path.expanduser(f"~{user}") != f"~{user}" else Path(user)
 
 
 def free_port() -> int:
-    """A port that nobody listens at now."""
+    """A port without a listener."""
     with socket.socket() as sock:
         sock.bind((HOST, 0))
         port: int = sock.getsockname()[1]
@@ -119,7 +119,7 @@ def free_port() -> int:
 
 
 def wait_open(port: int, address: str = HOST) -> None:
-    """Wait until somebody listens at a port."""
+    """Wait until a port has a listener."""
     give_up = time.monotonic() + 20
     while True:
         with contextlib.suppress(OSError), socket.create_connection((address, port), 1):
@@ -221,7 +221,7 @@ def _end(pid: int) -> None:
 
 @contextlib.contextmanager
 def embedded(*arguments: str, module: str = "tests.asyncssh_server") -> Iterator[Server]:
-    """asyncssh's own server in a process of its own; it runs commands as whoever runs the tests."""
+    """asyncssh's own server in a process of its own; it runs commands as the user of the tests."""
     with _place() as directory:
         port = free_port()
         _keys(directory, port)

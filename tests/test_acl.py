@@ -64,7 +64,7 @@ def test_a_private_file_is_its_users_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entries", "is_ours"),
     [("", True), (f"(A;OICI;FR;;;{EVERYBODY})", True), (f"(A;OICI;FA;;;{EVERYBODY})", False)],
-    ids=["nobody else", "others read", "others write"],
+    ids=["no others", "others read", "others write"],
 )
 def test_artifacts_are_not_kept_where_others_write(tmp_path: Path, entries: str, is_ours: bool) -> None:
     store = ArtifactStore(make(tmp_path / "artifacts", entries))

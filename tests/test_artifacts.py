@@ -313,7 +313,7 @@ def test_finish_is_idempotent_and_discard_after_it_keeps_the_artifact(tmp_path: 
         writer.write(b"y")
 
 
-@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere nobody is in the way of a rename")
+@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere an open file does not stop a rename")
 @pytest.mark.parametrize("end", ["finish", "discard"])
 def test_an_artifact_ends_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     writer = ArtifactStore(tmp_path / "artifacts").create()

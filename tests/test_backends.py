@@ -246,7 +246,7 @@ async def test_a_port_is_tried_by_the_host(backend: Backend, request: pytest.Fix
         server.listen()
         if isinstance(backend, FakeBackend):
             backend.ports.add(port)
-        # asyncssh's server lets nobody through, and says so by the word for a port at which nobody is.
+        # asyncssh's server forwards no port, and says so by the word for a port without a listener.
         refused = any(name in request.node.name for name in ("asyncssh", *WINDOWS_HOSTS))
         assert await backend.connects(port) == (not refused)
 

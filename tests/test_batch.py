@@ -129,7 +129,7 @@ def batch_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @on_windows
 def test_powershell_runs_the_batch_file_that_was_named(tmp_path: Path) -> None:
-    """And no other, whose path is this one to whoever reads variables in it."""
+    """And no other, whose path is this one to a reader that expands variables in it."""
     if sys.platform != "win32":
         return
     pwsh = shutil.which("pwsh.exe")

@@ -106,7 +106,7 @@ def test_ctrl_c_is_the_program_s_and_so_is_one_escape(pane: tmux.Pane) -> None:
         ("\x1bd\x1bd\x1b.\x1b.", "^[d^[d^[.^[."),  # keys that are held
         ("\x1bb\x1bf\x1b1\x1bX", "^[b^[f^[1^[X"),
         ("\x1b\x7f\x1b\r\x1b\x02", "^[^?^[^M^[^B"),
-        ("\x1b:wq\r", "^[:wq^M"),  # as somebody quick leaves vim
+        ("\x1b:wq\r", "^[:wq^M"),  # as a quick typist leaves vim
         (
             "\x1bOh, a line longer than any sequence could be",
             "^[Oh, a line longer than any sequence could be",
@@ -267,7 +267,7 @@ def test_it_is_stopped_with_no_warning_and_goes_on(pane: tmux.Pane) -> None:
 
 
 def test_a_terminal_that_takes_nothing_holds_up_nothing(pane: tmux.Pane, tmp_path: Path) -> None:
-    """Somebody has pressed Ctrl-S: the program's time is over all the same, and so is ours when we are asked to end."""
+    """Ctrl-S was pressed: the program's time is over all the same, and so is ours when we are asked to end."""
     file = tmp_path / "program"
     console = Console(
         pane, f"echo $$ >{file}; while :; do echo $RANDOM; sleep 0.02; done", "--timeout 3", "--close"

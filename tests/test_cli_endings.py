@@ -136,7 +136,7 @@ def test_ctrl_c_on_a_terminal_stops_the_tree() -> None:
         assert living(seconds) == []
 
 
-# --- nobody reads ---------------------------------------------------------------------------------------------
+# --- the output is not read -----------------------------------------------------------------------------------
 
 
 def test_a_reader_that_goes_away_ends_a_flood() -> None:
@@ -254,7 +254,7 @@ def test_a_reader_that_goes_away_is_no_second_signal(tmp_path: Path) -> None:
     assert (tmp_path / "cleaned").exists()
 
 
-# --- nobody reads, but nobody goes away ----------------------------------------------------------------------
+# --- the output is not read, but its reader stays -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stderr", [None, subprocess.STDOUT])

@@ -1,4 +1,4 @@
-"""``anyshell fleet``: in a pipe, for programs, on a terminal, and when somebody wants it to end."""
+"""``anyshell fleet``: in a pipe, for programs, on a terminal, and when it is asked to end."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def hosts() -> Iterator[Hosts]:
 
 @pytest.fixture
 def names(hosts: Hosts, home: Path) -> list[str]:
-    """Fifty aliases, and one of a port at which nobody listens."""
+    """Fifty aliases, and one of a port without a listener."""
     ports = {f"h{number:02}": port for number, port in enumerate(hosts.ports)}
     hosts.config(home / ".ssh" / "config", {**ports, "closed": free_port()})
     return list(ports)

@@ -276,7 +276,7 @@ def test_a_non_blocking_descriptor_is_written_whole() -> None:
 
 
 def test_the_pipe_is_left_blocking() -> None:
-    """It is shared with whoever started us, and with their other children."""
+    """It is shared with the process that started us, and with its other children."""
     done = script("(anyshell run -- true; python3 -c 'import os; print(os.get_blocking(1))') | cat")
     assert done.stdout == b"True\n"
 

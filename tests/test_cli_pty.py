@@ -288,7 +288,7 @@ if os.fork() == 0:
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 """
-"""Runs the program in the background where nobody could bring it to the foreground, and writes down what it says."""
+"""Runs the program in the background where it cannot be brought to the foreground, and writes down what it says."""
 
 
 def test_what_cannot_wait_in_the_background_says_so(home: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ PRINT = (
     "-c",
     "import os, sys\nprint(os.getpid(), flush=True)\nwhile True:\n sys.stdout.write('x' * 1000)",
 )
-"""A program that prints its number, and more than anybody reads."""
+"""A program that prints its number, and more than is read."""
 
 
 TIMEOUT = "0.5" if sys.platform != "win32" else "5"

@@ -48,7 +48,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(ssh_host: Callable[[str], Server]) -> Server:
-    """The light one: it runs commands as whoever runs the tests."""
+    """The light one: it runs commands as the user of the tests."""
     return ssh_host("asyncssh")
 
 
@@ -68,7 +68,7 @@ def named(server: Server, home: Path, more: str = "", alias: str = "web") -> str
 
 
 def address(server: Server) -> str:
-    """A server's address, whose key nobody knows."""
+    """A server's address, whose key is not known."""
     return f"ssh://{server.user}@{HOST}:{server.port}"
 
 
@@ -238,7 +238,7 @@ def test_a_configuration_that_cannot_be_used_is_said(home: Path) -> None:
 
 @contextlib.contextmanager
 def silent_listener() -> Iterator[tuple[int, socket.socket]]:
-    """Somebody who takes a connection and says nothing."""
+    """A server that takes a connection and says nothing."""
     with socket.create_server((HOST, 0)) as listener:
         yield listener.getsockname()[1], listener
 
@@ -651,7 +651,7 @@ STEPS = ["name", "port", "key", "auth", "shell", "terminal", "sftp", "limits"]
 
 
 def examined(host: str) -> tuple[int, dict[str, dict[str, str]]]:
-    """The exit code of the doctor, and what he says of each step."""
+    """The exit code of the doctor, and what it says of each step."""
     done = anyshell("doctor", "--host", host, "--json", start_new_session=True)
     assert done.stderr == b""
     report = json.loads(done.stdout)

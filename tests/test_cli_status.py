@@ -398,7 +398,7 @@ def test_whatever_is_printed_the_screen_is_as_without_the_line(pieces: list[byte
     data = b"".join(pieces)
 
     async def show(terminal: int) -> None:
-        seconds = iter(range(0, 10**9, 10))  # the clock of somebody very slow
+        seconds = iter(range(0, 10**9, 10))  # the clock of a very slow machine
         status = StatusLine(terminal, clock=lambda: float(next(seconds)))
         writer = DescriptorWriter(terminal)
         for at in range(0, len(data), cut):

@@ -43,7 +43,7 @@ def pressed(*arguments: str) -> list[str]:
         stdin=subprocess.DEVNULL,
         timeout=90,
         check=True,
-        creationflags=subprocess.CREATE_NO_WINDOW,  # with a console of its own, which nobody sees
+        creationflags=subprocess.CREATE_NO_WINDOW,  # with a hidden console of its own
     )
     # Under Wine 8 a socket that has room says at times that it has none, and Python tells of that.
     assert done.stderr == b"" or (SYSTEM == "wine" and b"signal wakeup fd" in done.stderr), done.stderr
@@ -70,7 +70,7 @@ def test_what_runs_ends_with_a_program_that_is_killed() -> None:
         pid = int(read_line(program.stdout))
         program.kill()
         assert program.stdout is not None
-        assert program.stdout.read() == b""  # whoever held it is gone
+        assert program.stdout.read() == b""  # its holders are gone
     assert not is_alive(pid)
 
 
@@ -109,6 +109,6 @@ def test_output_without_a_reader_is_our_failure() -> None:
 
 
 def test_to_end_quickly_does_not_wait_for_stdin() -> None:
-    """Whoever reads a pipe in a thread holds up, on Windows, much that is done with that pipe meanwhile."""
+    """A thread that reads a pipe holds up, on Windows, much that is done with that pipe meanwhile."""
     with start("run", "--", *SLEEP, "0", stdin=subprocess.PIPE) as program:
         assert program.wait(90) == 0

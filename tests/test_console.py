@@ -1,4 +1,4 @@
-"""The console in somebody's app: driven by textual's own Pilot, with real programs on real terminals."""
+"""The console in another app: driven by textual's own Pilot, with real programs on real terminals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HEARS = "stty raw -echo; printf 'ready\\r\\n'; {}exec cat -vT"
 
 
 class Under(App[None]):
-    """Somebody's app: something on it changes all the time, and keys are bound, some with priority."""
+    """Another app: something on it changes all the time, and keys are bound, some with priority."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "pressed('x')"),

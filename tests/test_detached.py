@@ -1,4 +1,4 @@
-"""Jobs that outlive whoever started them: on every real backend, and what only this machine can show."""
+"""Jobs that outlive the process that started them: on every real backend, and what only this machine can show."""
 
 from __future__ import annotations
 

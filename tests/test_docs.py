@@ -132,7 +132,7 @@ def commands(block: str, prompt: str) -> Iterator[tuple[str, str]]:
 
 
 def run(argv: list[str], directory: Path) -> tuple[int, str]:
-    """Run a program as a reader would, but without his terminal."""
+    """Run a program as a reader would, but without a terminal."""
     bin_directory = str(Path(sys.executable).parent)
     done = subprocess.run(
         argv,

@@ -79,7 +79,7 @@ ENDLESS = {
 
 
 def inner_python(env: Environment) -> str:
-    """The Python that has anyshell, if whoever runs commands in an environment can use it."""
+    """The Python that has anyshell, if the user who runs commands in an environment can use it."""
     if sys.executable != PYTHON and env.info.user != getpass.getuser():
         pytest.skip("the Python that runs the tests belongs to root alone; root runs this test too")
     return sys.executable
@@ -92,7 +92,7 @@ def fill(text: str, seconds: str) -> str:
 async def side_by_side(run: Callable[[str], Awaitable[Any]], texts: Mapping[str, str]) -> dict[str, Any]:
     """Run the texts of a table, five at a time, so that they wait together; give what became of each by its name.
 
-    Nobody looks at the machine's processes meanwhile: that holds the loop up, and takes the time in which trees must end.
+    The machine's processes are not looked at meanwhile: that holds the loop up, and takes the time in which trees must end.
     """
     at_once = asyncio.Semaphore(5)
 

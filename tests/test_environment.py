@@ -356,7 +356,7 @@ async def test_what_the_host_refuses_is_raised_by_the_stream(env: Environment, i
                 await anext(aiter(events))
 
     if not iterated and not env.info.is_this_machine:
-        await read()  # whoever leaves at once has left before the host can answer
+        await read()  # at once, a block would be left before the host can answer
         return
     with pytest.raises(InvalidCommand, match="absent"):
         await read()

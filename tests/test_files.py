@@ -785,7 +785,7 @@ async def test_a_change_cancelled_before_its_turn_never_happens(tmp_path: Path, 
     path.write_bytes(b"old")
     threads = anyio.to_thread.current_default_thread_limiter()
     before, threads.total_tokens = threads.total_tokens, 1
-    await threads.acquire()  # nobody else gets a thread
+    await threads.acquire()  # no other task gets a thread
     try:
         for call in (local.write(str(path), b"new"), local.remove(str(path)), local.mkdir(str(path) + "2")):
             with anyio.CancelScope() as scope:

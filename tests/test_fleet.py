@@ -188,7 +188,7 @@ async def test_leaving_early_stops_everything_on_every_host(hosts: Hosts) -> Non
 
 
 async def test_cancelling_gives_an_outcome_of_each_host(hosts: Hosts) -> None:
-    """Those that run are stopped, he who is being reached is given up, and the others are never begun."""
+    """Those that run are stopped, the host that is being reached is given up, and the others are never begun."""
     seconds = unique_seconds()
     with silent() as quiet:
         ports = [*hosts.ports[:5], quiet, *hosts.ports[5:8]]
@@ -227,7 +227,7 @@ async def test_cancelling_gives_an_outcome_of_each_host(hosts: Hosts) -> None:
 
 @pytest.mark.parametrize("heard_of", [True, False])
 async def test_what_could_not_be_stopped_is_said(hosts: Hosts, heard_of: bool) -> None:
-    """Also when it is not known that it had begun: then nobody has heard of it when the host freezes, or just so."""
+    """Also when it is not known that it had begun: then it was not heard of when the host freezes, or just so."""
     seconds = unique_seconds()
     with another(hosts) as (port, server):
         async with Fleet([hosts.options(port), hosts.options(hosts.ports[0])]) as fleet:
@@ -448,7 +448,7 @@ async def test_who_takes_outcomes_slowly_holds_back_the_others() -> None:
         await run.__anext__()
         for _ in range(200):
             await asyncio.sleep(0)
-        # One was taken, two are ended and not taken; he who was rid of his may have begun another.
+        # One was taken, two are ended and not taken; the task that had handed its own on may have begun another.
         assert sum(bool(backend.processes) for backend in backends) <= 4
         assert len([result async for result in run]) == 9
     assert [result async for result in run] == []

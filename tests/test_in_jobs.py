@@ -1,4 +1,4 @@
-"""What holds for a command that somebody waits for holds for one in the background: the same tests, over jobs."""
+"""What holds for a command that is waited for holds for one in the background: the same tests, over jobs."""
 
 from __future__ import annotations
 

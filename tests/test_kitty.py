@@ -35,7 +35,7 @@ PLAIN, ALL, ALL_WITH_TEXT = 1, 9, 25
         ("F12", PLAIN, b"\x1b[24~"),
         ("Delete", PLAIN, b"\x1b[3~"),
         ("PgUp", PLAIN, b"\x1b[5~"),
-        # Alone these are as before, so that somebody can type 'reset' after a crash
+        # Alone these are as before, so that a person can type 'reset' after a crash
         ("Enter", PLAIN, b"\r"),
         ("Tab", PLAIN, b"\t"),
         ("Backspace", PLAIN, b"\x7f"),

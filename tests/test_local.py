@@ -237,7 +237,7 @@ async def test_orphans_are_what_a_killed_anyshell_left() -> None:
             kill_with_its_net(owner.pid)
             while psutil.Process(owner.pid).status() != psutil.STATUS_ZOMBIE:
                 await asyncio.sleep(0.01)
-            orphans = {process.pid for process in await env.orphans()}  # though nobody has reaped the owner
+            orphans = {process.pid for process in await env.orphans()}  # though the owner was not reaped
             assert own <= orphans
     for pid in own:
         os.kill(pid, 9)
@@ -488,7 +488,7 @@ async def test_a_pidfd_that_cannot_be_had_leaves_nothing_behind(
 
 def test_a_user_without_a_home_can_run_commands() -> None:
     if os.geteuid() != 0:
-        missing("root", "run the tests as root, who can become a user that nobody knows")
+        missing("root", "run the tests as root, who can become a user without a name")
     script = textwrap.dedent(
         """
         import asyncio, os, platformdirs, anyshell

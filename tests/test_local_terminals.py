@@ -77,7 +77,7 @@ async def test_what_this_process_ignores_or_blocks_its_programs_do_not(backend: 
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     _, masked, _, ignored = shown.split()
     assert int(masked, 16) == 0
-    assert int(ignored, 16) & ~(0b11 << 31) == 0  # glibc's own two, which nobody sends
+    assert int(ignored, 16) & ~(0b11 << 31) == 0  # glibc's own two, which are never sent
 
 
 async def test_variables_arrive_as_they_are(backend: LocalBackend, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ async def test_being_out_of_descriptors_is_said_and_leaves_nothing(backend: Loca
 async def test_what_another_user_asks_for_can_be_told_from_what_it_does(tmp_path: Path) -> None:
     """What a program does that has become another user cannot be seen, as with a password for sudo."""
     if not is_root():
-        missing("root", "run the tests as root, who can become somebody for whom su is another user's")
+        missing("root", "run the tests as root, who can become a user for whom su is another user's")
     script = textwrap.dedent(
         """
         import asyncio, os

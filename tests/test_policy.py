@@ -398,7 +398,7 @@ on_posix = pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POS
 
 
 class Person:
-    """Somebody at a terminal on which a program asks."""
+    """A person at a terminal on which a program asks."""
 
     def __init__(
         self,

@@ -67,7 +67,7 @@ CODES = {
     "a cmdlet, then a program": ("Get-Item missing; & 'cmd' /c exit 5", 5),
     "a cmdlet, then what succeeds": ("Get-Item missing; 'b'", 0),
     "a chain": ("cmd /c exit 5 && 'b'", 5),
-    "a name that nobody has": ("no-such-command", 1),
+    "an unknown name": ("no-such-command", 1),
     "a throw": ("throw 'a'; 'b'", 1),
     "an error that ends all": ("$ErrorActionPreference = 'Stop'; Get-Item missing; 'b'", 1),
     "an error of .NET's": ("'a'.NoSuchMethod()", 1),

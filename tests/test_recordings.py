@@ -496,7 +496,7 @@ async def test_a_recording_that_the_command_takes_away_is_said_to_be_gone(
 async def test_what_cannot_be_recorded_to_is_refused_before_anything_runs(
     here: Environment, file: Path, tmp_path: Path, kind: str
 ) -> None:
-    other = tmp_path / "somebody's"
+    other = tmp_path / "another's"
     other.write_text("precious")
     path = file
     if kind == "file":

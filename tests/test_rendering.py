@@ -250,7 +250,7 @@ def test_nothing_that_was_printed_is_obeyed_or_passes_for_ours(
 
 @pytest.mark.parametrize("kind", ["command", "output", "notice"])
 def test_blocks_of_whatever_origin_are_harmless(kind: str) -> None:
-    """As JSON has them that somebody else has stored."""
+    """As JSON has them that another program has stored."""
     evil = "\x1b[2Ja\rb\x9b1A\u202e\nc"
     stored = json.loads(result_of("c").model_dump_json())
     stored["display"] = [{"type": kind, "text": evil, "title": evil}]

@@ -87,7 +87,7 @@ def test_a_broken_line_is_named_after_what_comes_before(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_cut_off_is_said_to_be(tmp_path: Path) -> None:
-    """Whoever wrote it was killed."""
+    """The program that wrote it was killed."""
     file = v2(tmp_path / "f.cast", (0.1, "before\r\n"), (0.2, "after"))
     file.write_bytes(file.read_bytes()[:-6])
     done = within("replay", str(file))

@@ -939,7 +939,7 @@ asyncio.run(main(f"{sys.argv[1]} --reuid=0 --regid=0 --clear-groups", *sys.argv[
 
 @pytest.fixture
 def set_uid(tmp_path: Path) -> str:
-    """A program that makes root of whoever calls it, and then becomes another."""
+    """A program that makes its caller root, and then becomes another."""
     if not is_root():
         missing("root", "run the tests as root, who can make a set-uid program")
     open_to_all(tmp_path)
@@ -1290,7 +1290,7 @@ async def test_a_job_outlives_the_shell_that_started_it_however_that_ends(env: E
     seconds = unique_seconds()
     async with env.session() as session:
         outcome = await session.run(f"sleep {seconds} & echo $$", timeout=20)
-        # Blocking, so that nobody here has noticed when the next command comes. By SSH it may be sent to nobody.
+        # Blocking, so that the end is not noticed here when the next command comes. By SSH that may be sent in vain.
         psutil.Process(int(outcome.output.text)).kill()
         time.sleep(0.05)
         lost = await session.run("echo lost", timeout=20)
@@ -1314,7 +1314,7 @@ async def test_a_shell_that_ends_at_once_is_said(tmp_path: Path) -> None:
                 said.append(reported(await session.run("echo hi", timeout=20)).state)
             except SpawnError as error:
                 said.append(str(error))
-        # It may have been given the command before anybody noticed.
+        # It may have been given the command before that was noticed.
         assert all(each == "ended" or "ends as soon as" in each for each in said), said
 
 

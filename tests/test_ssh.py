@@ -91,7 +91,7 @@ def login(sshd: Server) -> Iterator[Callable[[str], Server]]:
 
 @pytest.fixture
 def plain(login: Callable[[str], Server], sshd: Server) -> Server:
-    """Somebody whose startup files can be replaced; whoever runs the tests where that is not root."""
+    """A user whose startup files can be replaced; the user of the tests where that is not root."""
     return login("bash") if ROOT else sshd
 
 
@@ -402,7 +402,7 @@ async def test_no_value_is_ever_in_the_process_list(plain: Server) -> None:
     secret = secrets.token_hex(16)
     with startup_file(
         plain, ".bashrc", "sleep 0.3\n"
-    ):  # while it sleeps, everybody can see what sshd was given
+    ):  # while it sleeps, every user can see what sshd was given
         async with Environment.detect(plain.options()) as env:
             seconds = unique_seconds()
             runs = [
@@ -541,7 +541,7 @@ async def test_both_channels_in_true_order(env: Environment) -> None:
 async def test_what_comes_late_over_a_slow_link_is_waited_for(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The news of the end is there; what was printed, and that nobody prints any more, stand still on their way."""
+    """The news of the end is there; what was printed, and the end of the output, stand still on their way."""
 
     def delay(name: str) -> None:
         real = getattr(Channel, name)
@@ -668,7 +668,7 @@ async def test_a_tree_that_uses_up_the_users_processes_is_stopped(sshd: Server, 
     if not ROOT:
         pytest.skip("who runs the tests has other processes, which count")
     seconds = unique_seconds()
-    # Two users: what was killed counts until whoever inherits orphans on this machine has reaped it.
+    # Two users: what was killed counts until the process that inherits orphans on this machine has reaped it.
     with (
         account(f"anyshell-few{WORKER}", "/bin/bash") as first,
         account(f"anyshell-less{WORKER}", "/bin/bash") as second,
@@ -1005,7 +1005,7 @@ async def test_what_hides_is_found_by_the_terminal_that_it_holds(plain: Server) 
 
 
 async def test_a_later_program_on_the_same_terminal_is_not_stopped(plain: Server) -> None:
-    """A terminal's name is given again as soon as nobody has it."""
+    """A terminal's name is given again as soon as it is free."""
     seconds = unique_seconds()
     hides = f"(ulimit -S -x unlimited; exec env -i setsid sleep {seconds}) & tty; echo; read line"
     before: dict[bytes, Sitting] = {}

@@ -86,7 +86,7 @@ def login_shell(user: str, text: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("reaps", [True, False], ids=["pid 2", "pid 1"])
 async def test_stop_in_a_pid_namespace_of_its_own_is_lost_and_ends_the_leader(user: str, reaps: bool) -> None:
-    """The watcher is in another one, where the leader's number is a stranger's or nobody's."""
+    """The watcher is in another one, where the leader's number is another process's, or unused."""
     if not is_root():
         pytest.skip("only root can give an account a login shell")
     unshare = [

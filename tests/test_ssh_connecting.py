@@ -1320,7 +1320,7 @@ async def test_a_host_that_swallows_everything_is_given_up() -> None:
 async def answering(
     answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
 ) -> AsyncIterator[SSHOptions]:
-    """Somebody at a port who is no SSH server."""
+    """A listener at a port that is no SSH server."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):

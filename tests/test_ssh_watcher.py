@@ -439,7 +439,7 @@ def test_a_host_says_what_it_is(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_a_question_whose_first_asker_was_cancelled_is_put_again() -> None:
-    """Its cancellation is nobody else's: raised, it would end whoever asks next in silence."""
+    """Its cancellation is its own: raised, it would end the next caller in silence."""
 
     class Answering:
         async def ask(self, question: str, asked: asyncio.Future[Answer] | None) -> Answer:

@@ -492,7 +492,7 @@ async def test_a_lost_connection_ends_what_ran(
             link.connection.abort()
         outcome = await task
         assert outcome.status == "lost"
-        assert [each.alive for each in outcome.left_behind] == [True]  # nobody here can know
+        assert [each.alive for each in outcome.left_behind] == [True]  # that cannot be known here
         await wait_none(seconds)
 
 

@@ -241,7 +241,7 @@ def test_no_color_is_heeded(value: str | None, colour: bool, monkeypatch: pytest
 
 
 class Pipe:
-    """A place to draw that remembers all; whoever is slow looks at the clock there."""
+    """A place to draw that remembers all; slow writers look at the clock there."""
 
     def __init__(self) -> None:
         self.end, self.fd = os.pipe()

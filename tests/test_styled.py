@@ -220,7 +220,7 @@ def test_colours_are_as_tmux_shows_them(tmux: Tmux) -> None:
 
 
 def test_a_plain_emulator_keeps_no_styles() -> None:
-    """What a command costs that nobody watches is as it was: no list is made for a row."""
+    """What an unwatched command costs is as it was: no list is made for a row."""
     output = TerminalOutput(Terminal(columns=10, rows=3))
     output.feed(b"\x1b[31mred\x1b[44m\x1b[K\r\n\x1b[2J")
     assert not isinstance(output._emulator, StyledEmulator)

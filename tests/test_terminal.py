@@ -154,7 +154,7 @@ async def test_what_never_comes_is_none_and_so_is_what_can_not_come_any_more(her
         assert await t.expect("goodbye", timeout=None) is None
         assert t.outcome is not None
         assert t.outcome.exit_code == 3
-        assert await t.expect("hello")  # it was printed, and nobody had asked for it
+        assert await t.expect("hello")  # it was printed, and not asked for before
 
 
 async def test_idle_is_when_it_waits_and_gives_what_was_printed(here: Environment) -> None:
@@ -981,7 +981,7 @@ async def test_a_job_on_a_terminal_is_typed_on(here: Environment) -> None:
 
 
 async def test_what_is_left_behind_on_a_terminal_holds_up_no_end(here: Environment) -> None:
-    """Answers that nobody reads any more wait in the terminal, and so would the end of input."""
+    """Answers that are not read any more wait in the terminal, and so would the end of input."""
     command = """
         stty raw -echo
         (trap '' HUP; exec sleep 100) &

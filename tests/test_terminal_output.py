@@ -459,7 +459,7 @@ def test_one_marker_stands_for_all_gaps_and_what_is_left_out_between() -> None:
         assert after.endswith("".join(f"the end {line}\n" for line in range(8)))
         assert len(before.encode()) + len(after.encode()) <= head + tail + 1
         if tail > 200:
-            assert "1: line 3" in seen.texts, "whoever follows the lines has them all the same"
+            assert "1: line 3" in seen.texts, "a reader by lines has them all the same"
 
 
 @pytest.mark.parametrize(

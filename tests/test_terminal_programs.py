@@ -1,4 +1,4 @@
-"""Real programs on a terminal, driven to their end as somebody would who has the public interface alone.
+"""Real programs on a terminal, driven to their end by the public interface alone.
 
 What stands on the screen, and what is the text of it in the end, is held against tmux that runs the same.
 """
@@ -134,7 +134,7 @@ async def shows(t: DrivenTerminal, text: str) -> None:
 
 
 async def asks(t: DrivenTerminal, prompt: str, *, certainty: str = "certain", echo: bool = True) -> None:
-    """Wait until a program asks somebody something."""
+    """Wait until a program asks a question."""
     waiting = await t.wait_for_input(timeout=15)
     assert waiting is not None, t.screen
     assert re.search(prompt, waiting.prompt), waiting
@@ -763,7 +763,7 @@ async def test_becoming_another_user_asks_for_a_password(
     if program == "sudo":
         allowed.write_text(f"{person} ALL=(root) PASSWD: ALL\n")
         allowed.chmod(0o440)
-    # sudo asks nobody who only becomes himself.
+    # sudo asks no password of a user who stays the same.
     command, name = {"su": (f"su {person} -c", person), "sudo": ("sudo -k bash -c", "root")}[program]
     line = f'cd /; {command} \'read -p "Who? " who; echo "hello $who from $(id -un)"; exit 4\''
     open_to_all(tmp_path)

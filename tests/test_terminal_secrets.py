@@ -1,4 +1,4 @@
-"""What is typed that nobody may see."""
+"""Secrets that are typed on a terminal."""
 
 from __future__ import annotations
 

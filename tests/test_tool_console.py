@@ -52,7 +52,7 @@ async def test_a_person_sees_it_types_and_the_model_has_the_text() -> None:
         result = await call
         assert "got hi" in result.output
         assert result.details.exit_code == 5
-        # The call waits for nobody, and the person sees how it ended.
+        # The call does not wait, and the person sees how it ended.
         assert "exit code 5" in top(app).console._state()
         # The next one takes its place.
         again = await tool({"command": "echo again", "pty": True})

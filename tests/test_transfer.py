@@ -36,7 +36,7 @@ pytestmark = pytest.mark.anyio
 MIB = 1024 * 1024
 NAME = "naïve\nname ☃ -x"
 LINKS = {"sub/link": "script", "dangling": "nowhere/at all", "out": "/etc"}
-if sys.platform == "win32":  # which has no such name, and lets not everybody make links
+if sys.platform == "win32":  # which has no such name, and does not let every user make links
     NAME, LINKS = NAME.replace("\n", " "), {}
 
 
@@ -413,7 +413,7 @@ async def test_between_windows_and_posix_bits_and_links_are_translated() -> None
     import ntpath
 
     class Windows(FakeFiles):
-        """One directory, of which it says that everybody may do everything, as Windows does."""
+        """One directory, of which it says that every user may do everything, as Windows does."""
 
         async def list(self, path: str) -> Sequence[FileEntry]:
             return [FileEntry("x", "file"), FileEntry("x.exe", "file"), FileEntry("l", "link")]

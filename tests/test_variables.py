@@ -38,7 +38,7 @@ NAMED_BY_THE_PROJECT = """
 
 
 def _on_a_terminal(command: str, directory: Path, **env: str) -> tuple[int, str]:
-    """Run a command where a person could be asked: with the set, on a terminal on which nobody types."""
+    """Run a command where a person could be asked: with the set, on a terminal without input."""
     if os.name != "posix":
         pytest.skip("needs a POSIX terminal")
     program = "import pty, os, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(['sh', '-c', sys.argv[1]])))"

@@ -237,7 +237,7 @@ async def test_chmod_is_the_read_only_attribute(tmp_path: Path) -> None:
 
 @pytest.fixture
 def open_directory(tmp_path: Path) -> Path:
-    """A directory in which everybody may read what is new."""
+    """A directory in which every user may read what is new."""
     path = tmp_path / "open"
     with _acl.attributes(f"D:P(A;OICI;FA;;;{_acl.this_user()})(A;OICI;FR;;;{EVERYBODY})") as made:
         assert _acl._kernel32().CreateDirectoryW(str(path), ctypes.byref(made))

@@ -240,7 +240,7 @@ async def test_what_starts_wsl_is_never_taken_for_a_bash(
     assert await find_shell("bash", _says_nothing) == ()
     assert all(starts_wsl(str(each).upper()) for each in launchers)
     assert not starts_wsl(str(tmp_path / "Git" / "bin" / "bash.exe"))
-    # Nor when somebody names it.
+    # Nor when it is named.
     with pytest.raises(ShellNotFound, match="it starts WSL, which has to be asked for: wsl"):
         await Environment.detect(shell=str(launchers[0]))
 

@@ -261,7 +261,7 @@ async def test_who_does_not_heed_it_is_killed_with_all_that_it_has_started(backe
         await sitting.process.send_signal("kill")
         async with asyncio.timeout(BOUND):
             await sitting.process.wait_gone()
-            assert await sitting.wait() == ExitStatus()  # nobody knows how it would have ended
+            assert await sitting.wait() == ExitStatus()  # how it would have ended is unknown
     await wait_gone(child)
 
 
@@ -296,7 +296,7 @@ print('child', child.pid, 'ready', flush=True)
 
 
 async def test_a_terminal_ends_with_the_programs_that_have_it(backend: Backend) -> None:
-    """Killed hard, as nobody can prepare for."""
+    """Killed hard, which cannot be prepared for."""
     code = """
 import asyncio, sys
 from anyshell._types import Spawn, Terminal

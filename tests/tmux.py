@@ -115,7 +115,7 @@ class Pane:
         self._server("resize-window", "-t", self._name, "-x", str(columns), "-y", str(rows))
 
     def close(self) -> None:
-        """Take it away from whoever has it."""
+        """Take it away from its programs."""
         self._server("kill-session", "-t", self._name)
 
     def screen(self, *, colours: bool = False, history: bool = False) -> str:
@@ -125,7 +125,7 @@ class Pane:
 
     @property
     def rang(self) -> bool:
-        """Whether its bell has rung since anybody looked."""
+        """Whether its bell has rung since the last look."""
         return self._server("display-message", "-p", "-t", self._name, "#{window_bell_flag}").strip() == "1"
 
     def flags(self) -> str:

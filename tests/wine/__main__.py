@@ -117,7 +117,7 @@ def _requirements() -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Let nobody else set things up meanwhile: they wait, and then find it done."""
+    """Let no other process set things up meanwhile: the others wait, and then find it done."""
     if sys.platform == "win32":
         raise MissingPartError("this is Windows already")
     import fcntl

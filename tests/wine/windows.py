@@ -169,7 +169,7 @@ class Windows:
                     out.flush()
                     heard = time.monotonic()
                 elif process.poll() is not None:
-                    break  # somebody whom it has left behind holds its pipe
+                    break  # a process that it has left behind holds its pipe
             return process.wait(STOP_SECONDS)
 
 
@@ -241,7 +241,7 @@ def _wine(prefix: Path) -> dict[str, str]:
         "WINEARCH": "win64",
         "WINEDEBUG": "-all",
         # Nothing here shows a web page, and looking for what does takes long; what crashes ends, and no debugger waits
-        # for somebody to look at it. .NET needs its own entry, mscoree.
+        # for a person to look at it. .NET needs its own entry, mscoree.
         "WINEDLLOVERRIDES": "mshtml=;winedbg.exe=",
         "LC_ALL": "C.UTF-8",
         # What .NET and PowerShell start beside what is asked of them.
@@ -267,7 +267,7 @@ def _compile(directory: Path) -> None:
 
 
 def _write_pwsh(path: Path, made: Windows) -> None:
-    """Write a program that is PowerShell to whoever starts it here.
+    """Write a program that is PowerShell to the programs that start it here.
 
     Arguments, stdin, the current directory, variables, the bytes of stdout and stderr, and the exit code's lower eight
     bits are passed as they are; when it is killed, PowerShell is killed with everything that it has started. Files

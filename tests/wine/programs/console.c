@@ -1,4 +1,4 @@
-/* Runs a program with a console that nobody sees, as anyshell does on Windows: without one, pwsh.exe says nothing.
+/* Runs a program with a hidden console, as anyshell does on Windows: without one, pwsh.exe says nothing.
 
    What stands behind our own name on the command line is the program's command line, to the last character. Our
    stdin, stdout and stderr are its own. When we are killed, so is everything that it has started. */
