@@ -877,7 +877,7 @@ async def _unfit(request: SecretRequest) -> str | None:
         (
             _fails,
             "failed",
-            "Nothing was typed: who was asked for the secret failed (RuntimeError). Tell the user.",
+            "Nothing was typed: the source of the secret failed (RuntimeError). Tell the user.",
         ),
         (_unfit, "failed", "a secret must be one line"),
     ],

@@ -248,7 +248,7 @@ def _fates(survivors: Sequence[ProcessInfo], alive: Sequence[ProcessInfo]) -> tu
 
 
 async def _settle(process: Process, reading: _Reading) -> Sequence[ProcessInfo]:
-    """After the exit: take the rest of the output, and see who is still there when that should be over."""
+    """After the exit: take the rest of the output, and see which processes are still there when that should be over."""
     began = time.monotonic()
     await reading.wait(DRAIN)
     survivors = await process.survivors()

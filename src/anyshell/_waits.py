@@ -20,7 +20,7 @@ T = TypeVar("T")
 async def to_the_end(work: Coroutine[object, object, T], stop: Callable[[], object] | None = None) -> T:
     """Run work in a task of its own; when cancelled, ask it to stop and wait until it has cleaned up.
 
-    However often who waits is cancelled, by asyncio's means or by anyio's, the work is asked once: so its own
+    However often the waiting task is cancelled, by asyncio's means or by anyio's, the work is asked once: so its own
     cleaning may wait for something. It has to have a bound of its own.
 
     Args:
@@ -116,7 +116,7 @@ class NoThread(OSError):  # noqa: N818 - what there is not
 
 
 class Changes:
-    """Wakes all who wait for something to happen, whatever it is.
+    """Wakes all tasks that wait for something to happen, whatever it is.
 
     Attributes:
         count: How often it has.

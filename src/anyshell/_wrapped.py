@@ -1,4 +1,4 @@
-"""A process that stands before another one, for who changes a part of what the engine sees of it."""
+"""A process that stands before another one: a base for changing a part of what the engine sees of it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Wrapped:
         await self._process.resize(terminal)
 
     async def foreground(self) -> Foreground | None:
-        """Who has its terminal."""
+        """The processes that have its terminal."""
         return await self._process.foreground()
 
     async def release(self) -> None:

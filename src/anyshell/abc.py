@@ -92,7 +92,7 @@ class Process(Protocol):
         """
 
     async def foreground(self) -> Foreground | None:
-        """Who has its terminal now. ``None`` when it has no terminal, or when the host cannot tell."""
+        """The processes that have its terminal now. ``None`` when it has no terminal, or when the host cannot tell."""
 
     async def release(self) -> None:
         """Let what still lives of the tree go on; its output is read and thrown away from now on.

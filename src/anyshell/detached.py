@@ -4,7 +4,7 @@ A detached job has a session of its own, a log file and a record on its host. It
 ours runs for it but a small ``/bin/sh`` there, its parent, which writes down how it ended. So it survives the
 environment, the connection and the process that started it, and any later process finds it again.
 
-A process is known by its pid, its start, the boot and the pid namespace together, never by a pid alone: whose pid has come
+A process is known by its pid, its start, the boot and the pid namespace together, never by a pid alone: a pid that has come
 to mean another process is not signalled, and its job is ``lost``. A home can be shared by machines and containers: a job
 of another one is ``foreign``, and only what it has written down is known of it here. What a job starts is known by a variable in the environment that
 everything inherits, ``ANYSHELL_JOB_<id>``.
@@ -273,7 +273,7 @@ class DetachedJob:
                     alive = await self._signal("0")
         with anyio.move_on_after(KILL_SECONDS):
             while not gone:
-                # Who forks all the time can be missed once.
+                # A process that forks all the time can be missed once.
                 alive = await self._signal("KILL") or await self._signal("KILL")
                 gone = not alive
                 await asyncio.sleep(0 if gone else STOP_PAUSE)

@@ -40,7 +40,7 @@ _GUARDS: dict[str, str] = {
     "GH_PAGER": _PAGER,  # gh-environment(1)
     "PSQL_PAGER": _PAGER,  # psql(1)
     "AWS_PAGER": _PAGER,  # AWS CLI user guide, "Client-side pager"
-    # For who calls less by name: quit if it fits on one screen, pass colours through, leave the screen alone, and
+    # For programs that call less by name: quit if it fits on one screen, pass colours through, leave the screen alone, and
     # do not wait for RETURN because TERM is dumb.
     "LESS": "-FRXd",  # less(1)
     # Editors.

@@ -59,7 +59,7 @@ class HostInfo:
         name: The system's name, such as ``Debian GNU/Linux``.
         version: The system's version, such as ``12``.
         hostname: The host's own name.
-        user: Who commands run as.
+        user: The user that commands run as.
         home: That user's home directory.
         directory: Where a command starts when no directory is given.
         container: ``docker``, ``podman``, … when the host is inside one; ``None`` otherwise.

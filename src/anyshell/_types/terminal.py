@@ -1,4 +1,4 @@
-"""The terminal of a program: what it is, what stands on it, and who reads it."""
+"""The terminal of a program: what it is, what stands on it, and what reads it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TerminalLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreground:
-    """Who has a terminal at one moment: what of it a host can tell. What is ``None`` it cannot.
+    """The processes that have a terminal at one moment, as far as a host can tell. What is ``None`` it cannot.
 
     Attributes:
         processes: The foreground process group: those that ^C reaches, and that may read.
@@ -125,7 +125,7 @@ class Waiting:
             the host cannot tell.
         line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
             ``None`` when the host cannot tell.
-        processes: Who has the terminal.
+        processes: Those that have the terminal.
     """
 
     certainty: Literal["certain", "likely"]

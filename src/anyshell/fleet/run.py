@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class FleetRun:
     """A command on the hosts of a fleet: iterate over it for each host's outcome, as it comes.
 
-    Who takes them slowly holds back the hosts that have not begun yet; so no more outcomes are held than hosts have
+    A slow reader of outcomes holds back the hosts that have not begun yet; so no more outcomes are held than hosts have
     their turn at once.
     """
 

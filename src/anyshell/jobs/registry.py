@@ -228,7 +228,7 @@ class Jobs:
         job._work.log.finish()
         error = job._error
         if error is not None and not announced and not job._work.begun.done():
-            self._drop(job.id)  # it could not be started, and who wanted to is told so
+            self._drop(job.id)  # it could not be started, and the caller of start() is told so
             return
         if isinstance(error, AnyshellError):
             job.notice = str(error)

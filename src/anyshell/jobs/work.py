@@ -104,7 +104,7 @@ async def _to_outcome(run: Coroutine[Any, Any, Outcome]) -> Outcome:
 
 
 class _Watched:
-    """Starts a program by another spawner and shows it to who follows the run."""
+    """Starts a program by another spawner and shows it to the job that follows the run."""
 
     def __init__(self, spawner: Spawner, work: Work) -> None:
         self._spawner = spawner

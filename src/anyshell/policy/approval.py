@@ -103,7 +103,7 @@ def _forget(task: asyncio.Task[tuple[object, float]]) -> None:
 
 
 async def approve_all(request: ApprovalRequest) -> Approved:
-    """Run everything. For who has decided that elsewhere, such as by the container that all of it runs in.
+    """Run everything. For callers that have decided elsewhere, such as by the container that all of it runs in.
 
     Raises:
         AnyshellError: It was called by anything but a tool that asks.

@@ -1,6 +1,6 @@
 """What records one run: it stands where output goes by, and before the program for what is typed.
 
-Nothing here waits for the disk but who would fill our memory otherwise: what happens is handed to a thread, which
+Nothing here waits for the disk but output that would fill our memory otherwise: what happens is handed to a thread, which
 makes events of it and writes them.
 """
 
@@ -194,7 +194,7 @@ class Recorder:
         self._add("size", f"{terminal.columns}x{terminal.rows}".encode())
 
     async def end(self, outcome: Outcome) -> RecordingReport | None:
-        """Write the end, and close the file. However often who waits is cancelled, this is done first.
+        """Write the end, and close the file. However often the waiting task is cancelled, this is done first.
 
         Returns:
             What became of the recording; ``None`` when there is none, since nothing was started.

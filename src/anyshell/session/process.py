@@ -217,7 +217,7 @@ class SessionProcess:
     async def wait(self) -> ExitStatus:
         """Wait until the shell says that the command has ended, or has ended itself."""
         if not self.ended.done():
-            self._waiting = asyncio.get_running_loop().create_future()  # who waits may be cancelled
+            self._waiting = asyncio.get_running_loop().create_future()  # the waiting task may be cancelled
             try:
                 await self._waiting
             finally:
@@ -277,7 +277,9 @@ class SessionProcess:
         try:
             members = await self._section.members()
             if not members and self._signalled:
-                members = await self._section.members()  # who forks all the time can be missed once
+                members = (
+                    await self._section.members()
+                )  # a process that forks all the time can be missed once
             held = [outlet.path for outlet in self._outlets if outlet.held]
             if over and not members and held and self._section.hides_holder(held):
                 return [ProcessInfo(0, "unknown", 0.0)]

@@ -305,7 +305,7 @@ SH = Shell(
     # POSIX promises nothing above descriptor 9, and dash takes a larger number for the name of a program. The
     # file stays open, read-only and unknown to the command.
     close="",
-    # dash and busybox do; what else it is cannot be asked. syntax.py leaves the few who would notice alone.
+    # dash and busybox do; what else it is cannot be asked. syntax.py leaves the few texts that would notice alone.
     believes_oldpwd=(),
 )
 

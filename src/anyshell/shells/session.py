@@ -380,7 +380,7 @@ return 130
 
 _INTERRUPT_SH = (
     # The signal is sent while what "return" returns is worked out: sent before that, it would come before that.
-    # Who does that is one of the text's processes, and may be asked to end meanwhile.
+    # The process that does so is one of the text's, and may be asked to end meanwhile.
     f'case ${{1-}} in {_AT_HOME}) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$")130" ;; esac'
 )
 

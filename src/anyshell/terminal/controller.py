@@ -41,7 +41,7 @@ LONGEST_LOOK = 0.6
 
 
 class Controller:
-    """A terminal as its program's run sees it: who types on it, what is masked, when something was printed last.
+    """A terminal as its program's run sees it: its input, what is masked, when something was printed last.
 
     Args:
         output: Makes what draws its output; is given what types answers to the program's queries.
@@ -90,7 +90,7 @@ class Controller:
         self.last_heard = time.monotonic()
 
     def wake(self) -> None:
-        """Wake who waits for output, which is drawn now, or for the end."""
+        """Wake the tasks that wait for output, which is drawn now, or for the end."""
         self._changes.notify()
 
     def end(self) -> None:
@@ -112,7 +112,7 @@ class Controller:
         return await self._changes.wait(seconds)
 
     async def foreground(self) -> Foreground | None:
-        """Who has the terminal now."""
+        """The processes that have the terminal now."""
         return None if self.process is None else await self.process.foreground()
 
     def prompt(self) -> str:

@@ -59,7 +59,7 @@ class Watched(Protocol):
         """Wait for output or for the end."""
 
     async def foreground(self) -> Foreground | None:
-        """Who has it."""
+        """The processes that have it."""
 
     def prompt(self) -> str:
         """What stands before its cursor."""

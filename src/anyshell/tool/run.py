@@ -29,7 +29,7 @@ WaitingTerminal = tuple[TrackedTerminal, TerminalView]
 
 @dataclass(frozen=True, slots=True)
 class StoppedByPerson:
-    """What became of a command that a person has stopped who saw it in a console."""
+    """What became of a command that was stopped by a person who saw it in a console."""
 
     outcome: Outcome
 

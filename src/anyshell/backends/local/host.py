@@ -61,7 +61,7 @@ def hostname() -> str:
 
 
 def user() -> str:
-    """Who commands run as."""
+    """The user that commands run as."""
     if sys.platform == "win32":
         return win32.user_name()
     import pwd

@@ -202,7 +202,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self.on_asked: Callable[[], object] = _nothing
         """Called when the server may be asked for the program from now on."""
         self.owned = False
-        """Whether who made it closes it, also when its program is given up while the server is asked."""
+        """Whether its maker closes it, also when its program is given up while the server is asked."""
         self.connection: asyncssh.SSHClientConnection | None = None
         """That over which the server is asked."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
@@ -337,7 +337,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             raise anyio.BrokenResourceError from error
 
     def write_now(self, data: bytes) -> None:
-        """Send input without waiting for room. Never raises: who has gone is noticed otherwise."""
+        """Send input without waiting for room. Never raises: a reader that is gone is noticed otherwise."""
         if not self._failed and self._channel is not None:
             with contextlib.suppress(OSError):
                 self._channel.write(data)

@@ -28,7 +28,7 @@ _IS_ERROR = 1  # no bound
     type=click.Choice(["openai", "anthropic", "mcp"]),
     default="anthropic",
     show_default=True,
-    help="Whose interface it is for: Chat Completions, Messages, or the Model Context Protocol.",
+    help="The interface it is for: Chat Completions, Messages, or the Model Context Protocol.",
 )
 @click.option("--session", is_flag=True, help="Of a tool whose calls share one shell.")
 @click.option(

@@ -72,7 +72,7 @@ class Way:
         )
 
     def settle(self) -> None:
-        """Take note that the host has let us in, for who goes there once more: see `Person.settle`."""
+        """Take note that the login has succeeded, for later connections: see `Person.settle`."""
         if self._person is not None:
             self._person.settle()
 

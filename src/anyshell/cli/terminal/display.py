@@ -169,7 +169,7 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
                 self._app.screen.query("*").refresh()
 
         def _look(self) -> None:
-            """Look whether it is still there: who ignores SIGHUP is not told, and textual reads on."""
+            """Look whether it is still there: a process that ignores SIGHUP is not told, and textual reads on."""
             look = select.poll()
             look.register(self.fileno, select.POLLIN)
             if any(

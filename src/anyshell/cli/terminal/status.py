@@ -191,7 +191,7 @@ class StatusLine:
         finally:
             self._hidden -= 1
             if not self._over:
-                self._handled = self._listen()  # who asks for a password handles Ctrl-Z as well
+                self._handled = self._listen()  # a question for a password handles Ctrl-Z as well
 
     async def close(self) -> None:
         """Take the line away for good, if the terminal takes that within a moment: a line holds up no end."""

@@ -71,7 +71,7 @@ class OutputBuilder:
             shown whole.
         max_line: Characters of a line that are kept; at least 1. The note that says so is not counted.
         artifacts: Keeps the raw whole, if anything is left out. What it cannot write stops nothing.
-        name_path: Whether the marker says in which file the whole is, for who can read that file; otherwise it
+        name_path: Whether the marker says in which file the whole is, for readers that can open that file; otherwise it
             says as which artifact it is kept.
         code_page: The number of the host's code page, for what is not UTF-8; without one, invalid bytes become
             U+FFFD.

@@ -45,7 +45,7 @@ class OutputLog:
         return self._moved + len(self._recent)
 
     def write(self, data: bytes) -> None:
-        """Add to it. Never raises; a file that fails takes nothing from who writes."""
+        """Add to it. Never raises; a file that fails takes nothing from the writer."""
         self._recent += data
         if self._recognizer is not None:
             self._utf8 += len(self._recognizer.feed(data)[0])
@@ -92,7 +92,7 @@ class OutputLog:
         return Stretch(data, self._page, self._utf8 - offset)
 
     def create(self) -> _Whole:
-        """Let who makes the text of this output have this log as its whole, so that it is kept once."""
+        """Let the builder of this output's text have this log as its whole, so that it is kept once."""
         return _Whole(self)
 
     def keep(self) -> Artifact:

@@ -133,7 +133,7 @@ class Recognizer:
 
 
 class Recoder:
-    """Makes UTF-8 of output that comes in pieces, for who need not know in which encoding it was.
+    """Makes UTF-8 of output that comes in pieces, for readers that need not know in which encoding it was.
 
     Args:
         page: The host's; ``None`` changes nothing.

@@ -110,7 +110,7 @@ inspect() {
         *) foreign=1 ;;
         esac
     fi
-    # The exit is written after the end, so it is looked for after who writes it.
+    # The exit is written after the end, so it is looked for after its writer.
     if [ "$here" ] && is_alive "$pid" "$began"; then
         state=running leads=1
     elif [ ! -e "$job/exit" ] && [ "$here" ] && is_alive "$supervisor" "$supervisor_began"; then
@@ -252,7 +252,7 @@ signal() {
 
 # signal_found NAME: signal those that are in $found, and name them
 signal_found() {
-    # Before anything of it ends: who is found by its session or its parent alone could not be found again after that.
+    # Before anything of it ends: a process known by its session or its parent alone could not be found again after that.
     if ! { printf '%s\n' "$found" >"$job/seen.$$" && mv -f "$job/seen.$$" "$job/seen"; } 2>/dev/null &&
         [ "$1" != KILL ]; then
         printf 'error %s cannot be written to: make room, or stop the job with a grace of 0\n' "$job"

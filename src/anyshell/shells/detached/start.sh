@@ -8,7 +8,7 @@
 
 # shellcheck shell=sh disable=SC2010,SC2012,SC2015,SC2016,SC2030,SC2031,SC2094
 
-# Who carries a mark is stopped with a command. A job is not, nor with the job that it was started from. First of all,
+# A process that carries a mark is stopped with a command. A job is not, nor with the job that it was started from. First of all,
 # since what has one of the names below would become part of the job's environment.
 for ANYSHELL_JOB_mark in $(
     PATH=$PATH:/usr/bin:/bin

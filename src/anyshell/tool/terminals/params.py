@@ -154,7 +154,7 @@ _ALSO_CALLED = {
     "seconds": "wait",
 }
 
-# What some mean who know of one of them.
+# What a model means that knows one of them alone.
 _RATHER = {
     ("timeout", "wait"): "give wait, the seconds to wait at most",
     ("keys", "send"): 'use the action "keys"',

@@ -19,7 +19,7 @@ class Question:
     """What a program asked for at one moment.
 
     Attributes:
-        foreground: Who had its terminal.
+        foreground: The processes that had its terminal.
         line: What stood on the cursor's line.
         waits: Whether it waited for input.
         asked: When that was, by the monotonic clock.
@@ -68,7 +68,7 @@ def may_draw(foreground: Foreground | None) -> bool:
 
 
 def who(foreground: Foreground | None) -> str | None:
-    """Who may read what is typed."""
+    """The programs that may read what is typed."""
     return names(
         replace(foreground, processes=foreground.waiting)
         if foreground is not None and foreground.waiting

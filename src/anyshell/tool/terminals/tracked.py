@@ -43,8 +43,8 @@ class TerminalView:
         screen: The screen.
         waiting: What the program waits for.
         password: Whether it is set to read a line that is not shown.
-        foreground_known: Whether the host can tell who has the terminal, and so whether that waits.
-        program: Who is in the foreground; ``None`` when that is not known.
+        foreground_known: Whether the host can tell which processes have the terminal, and so whether they wait.
+        program: The program in the foreground; ``None`` when that is not known.
         outcome: How the program ended; ``None`` while it runs.
         frame: When it has ended: what the alternate screen showed last, if that was not shown.
     """
@@ -211,7 +211,7 @@ class TrackedTerminal:
         )
 
     async def question(self) -> Question:
-        """Find out what is asked on it now, and by whom."""
+        """Find out what is asked on it now, and by which program."""
         waiting = None if self._printed.is_set() else self._known
         if waiting is None:
             waiting = await self.driven.waiting()
@@ -320,7 +320,7 @@ class TrackedTerminal:
             await _give_up(comes, waits)
 
     def _unseen(self, seconds: float) -> Found:
-        """What to take it for when it was not seen to wait in so many seconds: who prints all the time does not."""
+        """What to take it for when it was not seen to wait in so many seconds: a program that prints all the time does not."""
         return None if seconds >= LOOK_SECONDS and time.monotonic() - self._heard < QUIET else "ask"
 
     def _line(self, waiting: Waiting | None = None) -> str:

@@ -258,8 +258,8 @@ def no_secret(terminal: TrackedTerminal) -> str:
 
 
 def no_source(kind: str) -> str:
-    """Say that who was to give a secret has failed."""
-    return f"Nothing was typed: who was asked for the secret failed ({visible(kind)}). Tell the user."
+    """Say that the source of a secret has failed."""
+    return f"Nothing was typed: the source of the secret failed ({visible(kind)}). Tell the user."
 
 
 def changed(before: str | None, now: str | None) -> str:

@@ -60,7 +60,7 @@ def open_to_append(path: str, _stop: threading.Event) -> int:
 
 
 def create(path: str, _stop: threading.Event, *, private: bool) -> int:
-    """Make a new file, for its owner alone, or for whom the umask leaves it, which cannot be read without setting it."""
+    """Make a new file, for its owner alone, or as the umask leaves it, which cannot be read without setting it."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666)
 
 

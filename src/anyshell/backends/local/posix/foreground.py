@@ -1,4 +1,4 @@
-"""Who has a terminal where only psutil tells: macOS. What holds a process up cannot be learnt there."""
+"""The processes that have a terminal where only psutil tells: macOS. What holds a process up cannot be learnt there."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         try:
             members = await self._members()
             if not members and self._signalled:
-                members = await self._members()  # who forks all the time can be missed once
+                members = await self._members()  # a process that forks all the time can be missed once
         except OSError:  # out of descriptors: a look that fails must not pass for an empty tree
             return [ProcessInfo(0 if ended else self.pid, "unknown", 0.0)]
         if ended and not members and not self._tree.copied and self._pipe_is_held():
@@ -266,7 +266,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
             self._stdout.resize(terminal)
 
     async def foreground(self) -> Foreground | None:
-        """Who has its terminal now."""
+        """The processes that have its terminal now."""
         return self._stdout.foreground() if isinstance(self._stdout, TerminalReceiveStream) else None
 
     async def release(self) -> None:

@@ -63,7 +63,7 @@ class TerminalReceiveStream(PipeReceiveStream):
                 resize(self._fd, terminal)
 
     def foreground(self) -> Foreground | None:
-        """Describe who has it; ``None`` when it is gone, or this process is out of descriptors."""
+        """Describe its foreground; ``None`` when it is gone, or this process is out of descriptors."""
         if self._fd < 0:
             return None
         try:

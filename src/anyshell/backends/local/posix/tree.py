@@ -77,7 +77,7 @@ class Tree(Protocol):
         """Signal one member, if it is still the same process. Silent when it is gone or not ours to signal."""
 
     def chase(self) -> None:
-        """Kill who forks and exits faster than `members` can look, where that can be done."""
+        """Kill a process that forks and exits faster than `members` can look, where that can be done."""
 
     def part(self, shell: int, *, mark: bytes, number: int, pipes: Collection[str]) -> Tree:
         """The processes of a part: of what a shell among them starts from now on. The shell itself is not one of them."""

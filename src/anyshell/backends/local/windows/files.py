@@ -191,7 +191,7 @@ def open_to_append(path: str, stop: threading.Event) -> int:
 
 
 def create(path: str, stop: threading.Event, *, private: bool) -> int:
-    """Make a new file: for this user alone, or for whom the directory leaves it."""
+    """Make a new file: for this user alone, or for the users of the directory's own list."""
     if not private:
         return _descriptor(path, _Access.WRITE, _Disposition.CREATE_NEW, os.O_WRONLY, stop)
     with acl.private() as attributes:
@@ -207,7 +207,7 @@ def create_temporary(path: str) -> int:
 
 
 def require_writable(path: str, stop: threading.Event) -> None:
-    """Refuse a file that this user may not write: by its attribute, or by its list of who may."""
+    """Refuse a file that this user may not write: by its attribute, or by its access control list."""
     _refuse_read_only(path)
 
     def open_and_close() -> None:
@@ -277,7 +277,7 @@ def named(path: str) -> str:
 
 
 def read_link(path: str) -> str:
-    """Tell what a link or a junction points to, as who made it has written it."""
+    """Tell what a link or a junction points to, as its maker has written it."""
     return plain(os.readlink(path))
 
 
@@ -336,7 +336,7 @@ def remove_tree(path: str, stop: threading.Event) -> None:
                 if is_directory:
                     left.append((each, False))
                 else:
-                    with contextlib.suppress(FileNotFoundError):  # who removed it has done our work
+                    with contextlib.suppress(FileNotFoundError):  # removed meanwhile by another program
                         remove_file(each, stop)
 
 

@@ -1,6 +1,6 @@
 """Pipes on Windows, as the byte streams that the rest of anyshell knows.
 
-They are named pipes, which alone can be read and written without blocking a thread; who makes one keeps an end, and a
+They are named pipes, which alone can be read and written without blocking a thread; the maker of one keeps an end, and a
 program gets the other. The event loop must be asyncio's Proactor loop, which every program has that does not choose.
 """
 

@@ -226,7 +226,7 @@ class WindowsProcess(
         if isinstance(self._stdin, TerminalSendStream):
             self._stdin.let_go()
         if isinstance(self._stdout, TerminalReceiveStream) and not (self._signalled or self._drained):
-            self._drained = True  # once: who asks again after that was cancelled wants to know how it ended
+            self._drained = True  # once: a call after a cancelled one wants to know how it ended
             await self._stdout.drained()
         if self._status is None:
             self._status = self._learn()

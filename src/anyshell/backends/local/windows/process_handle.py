@@ -122,13 +122,13 @@ class ProcessHandle:
 
 
 def running(pids: Iterable[int]) -> Sequence[ProcessInfo]:
-    """Say who of these runs, but for consoles, which Windows ends with the last of those that have them."""
+    """The processes of these that run, but for consoles, which Windows ends with the last of those that have them."""
     found = (_describe(pid) for pid in pids)
     return [info for info in found if info is not None and info.name.lower() != _CONSOLE]
 
 
 def _describe(pid: int) -> ProcessInfo | None:
-    """Say who a member of a job is; ``None`` when it has ended."""
+    """Describe a member of a job; ``None`` when it has ended."""
     try:
         process = ProcessHandle(pid)
     except OSError as error:

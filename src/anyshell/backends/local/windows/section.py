@@ -1,4 +1,4 @@
-"""Who of a job of Windows' belongs to which command of a persistent shell."""
+"""Which process of a Windows job belongs to which command of a persistent shell."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ YOUNG_SECONDS = 0.1
 
 
 class Commands:
-    """The commands of one persistent shell, one after the other, and whose each process of its job is.
+    """The commands of one persistent shell, one after the other, and the processes of its job that each has started.
 
     A process is its parent's command's; the current command's, when its parent is the shell, or was never seen: one that
     started and ended between two looks.
@@ -52,7 +52,7 @@ class Commands:
         return WindowsSection(self, self._current, shell)
 
     def members(self, number: int, shell: int) -> Sequence[ProcessInfo]:
-        """Who of one command runs, parents before their children.
+        """The processes of one command that run, parents before their children.
 
         Raises:
             OSError: There is no memory to look.

@@ -24,8 +24,8 @@ class Variables:
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, str]] = {}
         self.update(os.environ)
-        # Without the first, no program finds the libraries of Windows; without the others, none finds programs. Who
-        # started this process may have left them out.
+        # Without the first, no program finds the libraries of Windows; without the others, none finds programs. The
+        # parent of this process may have left them out.
         root = self.get("SystemRoot") or win32.windows_directory()
         for name, value in (
             ("SystemRoot", root),

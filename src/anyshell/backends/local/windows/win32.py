@@ -205,7 +205,7 @@ def native_architecture() -> str:
 
 
 def user_name() -> str:
-    """Who this process runs as.
+    """The name of the user that this process runs as.
 
     Raises:
         OSError: It cannot be told.

@@ -210,7 +210,7 @@ class HostConfig:
 
     @property
     def user(self) -> str:
-        """Who to log in as, as far as it is known."""
+        """The user to log in as, as far as it is known."""
         return self.first["user"].word if "user" in self.first else self.local_user
 
     def _matches(self, words: tuple[str, ...], where: str) -> bool:

@@ -169,7 +169,7 @@ def read_key(text: str) -> HostKey | None:
 def record(file: str, name: str, key: HostKey, *, hashed: bool = False) -> None:
     """Append a key to a file, which is made when it is not there, as its directory is. Blocks.
 
-    The line is appended by a single write, so that two who do it at the same time do not mix.
+    The line is appended by a single write, so that two writers at the same time do not mix.
 
     Raises:
         OSError: It cannot be written.

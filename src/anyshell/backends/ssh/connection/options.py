@@ -34,7 +34,7 @@ class SSHOptions:
 
     Attributes:
         host: A name, an address, or an alias of the configuration.
-        user: Who to log in as.
+        user: The user to log in as.
         port: 1 to 65535.
         directory: Where commands run: an absolute directory of the host, or one that begins with ``~``, which is
             the user's home; ``None`` is where a login starts.

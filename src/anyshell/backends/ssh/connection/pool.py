@@ -296,7 +296,7 @@ class Pool:
 
 
 def _copy(error: BaseException) -> BaseException:
-    """The same error for each of several who wait: one exception raised twice would collect both tracebacks."""
+    """The same error for each of several waiting tasks: one exception raised twice would collect both tracebacks."""
     if not isinstance(error, AnyshellError):
         return error
     copy = type(error).__new__(type(error), *error.args)

@@ -41,7 +41,7 @@ class Settings:
         alias: The host as it was asked for.
         host: The name or address to connect to.
         port: Where it listens.
-        user: Who to log in as.
+        user: The user to log in as.
         family: The address family to use; 0 is any.
         bind_address: The address of this machine to connect from.
         tcp_keepalive: Whether the system keeps watch over the connection as well.
@@ -97,7 +97,7 @@ class Settings:
 
     @property
     def login(self) -> str:
-        """Who logs in where, for a question to a person. Two that differ are never the same."""
+        """The user and the host of the login, for a question to a person. Two that differ are never the same."""
         port = "" if self.port == SSH_PORT else f":{self.port}"
         return f"{self.user}@{self.alias}{port}"
 

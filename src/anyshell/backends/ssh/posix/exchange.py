@@ -67,7 +67,7 @@ kill -s KILL 0
 """
 """Given a directory, or nothing to make one, the name of a pipe, and what the directory's name ends with. dd says how much it has copied when the last writer
 has closed the pipe: GNU's, busybox's and the BSDs' say it in bytes. It ends with its own input, as when the connection
-is gone, and leaves nothing there: who is the last removes the directory, unless told that it has to stay. No signal of a connection that is lost ends it
+is gone, and leaves nothing there: the last relay removes the directory, unless told that it has to stay. No signal of a connection that is lost ends it
 before that; what is killed leaves the directory to `SSHExchange.aclose`.
 A shell that waits for the other end of the pipe goes on then."""
 

@@ -227,7 +227,7 @@ class SSHProcess(ChannelProcess[Channel]):
             over = self._channel.exit.done() and self._channel.no_writers and not self._blind
             if self._seen or not self._signalled or over:
                 return self._seen
-            # Who forks all the time can be missed once, and the news of an end may be on its way.
+            # A process that forks all the time can be missed once, and the news of an end may be on its way.
             if not self._tree.seen and not self._channel.exit.done():
                 await asyncio.wait(
                     [self._channel.exit], timeout=max(_GONE_SECONDS, self._processes.round_trip)
@@ -268,7 +268,7 @@ class SSHProcess(ChannelProcess[Channel]):
             if daemons_alone and not self._named:
                 self._set_gone()
                 return ()
-            # Where the channel tells nothing, the descriptors of who is alive do.
+            # Where the channel tells nothing, the descriptors of the living processes do.
             normal = ended and not self.holds_channel and not self._signalled and not self._lost
             members = await self._members(daemons=bool(self._named) or not normal)
             if daemons_alone:
@@ -333,7 +333,7 @@ class SSHProcess(ChannelProcess[Channel]):
             self._channel.resize(terminal.columns, terminal.rows)
 
     async def foreground(self) -> Foreground | None:
-        """Who has its terminal now; ``None`` without one, when the leader has ended, or when the host does not say."""
+        """The processes that have its terminal now; ``None`` without one, when the leader has ended, or when the host does not say."""
         answer = await self._ask("foreground", MOST_SEEN)
         try:
             return None if answer is None else read_foreground(answer.lines, self._processes)

@@ -119,7 +119,7 @@ class Processes:
             place: Where that must be answered, as far as it is known.
 
         Raises:
-            Blind: Who answers is elsewhere.
+            Blind: The watcher that answers is elsewhere.
             HostAway: The host does not answer.
         """
         answer = self.learn(await self._watch.ask(question))
@@ -128,7 +128,7 @@ class Processes:
         return answer
 
     async def look(self, since: float, after: Sample, token: str = "") -> Look:
-        """Every process that is alive and started at a time or later, shared by all who look at about the same time.
+        """Every process that is alive and started at a time or later, shared by all looks at about the same time.
 
         Args:
             since: A time of the host.
@@ -184,7 +184,7 @@ class Processes:
 
         Args:
             name: A signal; ``0`` for none.
-            since: Who started earlier is passed over.
+            since: Processes that started earlier are passed over.
             tag: What is looked for.
             leader: The group and session of which are meant; ``None`` for no group.
             place: Where the leader is; elsewhere its number counts for nothing.
@@ -215,7 +215,7 @@ class Processes:
         """
         if (
             asked is not None and asked.cancelled()
-        ):  # who waited for it before was cancelled, or was told by another
+        ):  # the task that waited for it before was cancelled, or was told by another
             asked = None
         if asked is not None and asked.done() and asked.exception() is None:
             return "some" in asked.result().lines

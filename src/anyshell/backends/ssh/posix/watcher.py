@@ -52,7 +52,7 @@ class Answer:
         clock: Seconds of the host's clock that processes' starts are told by, when it answered.
         asked: Seconds of our monotonic clock when it was asked.
         heard: The same when the answer was there.
-        place: The host and the pid namespace of who answered; empty where there is no ``/proc``.
+        place: The host and the pid namespace of the shell that answered; empty where there is no ``/proc``.
     """
 
     lines: tuple[str, ...]
@@ -263,7 +263,7 @@ class Watch:
         return await watcher.ask(question)
 
     async def _started(self, *, fresh: bool) -> Watcher:
-        """Start a watcher, once for all who want one."""
+        """Start a watcher, once for all callers."""
         task = self._starting.get(fresh)
         if task is None or task.done():
             task = self._starting[fresh] = asyncio.get_running_loop().create_task(
@@ -314,7 +314,7 @@ def _is_crippled(task: asyncio.Future[Answer]) -> bool:
 def _set_exception(future: asyncio.Future[Answer], error: HostAway | Nonsense) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # who has stopped waiting need not be told
+        future.exception()  # a task that waits no more need not be told
 
 
 def _seen(task: asyncio.Task[Watcher]) -> None:

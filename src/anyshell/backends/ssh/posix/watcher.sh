@@ -118,7 +118,7 @@ look() {
                     }
                     close(list)
                 }
-                # Who forks and ends all the time is gone before it is looked at, and what it forked was not listed. So the
+                # A process that forks and ends all the time is gone before it is looked at, and what it forked was not listed. So the
                 # newest are looked at, until there are no newer ones.
                 for (turn = 0; turn < 8 && (count = given(newest, now = last())) > 0; turn++) {
                     examine_given(newest, count > 64 ? count - 64 : 0, count)
@@ -366,7 +366,7 @@ settings() {
     printf 'modes %s\n' "$(stty -a 2>/dev/null <"$tty" | tr '\n' ' ')"
 }
 
-# foreground PID MOST: who is in the foreground of its terminal, at most so many of them, and of their threads:
+# foreground PID MOST: the processes in the foreground of its terminal, at most so many, and so many of their threads:
 #   member PID STARTED CPU NAME     CPU is the time that it used, in the unit of STARTED
 #   name PID NAME                   once more, after all else
 #   child PID                       of one of these, which has left the terminal's session
@@ -375,7 +375,7 @@ settings() {
 #   asleep PID                      it sleeps
 #   stopped PID                     it is stopped, and reads nothing
 #   hidden PID                      more is not shown to us
-# and the settings of the terminal: who is found to wait has set them already.
+# and the settings of the terminal: a process that is found to wait has set them already.
 foreground() {
     terminal "$1" || return
     [ "$front" -gt 0 ] && { if [ "$proc" ]; then look_front "$2"; else look_front_ps "$2"; fi; }
@@ -415,7 +415,7 @@ look_front() {
     for pid in $(printf '%s\n' "$found" | while read -r kind each _; do
         [ "$kind" = asleep ] || [ "$kind" = stopped ] || printf '%s ' "$each"
     done); do
-        # Who has ended meanwhile hides nothing.
+        # A process that has ended meanwhile hides nothing.
         [ -r "/proc/$pid/fd" ] || { [ -d "/proc/$pid" ] && printf 'hidden %s\n' "$pid"; continue; }
         folders="$folders /proc/$pid/fd"
         count=0

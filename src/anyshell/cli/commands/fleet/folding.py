@@ -33,7 +33,7 @@ class Group:
 
     @property
     def head(self) -> str:
-        """Who they are, and how they ended."""
+        """Their names, and how they ended."""
         count = f" ({len(self.hosts)} hosts)" if len(self.hosts) > 2 else ""
         return f"{', '.join(map(printable, self.hosts))}{count}: {self.how}"
 

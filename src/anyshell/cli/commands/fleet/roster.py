@@ -201,7 +201,7 @@ class Roster:
 def chosen(hosts: Sequence[HostProgress], room: int) -> tuple[Sequence[HostProgress], dict[str, int]]:
     """Those hosts that there is room for, in their order, and how many others are in which state.
 
-    Who runs comes first, then who is on the way, then who has failed. Who has done so or waits can be counted.
+    Running hosts come first, then those that are being reached, then failed ones. Those done or waiting can be counted.
     """
     if len(hosts) <= room:
         return hosts, {}
@@ -214,7 +214,7 @@ def chosen(hosts: Sequence[HostProgress], room: int) -> tuple[Sequence[HostProgr
 
 
 def paint(groups: Sequence[Group], total: str) -> bytes:
-    """What each group of hosts has printed, below who they are, for a terminal."""
+    """What each group of hosts has printed, below their names, for a terminal."""
     from ....policy.display import printable as harmless
 
     console = Console(force_terminal=True, highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -33,7 +33,7 @@ UNKNOWN_START = -1
 class Stat:
     """What ``/proc/PID/stat`` says of a process (proc(5)), and what else was read of it at the same look.
 
-    What costs more is read when it is first asked for, and shared by all who share the look.
+    What costs more is read when it is first asked for, and shared by all users of the look.
     """
 
     pid: int

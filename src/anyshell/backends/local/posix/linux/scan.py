@@ -37,7 +37,7 @@ _NEVER = (-1, sys.maxsize)
 
 
 class ProcessScan:
-    """Looks at the processes, once for all who ask at about the same time.
+    """Looks at the processes, once for all callers at about the same time.
 
     What is old is not read again. A process that /proc lists under the number and the inode of an earlier look is the
     same process, since the kernel gives each directory of a process an inode number of its own; and so it is known to
@@ -83,8 +83,8 @@ class ProcessScan:
             pid: entry for pid, inode in listed.items() if (entry := self._seen.get(pid, _NEVER))[0] == inode
         }
         found = await self._read([pid for pid in listed if seen.get(pid, _NEVER)[1] >= since], listed, seen)
-        # Who forks and exits all the time is gone before it is looked at, and its child was not listed. So look at
-        # the newest until there are no newer ones, which takes microseconds.
+        # A process that forks and exits all the time is gone before it is looked at, and its child was not listed. So
+        # look at the newest until there are no newer ones, which takes microseconds.
         for _ in range(CATCH_UPS):
             if newest == UNKNOWN_PID:
                 before, listed = listed, self.reserve.spending(list_pids)

@@ -89,7 +89,7 @@ class LinuxTree:
     copied: bool = False
     """Whether a copy of this process has been seen to hold a pipe: that it is held then says nothing."""
     _claims: dict[int, tuple[int, bytes]] = field(default_factory=dict)
-    """Who was found to belong to which part: a pid's start and the part's mark. All parts share it."""
+    """The part that a process was found to belong to: a pid's start and the part's mark. All parts share it."""
     _known: dict[int, int] = field(default_factory=dict)
     _strangers: dict[int, int] = field(default_factory=dict)
     _number: Literal["held", "freed", "checked", "forgotten"] = "held"
@@ -180,7 +180,7 @@ class LinuxTree:
         """
         home = self.leader or self.group
         if all(young[pid].session in (home, 0) for pid in members):
-            return set()  # who has made a terminal for others has a child there, in a session of its own
+            return set()  # the maker of a terminal for others has a child there, in a session of its own
         made = {terminal for pid in members for terminal in made_terminals(young[pid])}
         others = [stat for pid, stat in young.items() if pid not in members and stat.known]
         return {stat.pid for stat in others if made and not made.isdisjoint(stat.descriptors)}
@@ -194,7 +194,7 @@ class LinuxTree:
         """Whether a member lives among those who were given a pid since a part began; true where these are too many.
 
         One that has left the group, and has nothing of ours, has made itself a daemon.
-        Who came after a pid is told by the pid alone, until pids begin anew: then there are too many.
+        Later processes are known by their pids alone, until pids begin anew: then there are too many.
         """
         spending = self.scan.reserve.spending
         newest = spending(newest_pid)
