@@ -6,7 +6,7 @@
     ├─ InvalidCommand (ValueError)     what was wrong with the request, and what is allowed
     ├─ BackendError                    the backend could not do its part
     │  ├─ BackendUnavailable           there is no such backend here
-    │  ├─ ConnectionFailed             the host could not be reached, or did not let us in
+    │  ├─ ConnectionFailed             the host could not be reached, or refused the login
     │  ├─ HostKeyUntrusted             the host's key is unknown, or is not the one that was known
     │  └─ SpawnError                   the program could not be started
     │     └─ TerminalUnavailable       the host gives it no terminal
@@ -51,7 +51,7 @@ class BackendUnavailable(BackendError):  # noqa: N818 - a public name
 
 
 class ConnectionFailed(BackendError):  # noqa: N818 - a public name
-    """A host could not be reached, or did not let us in. No command was started.
+    """A host could not be reached, or refused the login. No command was started.
 
     The message says what failed and what to do; it never holds a password or a passphrase.
 

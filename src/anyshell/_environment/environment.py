@@ -107,7 +107,7 @@ class Environment(EnvironmentFacts):
             InvalidCommand: An unknown kind of shell, a `cwd` that is no directory, or a prefix that is no program or
                 names one that the host does not have. Of a number out of range, or an empty `shell` or `cwd`, at once.
             BackendUnavailable: No backend for that host.
-            ConnectionFailed: The host cannot be reached, or does not let us in.
+            ConnectionFailed: The host cannot be reached, or refuses the login.
             HostKeyUntrusted: Its key is unknown, or not the one that was known.
         """
         options = EnvironmentOptions(

@@ -152,7 +152,7 @@ class SSHBackend:
         if facts.get("unheard"):
             watcher.close()
             raise ConnectionFailed(
-                f"{self.name} lets us in but does not run what it is asked to: a command of its own (ForceCommand, or "
+                f"{self.name} accepts the login but does not run what it is asked to: a command of its own (ForceCommand, or "
                 "command= in authorized_keys) starts a shell that reads commands from its input; have that shell run "
                 '"$SSH_ORIGINAL_COMMAND" (-c)',
                 stage="session",
@@ -314,7 +314,7 @@ class SSHBackend:
         if self._login.windows(said):
             return said
         raise ConnectionFailed(
-            f"{self.name} lets us in but runs no commands: no usable login shell (nologin, perhaps), the key is "
+            f"{self.name} accepts the login but runs no commands: no usable login shell (nologin, perhaps), the key is "
             f"bound to a command of its own, or a startup file ends the shell{told(channel.noise)}",
             stage="session",
         )

@@ -101,7 +101,7 @@ class Sessions:
                 # Each refusal teaches the pool how few sessions there are, so that this comes to an end.
                 if not slot.refused():
                     raise ConnectionFailed(
-                        f"{self._name} lets us in but opens no session ({safe_words(error.reason)}); "
+                        f"{self._name} accepts the login but opens no session ({safe_words(error.reason)}); "
                         "does the server allow any (MaxSessions)?",
                         stage="session",
                     ) from error

@@ -62,7 +62,7 @@ class Person:
         self._settled: dict[str, str] = {}
 
     def settle(self) -> None:
-        """The host has let us in, so the last answers were right, and are good for another backend as well."""
+        """The login has succeeded, so the last answers were right, and are good for another backend as well."""
         self._settled.update(self._given)
         self._given.clear()
 

@@ -28,7 +28,7 @@ def prepare() -> None:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")  # a name that the encoding lacks is no reason to fail
             if sys.platform == "win32" and not stream.isatty():
-                # Who reads it is a program: the console's page and ends of lines are for people.
+                # Its reader is a program: the console's page and ends of lines are for people.
                 reconfigure(encoding="utf-8", newline="\n")
 
 

@@ -32,7 +32,7 @@ screen, tmux keeps what that erases."""
 
 
 def is_wanted(*, quiet: bool = False) -> bool:
-    """Whether a person is there who is to be shown how work goes on: stderr is a terminal that can be drawn on.
+    """Whether progress is to be shown to a person: stderr is a terminal that can be drawn on.
 
     Args:
         quiet: Whether the person has asked for silence.

@@ -503,7 +503,7 @@ class _Way:
 
     def _not_let_in(self, error: Exception, login: Login, keys: Keys) -> str:
         settings = self.settings
-        who = f"{settings.user} was not let in by {settings.address}"
+        what = f"the login of {settings.user} at {settings.address} failed"
         parts = []
         if isinstance(error, TimeoutError):
             parts.append(f"the login took longer than {self.options.login_timeout:g} s")
@@ -528,7 +528,7 @@ class _Way:
         check = "the user and the password"
         if "publickey" in login.methods or not login.methods:
             check = f"the user, and that one of these keys is in the authorized_keys of {settings.user}"
-        return f"{who}: {'; '.join(parts)}. Check {check}."
+        return f"{what}: {'; '.join(parts)}. Check {check}."
 
 
 def _without_thread(address: str, error: NoThread, stage: ConnectionStage) -> ConnectionFailed:

@@ -64,7 +64,7 @@ class Roster:
     """Draws how far the hosts have come.
 
     Args:
-        run: Whose hosts they are.
+        run: The run that the hosts belong to.
         writer: Writes to the terminal.
         fd: The terminal.
     """

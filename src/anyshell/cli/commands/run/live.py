@@ -73,7 +73,7 @@ class Run:
             watch_reader(_STDERR, self._reader_gone)
         deadline = None
         if request.timeout is not None and not request.as_json:
-            # The engine stops the command. What it printed must not then wait for a reader who takes nothing.
+            # The engine stops the command. What it printed must not then wait for a reader that takes nothing.
             deadline = asyncio.get_running_loop().call_later(request.timeout, self._hurry)
         self._status = self._status_line()
         try:
