@@ -102,7 +102,7 @@ class EnvironmentFacts:
 
     @property
     def snapshot(self) -> str | None:
-        """The file on the host that every shell reads first; ``None`` when there is none, asked for or not."""
+        """The file on the host that every shell reads first; ``None`` without a snapshot, asked for or not."""
         return self.runner.snapshot
 
     @property

@@ -89,7 +89,7 @@ class SnapshotFile:
     """Where a host keeps the set-up.
 
     Attributes:
-        path: The file, absolute on the host; ``None`` when there is none, and why is among the notices.
+        path: The file, absolute on the host; ``None`` without a snapshot, and why is among the notices.
         notices: What a person should know, one sentence each.
     """
 

@@ -31,7 +31,7 @@ class ApprovalRequest:
         snapshot: The file on the host that the shell reads first: the user's own set-up; ``None`` is no snapshot.
         original: The command before it was rewritten; ``None`` when it was not.
         session: Whether it runs in a shell that earlier commands have used, and that later ones will use.
-        fresh: Whether that shell is a fresh one, because there was none, the one before has ended, or a restart is
+        fresh: Whether that shell is a fresh one, because it is the first, the one before has ended, or a restart is
             asked for.
         restart: Whether the one before is ended for that, with what it runs.
         background: Whether it runs on as a job while the model does something else.

@@ -248,7 +248,7 @@ class _Turn:
         self.env = env
 
     async def reach(self, opening: Awaitable[None]) -> None:
-        """Wait until the environment is there, or `cancel` has given it up; then there is none."""
+        """Wait until the environment is there, or `cancel` has given it up."""
         self._reaching = asyncio.ensure_future(opening)
         cancelled = await outlast(self._reaching, self._reaching.cancel)
         failure = None if self._reaching.cancelled() else self._reaching.exception()

@@ -197,7 +197,7 @@ class Recorder:
         """Write the end, and close the file. However often the waiting task is cancelled, this is done first.
 
         Returns:
-            What became of the recording; ``None`` when there is none, since nothing was started.
+            What became of the recording; ``None`` without a recording, since nothing was started.
         """
         if not outcome.started:
             await self.abandon()

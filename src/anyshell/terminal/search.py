@@ -40,7 +40,7 @@ class TerminalSearch:
         self._transcript.feed(data)
 
     async def wait_match(self, pattern: re.Pattern[str], seconds: float | None) -> re.Match[str] | None:
-        """Wait for a match, at most so long. ``None`` when there is none by then, or at the end."""
+        """Wait for a match, at most so long. ``None`` without a match by then, or at the end."""
         controller = self._controller
         give_up = None if seconds is None else time.monotonic() + seconds
         while True:

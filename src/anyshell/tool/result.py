@@ -181,7 +181,7 @@ class ShellDetails(_Frozen):
             is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed`` (it could not be started).
         command: The command as it ran, or would have run, exactly; empty when its parameters were invalid, it had not its
             turn yet, or the call had no command. Not safe to print; `ShellResult.display` is.
-        exit_code: Its exit code; 128 and the signal's number when a signal ended it; ``None`` when there is none.
+        exit_code: Its exit code; 128 and the signal's number when a signal ended it; ``None`` when it is not known.
         signal: The name of the signal that ended it, such as ``SIGKILL``.
         started: Whether the shell was started; ``None`` when that is unknown, with the status ``lost``.
         duration: Wall time in seconds, from the approval to the end.
@@ -189,9 +189,9 @@ class ShellDetails(_Frozen):
         requested_timeout: Seconds that the model asked for.
         silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
         truncation: How much of the output is shown; ``None`` when all of it is.
-        artifact: The whole of a truncated output; ``None`` when there is none, or it could not be kept.
+        artifact: The whole of a truncated output; ``None`` when nothing was left out, or it could not be kept.
         left_behind: Processes that outlived the command.
-        job: The id of the job that it goes on as, or that has what it left behind; ``None`` when there is none.
+        job: The id of the job that it goes on as, or that has what it left behind; ``None`` without a job.
         terminal: The id of the terminal on which it goes on; ``None`` when it does not.
         waiting: What it waits for there.
         frame: What the alternate screen of its terminal showed last; ``None`` when it was not used, or is `output`.
@@ -250,7 +250,7 @@ class JobState(_Frozen):
         id: What the tool named ``job`` takes.
         command: Its text, safe to print and cut.
         status: As `anyshell.Job.status`.
-        exit_code: Its exit code; ``None`` while it runs, and when there is none.
+        exit_code: Its exit code; ``None`` while it runs, and when it is not known.
         pid: The number of its program on the host.
         adopted: Whether it is what a command left behind.
         seconds: For how long it has run, or ran.
@@ -310,7 +310,7 @@ class TerminalDetails(_Frozen):
             was done if it is ``invalid`` (the parameters) or ``refused`` (by the approver); if it is ``failed``, what was
             asked for cannot be done, or was not done whole.
         action: What was asked for; ``None`` when the parameters were invalid.
-        terminal: The id of the terminal; ``None`` when there is none.
+        terminal: The id of the terminal; ``None`` without a terminal.
         running: Whether its program runs.
         exit_code: Its exit code, as in `ShellDetails`.
         signal: The name of the signal that ended it.

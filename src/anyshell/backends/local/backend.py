@@ -147,7 +147,7 @@ class LocalBackend:
         return ShellInfo(kind=candidate.kind, path=path, version=version.strip())
 
     async def _first_line(self, argv: Sequence[str], seconds: float) -> str:
-        """Run a program, and give the first whole line that it prints; empty when there is none.
+        """Run a program, and give the first whole line that it prints; empty without one.
 
         Raises:
             SpawnError: It cannot be started.

@@ -279,7 +279,7 @@ class Keeper:
             self._fail(error)
 
     def finish(self, *, needed: bool) -> tuple[Artifact | None, str | None]:
-        """The artifact, or why there is none; neither when it is not needed."""
+        """The artifact, or why it is missing; neither when it is not needed."""
         if not needed:
             self.discard()
             return None, None

@@ -62,7 +62,7 @@ class Page:
     def start(self, data: bytes, end: int) -> int:
         """The first place, before `end`, where a character surely begins, of output whose start is missing.
 
-        If there is none, it is 0, and what follows up to the next ASCII may be read wrongly.
+        Without such a place it is 0, and what follows up to the next ASCII may be read wrongly.
         """
         found = _ALONE.search(data, 0, end) if self._wide else None
         return 0 if found is None else found.start()

@@ -31,7 +31,7 @@ async def find_shell(path: str, ask: Callable[[Sequence[str]], Awaitable[str]]) 
 
     Args:
         path: As in `ShellCandidate`.
-        ask: Runs a program, and gives the first line that it prints; empty when there is none.
+        ask: Runs a program, and gives the first line that it prints; empty without one.
 
     Raises:
         InvalidCommand: ``ANYSHELL_BASH`` is not the path of a program.

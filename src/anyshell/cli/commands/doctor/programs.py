@@ -60,5 +60,5 @@ def look_at_programs(wanted: Sequence[str], found: Mapping[str, str], install: s
 
 
 def _package(program: str, install: str) -> str | None:
-    """The package of a program; ``None`` when there is none on that system."""
+    """The package of a program; ``None`` when that system has no such package."""
     return _WINGET.get(program) if install == _INSTALLERS["winget"] else _PACKAGES.get(program, program)
