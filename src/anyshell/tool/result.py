@@ -181,7 +181,7 @@ class ShellDetails(_Frozen):
             is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed`` (it could not be started).
         command: The command as it ran, or would have run, exactly; empty when its parameters were invalid, it had not its
             turn yet, or the call had no command. Not safe to print; `ShellResult.display` is.
-        exit_code: Its exit code; 128 and the signal's number when a signal ended it; ``None`` when it is not known.
+        exit_code: Its exit code; 128 and the signal's number when a signal ended it; ``None`` without one.
         signal: The name of the signal that ended it, such as ``SIGKILL``.
         started: Whether the shell was started; ``None`` when that is unknown, with the status ``lost``.
         duration: Wall time in seconds, from the approval to the end.
@@ -250,7 +250,7 @@ class JobState(_Frozen):
         id: What the tool named ``job`` takes.
         command: Its text, safe to print and cut.
         status: As `anyshell.Job.status`.
-        exit_code: Its exit code; ``None`` while it runs, and when it is not known.
+        exit_code: Its exit code; ``None`` while it runs, and without one.
         pid: The number of its program on the host.
         adopted: Whether it is what a command left behind.
         seconds: For how long it has run, or ran.
