@@ -73,6 +73,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_ssh_windows": "Windows as a host that is reached by SSH from Linux",
     "test_ssh_watcher": "login shells of POSIX",
     "test_terminal_programs": "less, vim, sudo and other programs of POSIX terminals",
+    "test_tree": "sessions and groups of POSIX; a job of Windows has its members from the kernel",
     "test_trees": "trees as /proc of Linux shows them",
     "test_wine": "Wine seen from Linux",
 }

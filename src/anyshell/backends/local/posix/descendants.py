@@ -6,7 +6,8 @@ import asyncio
 import os
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
@@ -14,6 +15,7 @@ assert sys.platform != "win32"
 import psutil
 
 from ...._types import ProcessInfo
+from ...tree import UNLIMITED, descendants, is_member
 from .tree import PROCESSES_PER_TURN, by_age
 
 if TYPE_CHECKING:
@@ -66,30 +68,30 @@ class DescendantTree:
 
     async def members(self) -> Sequence[ProcessInfo]:
         """Every member that is alive, by group, session or descent."""
-        parents: dict[int, int] = {}
-        processes: list[psutil.Process] = []
+        young: dict[int, _Row] = {}
         before: set[int] = set()
         for count, process in enumerate(psutil.process_iter(), 1):
             if count % PROCESSES_PER_TURN == 0:
                 await asyncio.sleep(0)
-            try:
-                parents[process.pid] = process.ppid()
-            except psutil.Error:
-                continue
-            processes.append(process)
             if self._since and _started(process) < self._since:
                 before.add(process.pid)
+            elif process.pid != os.getpid() and (row := _read(process)) is not None:
+                young[process.pid] = row
+        # Of a part, nothing is a member that others have started who were there before, nor what descends from it.
+        home = {self._leader, self._shell} - {0}
+        others = {pid for pid, row in young.items() if row.parent in before - home and row.parent > 1}
+        for pid in others | descendants(young, others):
+            del young[pid]
+        members = {
+            pid for pid, row in young.items() if is_member(row, leader=self._leader) or self._was_seen(pid)
+        }
+        members |= descendants(young, members | home)
         found = []
-        for process in processes:
-            if process.pid in before or not self._is_member(process.pid, parents, before):
-                continue
-            try:
-                if process.status() == psutil.STATUS_ZOMBIE:
-                    continue
-                self._seen[process.pid] = process.create_time()
-                found.append(ProcessInfo(process.pid, process.name(), process.create_time()))
-            except psutil.Error:
-                continue
+        for process in (young[pid].process for pid in members):
+            with suppress(psutil.Error):
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    self._seen[process.pid] = process.create_time()
+                    found.append(ProcessInfo(process.pid, process.name(), process.create_time()))
         return sorted(found, key=by_age)
 
     def free_number(self) -> None:
@@ -124,30 +126,36 @@ class DescendantTree:
             await self.members()
             await asyncio.sleep(RECORD_SECONDS)
 
-    def _is_member(self, pid: int, parents: dict[int, int], before: set[int]) -> bool:
-        """Whether it belongs to the leader; of a part, `before` has the leader and what else was there."""
-        if pid == os.getpid():
-            return False
-        if before:
-            above = parents.get(pid, 0)
-            if above in before and above not in (self._leader, self._shell) and above > 1:
-                return False
-        try:
-            if os.getpgid(pid) == self._leader or os.getsid(pid) == self._leader:
-                return True
-        except OSError:
-            return False
-        for _ in range(len(parents)):  # a bound, should two snapshots disagree
-            if pid == self._leader or self._was_seen(pid):
-                return True
-            pid = parents.get(pid, 0)
-        return False
-
     def _was_seen(self, pid: int) -> bool:
         try:
             return pid in self._seen and psutil.Process(pid).create_time() == self._seen[pid]
         except psutil.Error:
             return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A process as one look shows it: neither its limit nor its variables can be read here."""
+
+    process: psutil.Process
+    parent: int
+    group: int
+    session: int
+    limit: int = UNLIMITED
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def has_mark(self, mark: bytes) -> bool:
+        return False
+
+
+def _read(process: psutil.Process) -> _Row | None:
+    try:
+        return _Row(process, process.ppid(), os.getpgid(process.pid), os.getsid(process.pid))
+    except (psutil.Error, OSError):
+        return None
 
 
 def _started(process: psutil.Process) -> float:
