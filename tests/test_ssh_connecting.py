@@ -25,7 +25,7 @@ from anyshell._exceptions import ConnectionFailed, HostKeyUntrusted, InvalidComm
 from anyshell.backends.ssh.connection.connecting import find_route, open_connection
 from anyshell.backends.ssh.connection.credentials import Keys, Secrets
 from anyshell.backends.ssh.connection.hostkeys import HostKey, KnownHost, look_up, read_key, record
-from anyshell.backends.ssh.connection.login import Login, choose_algorithms
+from anyshell.backends.ssh.connection.login import LoginClient, choose_algorithms
 from anyshell.backends.ssh.connection.options import Hop, SSHOptions, describe_address, parse_hops
 from anyshell.backends.ssh.connection.settings import read_settings
 
@@ -1058,7 +1058,7 @@ async def test_the_clock_stands_still_while_a_person_thinks(password_server: Ser
     found = read_settings(options)
     async with asyncio.timeout(100) as clock:
         before = clock.when()
-        login = Login(found, options, KnownHost("web"), Secrets(), certificates=False)
+        login = LoginClient(found, options, KnownHost("web"), Secrets(), certificates=False)
         login.begin(clock, Keys(found, options, Secrets(), login.ask))
         await login.ask(lambda: password(""))
         after = clock.when()

@@ -38,7 +38,7 @@ from anyshell.testing import FakeBackend, Script
 from anyshell.tool import TerminalParams, TerminalResult, words
 from anyshell.tool.result import Truncation
 from anyshell.tool.terminals import words as terminal_words
-from anyshell.tool.terminals.tracked import TerminalView
+from anyshell.tool.terminals.tracked import TerminalReport
 
 from .processes import living, unique_seconds
 from .ssh_server import openssh, own_name
@@ -1203,7 +1203,7 @@ def _held(outcome: Outcome | None = None, *, left: float | None = None, command:
     )
 
 
-def _view(**given: Any) -> TerminalView:
+def _view(**given: Any) -> TerminalReport:
     usual: dict[str, Any] = {
         "text": "x",
         "left_out": 0,
@@ -1217,12 +1217,12 @@ def _view(**given: Any) -> TerminalView:
         "outcome": None,
         "frame": None,
     }
-    return TerminalView(**usual | given)
+    return TerminalReport(**usual | given)
 
 
 CERTAIN, LIKELY = Waiting(certainty="certain", prompt="Name\x1b? "), Waiting(certainty="likely")
 ENDED = Outcome(status="exited", exit_code=3)
-STATES: dict[str, tuple[Any, TerminalView]] = {
+STATES: dict[str, tuple[Any, TerminalReport]] = {
     "waits, certainly": (_held(left=59.96), _view(waiting=CERTAIN)),
     "waits, likely": (_held(), _view(waiting=LIKELY, program=None)),
     "waits for a password": (_held(), _view(waiting=CERTAIN, password=True)),

@@ -25,7 +25,7 @@ UNLIMITED = -1
 Mark = TypeVar("Mark", contravariant=True)
 
 
-class Row(Protocol[Mark]):
+class ProcessRow(Protocol[Mark]):
     """A process as one look shows it. What a system does not show is 0, `UNLIMITED` or no mark."""
 
     @property
@@ -75,7 +75,9 @@ class Tag:
         return Tag(self.limit | number % (2**TAG_BITS - 1) + 1, 0)
 
 
-def is_member(row: Row[Mark], *, leader: int = 0, tag: Tag | None = None, mark: Mark | None = None) -> bool:
+def is_member(
+    row: ProcessRow[Mark], *, leader: int = 0, tag: Tag | None = None, mark: Mark | None = None
+) -> bool:
     """Whether the leader's number, the tag or the mark shows a process to be a command's.
 
     Args:
@@ -91,7 +93,7 @@ def is_member(row: Row[Mark], *, leader: int = 0, tag: Tag | None = None, mark: 
     )
 
 
-def descendants(young: Mapping[int, Row[Mark]], members: Collection[int]) -> set[int]:
+def descendants(young: Mapping[int, ProcessRow[Mark]], members: Collection[int]) -> set[int]:
     """The processes among those given that descend from others of them, by way of given ones alone."""
     children: dict[int, list[int]] = {}
     for pid, row in young.items():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .run import Became, ToolRun
     from .session import ToolSession
     from .terminals.registry import Terminals
-    from .terminals.tracked import TerminalView, TrackedTerminal
+    from .terminals.tracked import TerminalReport, TrackedTerminal
 
 
 class ResultBuilder:
@@ -76,7 +76,7 @@ class ResultBuilder:
         return self._finished(run, became, error)
 
     def _waiting(
-        self, run: ToolRun, terminal: TrackedTerminal, view: TerminalView, update_error: str | None
+        self, run: ToolRun, terminal: TrackedTerminal, view: TerminalReport, update_error: str | None
     ) -> ShellResult:
         """Say that a command waits for input on its terminal, where it goes on."""
         messages = [

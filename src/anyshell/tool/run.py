@@ -14,7 +14,7 @@ from . import words
 from .host import can_enter
 from .result import CallStatus, DisplayBlock, ShellDetails
 from .terminals import words as terminal_words
-from .terminals.tracked import TerminalView, TrackedTerminal
+from .terminals.tracked import TerminalReport, TrackedTerminal
 
 if TYPE_CHECKING:
     from .._environment import Environment
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .limits import ToolLimits
     from .params import Call
 
-WaitingTerminal = tuple[TrackedTerminal, TerminalView]
+WaitingTerminal = tuple[TrackedTerminal, TerminalReport]
 """A command that waits for input on its terminal."""
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..result import JobCallStatus
     from .params import TerminalCall
     from .registry import Terminals
-    from .tracked import Found, TerminalView, TrackedTerminal
+    from .tracked import Found, TerminalReport, TrackedTerminal
 
 _DESCRIPTION = (
     "Drives programs that run on a terminal: those that the tool shell has started with pty and that wait for input, and those "
@@ -392,7 +392,7 @@ class TerminalTool:
         messages: list[str],
         *,
         terminal: TrackedTerminal | None = None,
-        view: TerminalView | None = None,
+        view: TerminalReport | None = None,
         found: bool | None = None,
     ) -> TerminalResult:
         outcome = None if view is None else view.outcome
@@ -457,7 +457,7 @@ def _shown_call(call: TerminalCall | None) -> list[DisplayBlock]:
     return []
 
 
-def input_state(view: TerminalView) -> InputState | None:
+def input_state(view: TerminalReport) -> InputState | None:
     """What a program waits for, as a fact of a result."""
     if view.waiting is None:
         return None

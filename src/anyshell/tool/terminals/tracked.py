@@ -32,7 +32,7 @@ Found = Waiting | Literal["ask"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalView:
+class TerminalReport:
     """What there is to tell of a terminal at one moment.
 
     Attributes:
@@ -164,7 +164,7 @@ class TrackedTerminal:
         *,
         screen: bool = False,
         waiting: Found = "ask",
-    ) -> TerminalView:
+    ) -> TerminalReport:
         """See what there is to tell, which the model is told now.
 
         Args:
@@ -196,7 +196,7 @@ class TrackedTerminal:
         self._known = waiting
         # What stood there before a secret was given may hold it.
         shown = replace(shown, rows=tuple(map(hide, shown.rows)))
-        return TerminalView(
+        return TerminalReport(
             text=hide(text),
             left_out=left_out,
             elsewhere=elsewhere,

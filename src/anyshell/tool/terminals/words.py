@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..._types import Artifact, Outcome, Output
-    from .tracked import TerminalView, TrackedTerminal
+    from .tracked import TerminalReport, TrackedTerminal
 
 SHOWN_COMMAND = 100
 """Characters of a terminal's command, in a sentence about the terminal."""
@@ -91,7 +91,7 @@ def news(terminal: TrackedTerminal) -> str:
     )
 
 
-def waits(terminal: TrackedTerminal, view: TerminalView, *, secrets: bool) -> Iterator[str]:
+def waits(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool) -> Iterator[str]:
     """Say what a program waits for, and how to answer.
 
     Args:
@@ -136,7 +136,7 @@ def _answer(terminal: TrackedTerminal) -> str:
     )
 
 
-def state(terminal: TrackedTerminal, view: TerminalView, *, secrets: bool) -> Iterator[str]:
+def state(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool) -> Iterator[str]:
     """Say how a terminal is, and what of it is shown."""
     if view.outcome is not None:
         yield f"Terminal {terminal.id} {ended(view.outcome, by_person=terminal.stopped_by_person)}."
@@ -160,7 +160,7 @@ def state(terminal: TrackedTerminal, view: TerminalView, *, secrets: bool) -> It
         yield from deadline(terminal)
 
 
-def shown(view: TerminalView) -> Iterator[str]:
+def shown(view: TerminalReport) -> Iterator[str]:
     """Say what is shown."""
     left_out = "1 line" if view.left_out == 1 else f"{view.left_out:,} lines"
     if view.is_screen and view.screen.alternate:
@@ -205,7 +205,7 @@ def skipped(output: Output) -> Iterator[str]:
         )
 
 
-def _cursor(view: TerminalView) -> str:
+def _cursor(view: TerminalReport) -> str:
     row, column = view.screen.cursor
     line = visible(cursor_line(view.screen)[-SHOWN_LINE:])
     return f"The cursor is in row {row + 1}, column {column + 1}, on " + (

@@ -24,7 +24,7 @@ from ...._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from ...._waits import NoThread, in_a_thread, threads_as_os_errors, to_the_end
 from .credentials import Keys, Secrets, closing
 from .hostkeys import HostKey, KnownHost, KnownKey, Verdict, look_up, record, refusal
-from .login import Login, choose_algorithms, names, safe_words
+from .login import LoginClient, choose_algorithms, names, safe_words
 from .options import describe_address
 from .proxy import GRACE_SECONDS, Proxy
 from .settings import read_settings
@@ -224,7 +224,7 @@ class _Way:
         known = await self._known()
         certificates = bool(known.authorities)
         while True:
-            login = Login(
+            login = LoginClient(
                 self.settings, self.options, known, self.secrets, certificates=certificates, last=self.last
             )
             try:
@@ -270,7 +270,7 @@ class _Way:
         return next(iter(self.settings.known_hosts), "")
 
     async def _trusted_by_a_person(
-        self, login: Login, known: KnownHost, error: asyncssh.HostKeyNotVerifiable
+        self, login: LoginClient, known: KnownHost, error: asyncssh.HostKeyNotVerifiable
     ) -> KnownHost:
         """Ask whether an unknown key is to be trusted, and record it then. Gives what is known afterwards."""
         shown = login.shown
@@ -296,7 +296,7 @@ class _Way:
                     return _with(known, shown, self._file)
         raise refusal(verdict, settings.address, known, shown, self._file, asked=asked) from error
 
-    async def _record(self, login: Login) -> None:
+    async def _record(self, login: LoginClient) -> None:
         """Record a key that was accepted because it is new, unless another was recorded meanwhile."""
         accepted = login.accepted
         if accepted is None:
@@ -334,7 +334,7 @@ class _Way:
 
     # --- the connection ---
 
-    async def _attempt(self, login: Login) -> asyncssh.SSHClientConnection:
+    async def _attempt(self, login: LoginClient) -> asyncssh.SSHClientConnection:
         settings = self.settings
         clock = asyncio.timeout(settings.connect_timeout)
         sock: socket.socket | None = None
@@ -379,7 +379,7 @@ class _Way:
         connection.set_tunnel(proxy or self.through)
         return connection
 
-    def _arguments(self, login: Login, sock: socket.socket | None) -> dict[str, Any]:
+    def _arguments(self, login: LoginClient, sock: socket.socket | None) -> dict[str, Any]:
         settings = self.settings
         chosen = settings.algorithms
         given: dict[str, Any] = {
@@ -414,7 +414,7 @@ class _Way:
             "server_host_key_algs": login.host_key_algorithms(),
             "x509_trusted_certs": None,
             "x509_trusted_cert_paths": [],
-            # Keys come from `Login.public_key_auth_requested`; with None, asyncssh looks for no keys and asks no agent.
+            # Keys come from `LoginClient.public_key_auth_requested`; with None, asyncssh looks for no keys and asks no agent.
             "client_keys": None,
             "preferred_auth": list(settings.methods) or ["none"],
             "public_key_auth": "publickey" in settings.methods,
@@ -448,7 +448,7 @@ class _Way:
     # --- what failed ---
 
     def _failure(
-        self, error: Exception, login: Login, keys: Keys, stage: ConnectionStage, proxy_end: str
+        self, error: Exception, login: LoginClient, keys: Keys, stage: ConnectionStage, proxy_end: str
     ) -> ConnectionFailed:
         settings = self.settings
         address = settings.address
@@ -501,7 +501,7 @@ class _Way:
             message = f"what answers at {address} does not speak SSH, or not as it should: {safe_words(str(error))}; check the port"
         return ConnectionFailed(message, stage=stage)
 
-    def _not_let_in(self, error: Exception, login: Login, keys: Keys) -> str:
+    def _not_let_in(self, error: Exception, login: LoginClient, keys: Keys) -> str:
         settings = self.settings
         what = f"the login of {settings.user} at {settings.address} failed"
         parts = []

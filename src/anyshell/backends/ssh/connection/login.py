@@ -32,7 +32,7 @@ BANNER_CHARACTERS = 300
 _Answer = TypeVar("_Answer")
 
 
-class Login(asyncssh.SSHClient):
+class LoginClient(asyncssh.SSHClient):
     """What asyncssh asks while it connects. Nothing is answered a second time once it was right."""
 
     def __init__(
