@@ -131,13 +131,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """End the process where a test hangs, with the stacks of its threads: a timeout raises in a test once, and no more."""
-    # Where pytest's own plugin writes: what a test writes to is captured, and lost with the process.
-    stderr = item.config.stash[fault_handler_stderr_fd_key]
-    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=stderr)
+    _guard(item.config)
     try:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Guard on after a failure, at which pytest's own plugin cancels what was to come."""
+    if isinstance(node, pytest.Item):
+        _guard(node.config)
+
+
+def _guard(config: pytest.Config) -> None:
+    # Where pytest's own plugin writes: what a test writes to is captured, and lost with the process.
+    stderr = config.stash[fault_handler_stderr_fd_key]
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=stderr)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

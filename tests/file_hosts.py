@@ -9,12 +9,14 @@ import getpass
 import os
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
 
+from anyshell._waits import outlast
 from anyshell.backends.local.files import LocalFiles
 
 from .conftest import missing
@@ -118,21 +120,28 @@ async def run_here(
         missing(shell, f"apt-get install {shell}")
     assert argv[0] == "/bin/sh"
     command = [path, *(["sh"] if shell == "busybox" else []), *argv[1:]]
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={"PATH": _userland(shell)},
-        user=user,
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"PATH": _userland(shell)},
+            user=user,
+            start_new_session=True,
+        )
     )
+    # asyncio hangs over a full pipe, which it does not read on, when it is cancelled while it starts a program or waits for
+    # its end: https://github.com/python/cpython/issues/119710
+    cancelled = await outlast(starting, lambda: None)
+    process = starting.result()
     try:
+        if cancelled is not None:
+            raise cancelled
         stdout, stderr = await process.communicate(stdin)
     finally:
         if process.returncode is None:
-            process.kill()
-            # wait() alone would hang over a pipe that was full when we were cancelled: it is not read on,
-            # https://github.com/python/cpython/issues/119710
+            os.killpg(process.pid, signal.SIGKILL)
             await process.communicate()
     return process.returncode, stdout[:most], stderr
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import asyncssh
 import psutil
 import pytest
@@ -27,6 +28,7 @@ from anyshell.backends.ssh.connection.credentials import Keys, Secrets
 from anyshell.backends.ssh.connection.hostkeys import HostKey, KnownHost, look_up, read_key, record
 from anyshell.backends.ssh.connection.login import LoginClient, choose_algorithms
 from anyshell.backends.ssh.connection.options import Hop, SSHOptions, describe_address, parse_hops
+from anyshell.backends.ssh.connection.proxy import Proxy
 from anyshell.backends.ssh.connection.settings import read_settings
 
 from .conftest import missing
@@ -1233,6 +1235,25 @@ async def test_second_cancellation_waits_for_the_end_of_the_proxy_command(tmp_pa
         await asyncio.sleep(0.01)
     assert connecting.cancelled()
     assert living(seconds) == []
+
+
+async def test_proxy_command_that_is_cancelled_as_it_starts_ends_with_what_it_has_started() -> None:
+    for turns in range(8):  # of the loop, until it is connected
+        seconds = unique_seconds()
+        starting = asyncio.create_task(Proxy.start(f"sh -c 'sleep {seconds} & wait'"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if turns > 2:  # it has been started
+            wait_living(f"sleep {seconds}", 2)
+        starting.cancel()
+        with anyio.fail_after(20):
+            await asyncio.wait([starting])
+        if not starting.cancelled():
+            ours, proxy = starting.result()
+            proxy.close()
+            await proxy.wait_closed()
+            ours.close()
+        assert living(seconds) == []
 
 
 @pytest.mark.parametrize("way", ["address", "proxy command", "encrypted key"])

@@ -13,7 +13,7 @@ import socket
 from typing import cast
 
 from ...._exceptions import ConnectionFailed
-from ...._waits import threads_as_os_errors
+from ...._waits import outlast, threads_as_os_errors
 
 GRACE_SECONDS = 1.0
 """Seconds for a ProxyCommand to end when its connection has, before it is killed."""
@@ -45,19 +45,11 @@ class Proxy(asyncio.SubprocessProtocol):
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)
-            with (
-                threads_as_os_errors()
-            ):  # asyncio waits in one where the system has no pidfd, or before Python 3.12
-                _, protocol = await asyncio.get_running_loop().subprocess_exec(
-                    cls,
-                    os.environ.get("SHELL") or "/bin/sh",
-                    "-c",
-                    f"exec {command}",
-                    stdin=theirs.fileno(),
-                    stdout=theirs.fileno(),
-                    stderr=asyncio.subprocess.PIPE,
-                    start_new_session=True,
-                )
+            # asyncio would kill the command alone when it is cancelled here, and wait for all that holds its stderr
+            # (https://github.com/python/cpython/issues/119710).
+            starting = asyncio.create_task(cls._start(command, theirs))
+            cancelled = await outlast(starting, lambda: None)
+            protocol = starting.result()
         except OSError as error:
             ours.close()
             raise ConnectionFailed(f"the ProxyCommand cannot be run: {error}", stage="connect") from error
@@ -66,7 +58,28 @@ class Proxy(asyncio.SubprocessProtocol):
             raise
         finally:
             theirs.close()
+        if cancelled is not None:
+            ours.close()
+            protocol.close()
+            await outlast(asyncio.create_task(protocol.wait_closed()), lambda: None)
+            raise cancelled
         return ours, protocol
+
+    @classmethod
+    async def _start(cls, command: str, theirs: socket.socket) -> Proxy:
+        # asyncio waits in a thread where the system has no pidfd, or before Python 3.12.
+        with threads_as_os_errors():
+            _, protocol = await asyncio.get_running_loop().subprocess_exec(
+                cls,
+                os.environ.get("SHELL") or "/bin/sh",
+                "-c",
+                f"exec {command}",
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        return protocol
 
     @property
     def end(self) -> str:
