@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import sys
@@ -39,6 +40,17 @@ def kill_with_its_net(pid: int) -> None:
         if "anyshell-net" in words and words[words.index("anyshell-net") + 1] == str(pid):
             process.kill()
     psutil.Process(pid).kill()
+    wait_dead(pid)
+
+
+def wait_dead(pid: int) -> None:
+    """Wait until no thread of a killed process is left: until then it is alive, also where its first one is a zombie."""
+    give_up = time.monotonic() + 20
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        while process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1:
+            assert time.monotonic() < give_up, f"{pid} never ended"
+            time.sleep(0.01)
 
 
 COMES_WITHIN = 90 if sys.platform == "win32" else 20

@@ -215,7 +215,7 @@ def test_several_sources_go_into_a_directory(web: str, tmp_path: Path) -> None:
     for target in (f"{web}:{tmp_path}/a", f"{web}:{tmp_path}/missing"):
         code, said = copied("a", "b", target, cwd=tmp_path)
         assert code == 1
-        assert "several sources go into a directory" in said
+        assert "with several sources the target must be a directory" in said
         assert said.count("\n") == 1
 
 

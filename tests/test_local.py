@@ -23,7 +23,7 @@ from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
 
 from .conftest import missing
-from .processes import kill_with_its_net, living, unique_seconds, wait_asleep, wait_living
+from .processes import kill_with_its_net, living, unique_seconds, wait_asleep, wait_dead, wait_living
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -235,8 +235,6 @@ async def test_orphans_are_what_a_killed_anyshell_left() -> None:
             assert own
             assert not own & {process.pid for process in await env.orphans()}
             kill_with_its_net(owner.pid)
-            while psutil.Process(owner.pid).status() != psutil.STATUS_ZOMBIE:
-                await asyncio.sleep(0.01)
             orphans = {process.pid for process in await env.orphans()}  # though the owner was not reaped
             assert own <= orphans
     for pid in own:
@@ -294,6 +292,7 @@ async def test_a_command_of_a_living_container_is_no_orphan(env: Environment) ->
         owner, net = shell.children()[0], [each for each in shell.children() if each.name() == "sh"]
         for process in (*net, owner):
             process.kill()
+        wait_dead(owner.pid)
         assert own <= {process.pid for process in await env.orphans()}
     finally:
         os.killpg(container.pid, signal.SIGKILL)

@@ -244,7 +244,7 @@ class _Copies:
         except OSError as error:
             raise NotAllCopied(
                 printable(
-                    f"{self._target.text}: {_why(error)}; several sources go into a directory that is there"
+                    f"{self._target.text}: {_why(error)}; with several sources the target must be a directory"
                 )
             ) from error
         if not is_directory:
