@@ -140,7 +140,7 @@ async def run_here(
             raise cancelled
         stdout, stderr = await process.communicate(stdin)
     finally:
-        if process.returncode is None:
+        if sys.platform != "win32" and process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
             await process.communicate()
     return process.returncode, stdout[:most], stderr
