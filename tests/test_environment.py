@@ -379,9 +379,9 @@ async def test_a_backend_of_ones_own_stays_open_but_what_was_started_is_stopped(
     [
         (Script(exit=None), 2.0, False),
         (Script(exit=None), 0.0, True),
-        (Script(exit=None, asks=False), 2.0, True),
+        (Script(exit=None, can_terminate=False), 2.0, True),
         (Script(leaves=1), 2.0, False),
-        (Script(leaves=1, asks=False), 2.0, True),
+        (Script(leaves=1, can_terminate=False), 2.0, True),
         (Script(), 0.0, False),
     ],
 )
@@ -390,10 +390,10 @@ async def test_what_was_not_asked_to_end_before_it_was_stopped_is_said(
 ) -> None:
     env = await Environment.detect(FakeBackend({"serve": script}))
     outcome = await env.run("serve", timeout=0.05, grace=grace)
-    assert outcome.ended_at_once == at_once
+    assert outcome.killed_without_warning == at_once
     if script.exit is None:
         assert (outcome.status, outcome.exit_code) == ("timed_out", None)
-        assert outcome.signal == (None if not script.asks else "SIGTERM" if grace else "SIGKILL")
+        assert outcome.signal == (None if not script.can_terminate else "SIGTERM" if grace else "SIGKILL")
 
 
 @pytest.mark.parametrize(

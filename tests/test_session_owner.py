@@ -20,7 +20,7 @@ assert sys.platform != "win32"  # mypy follows the import below otherwise
 
 from typing import TYPE_CHECKING
 
-from anyshell.backends.local.posix import exchange
+from anyshell.backends.local.posix import pipe_directory
 
 from .conftest import missing
 from .ssh_server import is_root
@@ -120,7 +120,7 @@ async def test_the_next_start_removes_the_directory_of_a_killed_owner_and_no_oth
     (foreign / "command").touch()
     (foreign / "owner").write_text("another kernel")
     # Of this machine, before it was started the last time; and of one that has its identity, as a sandbox may.
-    machine = exchange._kernel().partition(b"\n")[2]
+    machine = pipe_directory._kernel().partition(b"\n")[2]
     earlier = {}
     for name, since_boot in (("earlier", -100), ("sandbox", 100)):
         earlier[name] = private / f"anyshell-{name}"
@@ -146,7 +146,7 @@ async def test_the_next_start_removes_the_directory_of_a_killed_owner_and_no_oth
     contained_owner, contained = started("lives", *namespace)
     assert not killed.exists()  # by that start
 
-    exchange.remove_abandoned.cache_clear()
+    pipe_directory.remove_abandoned.cache_clear()
     async with (
         Environment.detect(shell="bash", cwd=tmp_path) as environment,
         environment.session() as session,
@@ -234,7 +234,7 @@ async def test_private_directory_that_is_gone_by_ssh_is_an_error_that_names_the_
     async with Environment.detect(host, shell="bash", cwd="/tmp") as env, env.session() as session:
         await session.run("A=1")
         assert session._shell is not None
-        shutil.rmtree(session._shell._exchange.directory or "")
+        shutil.rmtree(session._shell._pipe_directory.directory or "")
         for text in ("echo no", f": {'x' * 100_000}"):
             with pytest.raises(SpawnError, match=r"private directory .* was removed.*restart\(\)"):
                 await session.run(text)

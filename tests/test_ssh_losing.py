@@ -21,7 +21,7 @@ from anyshell._engine import run
 from anyshell._types import Spawn, Terminal
 from anyshell.backends import connect
 from anyshell.backends.ssh.channel import Channel
-from anyshell.backends.ssh.posix.exchange import _RELAY, Relay
+from anyshell.backends.ssh.posix.pipe_directory import _RELAY, Relay
 from anyshell.output import OutputBuilder
 from anyshell.shells import Login
 

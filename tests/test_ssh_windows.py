@@ -578,7 +578,7 @@ async def test_terminals_and_sessions_are_refused_in_words(by_cmd: Environment) 
     with pytest.raises(TerminalUnavailable, match=r"Windows host.*without one"):
         await by_cmd.run("'hi'", terminal=Terminal())
     with pytest.raises(SpawnError, match="no sessions over SSH"):
-        await by_cmd.runner.backend.exchange()
+        await by_cmd.runner.backend.pipe_directory()
     with pytest.raises(InvalidCommand, match="no detached jobs on Windows"):
         await by_cmd.start("'hi'", detach=True)
 

@@ -1042,8 +1042,8 @@ ENDINGS = {
     "lost, perhaps before it began": Outcome(status="lost", started=None),
     "not started in time": Outcome(status="timed_out", started=False),
     "timed out": Outcome(status="timed_out", signal="SIGTERM"),
-    "cancelled, unasked": Outcome(status="cancelled", ended_at_once=True),
-    "timed out, unasked": Outcome(status="timed_out", ended_at_once=True),
+    "cancelled, unasked": Outcome(status="cancelled", killed_without_warning=True),
+    "timed out, unasked": Outcome(status="timed_out", killed_without_warning=True),
     "running": Outcome(status="running", duration=20.04, job="j3"),
 }
 

@@ -120,7 +120,7 @@ async def test_no_child_escapes_however_it_is_started(backend: Backend, ending: 
             ("exited", 0) if ending == "exit" else ("cancelled", None)
         )
         assert outcome.output.text == "started\n"
-        assert outcome.ended_at_once
+        assert outcome.killed_without_warning
         left = [(process.name, process.alive) for process in named(outcome)]
         assert left == ([("python.exe", False)] * len(flags) if ending == "exit" else [])
     assert living(seconds) == []
@@ -345,7 +345,7 @@ async def test_what_a_command_leaves_behind_is_named(
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
     stopped = left_behind == "stop"
     assert [(process.name, process.alive) for process in named(outcome)] == [("python.exe", not stopped)]
-    assert outcome.ended_at_once == stopped
+    assert outcome.killed_without_warning == stopped
     assert len(living(seconds)) == (0 if stopped else 1)
     if outcome.job is not None:
         await env.jobs.get(outcome.job).stop()
@@ -408,7 +408,7 @@ async def test_leaving_the_environment_stops_what_still_runs(tmp_path: Path) -> 
         await asyncio.to_thread(wait_living, seconds)
     assert living(seconds) == []
     outcome = await task
-    assert (outcome.status, outcome.exit_code, outcome.ended_at_once) == ("cancelled", None, True)
+    assert (outcome.status, outcome.exit_code, outcome.killed_without_warning) == ("cancelled", None, True)
 
 
 def test_a_loop_that_ends_stops_what_its_tasks_run(tmp_path: Path) -> None:
@@ -433,7 +433,7 @@ async def test_an_exit_code_has_32_bits_without_a_sign(backend: Backend, code: i
     end = "import ctypes, sys; ctypes.windll.kernel32.ExitProcess(ctypes.c_uint(int(sys.argv[1])))"
     outcome = await run(backend, python(end, str(code)))
     assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", code, None)
-    assert not outcome.ended_at_once
+    assert not outcome.killed_without_warning
 
 
 async def test_a_program_that_ends_just_before_it_is_stopped_keeps_its_code(backend: Backend) -> None:
@@ -809,4 +809,8 @@ async def test_a_job_runs_in_the_background(tmp_path: Path) -> None:
         assert (outcome.exit_code, outcome.output.text) == (5, "ready\ngot one\n")
         sleeping = await env.start("Start-Sleep 300")
         outcome = await sleeping.stop()
-        assert (outcome.status, outcome.exit_code, outcome.ended_at_once) == ("cancelled", None, True)
+        assert (outcome.status, outcome.exit_code, outcome.killed_without_warning) == (
+            "cancelled",
+            None,
+            True,
+        )

@@ -483,7 +483,7 @@ async def test_a_time_that_is_over_interrupts_before_it_ends_anything(env: Envir
     # It does not read: under Wine a read goes on behind ^C.
     text = "'began'; try { Start-Sleep 300 } finally { [Console]::WriteLine('cleaned up') }"
     outcome = await env.run(text, terminal=Terminal(), timeout=6, grace=30)
-    assert (outcome.status, outcome.ended_at_once) == ("timed_out", False)
+    assert (outcome.status, outcome.killed_without_warning) == ("timed_out", False)
     assert outcome.output.text == "began\ncleaned up\n"
 
 

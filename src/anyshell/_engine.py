@@ -206,7 +206,7 @@ async def run(
             duration=time.monotonic() - began,
             left_behind=_fates(survivors, alive),
             started=process.started,
-            ended_at_once=stop is not None and not stop.asked,
+            killed_without_warning=stop is not None and not stop.asked,
             silence=silence if quiet is not None and quiet.over else None,
         )
     except asyncio.CancelledError:
@@ -417,7 +417,7 @@ class _Stop:
         """Return what could not be ended."""
         late = False
         if self._grace > 0 and not self.hurry.is_set():
-            self.asked = self._process.asks
+            self.asked = self._process.can_terminate
             gone = asyncio.ensure_future(self._ask())
             hurried = asyncio.ensure_future(self.hurry.wait())
             try:

@@ -59,9 +59,9 @@ class Wrapped:
         return self._process.lost
 
     @property
-    def asks(self) -> bool:
+    def can_terminate(self) -> bool:
         """Whether its tree can be asked to end."""
-        return self._process.asks
+        return self._process.can_terminate
 
     async def wait(self) -> ExitStatus:
         """Wait until the program has ended."""

@@ -67,7 +67,7 @@ class Process(Protocol):
         """Whether the way to it is gone: what it prints from now on, and how it ends, cannot be learnt."""
 
     @property
-    def asks(self) -> bool:
+    def can_terminate(self) -> bool:
         """Whether ``terminate`` asks its tree to end. Where there is no way to ask, every signal ends it at once."""
 
     async def wait(self) -> ExitStatus:
@@ -107,7 +107,7 @@ class Process(Protocol):
 class Program(Process, Protocol):
     """What a backend has started itself."""
 
-    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> Section:
+    def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> CommandTree:
         """What a persistent shell starts from now on, apart from what it has started before.
 
         Args:
@@ -127,7 +127,7 @@ class Program(Process, Protocol):
         """Signal some of the tree that were just found, and nothing else. Never fails because they are gone."""
 
 
-class Section(Protocol):
+class CommandTree(Protocol):
     """One command of a persistent shell: what the shell starts from one moment on."""
 
     @property
@@ -161,7 +161,7 @@ class Section(Protocol):
         """Whether a process that is no member holds one of these pipes, as far as that is known.
 
         Args:
-            held: Paths of pipes of the section that can be written to. No member is alive.
+            held: Paths of pipes of the command that can be written to. No member is alive.
 
         Raises:
             OSError: As `members`.
@@ -180,7 +180,7 @@ class Section(Protocol):
         """Kill the shell itself, and nothing that it has started."""
 
 
-class Outlet(Protocol):
+class OutputPipe(Protocol):
     """What one command of a persistent shell prints, through a pipe."""
 
     @property
@@ -216,12 +216,12 @@ class Outlet(Protocol):
         """Close it though no command has it: it is as good as new. Never waits."""
 
 
-class Inlet(Protocol):
+class InputPipe(Protocol):
     """What one command of a persistent shell reads, through a pipe."""
 
     @property
     def path(self) -> str:
-        """By what the shell has the pipe, as for an `Outlet`."""
+        """By what the shell has the pipe, as for an `OutputPipe`."""
 
     @property
     def stream(self) -> ByteSendStream:
@@ -231,10 +231,10 @@ class Inlet(Protocol):
         """Send no more. Never waits."""
 
 
-class Exchange(Protocol):
+class PipeDirectory(Protocol):
     """A private directory on the host, by which this process and a persistent shell there pass things.
 
-    On Windows there is no exchange: pipes are handles there, which a process is given.
+    On Windows there is no such directory: pipes are handles there, which a process is given.
     """
 
     @property
@@ -269,15 +269,15 @@ class Exchange(Protocol):
     def opens_alone(self) -> bool:
         """Whether the shell may open its ends of pipes at once, since the others are open already."""
 
-    async def outlet(self) -> Outlet:
+    async def output_pipe(self) -> OutputPipe:
         """Make a pipe that a command prints to.
 
         Raises:
             BrokenPipeError: The shell has ended, which need not be noticed here.
         """
 
-    async def inlet(self) -> Inlet:
-        """Make a pipe that a command reads from. Raises what `outlet` raises."""
+    async def input_pipe(self) -> InputPipe:
+        """Make a pipe that a command reads from. Raises what `output_pipe` raises."""
 
     async def aclose(self) -> None:
         """Remove the directory."""
@@ -365,7 +365,7 @@ class Backend(Protocol):
             SpawnError: The program could not be started.
         """
 
-    async def exchange(self) -> Exchange:
+    async def pipe_directory(self) -> PipeDirectory:
         """Make a private directory for a persistent shell.
 
         Raises:
@@ -437,3 +437,10 @@ class Approver(Protocol):
 
     def __call__(self, request: ApprovalRequest, /) -> Awaitable[Approved | Refused]:
         """Answer one request. ``request.display`` is text that is safe to print."""
+
+
+# Their names before version 0.2, which takes these away.
+Exchange = PipeDirectory
+Outlet = OutputPipe
+Inlet = InputPipe
+Section = CommandTree

@@ -42,7 +42,7 @@ from ._types import (
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 
-    from .abc import Backend, Exchange, Files, Program, Section
+    from .abc import Backend, CommandTree, Files, PipeDirectory, Program
 
 EVERY_SIGNAL: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill"})
 
@@ -59,7 +59,7 @@ class Script:
         exit: How it ends by itself, at once; ``None`` when it runs until a signal or `FakeProcess.exit`.
         echo: Whether it prints what it reads, and ends when that does, like ``cat``.
         heeds: Signals that end it. A kill always does.
-        asks: Whether it can be asked to end; if not, every signal ends it at once, as on Windows without a terminal.
+        can_terminate: Whether it can be asked to end; if not, every signal ends it at once, as on Windows without a terminal.
         leaves: How many children outlive it; they heed what it heeds.
         error: Why it cannot be started.
     """
@@ -69,7 +69,7 @@ class Script:
     exit: ExitStatus | None = field(default_factory=lambda: ExitStatus(code=0))
     echo: bool = False
     heeds: frozenset[Signal] = EVERY_SIGNAL
-    asks: bool = True
+    can_terminate: bool = True
     leaves: int = 0
     error: str | None = None
 
@@ -207,9 +207,9 @@ class FakeProcess:
         return False
 
     @property
-    def asks(self) -> bool:
+    def can_terminate(self) -> bool:
         """Whether the script lets it be asked to end."""
-        return self._script.asks
+        return self._script.can_terminate
 
     async def wait(self) -> ExitStatus:
         """Wait for the end of the program."""
@@ -220,10 +220,12 @@ class FakeProcess:
     async def send_signal(self, signal: Signal) -> None:
         """Note a signal, and end what heeds it."""
         self.signals.append(signal)
-        if signal == "kill" or not self.asks or signal in self._script.heeds:
+        if signal == "kill" or not self.can_terminate or signal in self._script.heeds:
             self._children.clear()
             if self._status is None:
-                self._status = ExitStatus(signal=_SIGNAL_NAMES[signal]) if self.asks else ExitStatus()
+                self._status = (
+                    ExitStatus(signal=_SIGNAL_NAMES[signal]) if self.can_terminate else ExitStatus()
+                )
                 self._exited.set()
             self._settle()
 
@@ -253,9 +255,9 @@ class FakeProcess:
         self.released = True
         await self._close()
 
-    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> Section:
+    def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> CommandTree:
         """Refuse: a script is no shell."""
-        raise BackendUnavailable("a FakeProcess has no sections")
+        raise BackendUnavailable("a FakeProcess has no command trees")
 
     async def group(self) -> Sequence[ProcessInfo]:
         """Nothing: there are no groups."""
@@ -518,7 +520,7 @@ class FakeBackend:
         self.processes.append(process)
         return process
 
-    async def exchange(self) -> Exchange:
+    async def pipe_directory(self) -> PipeDirectory:
         """Refuse: a script is one program, and no shell that lasts."""
         raise BackendUnavailable("a FakeBackend has no sessions: try them on this machine")
 

@@ -61,7 +61,7 @@ class Outcome:
         session: What it did to the session that it ran in; ``None`` for a fresh shell.
         job: The id of the job that the command goes on as, or that has what it left behind; ``None`` otherwise.
         waiting: On a terminal, what it waited for to be typed when its time was over; ``None`` when it did not.
-        ended_at_once: Whether what was stopped, of it or of what it left behind, was not asked to end first, and so
+        killed_without_warning: Whether what was stopped, of it or of what it left behind, was not asked to end first, and so
             could not finish what it was doing: there was no grace, or no way to ask, as on Windows without a terminal.
         terminal: What its terminal was: ``pty``, that of a POSIX system; on Windows ``conpty``, or ``winpty`` where there
             is no ConPTY. ``None`` when it had none.
@@ -80,10 +80,15 @@ class Outcome:
     session: SessionReport | None = None
     job: str | None = None
     waiting: Waiting | None = None
-    ended_at_once: bool = False
+    killed_without_warning: bool = False
     terminal: TerminalKind | None = None
     silence: float | None = None
     recording: RecordingReport | None = None
+
+    @property
+    def ended_at_once(self) -> bool:
+        """The name of `killed_without_warning` before version 0.2, which takes it away."""
+        return self.killed_without_warning
 
     def check(self) -> Outcome:
         """Return this outcome if the command exited with 0.

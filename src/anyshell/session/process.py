@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
     from .._types import ExitStatus, Signal, Terminal
-    from ..abc import Inlet, Outlet, Section
+    from ..abc import CommandTree, InputPipe, OutputPipe
 
 INTERRUPT_AGAIN = 0.02
 """Seconds after which a shell that has not come back from a stopped command is interrupted again."""
@@ -71,13 +71,13 @@ class CommandShell(Protocol):
     interruptible: bool
 
     @property
-    def asks(self) -> bool:
+    def can_terminate(self) -> bool:
         """Whether a program can be asked to end there."""
 
     def may_interrupt(self, *, begun: bool) -> bool:
         """Whether an interrupt is sure to keep it from running what is left of its text."""
 
-    async def interrupt(self, command: SessionProcess, section: Section) -> None:
+    async def interrupt(self, command: SessionProcess, command_tree: CommandTree) -> None:
         """Have it go no further with a command, nor begin with it."""
 
     def forget(self, command: SessionProcess) -> None:
@@ -96,18 +96,18 @@ class SessionProcess:
     def __init__(
         self,
         shell: CommandShell,
-        section: Section,
+        command_tree: CommandTree,
         number: int,
         *,
-        stdout: Outlet,
-        stderr: Outlet | None,
-        stdin: Inlet | None,
+        stdout: OutputPipe,
+        stderr: OutputPipe | None,
+        stdin: InputPipe | None,
     ) -> None:
         self._shell = shell
-        self._section = section
+        self._command_tree = command_tree
         self.number = b"%d" % number
         """What the shell calls it."""
-        self._outlets = [stdout] if stderr is None else [stdout, stderr]
+        self._output_pipes = [stdout] if stderr is None else [stdout, stderr]
         self._stdin = stdin
         self._signalled = False
         self._stopped = False
@@ -143,12 +143,12 @@ class SessionProcess:
     @property
     def stdout(self) -> ByteReceiveStream:
         """What it prints."""
-        return self._outlets[0].stream
+        return self._output_pipes[0].stream
 
     @property
     def stderr(self) -> ByteReceiveStream | None:
         """What it prints there, if the channels were split."""
-        return self._outlets[1].stream if len(self._outlets) > 1 else None
+        return self._output_pipes[1].stream if len(self._output_pipes) > 1 else None
 
     @property
     def problem(self) -> str:
@@ -186,8 +186,8 @@ class SessionProcess:
     def set_ended(self, end: End) -> None:
         """Say how it ended. For its shell alone."""
         if not self.ended.done():
-            for outlet in self._outlets:
-                outlet.command_ended()
+            for output_pipe in self._output_pipes:
+                output_pipe.command_ended()
             self.ended.set_result(end)
             if self._waiting is not None and not self._waiting.done():
                 self._waiting.set_result(None)
@@ -207,12 +207,12 @@ class SessionProcess:
     @property
     def lost(self) -> bool:
         """Whether the way to what it prints is gone."""
-        return any(outlet.lost for outlet in self._outlets)
+        return any(output_pipe.lost for output_pipe in self._output_pipes)
 
     @property
-    def asks(self) -> bool:
+    def can_terminate(self) -> bool:
         """Whether its programs are. The shell is in any case, and runs what a text has for that: ``finally``, traps."""
-        return self._shell.asks
+        return self._shell.can_terminate
 
     async def wait(self) -> ExitStatus:
         """Wait until the shell says that the command has ended, or has ended itself."""
@@ -241,8 +241,8 @@ class SessionProcess:
         if sure:
             self._interrupted = True
             with anyio.move_on_after(HEED_SECONDS):
-                await asyncio.shield(self._send(shell.interrupt(self, self._section)))
-        await asyncio.shield(self._send(self._section.send_signal("interrupt")))
+                await asyncio.shield(self._send(shell.interrupt(self, self._command_tree)))
+        await asyncio.shield(self._send(self._command_tree.send_signal("interrupt")))
 
     async def send_signal(self, signal: Signal) -> None:
         """Have the shell go no further with the text, and signal what the text has started."""
@@ -254,7 +254,7 @@ class SessionProcess:
                 await self._interrupt()
             if heeding.cancelled_caught:
                 await self._kill_shell()
-        await self._section.send_signal(signal)
+        await self._command_tree.send_signal(signal)
         if signal == "kill" and not self.ended.done():
             now = time.monotonic()
             if self._killed_at is None:
@@ -266,22 +266,22 @@ class SessionProcess:
         """What lives of what it has started, and the shell as long as that is busy with it."""
         over = self.ended.done()
         daemons_alone = False
-        if over and not self._signalled and all(outlet.ended for outlet in self._outlets):
+        if over and not self._signalled and all(output_pipe.ended for output_pipe in self._output_pipes):
             # No output comes any more. Processes that closed their inherited pipe are known by the pids given meanwhile.
             if self._daemons_alone is None:
                 end = self.ended.result()
-                self._daemons_alone = not await self._section.may_live(end.first, end.last)
+                self._daemons_alone = not await self._command_tree.may_live(end.first, end.last)
             daemons_alone = self._daemons_alone
             if daemons_alone and not self._named:
                 return ()
         try:
-            members = await self._section.members()
+            members = await self._command_tree.members()
             if not members and self._signalled:
                 members = (
-                    await self._section.members()
+                    await self._command_tree.members()
                 )  # a process that forks all the time can be missed once
-            held = [outlet.path for outlet in self._outlets if outlet.held]
-            if over and not members and held and self._section.hides_holder(held):
+            held = [output_pipe.path for output_pipe in self._output_pipes if output_pipe.held]
+            if over and not members and held and self._command_tree.hides_holder(held):
                 return [ProcessInfo(0, "unknown", 0.0)]
         except OSError:  # out of descriptors: a look that fails must not pass for an empty tree
             return [self._shell.info]
@@ -290,16 +290,18 @@ class SessionProcess:
         return members if self.ended.done() else [*members, self._shell.info]
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """What lives of what it has started. Raises what `Section.members` raises."""
-        return await self._section.members()
+        """What lives of what it has started. Raises what `CommandTree.members` raises."""
+        return await self._command_tree.members()
 
     async def wait_gone(self) -> None:
         """Wait until nothing of it is alive and the shell is back; interrupt that again as long as it is not."""
         while await self.survivors():
             if self._signalled and not self.ended.done():
                 await self._interrupt()
-                if not self.asks:  # what was just being started by the shell when the others were ended
-                    await self._section.send_signal("terminate")
+                if (
+                    not self.can_terminate
+                ):  # what was just being started by the shell when the others were ended
+                    await self._command_tree.send_signal("terminate")
             with anyio.move_on_after(INTERRUPT_AGAIN):
                 if self.ended.done():
                     await asyncio.sleep(INTERRUPT_AGAIN)
@@ -313,17 +315,17 @@ class SessionProcess:
     async def _interrupt(self) -> None:
         """Have the shell go no further with the text, nor begin with it; where that is not sure, kill it."""
         if self._shell.may_interrupt(begun=self.begun.done()):
-            await asyncio.shield(self._send(self._shell.interrupt(self, self._section)))
+            await asyncio.shield(self._send(self._shell.interrupt(self, self._command_tree)))
         else:
             await self._kill_shell()
 
     async def _kill_shell(self) -> None:
         self._shell.doomed = True
-        await asyncio.shield(self._send(self._section.kill_shell()))
+        await asyncio.shield(self._send(self._command_tree.kill_shell()))
 
     def kill_shell(self) -> None:
         """Have the shell killed, and nothing that it has started. Never waits."""
-        self._send(self._section.kill_shell())
+        self._send(self._command_tree.kill_shell())
 
     def _send(self, signal: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Send the shell a signal, to the end: what arrives later than that would meet the next command."""
@@ -354,8 +356,8 @@ class SessionProcess:
         """Let what lives go on, and keep its writes from failing."""
         self._released = True
         self._give_up()
-        for outlet in self._outlets:
-            outlet.discard()
+        for output_pipe in self._output_pipes:
+            output_pipe.discard()
 
     async def aclose(self) -> None:
         """Kill what is left of it, and the shell if that is still busy with it."""
@@ -372,8 +374,8 @@ class SessionProcess:
             return
         await kill_until_gone(self, REPLACE_SECONDS * 5, pause=INTERRUPT_AGAIN)
         self._give_up()
-        for outlet in self._outlets:
-            outlet.close()
+        for output_pipe in self._output_pipes:
+            output_pipe.close()
 
     def _give_up(self) -> None:
         """See to it that the shell is free for the next command, or is abandoned. Never waits."""
@@ -385,7 +387,7 @@ class SessionProcess:
             await asyncio.wait((self.ended,), timeout=ABANDON_SECONDS)
         if not self.ended.done():
             self._shell.doomed = True
-            await self._section.kill_shell()
+            await self._command_tree.kill_shell()
             await asyncio.wait((self.ended,), timeout=ABANDON_SECONDS)
         if not self.ended.done():
             self._stopped = True

@@ -2,7 +2,7 @@
 
 A session spawns `Process`es as a backend does, so the engine runs its commands like any other: `_Turn` waits until it is
 the command's turn, has a shell, and gives it the text; what comes back is a `SessionProcess`, whose output is a pipe of
-its own, whose tree is a `Section` of the shell's, and whose end is what the shell says.
+its own, whose tree is a `CommandTree` of the shell's, and whose end is what the shell says.
 """
 
 from __future__ import annotations

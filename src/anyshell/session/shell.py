@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._types import ShellInfo
-    from ..abc import Backend, Exchange, Outlet, Program, Section
+    from ..abc import Backend, CommandTree, OutputPipe, PipeDirectory, Program
 
 START_SECONDS = 30.0
 """Seconds for a prefix to start the shell."""
@@ -66,17 +66,17 @@ class SessionShell:
     def __init__(
         self,
         process: Program,
-        exchange: Exchange,
+        pipe_directory: PipeDirectory,
         conversation: shells.Conversation | shells.PowerShellConversation,
         name: str,
     ) -> None:
         self.process = process
         self.info = ProcessInfo(process.pid or 0, name, 0.0)
-        self._exchange = exchange
+        self._pipe_directory = pipe_directory
         self._conversation = conversation
         self._numbers = itertools.count(1)
         self._current: SessionProcess | None = None
-        self._section: Section | None = None
+        self._command_tree: CommandTree | None = None
         self._status = 0
         self._entries: list[bytes] | None = None
         self._problem = ""
@@ -103,7 +103,7 @@ class SessionShell:
         """The word that it says when it is back from the current command."""
         self._end: End | None = None
         """How the current command has ended, as is said; it has when the shell is back."""
-        self._outlets: Sequence[Outlet] = ()
+        self._output_pipes: Sequence[OutputPipe] = ()
         """What the current command prints to."""
         self._coming_back: asyncio.Task[None] | None = None
         self._listening = asyncio.get_running_loop().create_task(self._listen())
@@ -130,17 +130,17 @@ class SessionShell:
         Raises:
             SpawnError, InvalidCommand: From the backend: nothing was started; or there are no sessions of that shell.
         """
-        exchange = await backend.exchange()
+        pipe_directory = await backend.pipe_directory()
         try:
-            conversation = shells.converse(shell, exchange.directory)
+            conversation = shells.converse(shell, pipe_directory.directory)
             argv = conversation.argv(shell)
             if prefix is not None:
                 argv = prefix.wrap(argv, on_windows=shell.on_windows)
             process = await backend.spawn(replace(spawn, argv=argv, stdin=True, split_stderr=True))
         except BaseException:
-            await to_the_end(exchange.aclose(), stop=lambda: None)
+            await to_the_end(pipe_directory.aclose(), stop=lambda: None)
             raise
-        started = cls(process, exchange, conversation, shell.kind)
+        started = cls(process, pipe_directory, conversation, shell.kind)
         lines = conversation.begin(snapshot, started._word)
         if prefix is not None:
             lines += conversation.tell_pid()
@@ -152,7 +152,7 @@ class SessionShell:
             if prefix is not None:
                 await started._told_pid()
             try:
-                exchange.open_to(started.info.pid)
+                pipe_directory.open_to(started.info.pid)
             except OSError as error:
                 raise SpawnError(f"the session's shell cannot be given pipes: {error.strerror}") from error
         except BaseException:
@@ -192,15 +192,15 @@ class SessionShell:
         stack = contextlib.ExitStack()
         with stack:
             try:
-                stdout = await self._exchange.outlet()
+                stdout = await self._pipe_directory.output_pipe()
                 stack.callback(stdout.give_back)
-                stderr = await self._exchange.outlet() if spawn.split_stderr else None
+                stderr = await self._pipe_directory.output_pipe() if spawn.split_stderr else None
                 if stderr is not None:
                     stack.callback(stderr.give_back)
-                stdin = await self._exchange.inlet() if spawn.stdin else None
+                stdin = await self._pipe_directory.input_pipe() if spawn.stdin else None
                 if stdin is not None:
                     stack.callback(stdin.close)
-                section = self._section = self.process.section(
+                command_tree = self._command_tree = self.process.command_tree(
                     [each.path for each in (stdout, stderr) if each is not None],
                     self._conversation.life_fd,
                     shell=self.info.pid,
@@ -208,41 +208,41 @@ class SessionShell:
                 frame = shells.Frame(
                     # Not to be guessed by a text that would say in the shell's stead how it ended.
                     number=secrets.randbits(60) << 1 | next(self._numbers) & 1,
-                    mark=section.mark,
-                    tag=section.tag,
+                    mark=command_tree.mark,
+                    tag=command_tree.tag,
                     stdout=stdout.path,
                     stderr=None if stderr is None else stderr.path,
                     stdin=None if stdin is None else stdin.path,
                     status=self._status,
-                    begun=not self._exchange.retracts,
+                    begun=not self._pipe_directory.retracts,
                     cwd=spawn.cwd or None,
                     env=spawn.env,
                     variables=variables,
-                    pids=section.wants_pids,
+                    pids=command_tree.wants_pids,
                     careful=self._careful,
-                    alone=self._exchange.opens_alone,
+                    alone=self._pipe_directory.opens_alone,
                     marked=marked,
                 )
-                self._outlets = [stdout] if stderr is None else [stdout, stderr]
+                self._output_pipes = [stdout] if stderr is None else [stdout, stderr]
                 self._back, self._end = secrets.token_hex(5), None
                 line = await self._written(frame.number, self._conversation.run(frame), text)
             except BrokenPipeError:
                 await self._gone()
                 raise self._unusable() from None
             except SpawnError as error:  # it has no pipes any more: perhaps nowhere to be
-                if await self._exchange.is_gone():
+                if await self._pipe_directory.is_gone():
                     raise SpawnError(self._removed()) from error
                 raise
             except OSError as error:
                 if isinstance(error, FileNotFoundError | FileExistsError):
                     raise SpawnError(self._removed()) from error
-                where = self._exchange.directory
+                where = self._pipe_directory.directory
                 hint = f"if its private directory {where} is full, " if where else ""
                 raise SpawnError(
                     f"the session cannot take a command: {error.strerror or error}; {hint}restart() the session"
                 ) from error
             stack.pop_all()
-        command = SessionProcess(self, section, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
+        command = SessionProcess(self, command_tree, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
         self._current = command
         self._commands.add(command)
         self.interruptible = self.interruptible and self._conversation.stays_interruptible(spawn.script)
@@ -261,13 +261,15 @@ class SessionShell:
 
     async def _written(self, number: int, run: str, command: str) -> str:
         """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
-        longest = self._exchange.longest_line
+        longest = self._pipe_directory.longest_line
         if len(command) * 4 <= longest:
             return self._conversation.line(number, run, command, back=self._back)
-        await self._exchange.write("command", command.encode(errors="surrogateescape"))
+        await self._pipe_directory.write("command", command.encode(errors="surrogateescape"))
         if len(run) * 4 <= longest:
             return self._conversation.line(number, run, back=self._back)
-        await self._exchange.write(self._conversation.run_file(number), run.encode(errors="surrogateescape"))
+        await self._pipe_directory.write(
+            self._conversation.run_file(number), run.encode(errors="surrogateescape")
+        )
         return self._conversation.line(number, back=self._back)
 
     async def _tell(self, line: str) -> bool:
@@ -280,9 +282,9 @@ class SessionShell:
         return True
 
     @property
-    def asks(self) -> bool:
+    def can_terminate(self) -> bool:
         """Whether a program can be asked to end there."""
-        return self.process.asks
+        return self.process.can_terminate
 
     def may_interrupt(self, *, begun: bool) -> bool:
         """Whether an interrupt is sure to keep it from running what is left of its text.
@@ -294,22 +296,22 @@ class SessionShell:
             return False
         if self._conversation.interrupt(0):
             return True
-        self._exchange.retract("command")
-        return self._exchange.retracts or begun
+        self._pipe_directory.retract("command")
+        return self._pipe_directory.retracts or begun
 
     @property
     def current(self) -> SessionProcess | None:
         """The command that it runs; ``None`` when it runs none."""
         return None if self._current is None or self._current.ended.done() else self._current
 
-    async def interrupt(self, command: SessionProcess, section: Section) -> None:
+    async def interrupt(self, command: SessionProcess, command_tree: CommandTree) -> None:
         """Have it go no further with a command, nor begin with it.
 
         Where it is told so, this waits until it says that it does: what the command has started must not end before.
         """
         line = self._conversation.interrupt(int(command.number))
         if not line:
-            await section.interrupt()
+            await command_tree.interrupt()
             return
         if command.heeded is None:
             command.heeded = asyncio.get_running_loop().create_future()
@@ -324,11 +326,11 @@ class SessionShell:
 
     async def why_not(self, problem: str) -> str:
         """Say why it did not begin with a command, by its own word for it."""
-        return self._removed() if await self._exchange.is_gone() else why_not(problem)
+        return self._removed() if await self._pipe_directory.is_gone() else why_not(problem)
 
     def _removed(self) -> str:
         return (
-            f"nothing ran: the session's private directory {self._exchange.directory} was removed, as when temporary files "
+            f"nothing ran: the session's private directory {self._pipe_directory.directory} was removed, as when temporary files "
             "are cleaned up; restart() the session, which then begins without what it knew"
         )
 
@@ -337,8 +339,8 @@ class SessionShell:
 
     async def _gone(self) -> None:
         """Take note that the shell reads no more: it has ended, or ends now. What it has started before goes on."""
-        if self._section is not None:
-            await self._section.kill_shell()
+        if self._command_tree is not None:
+            await self._command_tree.kill_shell()
         with anyio.move_on_after(END_SECONDS):
             await asyncio.wait([self._listening])
         self.ended = True
@@ -488,18 +490,18 @@ class SessionShell:
 
     async def _back_at_input(self, command: SessionProcess) -> None:
         """Have a command be over when its shell has its own input again: until then a text may have said so in its stead."""
-        section, outlets = self._section, self._outlets
-        assert section is not None
+        command_tree, output_pipes = self._command_tree, self._output_pipes
+        assert command_tree is not None
         assert self._end is not None
         # To ask another host takes a round trip. The end of the output comes by itself, and a text keeps that open unless it
         # closes it.
-        looks = round(INTERRUPT_AGAIN / LOOK_AGAIN) if section.wants_pids else 0
+        looks = round(INTERRUPT_AGAIN / LOOK_AGAIN) if command_tree.wants_pids else 0
         for _ in range(looks):
-            if all(outlet.ended for outlet in outlets):
+            if all(output_pipe.ended for output_pipe in output_pipes):
                 command.set_ended(self._end)
                 return
             await asyncio.sleep(LOOK_AGAIN)
-        while not (command.ended.done() or await section.shell_is_back()):  # noqa: ASYNC110 - nothing tells when
+        while not (command.ended.done() or await command_tree.shell_is_back()):  # noqa: ASYNC110 - nothing tells when
             await asyncio.sleep(INTERRUPT_AGAIN)
         command.set_ended(self._end)  # the newest: the shell may have told its own meanwhile
 
@@ -514,7 +516,7 @@ class SessionShell:
 
         What cannot be ended is then `abandoned`.
         """
-        if not self.ended and self._section is not None:
+        if not self.ended and self._command_tree is not None:
             await self._gone()
         if not self._exited:
             await self.process.aclose()
@@ -524,7 +526,7 @@ class SessionShell:
         self._listening.cancel()
         if self._coming_back is not None:
             self._coming_back.cancel()
-        await self._exchange.aclose()
+        await self._pipe_directory.aclose()
 
 
 def _variables(entries: Sequence[bytes]) -> dict[str, str]:

@@ -194,7 +194,7 @@ def converse(info: ShellInfo, directory: str | None) -> Conversation | PowerShel
 
     Args:
         info: The shell.
-        directory: That of the `Exchange`, where its pipes are; ``None`` when they are handles.
+        directory: That of the `PipeDirectory`, where its pipes are; ``None`` when they are handles.
 
     Raises:
         InvalidCommand: It knows no such pipes: bash, zsh and sh open files, and PowerShell is given handles.

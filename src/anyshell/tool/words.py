@@ -133,7 +133,7 @@ def ending(
             return UNBEGUN
         case "cancelled":
             by = "by the user, who saw it in a console" if by_person else "on request"
-            return _CANCELLED.format(by=by, unasked=_UNASKED if outcome.ended_at_once else "")
+            return _CANCELLED.format(by=by, unasked=_UNASKED if outcome.killed_without_warning else "")
         case "running":
             return (
                 f"Still running after {exact(round(outcome.duration, 1))} s: it goes on in the background as job "
@@ -206,7 +206,7 @@ def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits, *, terminal
         return f"Not started: {exact(timeout)} s had passed before the host came to it. Nothing ran; try again, with a longer timeout if the host is slow."
     after = f"{exact(timeout)} s" if outcome.silence is None else _silent(outcome.silence)
     message = f"Stopped after {after}, with everything that it started; its output so far is kept."
-    if outcome.ended_at_once:
+    if outcome.killed_without_warning:
         message += _UNASKED
     if outcome.silence is not None:
         return (

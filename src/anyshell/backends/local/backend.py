@@ -17,11 +17,11 @@ from . import host
 from .files import LocalFiles
 
 if sys.platform == "win32":
-    from .windows.exchange import LocalExchange
+    from .windows.pipe_directory import LocalPipeDirectory
     from .windows.process import LocalSpawner
     from .windows.shells import find_shell, starts_wsl
 else:
-    from .posix.exchange import LocalExchange, remove_abandoned
+    from .posix.pipe_directory import LocalPipeDirectory, remove_abandoned
     from .posix.spawner import LocalSpawner
 
 if sys.platform == "win32":
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..._types import ProcessInfo
-    from ...abc import Backend, Exchange, Files, Program
+    from ...abc import Backend, Files, PipeDirectory, Program
 
 ANSWER_SECONDS = 5.0
 """Seconds for a shell to answer, when shells are looked for; else it is not offered."""
@@ -163,7 +163,7 @@ class LocalBackend:
         """Start a program in a session of its own, or a job of Windows'."""
         return await self._spawner.spawn(spawn)
 
-    async def exchange(self) -> Exchange:
+    async def pipe_directory(self) -> PipeDirectory:
         """Make a private directory for a persistent shell, or on Windows what gives it pipes without one.
 
         The first removes directories of this user whose owners were killed.
@@ -171,7 +171,7 @@ class LocalBackend:
         if sys.platform != "win32":
             with contextlib.suppress(OSError):  # no thread can be started: the next one removes them
                 await in_a_worker(remove_abandoned)
-        return LocalExchange(self._spawner.discard)
+        return LocalPipeDirectory(self._spawner.discard)
 
     async def connects(self, port: int) -> bool:
         """Whether something on this machine accepts connections at a port, by IPv4 or IPv6."""

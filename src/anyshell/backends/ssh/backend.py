@@ -36,8 +36,8 @@ from .connection.options import describe_address
 from .facts import Facts
 from .files.either import SSHFiles
 from .files.sftp.files import STALL_SECONDS
-from .posix.exchange import SSHExchange
 from .posix.pending_stops import PendingStops
+from .posix.pipe_directory import SSHPipeDirectory
 from .posix.process import SSHProcess
 from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
 from .posix.start import begin, check_sizes
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from ..._types import ProcessInfo, Signal
-    from ...abc import Exchange, Files, Launcher, Process, Program, WindowsLauncher
+    from ...abc import Files, Launcher, PipeDirectory, Process, Program, WindowsLauncher
     from .connection.options import SSHOptions
     from .posix.watcher import Answer
     from .windows.process import WindowsProcess
@@ -232,7 +232,7 @@ class SSHBackend:
             raise
         return process
 
-    async def exchange(self) -> Exchange:
+    async def pipe_directory(self) -> PipeDirectory:
         """Make a private directory for a persistent shell.
 
         Raises:
@@ -241,7 +241,7 @@ class SSHBackend:
         """
         if self._windows is not None:
             raise SpawnError(f"{self.name} is a Windows host, where there are no sessions over SSH")
-        return await SSHExchange(self._spawn_apart, self._files, self._pending.add_directory).open()
+        return await SSHPipeDirectory(self._spawn_apart, self._files, self._pending.add_directory).open()
 
     async def _spawn_apart(self, spawn: Spawn) -> Process:
         """Start a program whose stdout and stderr must come apart."""

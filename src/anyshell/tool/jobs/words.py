@@ -205,7 +205,7 @@ def stopped(job: Job, *, before: bool) -> str:
         return f"Job {job.id} could not be seen to end: the host went away, or something of it still lives. Tell the user."
     if job.status != "stopped":
         return f"Job {job.id} {ended(job)} before it could be stopped. What it printed can still be read."
-    unasked = job.outcome is not None and job.outcome.ended_at_once
+    unasked = job.outcome is not None and job.outcome.killed_without_warning
     return (
         f"Job {job.id} was stopped, with everything that it started."
         f"{' It could not be asked to end first: what it was writing may be incomplete.' if unasked else ''}"

@@ -99,7 +99,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         self._child = child
         self._tree = tree
         self._mark = mark
-        self._sections = itertools.count(1)
+        self._command_trees = itertools.count(1)
         self._life = life
         self._on_closed = on_closed
         self._on_released = on_released
@@ -121,7 +121,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         return "pty" if self._on_terminal else None
 
     @property
-    def asks(self) -> bool:
+    def can_terminate(self) -> bool:
         """Always: by signals."""
         return True
 
@@ -227,13 +227,13 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         """Have `survivors` name these until they end, also those that make themselves daemons from now on."""
         self._named = named
 
-    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> PosixSection:
+    def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> PosixCommandTree:
         """What a persistent shell starts from now on."""
         shell = shell or self.pid
-        number = next(self._sections)
+        number = next(self._command_trees)
         mark = self._mark + b"_%x" % number
         part = self._tree.part(shell, mark=mark, number=number, pipes=pipes)
-        return PosixSection(self, shell, mark.decode(), part)
+        return PosixCommandTree(self, shell, mark.decode(), part)
 
     async def group(self) -> Sequence[ProcessInfo]:
         """What lives in the program's process group besides the program.
@@ -305,7 +305,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
                 self._child.poll()
 
 
-class PosixSection:
+class PosixCommandTree:
     """One command of a persistent shell, with everything that it starts."""
 
     def __init__(self, program: PosixProcess, shell: int, mark: str, tree: Tree) -> None:

@@ -23,12 +23,12 @@ from ...._types import ExitStatus, Foreground, ProcessInfo
 from ...._waits import threads_as_os_errors
 from ..process import LocalProcess
 from . import win32
+from .command_tree import Commands, WindowsCommandTree
 from .job_object import ENDED_BY_JOB, JobObject
 from .pipes import PipeReceiveStream, PipeSendStream, pipe_to_read, pipe_to_write
 from .process_handle import TO_OWN, UNNAMED, ProcessHandle, running
 from .programs import find_program
 from .scripts import ScriptFile
-from .section import Commands, WindowsSection
 from .terminals import TerminalReceiveStream, TerminalSendStream
 from .variables import Variables
 
@@ -214,7 +214,7 @@ class WindowsProcess(
         return self._stdout.kind if isinstance(self._stdout, TerminalReceiveStream) else None
 
     @property
-    def asks(self) -> bool:
+    def can_terminate(self) -> bool:
         """On a terminal, by ^C. Otherwise there is no way: it shares no console with us, and has no window."""
         return isinstance(self._stdin, TerminalSendStream)
 
@@ -273,7 +273,7 @@ class WindowsProcess(
                 return
             await asyncio.sleep(pause)
 
-    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> WindowsSection:
+    def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> WindowsCommandTree:
         """What a persistent shell starts from now on. By its job alone: the pipes say nothing here."""
         if self._commands is None:
             self._commands = Commands(self._job, self._pid)
@@ -334,7 +334,7 @@ class WindowsProcess(
         self._closed = True
         if self._commands is None:
             self._job.close()
-        else:  # its sections look on, and this ends with us as before
+        else:  # its command trees look on, and this ends with us as before
             self._on_left(self._job)
         self._handle.close()
         if self._stdin is not None:

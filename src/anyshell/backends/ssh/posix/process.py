@@ -99,7 +99,7 @@ class SSHProcess(ChannelProcess[Channel]):
         self._named: Sequence[ProcessInfo] = ()
         self._gone = False
         self._waiting: asyncio.Future[None] | None = None
-        self._sections = itertools.count(1)
+        self._command_trees = itertools.count(1)
         self._group: asyncio.Future[Answer] | None = None
         channel.on_end = self._output_ended
         channel.exit.add_done_callback(self._exited)
@@ -138,7 +138,7 @@ class SSHProcess(ChannelProcess[Channel]):
         return self._channel.is_joined
 
     @property
-    def asks(self) -> bool:
+    def can_terminate(self) -> bool:
         """Always: by signals."""
         return True
 
@@ -310,10 +310,10 @@ class SSHProcess(ChannelProcess[Channel]):
             else:
                 await asyncio.sleep(pause)
 
-    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> SSHSection:
+    def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> SSHCommandTree:
         """What a persistent shell starts from now on."""
-        part = self._tree.part(next(self._sections), shell or self.pid or 0)
-        return SSHSection(self._tree, part, self._name)
+        part = self._tree.part(next(self._command_trees), shell or self.pid or 0)
+        return SSHCommandTree(self._tree, part, self._name)
 
     async def group(self) -> Sequence[ProcessInfo]:
         """What lives in the program's process group besides the program; nothing when the host does not answer."""
@@ -420,7 +420,7 @@ class SSHProcess(ChannelProcess[Channel]):
             self._tree.ended_at = self._processes.host_time(time.monotonic() + EXIT_SLACK) + ROUNDING
 
 
-class SSHSection:
+class SSHCommandTree:
     """One command of a persistent shell, with everything that it starts."""
 
     def __init__(self, shell: Tree, part: Tree, name: str) -> None:

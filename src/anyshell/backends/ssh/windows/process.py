@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...._types import Foreground, Signal, Terminal
-    from ....abc import Section
+    from ....abc import CommandTree
     from ..channel import Channel
 
 ANSWER_SECONDS = 3.0
@@ -87,7 +87,7 @@ class WindowsProcess(ChannelProcess[WindowsChannel]):
         return None
 
     @property
-    def asks(self) -> bool:
+    def can_terminate(self) -> bool:
         """``False``: on Windows there is no signal that a program without a terminal would hear."""
         return False
 
@@ -152,7 +152,7 @@ class WindowsProcess(ChannelProcess[WindowsChannel]):
         """``None``: it has no terminal."""
         return None
 
-    def section(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> Section:
+    def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> CommandTree:
         """Refuse: there are no persistent shells there.
 
         Raises:

@@ -274,7 +274,7 @@ class Run:
 def _timed_out(outcome: Outcome, timeout: float) -> str:
     if outcome.started is False:
         return f"timed out after {timeout:g} s, before the shell was started"
-    how = "ended at once, without being asked to end first" if outcome.ended_at_once else "stopped"
+    how = "ended at once, without being asked to end first" if outcome.killed_without_warning else "stopped"
     if outcome.silence is not None:
         return f"timed out: nothing was printed, and no input given, for {outcome.silence:g} s; the command was {how}"
     return f"timed out after {timeout:g} s; the command was {how}"

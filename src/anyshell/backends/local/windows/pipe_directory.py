@@ -19,10 +19,10 @@ from .process_handle import ProcessHandle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ....abc import Exchange, Inlet, Outlet
+    from ....abc import InputPipe, OutputPipe, PipeDirectory
 
 
-class LocalExchange:
+class LocalPipeDirectory:
     """Gives a shell our ends of pipes without names, which no other process could open: handles of its own.
 
     So there is no directory, and what goes there elsewhere is in the lines that the shell reads.
@@ -56,13 +56,13 @@ class LocalExchange:
     def retract(self, name: str) -> None:
         """Do nothing: a shell reads what it is told in its turn."""
 
-    async def outlet(self) -> Outlet:
+    async def output_pipe(self) -> OutputPipe:
         """Make a pipe that a command prints to."""
         ours, theirs = pipe_to_read()
         try:
             stream = await PipeReceiveStream.connect(ours)
             try:
-                return LocalOutlet(stream, theirs, self._give(theirs), self._on_released)
+                return LocalOutputPipe(stream, theirs, self._give(theirs), self._on_released)
             except BaseException:
                 stream.close()
                 raise
@@ -70,13 +70,13 @@ class LocalExchange:
             os.close(theirs)
             raise
 
-    async def inlet(self) -> Inlet:
+    async def input_pipe(self) -> InputPipe:
         """Make a pipe that a command reads from."""
         ours, theirs = pipe_to_write()
         try:
             stream = await PipeSendStream.connect(ours)
             try:
-                return LocalInlet(stream, self._give(theirs))
+                return LocalInputPipe(stream, self._give(theirs))
             except BaseException:
                 stream.close()
                 raise
@@ -107,7 +107,7 @@ class LocalExchange:
             self._shell = None
 
 
-class LocalOutlet:
+class LocalOutputPipe:
     """The reading end of a pipe, and a writing end that keeps it from ending before a command has begun."""
 
     lost = False
@@ -152,7 +152,7 @@ class LocalOutlet:
         self.stream.close()
 
 
-class LocalInlet:
+class LocalInputPipe:
     """The writing end of a pipe."""
 
     def __init__(self, stream: PipeSendStream, path: str) -> None:
@@ -165,5 +165,5 @@ class LocalInlet:
         self.stream.close()
 
 
-def _keeps_the_protocol(exchange: LocalExchange) -> Exchange:
-    return exchange
+def _keeps_the_protocol(pipe_directory: LocalPipeDirectory) -> PipeDirectory:
+    return pipe_directory

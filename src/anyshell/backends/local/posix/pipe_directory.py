@@ -28,7 +28,7 @@ from .pipes import PipeReceiveStream, PipeSendStream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ....abc import Exchange, Inlet, Outlet
+    from ....abc import InputPipe, OutputPipe, PipeDirectory
 
 PREFIX = "anyshell-"
 """What the name of a private directory begins with."""
@@ -45,11 +45,11 @@ _WAIT_FOR_READER = 0.001
 """Seconds between two looks whether a command has opened its input."""
 
 
-class LocalOutlet:
+class LocalOutputPipe:
     """The reading end of a named pipe, and a writing end that keeps it from ending before a command has begun."""
 
-    def __init__(self, exchange: LocalExchange, path: str) -> None:
-        self._exchange = exchange
+    def __init__(self, pipe_directory: LocalPipeDirectory, path: str) -> None:
+        self._pipe_directory = pipe_directory
         self.path = path
         self.stream = PipeReceiveStream(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
         try:
@@ -88,7 +88,7 @@ class LocalOutlet:
     def discard(self) -> None:
         """Read on and throw away, until the backend is closed."""
         self.command_ended()
-        self._exchange.discard(self)
+        self._pipe_directory.discard(self)
 
     def give_back(self) -> None:
         """Close it though no command has it."""
@@ -99,12 +99,12 @@ class LocalOutlet:
     def close(self) -> None:
         """Read no more; the pipe is used again if no other process holds it."""
         self.command_ended()
-        if not self._exchange.keep(self):
+        if not self._pipe_directory.keep(self):
             self.stream.close()
             _unlink(self.path)
 
 
-class LocalExchange:
+class LocalPipeDirectory:
     """Named pipes and files in a directory of its owner's alone."""
 
     longest_line = 0
@@ -118,7 +118,7 @@ class LocalExchange:
         except OSError as error:
             raise SpawnError(f"no private directory can be made: {error.strerror}") from error
         self._numbers = itertools.count(1)
-        self._unused: list[LocalOutlet] = []
+        self._unused: list[LocalOutputPipe] = []
         self._closed = False
         self._files: dict[str, int] = {}
         with suppress(OSError):  # it can be used all the same; if this process is killed, the directory stays
@@ -172,13 +172,13 @@ class LocalExchange:
         if fd >= 0:
             os.ftruncate(fd, 0)
 
-    async def outlet(self) -> Outlet:
+    async def output_pipe(self) -> OutputPipe:
         """Make a pipe, or use one again that no process holds any more."""
         try:
-            return self._outlet()
+            return self._output_pipe()
         except FileNotFoundError:
             self._make_again()
-            return self._outlet()
+            return self._output_pipe()
 
     def _make_again(self) -> None:
         """Make the directory once more, under its name, where it or its files were removed from outside.
@@ -195,36 +195,36 @@ class LocalExchange:
         with suppress(OSError):
             self._claim()
 
-    def _outlet(self) -> LocalOutlet:
+    def _output_pipe(self) -> LocalOutputPipe:
         if not self._unused:
-            return LocalOutlet(self, self._make())
-        outlet = self._unused.pop()
+            return LocalOutputPipe(self, self._make())
+        output_pipe = self._unused.pop()
         try:
-            outlet.begin()
+            output_pipe.begin()
         except BaseException:
-            outlet.stream.close()
+            output_pipe.stream.close()
             raise
-        return outlet
+        return output_pipe
 
-    async def inlet(self) -> Inlet:
+    async def input_pipe(self) -> InputPipe:
         """Make a pipe that a command reads from."""
         path = self._make()
         try:
-            return LocalInlet(path)
+            return LocalInputPipe(path)
         except BaseException:
             _unlink(path)
             raise
 
-    def discard(self, outlet: LocalOutlet) -> None:
-        """Pass an outlet on, to be read to its end."""
-        _unlink(outlet.path)
-        self._on_released(outlet.stream)
+    def discard(self, output_pipe: LocalOutputPipe) -> None:
+        """Pass an output pipe on, to be read to its end."""
+        _unlink(output_pipe.path)
+        self._on_released(output_pipe.stream)
 
-    def keep(self, outlet: LocalOutlet) -> bool:
-        """Keep an outlet for another command, unless a process still holds its pipe."""
-        if self._closed or not outlet.ended:
+    def keep(self, output_pipe: LocalOutputPipe) -> bool:
+        """Keep an output pipe for another command, unless a process still holds its pipe."""
+        if self._closed or not output_pipe.ended:
             return False
-        self._unused.append(outlet)
+        self._unused.append(output_pipe)
         return True
 
     def _make(self) -> str:
@@ -249,7 +249,7 @@ class LocalExchange:
             remove()
 
 
-class LocalInlet(ByteSendStream):
+class LocalInputPipe(ByteSendStream):
     """The writing end of a named pipe, held from the start: so the shell opens its end at once, and waits for no input."""
 
     def __init__(self, path: str) -> None:
@@ -371,5 +371,5 @@ def _unlink(path: str) -> None:
         os.unlink(path)
 
 
-def _keeps_the_protocol(exchange: LocalExchange) -> Exchange:
-    return exchange
+def _keeps_the_protocol(pipe_directory: LocalPipeDirectory) -> PipeDirectory:
+    return pipe_directory

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ...._types import ProcessInfo, Signal
-    from ....abc import Section
+    from ....abc import CommandTree
     from .job_object import JobObject
 
 MOST_CLAIMS = 4096
@@ -45,11 +45,11 @@ class Commands:
         self._current = 0
         self._claims: dict[tuple[int, float], int] = {}
 
-    def begin(self, shell: int) -> WindowsSection:
+    def begin(self, shell: int) -> WindowsCommandTree:
         """Another command: what is there already is another's, and what comes is this one's."""
         self._look(shell)
         self._current += 1
-        return WindowsSection(self, self._current, shell)
+        return WindowsCommandTree(self, self._current, shell)
 
     def members(self, number: int, shell: int) -> Sequence[ProcessInfo]:
         """The processes of one command that run, parents before their children.
@@ -82,7 +82,7 @@ class Commands:
         return max((each for each in earlier if each[0] <= info.started), default=(0.0, self._current))[1]
 
 
-class WindowsSection:
+class WindowsCommandTree:
     """One command of a persistent shell, with everything that it starts."""
 
     tag = None
@@ -153,5 +153,5 @@ def _end(pid: int, started: float | None = None) -> bool:
     return False
 
 
-def _keeps_the_protocol(section: WindowsSection) -> Section:
-    return section
+def _keeps_the_protocol(command_tree: WindowsCommandTree) -> CommandTree:
+    return command_tree

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteSendStream
 
-    from ....abc import Exchange, Files, Inlet, Outlet, Process
+    from ....abc import Files, InputPipe, OutputPipe, PipeDirectory, Process
 
 READY_SECONDS = 15.0
 """Seconds for a relay on a host by SSH to make its pipe."""
@@ -68,13 +68,13 @@ kill -s KILL 0
 """Given a directory, or nothing to make one, the name of a pipe, and what the directory's name ends with. dd says how much it has copied when the last writer
 has closed the pipe: GNU's, busybox's and the BSDs' say it in bytes. It ends with its own input, as when the connection
 is gone, and leaves nothing there: the last relay removes the directory, unless told that it has to stay. No signal of a connection that is lost ends it
-before that; what is killed leaves the directory to `SSHExchange.aclose`.
+before that; what is killed leaves the directory to `SSHPipeDirectory.aclose`.
 A shell that waits for the other end of the pipe goes on then."""
 
 _INLET = 'umask 077; mkfifo "$1" && echo ready && exec 3>"$1" && rm -f "$1" && exec cat >&3'
 
 
-class SSHExchange:
+class SSHPipeDirectory:
     """Named pipes in a directory of the user's alone on the host, each with a relay.
 
     Args:
@@ -103,7 +103,7 @@ class SSHExchange:
         self._closed = False
         self.directory = ""
 
-    async def open(self) -> SSHExchange:
+    async def open(self) -> SSHPipeDirectory:
         """Make the directory.
 
         Raises:
@@ -137,11 +137,11 @@ class SSHExchange:
     def retract(self, name: str) -> None:
         """Nothing: that takes a round trip."""
 
-    async def outlet(self) -> Outlet:
+    async def output_pipe(self) -> OutputPipe:
         """Make a pipe, or use one again that no process holds any more."""
-        return RelayOutlet(self, self._unused.pop() if self._unused else await self._relay())
+        return RelayOutputPipe(self, self._unused.pop() if self._unused else await self._relay())
 
-    async def inlet(self) -> Inlet:
+    async def input_pipe(self) -> InputPipe:
         """Make a pipe that a command reads from."""
         path = f"{self.directory}/in{next(self._numbers)}"
         process = await self._spawn(
@@ -153,7 +153,7 @@ class SSHExchange:
         except (TimeoutError, anyio.EndOfStream, anyio.ClosedResourceError) as error:
             await process.aclose()
             raise SpawnError(f"no pipe can be made in {self.directory}") from error
-        return RelayInlet(self, path, process)
+        return RelayInputPipe(self, path, process)
 
     async def _relay(self) -> Relay:
         name = f"pipe{next(self._numbers)}"
@@ -345,11 +345,11 @@ class Relay:
         return ended
 
 
-class RelayOutlet(ByteReceiveStream):
+class RelayOutputPipe(ByteReceiveStream):
     """What one command prints, by a relay."""
 
-    def __init__(self, exchange: SSHExchange, relay: Relay) -> None:
-        self._exchange = exchange
+    def __init__(self, pipe_directory: SSHPipeDirectory, relay: Relay) -> None:
+        self._pipe_directory = pipe_directory
         self._relay = relay
         self._closed = False
         self.path = relay.path
@@ -387,13 +387,13 @@ class RelayOutlet(ByteReceiveStream):
         """Read on and throw away, until the backend is closed."""
         if not self._closed:
             self._closed = True
-            self._exchange.later(self._relay.discard().release())
+            self._pipe_directory.later(self._relay.discard().release())
 
     def close(self) -> None:
         """Read no more."""
         if not self._closed:
             self._closed = True
-            self._exchange.closed(self._relay)
+            self._pipe_directory.closed(self._relay)
 
     def give_back(self) -> None:
         """Close it though no command has it."""
@@ -405,11 +405,11 @@ class RelayOutlet(ByteReceiveStream):
         self.close()
 
 
-class RelayInlet:
+class RelayInputPipe:
     """What one command reads, by a program that writes it to a pipe."""
 
-    def __init__(self, exchange: SSHExchange, path: str, process: Process) -> None:
-        self._exchange = exchange
+    def __init__(self, pipe_directory: SSHPipeDirectory, path: str, process: Process) -> None:
+        self._pipe_directory = pipe_directory
         self._process = process
         self._closed = False
         self.path = path
@@ -424,11 +424,11 @@ class RelayInlet:
         """Send no more."""
         if not self._closed:
             self._closed = True
-            self._exchange.later(self._end())
+            self._pipe_directory.later(self._end())
 
     async def _end(self) -> None:
         await self._process.aclose()
-        await self._exchange.remove(self.path)
+        await self._pipe_directory.remove(self.path)
 
 
 def _seen(task: asyncio.Task[Any]) -> None:
@@ -436,5 +436,5 @@ def _seen(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-def _keeps_the_protocol(exchange: SSHExchange) -> Exchange:
-    return exchange
+def _keeps_the_protocol(pipe_directory: SSHPipeDirectory) -> PipeDirectory:
+    return pipe_directory
