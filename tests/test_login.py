@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from anyshell._types import Spawn, Start, Terminal
+from anyshell._types import LoginCommand, Spawn, Terminal
 from anyshell.shells import Login
 
 from .conftest import missing
@@ -51,7 +51,7 @@ def login_shell(name: str, tmp_path: Path) -> tuple[list[str], str, dict[str, st
 class Client:
     """What a client of a server does: it sends when it is asked to."""
 
-    def __init__(self, start: Start, reads: int, writes: int) -> None:
+    def __init__(self, start: LoginCommand, reads: int, writes: int) -> None:
         self._parts = list(start.when_ready)
         self._reads, self._writes = reads, writes
         self.heard = b""
@@ -103,7 +103,7 @@ def spawn(text: str, **more: Any) -> Spawn:
     return Spawn(argv=("/bin/sh", "-c", text), cwd="/", **more)
 
 
-def begin(path: str, what: Spawn) -> Start:
+def begin(path: str, what: Spawn) -> LoginCommand:
     return Login(path).start(what, token=TOKEN, mark="ANYSHELL_MARK_1", tag=1 << 31)
 
 
@@ -131,7 +131,7 @@ def test_what_is_sent_to_a_terminal_arrives_as_it_is_and_unseen(name: str, tmp_p
     settings, _, rest = printed.partition(b"\r\n")
     assert rest == b"xterm-256color\r\n"
     with started(["/bin/stty", "-g"], {}) as (_, master):
-        fresh = Client(Start(line=""), master, master).run()
+        fresh = Client(LoginCommand(line=""), master, master).run()
     assert settings == fresh.strip()
 
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
         Foreground,
         HostInfo,
         HostQuery,
+        LoginCommand,
         ProcessInfo,
         Refused,
         Signal,
         Spawn,
-        Start,
         Terminal,
         TerminalKind,
     )
@@ -408,10 +408,10 @@ class Launcher(Protocol):
     def join(self, arguments: Iterable[str]) -> str:
         """Make words of a POSIX shell text that mean exactly these strings."""
 
-    def read_and_run(self, text: str) -> Start:
+    def read_and_run(self, text: str) -> LoginCommand:
         """Have ``/bin/sh`` run a text, whatever the login shell is."""
 
-    def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> Start:
+    def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> LoginCommand:
         """Have a command started. See `anyshell.shells.login`."""
 
 

@@ -365,9 +365,9 @@ class Runner:
         recorder = self._recorder(options.recording, terminal, controller)
         spawner = spawner or self.backend
         if recorder is not None:
-            spawner = recorder.before(spawner)
+            spawner = recorder.wrap(spawner)
         if controller is not None:
-            spawner = controller.before(spawner)
+            spawner = controller.wrap(spawner)
             controller.on_typed = control.touch
         if watch is not None:
             spawner = watch(spawner)

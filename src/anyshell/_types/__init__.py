@@ -16,8 +16,8 @@ from .checks import one_line as one_line
 from .command import DEFAULT_GRACE as DEFAULT_GRACE
 from .command import Command as Command
 from .command import LeftBehind as LeftBehind
+from .command import LoginCommand as LoginCommand
 from .command import Spawn as Spawn
-from .command import Start as Start
 from .files import CopyProgress as CopyProgress
 from .files import CopyResult as CopyResult
 from .files import FileEntry as FileEntry

@@ -93,7 +93,7 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class LoginCommand:
     """What a server is given in order to start one program.
 
     Attributes:

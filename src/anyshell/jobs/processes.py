@@ -44,10 +44,10 @@ class Adopting:
         def let_go(survivors: Sequence[ProcessInfo]) -> None:
             self.job = self._adopt(process, survivors, spawn)
 
-        return _Held(process, let_go, ends_input=spawn.terminal is None)
+        return _HandOver(process, let_go, ends_input=spawn.terminal is None)
 
 
-class _Held(Wrapped):
+class _HandOver(Wrapped):
     """A process whose tree is handed on when it is released, unless it was to be stopped.
 
     That happens when it is closed: its output is not read any more by then.
@@ -89,7 +89,7 @@ class _Held(Wrapped):
             self._let_go(self._survivors)
 
 
-class Unfed(Wrapped):
+class WithoutStdin(Wrapped):
     """A process whose input the engine leaves alone."""
 
     @property
@@ -98,7 +98,7 @@ class Unfed(Wrapped):
         return None
 
 
-class Outlived(Wrapped):
+class Survivors(Wrapped):
     """What a program left behind, as a process that ends when nothing of it is left.
 
     Args:
@@ -127,7 +127,7 @@ class Outlived(Wrapped):
         return ExitStatus(code=0)  # none would mean that not even the end is known
 
 
-class Given:
+class StartedSpawner:
     """A spawner that gives a process which was started before."""
 
     def __init__(self, process: Process) -> None:

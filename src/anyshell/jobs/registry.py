@@ -15,7 +15,7 @@ from .._exceptions import AnyshellError, InvalidCommand, JobNotFound
 from .._types import DEFAULT_GRACE, LONGEST_NAME, Outcome
 from .._waits import outlast
 from .job import Job
-from .processes import Given, Outlived
+from .processes import StartedSpawner, Survivors
 from .readiness import Readiness
 from .work import Work
 
@@ -166,7 +166,7 @@ class Jobs:
     def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> str:
         """Make a job of what a command left behind, and give its id. It is awaited by the engine, like every process."""
         work = Work(self._store, code_page=self._code_page)
-        outlived = Outlived(process, survivors)
+        outlived = Survivors(process, survivors)
         work.pid = outlived.pid
         work.begin(self._outlive(work, outlived, spawn))
         job = self._add(command, work, DEFAULT_GRACE, adopted=True)
@@ -214,7 +214,7 @@ class Jobs:
 
     async def _outlive(self, work: Work, process: Process, spawn: Spawn) -> Outcome:
         outcome = await _engine.run(
-            work.watch(Given(process)),
+            work.watch(StartedSpawner(process)),
             spawn,
             output=self._builder(work.log),
             stderr=self._builder(work.log) if process.stderr is not None else None,

@@ -11,7 +11,7 @@ from .. import _engine
 from .._types import Outcome
 from .._waits import Changes
 from ..output import OutputLog
-from .processes import Unfed
+from .processes import WithoutStdin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -72,7 +72,7 @@ class Work:
         if not self._sends:
             return process
         self.stdin = process.stdin
-        return Unfed(process)
+        return WithoutStdin(process)
 
     async def hear(self, channel: Channel, data: bytes) -> None:
         """Take a piece of output; the run's listener. Never waits."""

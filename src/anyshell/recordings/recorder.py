@@ -160,7 +160,7 @@ class Recorder:
 
     def builder(self, builder: Builder, channel: Channel) -> Builder:
         """What is fed with output instead of a builder."""
-        return _Heard(builder, lambda data: self._add(channel, data))
+        return _RecordingBuilder(builder, lambda data: self._add(channel, data))
 
     def listener(
         self, listener: Callable[[Channel, bytes], Awaitable[None]] | None
@@ -174,7 +174,7 @@ class Recorder:
 
         return hear
 
-    def before(self, spawner: Spawner) -> Spawner:
+    def wrap(self, spawner: Spawner) -> Spawner:
         """Start the program by another spawner, and see what it is given."""
         return _Before(spawner, self)
 
@@ -329,7 +329,7 @@ class Recorder:
         return shown
 
 
-class _Heard:
+class _RecordingBuilder:
     """A builder of which another is told what it is fed with."""
 
     def __init__(self, builder: Builder, tell: Callable[[bytes], object]) -> None:

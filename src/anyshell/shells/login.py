@@ -20,7 +20,7 @@ import posixpath
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from anyshell._types import Start
+from anyshell._types import LoginCommand
 
 from .posix import LONGEST_ARGUMENT, SH
 from .windows_login import QUESTION, WindowsLogin, windows_logins
@@ -103,15 +103,15 @@ class Login:
         """Make words of a POSIX shell text that mean exactly these strings."""
         return SH.join(arguments)
 
-    def read_and_run(self, text: str) -> Start:
+    def read_and_run(self, text: str) -> LoginCommand:
         """Have ``/bin/sh`` run a text that it reads from its stdin, whatever the login shell is.
 
         The number of the text's arguments tells the shell that has read the line: see `watcher.sh`, ``facts``.
         """
         sent = _encode(text)
-        return Start(line=_exec_sh(_read(len(sent)), f"anyshell {_TELLING}"), sent=sent)
+        return LoginCommand(line=_exec_sh(_read(len(sent)), f"anyshell {_TELLING}"), sent=sent)
 
-    def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> Start:
+    def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> LoginCommand:
         """Have a command started.
 
         The first half of the token stands in each line, so that a login shell which never comes to its command can be
@@ -135,7 +135,7 @@ class Login:
                 export = [f"export {' '.join(map(_quoted_setting, settings))} {mark}=1"]
                 line = self._text(spawn, [_READ_LINE, *export] if given else export, token=token, tag=tag)
                 if len(line) <= LONGEST_STATED and _is_unicode(line):
-                    return Start(line=line, sent=given)
+                    return LoginCommand(line=line, sent=given)
         export = [self._export({**all_settings, **spawn.env, mark: "1"})]
         scripts = () if spawn.script is None else (_encode(spawn.script),)
         if scripts:
@@ -154,11 +154,11 @@ class Login:
                 line = f"{mend}\n{_read_from_terminal(len(text), token, _NO_ALIAS)}; : {name}"
             else:
                 line = _exec_sh(_read_from_terminal(len(text), token), name)
-            return Start(line=line, when_ready=(text, *scripts))
+            return LoginCommand(line=line, when_ready=(text, *scripts))
         line = (
             f"{_read(len(text), _NO_ALIAS)}; : {name}" if self._direct else _exec_sh(_read(len(text)), name)
         )
-        return Start(line=line, sent=text, when_ready=scripts)
+        return LoginCommand(line=line, sent=text, when_ready=scripts)
 
     def _export(self, env: Mapping[str, str]) -> str:
         return "export " + self.join(_assignments(env))

@@ -72,7 +72,7 @@ class Controller:
         self.on_typed: Callable[[], object] = lambda: None
         self._changes = Changes()
 
-    def before(self, spawner: Spawner) -> Spawner:
+    def wrap(self, spawner: Spawner) -> Spawner:
         """Start the program by another spawner, and stand before it."""
         return _Before(spawner, self)
 
@@ -83,7 +83,7 @@ class Controller:
         self.keyboard = Keyboard(process.stdin, self._typed)
         if not self.begun.done():
             self.begun.set_result(None)
-        return _Seated(process, self.keyboard, self)
+        return _ControlledProcess(process, self.keyboard, self)
 
     def heard(self) -> None:
         """Take note that it prints."""
@@ -196,7 +196,7 @@ class _Before:
         return self._controller.take(await self._spawner.spawn(spawn))
 
 
-class _Seated(Wrapped):
+class _ControlledProcess(Wrapped):
     """A program before which a controller stands."""
 
     def __init__(self, process: Process, keyboard: Keyboard, controller: Controller) -> None:

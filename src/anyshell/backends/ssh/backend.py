@@ -41,7 +41,7 @@ from .posix.pipe_directory import SSHPipeDirectory
 from .posix.process import SSHProcess
 from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
 from .posix.start import begin, check_sizes
-from .posix.watcher import SILENCE_SECONDS, HostAway, Watch, Watcher, boot
+from .posix.watcher import SILENCE_SECONDS, HostAway, Monitor, Watcher, boot
 from .sessions import Sessions
 from .windows.files import WindowsFiles
 from .windows.host import WindowsHost
@@ -88,7 +88,7 @@ class SSHBackend:
         self._owner = f"ANYSHELL_REMOTE_{secrets.token_hex(8)}_"
         self._numbers = itertools.count(secrets.randbits(30))
         self._sessions = Sessions(options, self._connected)
-        self._watch = Watch(self._start_watcher)
+        self._watch = Monitor(self._start_watcher)
         self._processes: Processes | None = None
         self._running: set[SSHProcess | WindowsProcess] = set()
         self._released: set[Channel] = set()

@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from ..._exceptions import InvalidCommand
 from ..failure import Failure
-from ..host.reach import LinkLost, Way, mention_notices, parse
+from ..host.reach import LinkLost, Target, mention_notices, parse
 from ..printing import mention, printable
 from ..process.descriptors import DescriptorWriter
 from ..terminal.drawing import STDERR, is_wanted
@@ -189,7 +189,7 @@ class _Hosts:
     async def _reach(self, host: str | SSHOptions) -> Environment:
         from ... import Environment
 
-        env = await self._stack.enter_async_context(Environment.detect(Way(host).options, artifacts=None))
+        env = await self._stack.enter_async_context(Environment.detect(Target(host).options, artifacts=None))
         if not self._quiet:
             mention_notices(env.info)
         return env

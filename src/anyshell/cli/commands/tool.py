@@ -112,7 +112,7 @@ def call(
       125    anyshell itself failed, or the host cannot be reached
       128+n  signal n was sent to this program (141: stdout has no reader)
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
-    from ..host.reach import Way, mention_notices
+    from ..host.reach import Target, mention_notices
     from ..printing import print_json
     from ..process import signals
     from ..process.descriptors import watch_reader
@@ -125,7 +125,7 @@ def call(
         from ... import approve_all as approve
 
         watch_reader(1, interruption.desert)
-        async with Environment.detect(Way(host).options, shell=shell, cwd=cwd) as env:
+        async with Environment.detect(Target(host).options, shell=shell, cwd=cwd) as env:
             mention_notices(env.info)
             tool = ShellTool(env, approver=approve if approve_all else ask_on_terminal)
             results.append(await tool(given))

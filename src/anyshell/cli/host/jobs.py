@@ -27,12 +27,12 @@ def with_jobs(
     """Do something with the jobs of a host, and with its environment."""
     from ..printing import mention
     from ..process import signals
-    from .reach import Way, notices
+    from .reach import Target, notices
 
     async def perform(_: Interruption) -> int:
         from ... import DetachedJobs, Environment
 
-        way = Way(host).options
+        way = Target(host).options
         async with Environment.detect(
             way,
             shell=shell,

@@ -43,7 +43,7 @@ def parse(host: str | None) -> str | SSHOptions | None:
     return SSHOptions.parse(host)
 
 
-class Way:
+class Target:
     """The way to a host, with the person at the terminal, if there is one, to answer what is asked on it.
 
     Attributes:
@@ -119,7 +119,7 @@ def detected(host: str | None, shell: str | None, cwd: str | None) -> Environmen
     async def look(_: Interruption) -> int:
         from ... import Environment
 
-        async with Environment.detect(Way(host).options, shell=shell, cwd=cwd) as env:
+        async with Environment.detect(Target(host).options, shell=shell, cwd=cwd) as env:
             mention_notices(env.info)
             found.append(env)
         return 0

@@ -83,7 +83,7 @@ async def open_connection(
                     told.add(notice)
                     tell(notice)
             last = settings is route[-1]
-            way = _Way(settings, options, connection, tell, secrets, last=last)
+            way = _Connector(settings, options, connection, tell, secrets, last=last)
             connection = await way.open(on_lost if last else None)
     except BaseException as error:
         if connection is not None:
@@ -205,7 +205,7 @@ _RECORDING = threading.Lock()
 
 
 @dataclass
-class _Way:
+class _Connector:
     """The way from one host to the next, or from here to the first."""
 
     settings: Settings

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Seen:
+class LookRow:
     """One process at one look. `started` is in the host's unit; `began` is the same as the host writes it."""
 
     pid: int
@@ -48,7 +48,7 @@ class Look:
     """What the watcher has seen at once. `place` is its host and pid namespace; ``None`` when it sees not even itself."""
 
     place: str | None
-    seen: list[Seen]
+    seen: list[LookRow]
     led: bool = False
     """Whether it has signalled the leader's group meanwhile."""
 
@@ -74,7 +74,7 @@ def parse(lines: Iterable[str], place: str = "") -> Look:
     Raises:
         Nonsense: A line that it never prints.
     """
-    found: dict[str, Seen] = {}
+    found: dict[str, LookRow] = {}
     sees = led = False
     for line in lines:
         kind, _, rest = line.partition(" ")
@@ -85,7 +85,9 @@ def parse(lines: Iterable[str], place: str = "") -> Look:
             parent, group, session = (whole("a process", each, 0, LARGEST_PID) for each in owners)
             number = whole("a pid", pid, 1, LARGEST_PID)
             limit = UNLIMITED if locks == "unlimited" else whole("a limit", locks, most=2**64 - 1)
-            found[pid] = Seen(number, parent, group, session, start_time(began), began, limit, one_line(name))
+            found[pid] = LookRow(
+                number, parent, group, session, start_time(began), began, limit, one_line(name)
+            )
         elif kind in ("mark", "begins", "holds"):
             pid, _, value = rest.partition(" ")
             if (seen := found.get(pid)) is not None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ...._types import ProcessInfo, Signal
-    from .look import Seen
-    from .watcher import Answer, Watch
+    from .look import LookRow
+    from .watcher import Answer, Monitor
 
 GATHER_SECONDS = 0.002
 """Seconds for which a look at the host's processes waits for other tasks that want one, and then share it."""
@@ -66,7 +66,7 @@ class Processes:
         life_fd: The descriptor that what a command starts inherits.
     """
 
-    def __init__(self, watch: Watch, life_fd: int) -> None:
+    def __init__(self, watch: Monitor, life_fd: int) -> None:
         self._watch = watch
         self.life_fd = life_fd
         self._place = ""
@@ -179,7 +179,7 @@ class Processes:
         """Put a question without waiting for anything; ``None`` when that cannot be done."""
         return self._watch.ask_now(question)
 
-    async def sweep(self, name: str, since: float, tag: int, leader: int | None, place: str) -> list[Seen]:
+    async def sweep(self, name: str, since: float, tag: int, leader: int | None, place: str) -> list[LookRow]:
         """Look for a tag and a group, and signal what is found, by nothing but the host's shell itself.
 
         Args:
@@ -306,7 +306,7 @@ class Tree:
     _led: set[tuple[int, float]] = field(default_factory=set)
     _life: str = ""
     _known: dict[int, float] = field(default_factory=dict)
-    _began: dict[tuple[int, float], Seen] = field(default_factory=dict)
+    _began: dict[tuple[int, float], LookRow] = field(default_factory=dict)
     _swept: bool = False
     _kills: int = 0
     _tag: Tag = field(init=False)
@@ -376,7 +376,7 @@ class Tree:
             raise Blind
         return look
 
-    def _is_member(self, seen: Seen) -> bool:
+    def _is_member(self, seen: LookRow) -> bool:
         if self._known.get(seen.pid) == seen.started or self._holds_life(seen):
             return True
         # A pid is given again when its group and session are empty, or it is one of another pid namespace.
@@ -384,19 +384,19 @@ class Tree:
         leader = 0 if self._given_again or late else self.leader or 0
         return is_member(seen, leader=leader, tag=self._tag, mark=self.mark)
 
-    def _holds_life(self, seen: Seen) -> bool:
+    def _holds_life(self, seen: LookRow) -> bool:
         if not self._life or seen.holds.get(self.processes.life_fd) != self._life:
             return False
         # A pipe has its number for ever, a terminal only as long as it is in use: the next has it then.
         return not self.on_terminal or not (self.let_go or seen.marks or seen.limit != UNLIMITED)
 
-    def _is_child(self, seen: Seen) -> bool:
+    def _is_child(self, seen: LookRow) -> bool:
         """Whether the shell of which this is one command has started it, and it has cleared everything since."""
         if self.outside is None or seen.parent != self.outside:
             return False
         return not seen.marks and not Tag(self.tag, TAG_BITS).marks(seen.limit)
 
-    def _is_daemon(self, seen: Seen) -> bool:
+    def _is_daemon(self, seen: LookRow) -> bool:
         if self.leader in (seen.group, seen.session):
             return False
         if not self.on_terminal:

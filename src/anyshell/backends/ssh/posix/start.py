@@ -14,7 +14,7 @@ from ...._types import one_line
 from ..channel import told
 
 if TYPE_CHECKING:
-    from ...._types import Spawn, Start
+    from ...._types import LoginCommand, Spawn
     from ..channel import Channel
 
 START_SECONDS = 30.0
@@ -57,7 +57,7 @@ def check_sizes(spawn: Spawn) -> None:
             )
 
 
-async def begin(channel: Channel, start: Start, spawn: Spawn, host: str) -> int | None:
+async def begin(channel: Channel, start: LoginCommand, spawn: Spawn, host: str) -> int | None:
     """Send what a command is started by, and wait for the word that it has begun: its pid.
 
     Args:

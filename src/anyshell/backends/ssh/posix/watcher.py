@@ -183,7 +183,7 @@ class Watcher:
             self.channel.abort()
 
 
-class Watch:
+class Monitor:
     """Asks the host about processes, by whatever connection answers.
 
     Args:

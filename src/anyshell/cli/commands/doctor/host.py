@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...._exceptions import AnyshellError, ConnectionFailed, HostKeyUntrusted
-from ...host.reach import Way
+from ...host.reach import Target
 from .programs import find_installer, installers, look_at_programs
 from .report import Finding
 
@@ -69,7 +69,7 @@ class _Examination:
     """One way to one host."""
 
     def __init__(self, options: SSHOptions, report: Report, stack: AsyncExitStack) -> None:
-        self._way = Way(options)
+        self._way = Target(options)
         self._report = report
         self._stack = stack
         self._notices: list[str] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ...host.reach import Way, notices
+from ...host.reach import Target, notices
 from ...options import (
     CellCount,
     command_options,
@@ -212,7 +212,7 @@ async def _perform(request: RunRequest, interruption: Interruption) -> int:
     from .... import Environment, OutputLimits
     from ...process.descriptors import DescriptorWriter, same_file, tell
 
-    way = Way(request.host)
+    way = Target(request.host)
     async with Environment.detect(
         way.options,
         shell=request.shell,

@@ -13,7 +13,7 @@ import click
 
 from ...._exceptions import InvalidCommand
 from ...failure import Failure
-from ...host.reach import Way, notices
+from ...host.reach import Target, notices
 from ...options import (
     command_options,
     complete_file,
@@ -161,7 +161,7 @@ async def _perform(
     from .... import Environment, OutputLimits
     from ...process.descriptors import DescriptorWriter, tell
 
-    way = Way(request.host)
+    way = Target(request.host)
     async with Environment.detect(
         way.options,
         shell=request.shell,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...._exceptions import TerminalUnavailable
 from ...failure import OWN_FAILURE, Failure
-from ...host.reach import LinkLost, Way
+from ...host.reach import LinkLost, Target
 from ...options import command_text
 from ...printing import printable, stopping
 
@@ -44,7 +44,7 @@ class Run:
         interruption: Interruption,
         stdout: DescriptorWriter,
         stderr: DescriptorWriter,
-        way: Way | None = None,
+        way: Target | None = None,
     ) -> None:
         self._request = request
         self._env = env

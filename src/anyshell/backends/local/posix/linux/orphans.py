@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ....._types import ProcessInfo
-    from .proc import Stat
+    from .proc import ProcRow
 
 
 def orphans() -> list[ProcessInfo]:
@@ -29,7 +29,7 @@ def orphans() -> list[ProcessInfo]:
     processes = {stat.pid: stat for stat in read_processes()}
     owners = _Owners(processes)
     left: set[int] = set()
-    others: dict[int, Stat] = {}
+    others: dict[int, ProcRow] = {}
     for pid, stat in processes.items():
         marks = _marks(stat)
         if not any(map(owners.may_live, marks)):
@@ -42,7 +42,7 @@ def orphans() -> list[ProcessInfo]:
     return [processes[pid].info for pid in left | descendants(others, left)]
 
 
-def _marks(stat: Stat) -> list[str]:
+def _marks(stat: ProcRow) -> list[str]:
     names = [variable.partition(b"=")[0] for variable in stat.variables.split(b"\0")]
     return [name.decode("ascii", "replace") for name in names if name.startswith(MARK_PREFIX)]
 
@@ -50,7 +50,7 @@ def _marks(stat: Stat) -> list[str]:
 class _Owners:
     """Whether the anyshells that gave marks are still there: a mark names one by pid, start time and pid namespace."""
 
-    def __init__(self, processes: Mapping[int, Stat]) -> None:
+    def __init__(self, processes: Mapping[int, ProcRow]) -> None:
         self._by_start: dict[int, list[int]] = {own_start(): [os.getpid()]}
         for stat in processes.values():
             self._by_start.setdefault(stat.started, []).append(stat.pid)

@@ -30,7 +30,7 @@ UNKNOWN_START = -1
 
 
 @dataclass(slots=True)
-class Stat:
+class ProcRow:
     """What ``/proc/PID/stat`` says of a process (proc(5)), and what else was read of it at the same look.
 
     What costs more is read when it is first asked for, and shared by all users of the look.
@@ -119,7 +119,7 @@ def shows_processes() -> bool:
         return False
 
 
-def read_stat(pid: int) -> Stat | None:
+def read_stat(pid: int) -> ProcRow | None:
     """Describe a process; ``None`` when it is gone."""
     return _read_stat(pid) if shows_processes() else _ask_stat(pid)
 
@@ -130,28 +130,28 @@ def read_fields(pid: int) -> list[bytes] | None:
     return None if read is None else read[1]
 
 
-def read_stats(pids: Iterable[int]) -> list[Stat]:
+def read_stats(pids: Iterable[int]) -> list[ProcRow]:
     """Describe those of these processes that are there, as /proc shows them."""
     return [stat for pid in pids if (stat := _read_stat(pid)) is not None]
 
 
-def ask_living(pids: Iterable[int]) -> list[Stat]:
+def ask_living(pids: Iterable[int]) -> list[ProcRow]:
     """Describe those of these processes that live, less this one, by system calls alone."""
     own = os.getpid()
     return [stat for pid in pids if pid != own and (stat := _ask_stat(pid)) is not None and stat.alive]
 
 
-def read_processes() -> list[Stat]:
+def read_processes() -> list[ProcRow]:
     """Every process but this one that is alive; none where /proc does not show them."""
     return [stat for stat in read_stats(list_pids()) if stat.alive] if shows_processes() else []
 
 
-def _read_stat(pid: int) -> Stat | None:
+def _read_stat(pid: int) -> ProcRow | None:
     read = _read_fields(pid)
     if read is None:
         return None
     head, fields = read
-    return Stat(
+    return ProcRow(
         pid,
         head.partition(b"(")[2].decode("utf-8", "replace"),
         fields[0],
@@ -163,7 +163,7 @@ def _read_stat(pid: int) -> Stat | None:
     )
 
 
-def _ask_stat(pid: int) -> Stat | None:
+def _ask_stat(pid: int) -> ProcRow | None:
     """Describe a process by system calls alone, which tell neither its name nor its parent nor its start."""
     try:
         group, session = os.getpgid(pid), os.getsid(pid)
@@ -174,7 +174,7 @@ def _ask_stat(pid: int) -> Stat | None:
         if pidfd is not None:
             poll.register(pidfd, select.POLLIN)
         state = b"Z" if poll.poll(0) else b"?"
-    return Stat(pid, "unknown", state, 0, group, session, started=UNKNOWN_START, threads=1)
+    return ProcRow(pid, "unknown", state, 0, group, session, started=UNKNOWN_START, threads=1)
 
 
 def _read_fields(pid: int | str) -> tuple[bytes, list[bytes]] | None:
@@ -285,7 +285,7 @@ def read_descriptors(directory: str) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def made_terminals(stat: Stat) -> Iterator[str]:
+def made_terminals(stat: ProcRow) -> Iterator[str]:
     """The terminals of which a process holds the end that a terminal emulator has."""
     for path in (*stat.descriptors.get("/dev/ptmx", ()), *stat.descriptors.get("/dev/pts/ptmx", ())):
         with suppress(OSError), open(path.replace("/fd/", "/fdinfo/"), "rb") as file:

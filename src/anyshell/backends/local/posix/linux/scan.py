@@ -15,7 +15,7 @@ from .proc import UNKNOWN_PID, ask_living, list_pids, newest_pid, pid_limit, rea
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .proc import Stat
+    from .proc import ProcRow
 
 GATHER_SECONDS = 0.002
 """Seconds for which a look at all processes waits for other tasks that want one, and then share it."""
@@ -46,13 +46,13 @@ class ProcessScan:
 
     def __init__(self) -> None:
         self.reserve = Reserve()
-        self._waiting: asyncio.Task[list[Stat]] | None = None
+        self._waiting: asyncio.Task[list[ProcRow]] | None = None
         self._since = 0
         self._first = 0
         self._seen: dict[int, tuple[int, int]] = {}
         """Of every process at the last look: the inode of its directory, and its start."""
 
-    async def take(self, since: int, first: int) -> list[Stat]:
+    async def take(self, since: int, first: int) -> list[ProcRow]:
         """Every process but this one that is alive at some moment between the call and the return, and started then.
 
         Args:
@@ -71,7 +71,7 @@ class ProcessScan:
             self._since, self._first = min(since, self._since), min(first, self._first)
         return await asyncio.shield(waiting)
 
-    async def _look(self) -> list[Stat]:
+    async def _look(self) -> list[ProcRow]:
         await asyncio.sleep(GATHER_SECONDS)
         self._waiting = None  # later callers may have made changes that this look will miss
         since = self._since
@@ -100,9 +100,9 @@ class ProcessScan:
 
     async def _read(
         self, pids: list[int], listed: Mapping[int, int], seen: dict[int, tuple[int, int]]
-    ) -> list[Stat]:
+    ) -> list[ProcRow]:
         """Read what is not known to be old, and write down when it started."""
-        found: list[Stat] = []
+        found: list[ProcRow] = []
         for at in range(0, len(pids), PROCESSES_PER_TURN):
             if at:
                 await asyncio.sleep(0)
@@ -113,7 +113,7 @@ class ProcessScan:
                     found.append(stat)
         return found
 
-    async def _ask(self, first: int, newest: int) -> list[Stat]:
+    async def _ask(self, first: int, newest: int) -> list[ProcRow]:
         """Try the numbers that may have been given since a pid.
 
         Pids begin anew behind the largest. Where that is small, they may have done so more than once, and the newest says
@@ -126,7 +126,7 @@ class ProcessScan:
             last, before = (newest, 0) if newest >= first else (last, newest)
         last = min(last, first + MOST_ASKED, limit - 1)
         numbers = *range(max(before - MOST_ASKED, 0) + 1, before + 1), *range(first, last + 1)
-        found: list[Stat] = []
+        found: list[ProcRow] = []
         for at in range(0, len(numbers), ASKED_PER_TURN):
             found += self.reserve.spending(partial(ask_living, numbers[at : at + ASKED_PER_TURN]))
             await asyncio.sleep(0)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ....._types import ProcessInfo
-    from .proc import Stat
+    from .proc import ProcRow
     from .scan import ProcessScan
 
 CHASE_SECONDS = 0.01
@@ -139,7 +139,7 @@ class LinuxTree:
         }
         return sorted((young[pid].info for pid in members), key=by_age)
 
-    def _check_number(self, young: Mapping[int, Stat]) -> None:
+    def _check_number(self, young: Mapping[int, ProcRow]) -> None:
         """Forget the leader's number when it is given again, or may be since no member holds it.
 
         The first look after the leader was reaped comes at once: a process with that number is then a member.
@@ -151,14 +151,14 @@ class LinuxTree:
             )
             self._number = "checked" if held and self.leader not in young else "forgotten"
 
-    def _is_member(self, stat: Stat) -> bool:
+    def _is_member(self, stat: ProcRow) -> bool:
         if self._known.get(stat.pid) == stat.started and stat.known:
             return True
         if self._strangers.get(stat.pid) == stat.started:
             return False
         return self._is_shown(stat) or (stat.known and self._holds_a_pipe(stat))
 
-    def _holds_a_pipe(self, stat: Stat) -> bool:
+    def _holds_a_pipe(self, stat: ProcRow) -> bool:
         """Whether a process can write to one of the pipes; unknown, and so no, of another user's."""
         held = False
         names = dict.fromkeys((self.life, *self.pipes))
@@ -173,7 +173,7 @@ class LinuxTree:
                 held = held or not name.startswith("/dev/") or os.path.samefile(path, name)
         return held
 
-    def _on_inner_terminals(self, young: Mapping[int, Stat], members: Collection[int]) -> set[int]:
+    def _on_inner_terminals(self, young: Mapping[int, ProcRow], members: Collection[int]) -> set[int]:
         """Other processes with a terminal open that a living member has made, as sudo does by ``use_pty``.
 
         The process that holds the terminal's other end has made it. The terminal's name stays its own until that end is closed.
@@ -185,7 +185,7 @@ class LinuxTree:
         others = [stat for pid, stat in young.items() if pid not in members and stat.known]
         return {stat.pid for stat in others if made and not made.isdisjoint(stat.descriptors)}
 
-    def _is_shown(self, stat: Stat) -> bool:
+    def _is_shown(self, stat: ProcRow) -> bool:
         """Whether the leader's number, the tag or the mark shows it to be a member."""
         leader = 0 if self._number == "forgotten" else self.leader
         return is_member(stat, leader=leader, tag=self.tag, mark=self.mark)
@@ -209,7 +209,7 @@ class LinuxTree:
             for stat in new
         )
 
-    def _is_of_the_shell(self, stat: Stat) -> bool:
+    def _is_of_the_shell(self, stat: ProcRow) -> bool:
         """Whether it is a child of the shell or in its group, and of no other command, if it has cleared everything."""
         if stat.parent != self.outside and (stat.group != self.group or stat.session != self.group):
             return False
@@ -221,7 +221,7 @@ class LinuxTree:
             return False
         return stat.parent == self.outside or not stat.has_variable(self.mark.rpartition(b"_")[0] + b"_")
 
-    def _claim(self, young: Mapping[int, Stat], members: Collection[int]) -> None:
+    def _claim(self, young: Mapping[int, ProcRow], members: Collection[int]) -> None:
         for pid, (started, _) in tuple(self._claims.items()):
             if pid in young and young[pid].started != started:
                 del self._claims[pid]
