@@ -220,6 +220,10 @@ async def test_a_timeout_stops_it_and_keeps_the_output(environment: Environment,
     # PowerShell takes longer than that to begin, and has printed nothing then.
     timeout = 10 if environment.os == "windows" and said is PARTIAL else 0.3
     outcome = await environment.run(said.to(environment), timeout=timeout, grace=0.3)
+    if environment.os == "windows" and outcome.started is None:
+        # A busy host that has been told to begin, and has not said in time that it has: nothing else is known of it.
+        assert (outcome.status, said is PARTIAL) == ("lost", False)
+        return
     assert outcome.status == "timed_out"
     assert outcome.output.text == ("partial" if said is PARTIAL else "")
     assert outcome.left_behind == ()

@@ -20,7 +20,7 @@ from .processes import living, unique_seconds, wait_living
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from anyshell.abc import Process
+    from anyshell.abc import Process, Spawner
 
 pytestmark = pytest.mark.anyio
 
@@ -49,6 +49,40 @@ async def test_whole_answer_has_both_outputs_and_the_exit_status(backend: LocalB
         b"out",
         b"err",
     )
+
+
+async def test_cancellation_at_the_moment_of_the_answer_is_heard() -> None:
+    """The answer has come, and the task that has read it is over; nothing has looked at that when the cancellation comes."""
+    loop = asyncio.get_running_loop()
+    reading, answer = asyncio.Event(), loop.create_future()
+
+    class Stream:
+        def __init__(self, piece: asyncio.Future[bytes]) -> None:
+            self.piece = piece
+
+        async def receive(self, most: int) -> bytes:
+            reading.set()
+            return await self.piece
+
+    class Helper:
+        stdin = None
+        stdout, stderr = Stream(answer), Stream(loop.create_future())
+
+        async def aclose(self) -> None:
+            pass
+
+    class Starter:
+        async def spawn(self, spawn: Spawn) -> Helper:
+            return Helper()
+
+    spawn = Spawn(argv=("helper",), cwd=os.path.abspath(os.sep), split_stderr=True)
+    collecting = asyncio.create_task(collect(cast("Spawner", Starter()), spawn, seconds=LONG, most=6))
+    await reading.wait()
+    answer.set_result(b"answer")
+    loop.call_soon(collecting.cancel)
+    with anyio.fail_after(20):
+        await asyncio.wait([collecting])
+    assert collecting.cancelled()
 
 
 async def test_input_of_any_size_comes_back_whole(backend: LocalBackend) -> None:

@@ -517,6 +517,9 @@ async def test_who_is_cancelled_before_it_has_begun_leaves_nothing(by_cmd: Envir
     assert (await by_cmd.run("'hi'")).output.text == "hi\n"
 
 
+@pytest.mark.timeout(
+    180
+)  # sixteen times PowerShell under Wine, which takes seconds to begin on a busy machine
 async def test_not_started_is_only_said_of_what_did_not_run(by_cmd: Environment, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     outcomes = []

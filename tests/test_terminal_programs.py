@@ -29,7 +29,7 @@ from .conftest import missing, open_to_all
 from .ssh_server import WORKER, account, is_root, openssh, own_name
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from .ssh_server import Server
 
@@ -197,12 +197,17 @@ def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
     program.end()
 
 
+def timeless(rows: Iterable[str]) -> list[str]:
+    """The rows without how long ago something was: vim says that of what it has undone, and two programs say it apart."""
+    return [re.sub(r"\d+ seconds? ago", "just now", row) for row in rows]
+
+
 async def same(t: DrivenTerminal, tmux: Tmux, *, after: Screen | None = None) -> None:
     """Wait until the screen is the one that tmux shows, and another one than before."""
     give_up = time.monotonic() + 10
     while True:
         screen = t.screen
-        ours, theirs = (*screen.rows, screen.cursor), (*tmux.rows(), tmux.cursor())
+        ours, theirs = (*timeless(screen.rows), screen.cursor), (*timeless(tmux.rows()), tmux.cursor())
         if ours == theirs and screen != after:
             return
         if time.monotonic() > give_up:

@@ -88,8 +88,14 @@ async def collect(
             if process.stdin is not None:
                 works.append(_feed(process.stdin, stdin, moves))
             tasks = [loop.create_task(work) for work in works]
+            for task in tasks:  # looked at, or asyncio reports what a second one raises
+                task.add_done_callback(lambda task: task.cancelled() or task.exception())
             try:
-                await asyncio.gather(*tasks)
+                # Not gather(), out of which the exception of a task comes instead of a cancellation of the same moment.
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+                for task in tasks:
+                    if task.done():
+                        task.result()
                 status: ExitStatus | None = await process.wait()
             except _Enough:
                 status = None

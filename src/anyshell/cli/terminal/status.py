@@ -286,7 +286,8 @@ class StatusLine:
         if sys.platform == "win32":
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._clear(), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                await self._clear()
         listening = self._loop.remove_signal_handler(signal.SIGTSTP)
         os.kill(os.getpid(), signal.SIGTSTP)  # returns when the program goes on
         if listening and not self._over:

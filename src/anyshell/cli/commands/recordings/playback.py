@@ -256,4 +256,5 @@ class Clock:
         while (left := moment - self.played) > 0:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), left if self._paused is None else None)
+                async with asyncio.timeout(left if self._paused is None else None):
+                    await self._changed.wait()

@@ -84,7 +84,8 @@ class SFTPFiles:
         if client is not None:
             client.exit()
             with contextlib.suppress(asyncssh.Error, OSError, TimeoutError):
-                await asyncio.wait_for(client.wait_closed(), CANCEL_SECONDS)
+                async with asyncio.timeout(CANCEL_SECONDS):
+                    await client.wait_closed()
 
     async def ready(self) -> asyncssh.SFTPClient:
         """Open the service unless it is open.
