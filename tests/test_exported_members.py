@@ -36,6 +36,16 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         anyshell.no_such_name  # noqa: B018 - the access is the test
 
 
+def test_names_of_before_still_read() -> None:
+    from anyshell import Outcome, abc
+
+    old = [abc.__getattr__(name) for name in ("Exchange", "Outlet", "Inlet", "Section")]
+    assert old == [abc.PipeDirectory, abc.OutputPipe, abc.InputPipe, abc.CommandTree]
+    assert Outcome(status="timed_out", killed_without_warning=True).ended_at_once
+    with pytest.raises(AttributeError, match="no_such_name"):
+        abc.__getattr__("no_such_name")
+
+
 def test_importing_the_package_imports_nothing_heavy() -> None:
     heavy = "{'anyio', 'asyncio', 'pydantic', 'click', 'psutil', 'platformdirs', 'asyncssh'}"
     script = f"import sys, anyshell; print(sorted({heavy} & set(sys.modules)))"

@@ -439,8 +439,11 @@ class Approver(Protocol):
         """Answer one request. ``request.display`` is text that is safe to print."""
 
 
-# Their names before version 0.2, which takes these away.
-Exchange = PipeDirectory
-Outlet = OutputPipe
-Inlet = InputPipe
-Section = CommandTree
+_OLD_NAMES = {"Exchange": PipeDirectory, "Outlet": OutputPipe, "Inlet": InputPipe, "Section": CommandTree}
+
+
+def __getattr__(name: str) -> object:
+    """Read the names of before version 0.2, which takes them away."""
+    if name in _OLD_NAMES:
+        return _OLD_NAMES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
