@@ -487,7 +487,8 @@ def _both_ends(conversation: Conversation, frame: Frame) -> tuple[str, str]:
 def _run_zsh(conversation: Conversation, frame: Frame) -> str:
     source = f"\\builtin . {conversation._path('command')} 8>&-"
     if frame.status:
-        source = f"\\builtin . {conversation._path('status')} || {source}"
+        # Interrupted in the file, zsh has been seen to complain of the arguments of that "return" (5.9).
+        source = f"\\builtin . {conversation._path('status')} 2>/dev/null || {source}"
     number = conversation._number(frame)
     # Without the line behind the text, the status has a letter.
     status = f"ANYSHELL_STATUS={number}" + (
