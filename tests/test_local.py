@@ -257,6 +257,8 @@ async def test_orphans_include_what_cleared_its_environment(env: Environment) ->
     times = [unique_seconds() for _ in range(4)]
     in_group, tagged, parent, child = times
     text = (
+        # The tag comes right after the start: what has left the session and its environment before has no sign.
+        "until [ $(ulimit -x) != unlimited ]; do :; done\n"
         f"env -i sleep {in_group} & (env -i setsid sleep {tagged} &)\n"
         f"setsid sh -c 'env -i setsid sh -c \"ulimit -S -w unlimited; exec sleep {child}\" & exec sleep {parent}' & wait"
     )
