@@ -217,13 +217,11 @@ async def test_output_past_the_limit_is_counted(environment: Environment) -> Non
 
 @pytest.mark.parametrize("said", [SLEEP, SLEEP_ON, PARTIAL], ids=lambda said: said.posix)
 async def test_a_timeout_stops_it_and_keeps_the_output(environment: Environment, said: Said) -> None:
-    # PowerShell takes longer than that to begin, and has printed nothing then.
-    timeout = 10 if environment.os == "windows" and said is PARTIAL else 0.3
+    # PowerShell takes longer than that to begin, and has printed nothing then. A host that is busy may not say in time that
+    # it has begun, or never will, and the outcome is lost: test_ssh_windows has that.
+    slow = environment.os == "windows" and (said is PARTIAL or not environment.info.is_this_machine)
+    timeout = 10 if slow else 0.3
     outcome = await environment.run(said.to(environment), timeout=timeout, grace=0.3)
-    if environment.os == "windows" and outcome.started is None:
-        # A busy host that has been told to begin, and has not said in time that it has: nothing else is known of it.
-        assert (outcome.status, said is PARTIAL) == ("lost", False)
-        return
     assert outcome.status == "timed_out"
     assert outcome.output.text == ("partial" if said is PARTIAL else "")
     assert outcome.left_behind == ()

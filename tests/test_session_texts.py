@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import Environment
+from anyshell import Environment, ShellInfo
+from anyshell.shells import converse
+from anyshell.shells.session import Conversation, Frame
 
 from .conftest import missing
 
 if TYPE_CHECKING:
     from anyshell import Session
+    from anyshell._types import ShellKind
 
 pytestmark = pytest.mark.anyio
 
@@ -249,3 +253,32 @@ def test_the_page_has_every_line_and_no_other() -> None:
     ]
     told = {row[0].removeprefix("| ").strip(): row[1:] for row in rows if len(row) == 4}
     assert told == {name: [each.bash, each.zsh, each.sh] for name, each in LINES.items()}
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh"])
+def test_status_that_is_written_twice_is_returned(kind: ShellKind, tmp_path: Path) -> None:
+    """An interrupted printf of zsh writes its text once more."""
+    info = ShellInfo(kind=kind, path=shell_path(kind, tmp_path), version="")
+    conversation = converse(info, str(tmp_path))
+    assert isinstance(conversation, Conversation)
+    frame = Frame(
+        number=1,
+        mark="MARK",
+        tag=None,
+        stdout="out",
+        stderr=None,
+        stdin=None,
+        status=6,
+        begun=False,
+        cwd=None,
+        env={},
+        variables=False,
+        pids=False,
+        careful=False,
+        alone=False,
+        marked=False,
+    )
+    writes = conversation._head(frame, 8, "x").replace(">|", ">>")
+    text = f"{writes}\n{writes}\n. {tmp_path}/status\necho $?"
+    done = subprocess.run([info.path, "-c", text], capture_output=True, text=True, timeout=20, check=True)
+    assert (done.stdout, done.stderr) == ("6\n", "")

@@ -234,8 +234,9 @@ class Conversation:
         if frame.env:
             lines.append(f"{builtin} export " + self.shell.join("=".join(pair) for pair in frame.env.items()))
         if frame.status and self.shell.kind != "sh":
-            # What sets $? to it without a function or a subshell: a file that returns it.
-            lines.append(f"{builtin} printf 'return %s' {frame.status} >|{self._path('status')}")
+            # What sets $? to it without a function or a subshell: a file that returns it. It may be there twice, since an
+            # interrupted printf of zsh (5.9) writes it once more.
+            lines.append(f"{builtin} printf 'return %s\\n' {frame.status} >|{self._path('status')}")
         return "\n".join(lines)
 
     def _guarded(self, frame: Frame, status_fd: int, run: str) -> str:
@@ -487,8 +488,7 @@ def _both_ends(conversation: Conversation, frame: Frame) -> tuple[str, str]:
 def _run_zsh(conversation: Conversation, frame: Frame) -> str:
     source = f"\\builtin . {conversation._path('command')} 8>&-"
     if frame.status:
-        # Interrupted in the file, zsh has been seen to complain of the arguments of that "return" (5.9).
-        source = f"\\builtin . {conversation._path('status')} 2>/dev/null || {source}"
+        source = f"\\builtin . {conversation._path('status')} || {source}"
     number = conversation._number(frame)
     # Without the line behind the text, the status has a letter.
     status = f"ANYSHELL_STATUS={number}" + (
