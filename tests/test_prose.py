@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PLACES = ["README.md", "descriptions/*", "docs/**/*", "src/**/*"]
+PLACES = ["*.md", "descriptions/*", "docs/**/*", "src/**/*"]
 SUFFIXES = {".md", ".ps1", ".py", ".sh"}
 BANNED = re.compile(
     # Of a name too, such as nobody_reads.
