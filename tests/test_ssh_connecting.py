@@ -1256,6 +1256,26 @@ async def test_proxy_command_that_is_cancelled_as_it_starts_ends_with_what_it_ha
         assert living(seconds) == []
 
 
+async def test_cancellation_of_a_proxy_command_that_cannot_start_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, failing = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    async def start(*_: object) -> Proxy:
+        begun.set()
+        proxy: Proxy = await failing
+        return proxy
+
+    monkeypatch.setattr(Proxy, "_start", start)
+    starting = asyncio.create_task(Proxy.start("true"))
+    await begun.wait()
+    starting.cancel()
+    asyncio.get_running_loop().call_soon(failing.set_exception, OSError("no more processes"))
+    with anyio.fail_after(20):
+        await asyncio.wait([starting])
+    assert starting.cancelled()
+
+
 @pytest.mark.parametrize("way", ["address", "proxy command", "encrypted key"])
 def test_connection_without_a_thread_is_one_exception(
     way: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

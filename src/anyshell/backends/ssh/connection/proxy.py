@@ -49,21 +49,22 @@ class Proxy(asyncio.SubprocessProtocol):
             # (https://github.com/python/cpython/issues/119710).
             starting = asyncio.create_task(cls._start(command, theirs))
             cancelled = await outlast(starting, lambda: None)
-            protocol = starting.result()
+        finally:
+            theirs.close()
+        if cancelled is not None:
+            ours.close()
+            if starting.exception() is None:
+                starting.result().close()
+                await outlast(asyncio.create_task(starting.result().wait_closed()), lambda: None)
+            raise cancelled
+        try:
+            return ours, starting.result()
         except OSError as error:
             ours.close()
             raise ConnectionFailed(f"the ProxyCommand cannot be run: {error}", stage="connect") from error
         except BaseException:
             ours.close()
             raise
-        finally:
-            theirs.close()
-        if cancelled is not None:
-            ours.close()
-            protocol.close()
-            await outlast(asyncio.create_task(protocol.wait_closed()), lambda: None)
-            raise cancelled
-        return ours, protocol
 
     @classmethod
     async def _start(cls, command: str, theirs: socket.socket) -> Proxy:

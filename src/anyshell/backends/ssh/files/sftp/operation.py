@@ -166,8 +166,12 @@ class Operation:
         for start in range(0, len(unknown), AT_ONCE):
             some = unknown[start : start + AT_ONCE]
             asked = (self.kind(posixpath.join(path, name), follow=False) for name in some)
-            kinds = await asyncio.gather(*asked)
-            found += [FileEntry(name, kind or "other") for name, kind in zip(some, kinds, strict=True)]
+            # Without return_exceptions one that fails hides a cancellation of the same moment, and leaves the others to run.
+            kinds = await asyncio.gather(*asked, return_exceptions=True)
+            for name, kind in zip(some, kinds, strict=True):
+                if isinstance(kind, BaseException):
+                    raise kind
+                found.append(FileEntry(name, kind or "other"))
         return found
 
     async def readlink(self, path: str) -> str:
