@@ -132,17 +132,21 @@ async def run_here(
         )
     )
     # asyncio hangs over a full pipe, which it does not read on, when it is cancelled while it starts a program or waits for
-    # its end: https://github.com/python/cpython/issues/119710
+    # its end: https://github.com/python/cpython/issues/119710. So it is not cancelled; the program is killed instead.
     cancelled = await outlast(starting, lambda: None)
     process = starting.result()
-    try:
-        if cancelled is not None:
-            raise cancelled
-        stdout, stderr = await process.communicate(stdin)
-    finally:
+
+    def kill() -> None:
         if sys.platform != "win32" and process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
-            await process.communicate()
+
+    if cancelled is not None:
+        kill()
+    ending = asyncio.create_task(process.communicate(stdin))
+    cancelled = await outlast(ending, kill) or cancelled
+    if cancelled is not None:
+        raise cancelled
+    stdout, stderr = ending.result()
     return process.returncode, stdout[:most], stderr
 
 
