@@ -400,16 +400,15 @@ class Environment(EnvironmentFacts):
         self.runner.require_entered("terminal()")
         size = Terminal(columns=columns, rows=rows, term=term)
         request = to_command(command, cwd, env)
-        options = self.runner.settled(
-            RunOptions(
-                timeout=timeout,
-                silence=silence,
-                grace=grace,
-                left_behind=left_behind,
-                terminal=size,
-                recording=to_recording(record),
-            )
+        options = RunOptions(
+            timeout=timeout,
+            silence=silence,
+            grace=grace,
+            left_behind=left_behind,
+            terminal=size,
+            recording=to_recording(record),
         )
+        self.runner.check(options)
         if listener is not None and not callable(listener):
             raise InvalidCommand(f"listener must be an async function, not {type(listener).__name__}")
         if scrollback is not None:

@@ -111,24 +111,21 @@ class Runner:
                 f"{method} needs 'async with', which stops what it starts: use 'async with Environment.detect() as env'"
             )
 
-    def settled(self, options: RunOptions) -> RunOptions:
-        """The same options, with what becomes of processes that are left behind.
+    def check(self, options: RunOptions) -> None:
+        """Check that options can be met.
 
         Raises:
             AnyshellError: It asks for a job where no scope ends that; or nothing more is started here.
         """
         if options.background_after is not None:
             self.require_entered("run(background_after=...)")
-        if options.left_behind is None:
-            options = replace(options, left_behind="adopt" if self.entered else "stop")
-        elif options.left_behind == "adopt" and not self.entered:
+        if options.left_behind == "adopt" and not self.entered:
             raise AnyshellError(
                 "left_behind='adopt' needs 'async with', which stops the job that it makes: "
                 "use 'async with Environment.detect() as env'"
             )
         if self.closed:
             raise AnyshellError("this environment is closed: it starts nothing more")
-        return options
 
     async def run(
         self,
@@ -154,7 +151,7 @@ class Runner:
             AnyshellError, SpawnError, InvalidCommand, RecordingError: Nothing was started.
             asyncio.CancelledError: After the whole tree is gone.
         """
-        options = self.settled(options)
+        self.check(options)
         control = control or _engine.Control()
         if options.background_after is not None:
             return await self._run_for_a_while(command, options, options.background_after, control)
@@ -190,7 +187,7 @@ class Runner:
         Raises:
             AnyshellError: As for `Environment.start`.
         """
-        options = self.settled(options)
+        self.check(options)
         spawn = self._spawn(command, options)
         if sends:
             spawn = replace(spawn, stdin=True)
@@ -372,7 +369,8 @@ class Runner:
         if watch is not None:
             spawner = watch(spawner)
         adopting = None
-        if options.left_behind == "adopt":
+        left_behind = options.left_behind or ("adopt" if self.entered else "stop")
+        if left_behind == "adopt":
             spawner = adopting = Adopting(spawner, partial(self.jobs.adopt, command=command.text))
         output: Builder = self._builder(store) if controller is None else controller.output
         stderr = self._builder(self.artifacts) if options.split_stderr else None
@@ -385,7 +383,6 @@ class Runner:
             if controller is None
             else controller.watched(options.timeout, options.silence)
         )
-        assert options.left_behind is not None, "the options are settled"
         try:
             if recorder is not None:
                 await recorder.begin()
@@ -399,7 +396,7 @@ class Runner:
                     timeout=options.timeout,
                     silence=options.silence,
                     grace=options.grace,
-                    left_behind=options.left_behind,
+                    left_behind=left_behind,
                     listener=listener,
                     control=control,
                 )

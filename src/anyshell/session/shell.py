@@ -45,6 +45,9 @@ KEPT = 64
 LONGEST_RECORD = 16 * 1024 * 1024
 """Bytes that a shell says of one command, its variables above all; a shell that says more is replaced."""
 
+LONGEST_PAUSE = 1.0
+"""Seconds between two questions to a shell that has said nothing since an interrupt, at most; twice as long each time."""
+
 LOOK_AGAIN = 0.001
 """Seconds between two looks whether the output of a command on another host has ended, once its shell says so."""
 
@@ -106,6 +109,7 @@ class SessionShell:
         self._output_pipes: Sequence[OutputPipe] = ()
         """What the current command prints to."""
         self._coming_back: asyncio.Task[None] | None = None
+        self._asking_again: asyncio.Task[None] | None = None
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
@@ -312,11 +316,29 @@ class SessionShell:
         line = self._conversation.interrupt(int(command.number))
         if not line:
             await command_tree.interrupt()
+            if self._conversation.skips_lines and (self._asking_again is None or self._asking_again.done()):
+                self._asking_again = asyncio.get_running_loop().create_task(
+                    self._ask_again(command, command_tree)
+                )
             return
         if command.heeded is None:
             command.heeded = asyncio.get_running_loop().create_future()
             await self._tell(line)
         await asyncio.wait((command.heeded, command.ended), return_when=asyncio.FIRST_COMPLETED)
+
+    async def _ask_again(self, command: SessionProcess, command_tree: CommandTree) -> None:
+        """Ask a shell that skips its lines after an interrupt how the command has ended, until it says so.
+
+        An interrupt while it reads its input has it skip no more of them.
+        """
+        assert isinstance(self._conversation, shells.Conversation)
+        pause = INTERRUPT_AGAIN
+        while not command.ended.done():
+            await asyncio.wait((command.ended,), timeout=pause)
+            if not command.ended.done() and await command_tree.shell_is_back():
+                await command_tree.interrupt()
+                await self._tell(self._conversation.ask(self._back))
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     def kill(self) -> None:
         """Kill it, and nothing that it has started."""
@@ -419,12 +441,12 @@ class SessionShell:
                 size += len(data)
                 *records, held = (held + data).split(b"\0")
                 for record in records:
-                    if self._heard(record):
+                    if await self._heard(record):
                         size = 0
         if size > LONGEST_RECORD:
             self.kill()
 
-    def _heard(self, record: bytes) -> bool:
+    async def _heard(self, record: bytes) -> bool:
         """Take one thing that the shell says; whether a command is over by that."""
         if self._entries is not None:
             if record:
@@ -436,10 +458,7 @@ class SessionShell:
             return False
         word, _, rest = record.partition(b" ")
         if word == b"back":
-            # A text can say in the shell's stead how it ended, but not that the shell is back.
-            if self._current is None or self._end is None or rest != self._back.encode():
-                return False
-            self._coming_back = asyncio.get_running_loop().create_task(self._back_at_input(self._current))
+            await self._came_back(rest)
             return True
         if word == b"few":
             said, _, files = rest.partition(b" ")
@@ -462,31 +481,50 @@ class SessionShell:
         elif word == b"begun" and not self._current.begun.done():
             self._current.begun.set_result(None)
         elif word == b"ended":
-            said, _, directory = rest.partition(b"\n")
-            code, interrupted, first, last, *_ = (*said.split(b" "), b"", b"", b"")
-            of, numbered, code = code.rpartition(b":")
-            if (numbered and of != number) or (
-                not numbered and self._conversation.numbers_statuses and code not in (b"x", b"full")
-            ):
-                self.kill()  # a variable of ours is not its own any more, and stands for what was once
-                return False
-            known = _NUMBER.fullmatch(code) is not None
-            self._status = self._conversation.exit_code(int(code)) if known else 1
-            status = ExitStatus() if interrupted else ExitStatus(code=self._status)
-            if interrupted and self._current.broken_off:
-                self._status = BROKEN_OFF
-                status = ExitStatus(code=BROKEN_OFF)
-            self._end = End(
-                status,
-                directory=directory.removesuffix(b"\n").decode("utf-8", "surrogateescape"),
-                problem="" if known or interrupted else code.decode("utf-8", "replace"),
-                first=int(first) if _NUMBER.fullmatch(first) else None,
-                last=int(last) if _NUMBER.fullmatch(last) else None,
-            )
-            if not self._conversation.says_back:
+            self._end = self._how(b"%b %b" % (number, rest))
+            if self._end is not None and not self._conversation.says_back:
                 self._current.set_ended(self._end)
                 return True
         return False
+
+    def _how(self, said: bytes) -> End | None:
+        """How the current command ended, as the shell says; ``None`` when a variable of ours is not its own any more."""
+        assert self._current is not None
+        words, _, directory = said.partition(b"\n")
+        number, code, interrupted, first, last, *_ = (*words.split(b" "), b"", b"", b"", b"")
+        of, numbered, code = code.rpartition(b":")
+        if number != self._current.number or (
+            of != number if numbered else self._conversation.numbers_statuses and code not in (b"x", b"full")
+        ):
+            self.kill()  # it stands for what was once
+            return None
+        known = _NUMBER.fullmatch(code) is not None
+        self._status = self._conversation.exit_code(int(code)) if known else 1
+        status = ExitStatus() if interrupted else ExitStatus(code=self._status)
+        if interrupted and self._current.broken_off:
+            self._status = BROKEN_OFF
+            status = ExitStatus(code=BROKEN_OFF)
+        return End(
+            status,
+            directory=directory.decode("utf-8", "surrogateescape"),
+            problem="" if known or interrupted else code.decode("utf-8", "replace"),
+            first=int(first) if _NUMBER.fullmatch(first) else None,
+            last=int(last) if _NUMBER.fullmatch(last) else None,
+        )
+
+    async def _came_back(self, said: bytes) -> None:
+        """Have the current command be over, at once if the host tells without a pause that the shell has its own input."""
+        word, _, how = said.partition(b" ")
+        command, command_tree = self.current, self._command_tree
+        if command is None or command_tree is None or word != self._back.encode():
+            return  # a text can say in the shell's stead how it ended, but not this word
+        self._end = self._how(how)
+        if self._end is None:
+            return
+        if not command_tree.wants_pids and await command_tree.shell_is_back():
+            command.set_ended(self._end)
+        else:
+            self._coming_back = asyncio.get_running_loop().create_task(self._back_at_input(command))
 
     async def _back_at_input(self, command: SessionProcess) -> None:
         """Have a command be over when its shell has its own input again: until then a text may have said so in its stead."""
@@ -524,8 +562,9 @@ class SessionShell:
         with anyio.move_on_after(END_SECONDS):
             await asyncio.wait([self._listening])
         self._listening.cancel()
-        if self._coming_back is not None:
-            self._coming_back.cancel()
+        for task in (self._coming_back, self._asking_again):
+            if task is not None:
+                task.cancel()
         await self._pipe_directory.aclose()
 
 

@@ -149,7 +149,7 @@ function End-Command($code, [string] $interrupted) {
     Close-Streams;
     Say (
         'ended ' + $number + ' ' + $code + ' ' + $interrupted + [char]10 +
-        $runspace.SessionStateProxy.Path.CurrentFileSystemLocation.ProviderPath + [char]10
+        $runspace.SessionStateProxy.Path.CurrentFileSystemLocation.ProviderPath
     )
 };
 $ending = @ENDING@;
@@ -268,6 +268,11 @@ class PowerShellConversation:
     @property
     def says_back(self) -> bool:
         """No: it says that a command has ended when it is back."""
+        return False
+
+    @property
+    def skips_lines(self) -> bool:
+        """No: it is told to stop."""
         return False
 
     @property

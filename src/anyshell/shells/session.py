@@ -16,10 +16,10 @@ begins. From there on nothing of the text runs any more, and the shell is back a
 Where that cannot be sure, such as where a text has a DEBUG trap of its own, the trap kills the shell instead.
 
 The shell reads more lines with each command. bash unwinds to its input by some errors, such as in arithmetic, past every
-file: the next line has it source what stands after the text once more. A shell that comes to the last line without having
-said how the command ended, since the text took from it what it says that with, kills itself: no command waits in vain.
-Otherwise it says a word that stands nowhere else, and so not where the text can find it: only then has the command ended,
-whatever was said before.
+file: the next line has it source what stands after the text once more. That takes down how the command ended, and the last
+line says it, with a word that stands nowhere else, and so not where the text can find it: nothing else ends a command. A
+shell that comes to the last line with nothing taken down, or that cannot say it, since the text took from it what it does
+that with, kills itself: no command waits in vain.
 
 bash and zsh expand aliases of reserved words. So the lines have none, and what they source is one compound command, read
 while aliases are off: in zsh, where a global alias can have any name, they are off between commands.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 RESERVED = frozenset(
     f"ANYSHELL_{name}"
-    for name in ("ALIASES", "EXEC", "FIRST", "LAST", "PID", "REST", "SET", "STATUS", "TOLD", "TRACE")
+    for name in ("ALIASES", "EXEC", "FIRST", "LAST", "PID", "PWD", "REST", "SET", "STATUS", "TOLD", "TRACE")
 )
 """Variables that the shell is led by; no caller can set them."""
 
@@ -117,6 +117,14 @@ class Conversation:
         return True
 
     @property
+    def skips_lines(self) -> bool:
+        """Whether an interrupt at the end of a loop can have the shell skip every line until the next one.
+
+        zsh 5.9 takes a loop for one that is still to be left then (``breaks`` in its ``dotrapargs()``).
+        """
+        return self.shell.kind == "zsh"
+
+    @property
     def numbers_statuses(self) -> bool:
         """Whether a status begins with the number of its command: a readonly variable would otherwise stand for all.
 
@@ -164,17 +172,19 @@ class Conversation:
                 f"{_BUILTIN[kind]} printf %s {self.shell.quote(text)} 2>/dev/null >|{self._path(name)}"
                 for name, text in written
             )
-            lines = [f"{writes} || ANYSHELL_TOLD=full", *(f"{_IF_TOLD[kind]}||{line}" for line in lines)]
+            full = f"{writes} || ANYSHELL_TOLD='{number} full '"
+            lines = [full, *(f"{_IF_TOLD[kind]}||{line}" for line in lines)]
         if kind == "bash":
             lines.append(f'{_IF_TOLD[kind]}||\\. {self._path(self.run_file(number))} {_UNWOUND} "$?"')
-        if written:
-            full = f"{_BUILTIN[kind]} printf '\\000ended {number} full \\n\\000' >&{_STATUS_FD[kind]}"
-            lines.append(f'{_BUILTIN[kind]} test "${{ANYSHELL_TOLD-}}" != full||{full}')
-        # The backslash keeps a global alias of zsh from the descriptor.
-        back_again = f"{_BUILTIN[kind]} printf 'back {back}\\0'>&\\{_STATUS_FD[kind]}"
-        lines.append(f'{_IF_TOLD[kind]}||\\kill -9 "$$";{back_again}')
         # First: the last line of the command before may have been taken away by its text.
-        return "ANYSHELL_TOLD=;" + "".join(f"{line}\n" for line in lines)
+        return "ANYSHELL_TOLD=;" + "".join(f"{line}\n" for line in lines) + self.ask(back)
+
+    def ask(self, back: str) -> str:
+        """The last line, which has the shell say how a command ended; short, since it is read byte by byte."""
+        kind = self.shell.kind
+        # The NUL parts it from what got there before. The backslash keeps a global alias of zsh from the descriptor.
+        tell = f"{_BUILTIN[kind]} printf '\\0back {back} %s\\0' \"$ANYSHELL_TOLD\">&\\{_STATUS_FD[kind]}"
+        return f'{_IF_TOLD[kind]}&&{tell}||\\kill -9 "$$"\n'
 
     def text(self, text: str) -> tuple[str, bool]:
         """The contents of the file ``command`` for a text, and whether 126 without a number is an error of zsh's own.
@@ -279,35 +289,29 @@ class Conversation:
             return f"{self.life_fd}<>{path} {how}{path} {self.life_fd}>&-"
         return f"{how[0]}<>{path} {how}{path}"
 
-    def _tell(self, frame: Frame) -> str:
-        """How it ended, and where the shell is.
+    def _told(self, frame: Frame) -> str:
+        """Take down how it ended, and where the shell is: the last line says that.
 
-        The NUL parts it from what got there before. Each word is redirected by itself where there may be a DEBUG trap,
-        which prints before that. Without a status, a file or a pipe was not there for the text; or a variable of ours
-        cannot be set, or a function of ours is gone, and then the shell cannot go on.
+        Without a status, a file or a pipe was not there for the text; or a variable of ours cannot be set, or a function of
+        ours is gone, and then the shell cannot go on.
         """
-        builtin, fd = _BUILTIN[self.shell.kind], _STATUS_FD[self.shell.kind]
-        each, all_of_it = (f" >&{fd}", "") if frame.careful else ("", f" >&{fd}")
-        ended = f"\\000ended {frame.number} %s %s" + " %s %s" * frame.pids + "\\n"
-        words = '"${ANYSHELL_STATUS:-x}" "${ANYSHELL_SET:+i}"'
+        kind = self.shell.kind
+        builtin = _BUILTIN[kind]
+        words = "${ANYSHELL_STATUS:-x} ${ANYSHELL_SET:+i}"
         if frame.pids:
-            words += ' "${ANYSHELL_FIRST##* }" "${ANYSHELL_LAST##* }"'
+            words += " ${ANYSHELL_FIRST##* } ${ANYSHELL_LAST##* }"
         # PWD is a variable like any other, and what the shell remembers may have another name by now.
-        there = '\\[ . -ef "${PWD-}" ]' if self.shell.kind == "sh" else "[[ ${PWD-} == /* && . -ef $PWD ]]"
-        where = (
-            f"{{ if {there} 2>/dev/null; then {builtin} pwd{each}; else "
-            f"\\command -p env pwd -P{each} || {builtin} printf '%s\\n' \"${{PWD-}}\"{each}; fi; }}"
-        )
-        tell = f"{builtin} printf '{ended}' {words}{each} && {where} && {builtin} printf '\\000'{each}"
-        if self.shell.kind != "sh" and not frame.careful:
-            # At once, so that the reader is not woken three times.
-            at_once = f"{builtin} printf '{ended}%s\\n\\000' {words} \"$PWD\""
-            tell = f"if {there}; then {at_once}; else {tell}; fi"
+        there = '\\[ . -ef "${PWD-}" ]' if kind == "sh" else "[[ ${PWD-} == /* && . -ef $PWD ]]"
+        # One program, since a DEBUG trap may print before each command; the dot keeps line feeds at the end.
+        asked = "\\command -p env sh -c 'printf //x; pwd -P && printf .'"
         return (
             (f"{self._last_pid('ANYSHELL_LAST')}\n" if frame.pids else "")
             + f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in '') {builtin} test -p {self.shell.quote(frame.stdout)} && "
             f'{builtin} kill -s KILL "$$";; esac\n'
-            f"{{ {tell}; }}{all_of_it} && {_TOLD[self.shell.kind]}"
+            f"{builtin} unset ANYSHELL_TOLD ANYSHELL_PWD\n"
+            f'if {there}; then ANYSHELL_PWD=$PWD; else ANYSHELL_PWD=$({asked}); ANYSHELL_PWD="${{ANYSHELL_PWD##*//x}}"; '
+            'case $ANYSHELL_PWD in ?*.) ANYSHELL_PWD="${ANYSHELL_PWD%??}";; *) ANYSHELL_PWD=${PWD-};; esac; fi\n'
+            + _SET_TOLD[kind].format(f"{frame.number} {words}")
         )
 
 
@@ -322,12 +326,12 @@ _BUILTIN: dict[ShellKind, str] = {"bash": "\\builtin", "zsh": "\\builtin", "sh":
 _STATUS_FD: dict[ShellKind, int] = {"bash": 199, "zsh": 8, "sh": 8}
 """Where the shell says how a command ended; closed to everything that a command starts."""
 
-_TOLD: dict[ShellKind, str] = {
-    # A function that has replaced "builtin" sets no variable by it.
-    "bash": "\\builtin printf -v ANYSHELL_TOLD 1",
-    "zsh": "\\builtin printf -v ANYSHELL_TOLD 1",
-    "sh": "ANYSHELL_TOLD=1",
-}
+_SET_TOLD: dict[ShellKind, str] = {
+    # A function that has replaced "builtin" sets no variable by it. A shell that reads no more lines tells it now.
+    kind: '\\builtin printf -v ANYSHELL_TOLD \'%s\\n%s\' "{}" "$ANYSHELL_PWD"\n'
+    f"case $- in *t*) \\builtin printf '\\0ended %s\\0' \"$ANYSHELL_TOLD\" >&{_STATUS_FD[kind]};; esac"
+    for kind in ("bash", "zsh")
+} | {"sh": 'ANYSHELL_TOLD="{}\n$ANYSHELL_PWD"'}
 
 _IF_TOLD: dict[ShellKind, str] = {
     # No alias and no function answers to this.
@@ -455,7 +459,7 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
         "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{conversation._variables(frame, 199)}\n" if frame.variables else "")
-        + f"{conversation._tell(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST\n}} 2>/dev/null\n}}\n"
+        + f"{conversation._told(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PWD\n}} 2>/dev/null\n}}\n"
     )
 
 
@@ -518,8 +522,8 @@ def _run_zsh(conversation: Conversation, frame: Frame) -> str:
         + (after if frame.marked else "")
         + f"\\builtin unset {frame.mark}\n"
         + (f"{conversation._variables(frame, 8)}\n" if frame.variables else "")
-        + f"{conversation._tell(frame)}\n"
-        "\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_REST\n"
+        + f"{conversation._told(frame)}\n"
+        "\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PWD ANYSHELL_REST\n"
         f"{_WITHOUT_ALIASES['zsh']}}} 2>/dev/null\n}}\n"
     )
 
@@ -537,8 +541,8 @@ def _run_sh(conversation: Conversation, frame: Frame) -> str:
         "{\n\\unset -f command anyshell_frame\n"
         f"\\unset {frame.mark}\n"
         + (f"{conversation._variables(frame, 8)}\n" if frame.variables else "")
-        + f"{conversation._tell(frame)}\n"
-        "\\unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PID\n} 2>/dev/null\n}\n"
+        + f"{conversation._told(frame)}\n"
+        "\\unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PWD ANYSHELL_PID\n} 2>/dev/null\n}\n"
     )
 
 
