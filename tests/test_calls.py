@@ -15,10 +15,12 @@ from anyshell import (
     Environment,
     ExitStatus,
     InvalidCommand,
+    JobInputRequest,
     Refused,
     SecretRequest,
     ShellTool,
     Spawn,
+    TerminalInputRequest,
     ToolLimits,
     approve_all,
 )
@@ -370,7 +372,7 @@ async def test_cancel_while_sending_to_a_job_is_asked_about(here: Environment) -
     held = Held()
 
     async def approver(request: ApprovalRequest) -> Approved | Refused:
-        return Approved() if request.job is None else await held(request)
+        return await held(request) if isinstance(request, JobInputRequest) else Approved()
 
     tool = tool_of(here, approver, jobs=True)
     await tool({"command": "cat", "background": True})
@@ -481,7 +483,7 @@ async def test_cancel_while_typing_is_asked_about(here: Environment) -> None:
     held = Held()
 
     async def approver(request: ApprovalRequest) -> Approved | Refused:
-        return Approved() if request.terminal is None else await held(request)
+        return await held(request) if isinstance(request, TerminalInputRequest) else Approved()
 
     tool = tool_of(here, approver, terminals=True)
     await tool.terminal_tool({"action": "start", "command": "read -r x; echo got $x"})

@@ -117,10 +117,15 @@ async def test_the_approver_of_the_guide_knows_what_starts_from_what_is_typed() 
     exec(_BLOCK.findall(page.read_text())[0][1].partition("async def main")[0], made)
     made["ask_on_terminal"] = asked
     shell = anyshell.ShellInfo("bash", "/bin/bash")
-    starts = anyshell.ApprovalRequest(text="git diff", shell=shell, host="h", directory="/tmp")
+    runs: dict[str, Any] = {"text": "git diff", "shell": shell, "host": "h", "directory": "/tmp"}
+    starts = anyshell.CommandRequest(**runs)
     assert await made["approver"](starts) == anyshell.Approved()
-    typed, sent = replace(starts, terminal="t1", typed="!rm -r ."), replace(starts, job="j1", stdin=b"rm")
-    for request in (typed, sent):
+    for request in (
+        replace(starts, stdin=b"rm"),
+        anyshell.JobInputRequest(**runs, job="j1", stdin=b"rm"),
+        anyshell.TerminalInputRequest(**runs, terminal="t1", typed="!rm -r ."),
+        anyshell.SecretInputRequest(**runs, terminal="t1"),
+    ):
         assert await made["approver"](request) == anyshell.Refused("asked")
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import unicodedata
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib import import_module
 from typing import Any
 
@@ -17,13 +17,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshell import ApprovalRequest, Approved, Refused, ShellInfo, approve_all, ask_on_terminal, deny_all
+from anyshell import (
+    ApprovalRequest,
+    Approved,
+    CommandRequest,
+    JobInputRequest,
+    Refused,
+    SecretInputRequest,
+    ShellInfo,
+    Terminal,
+    TerminalInputRequest,
+    approve_all,
+    ask_on_terminal,
+    deny_all,
+)
 from anyshell._exceptions import AnyshellError
 from anyshell.policy import approval, ask, display, folded, printable, visible
 
-REQUEST = ApprovalRequest(
-    text="make test", shell=ShellInfo("bash", "/bin/bash", "5.2"), host="local", directory="/src"
-)
+BASH = ShellInfo("bash", "/bin/bash", "5.2")
+REQUEST = CommandRequest(text="make test", shell=BASH, host="local", directory="/src")
+JOB_INPUT = JobInputRequest(text="bash", shell=BASH, host="local", directory="/src", job="j1", stdin=b"ls\n")
+TYPED = TerminalInputRequest(text="bash", shell=BASH, host="local", directory="/src", terminal="t1")
+SECRET = SecretInputRequest(text="bash", shell=BASH, host="local", directory="/src", terminal="t1")
+EVERY_TYPE = [REQUEST, JOB_INPUT, TYPED, SECRET]
 
 
 async def answer_of(approver: object, timeout: float = 20) -> Approved | Refused:
@@ -319,10 +335,10 @@ def test_nothing_shown_is_hidden(text: str) -> None:
 
 
 def test_everything_that_decides_is_shown() -> None:
-    request = ApprovalRequest(
+    request = CommandRequest(
         text="make test\nmake install",
         original="cd sub && make test\nmake install",
-        shell=ShellInfo("bash", "/bin/bash", "5.2"),
+        shell=BASH,
         host="build-7",
         directory="/src/sub",
         env=(("CI", "1"), ("TEXT", "two\nlines")),
@@ -351,6 +367,121 @@ def test_everything_that_decides_is_shown() -> None:
             "Described by the model as: Build and install",
         ]
     )
+
+
+def test_a_command_shows_what_it_runs_in() -> None:
+    shown = display(replace(REQUEST, session=True, fresh=True, prefix="nice", snapshot="/s")).splitlines()
+    assert shown[2:] == [
+        "Directory: /src",
+        "Shell: bash 5.2 (/bin/bash)",
+        "Run by: nice",
+        "Starts from the user's own set-up: /s",
+        "Host: local",
+        "Session: in a fresh shell",
+    ]
+    assert display(replace(REQUEST, background=True)).splitlines()[-3:] == [
+        "Background: goes on as a job",
+        "Timeout: none",
+        "Input: what will be sent to the job, if that is approved then",
+    ]
+    assert display(replace(REQUEST, size=Terminal())).splitlines()[-3:] == [
+        "Terminal: 80 columns, 24 rows, xterm-256color",
+        "Timeout: none",
+        "Input: what will be typed on the terminal, if that is approved then",
+    ]
+
+
+RUNS = ["  | bash", "Directory: /src", "Shell: bash 5.2 (/bin/bash)", "Host: local"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "lines"),
+    [
+        (
+            JOB_INPUT,
+            ["Send to the running job j1: 3 bytes", "  | ls", "  | ", "Command of the job:", *RUNS],
+        ),
+        (
+            replace(JOB_INPUT, stdin=b"", end_of_input=True),
+            [
+                "Send to the running job j1: 0 bytes, and then the end of its input",
+                "  | ",
+                "Command of the job:",
+                *RUNS,
+            ],
+        ),
+        (
+            replace(TYPED, typed="ls\t", keys=("Enter",), program="bash", prompt="$"),
+            [
+                "Type on the running terminal t1:",
+                "  | ls",
+                "  Keys: Tab",
+                "  Keys: Enter",
+                "Program that reads it: bash",
+                "Line of the cursor: $",
+                "Command of the terminal:",
+                *RUNS,
+            ],
+        ),
+        (
+            replace(SECRET, prompt="Password:", description="Log in"),
+            [
+                "Type on the running terminal t1:",
+                "  Secret: asked for elsewhere, and not shown; then Enter",
+                "Program that reads it: not known",
+                "Line of the cursor: Password:",
+                "Command of the terminal:",
+                *RUNS,
+                "Described by the model as: Log in",
+            ],
+        ),
+    ],
+)
+def test_input_is_shown_before_the_command_that_reads_it(asked: ApprovalRequest, lines: list[str]) -> None:
+    assert display(asked).split("\n") == lines
+
+
+@pytest.mark.parametrize("one", EVERY_TYPE)
+def test_requests_of_two_types_are_never_equal(one: ApprovalRequest) -> None:
+    names = ("text", "shell", "host", "directory", "prefix", "snapshot")
+    for other in EVERY_TYPE:
+        same: dict[str, Any] = {name: getattr(one, name) for name in names}
+        assert (replace(other, **same) == one) is (type(other) is type(one))
+    assert replace(one, description="x", display="y", call_id="z") == one
+    assert replace(one, prefix="nice") != one
+
+
+def test_a_request_has_the_fields_of_its_type_alone() -> None:
+    common, *others = ({field.name for field in fields(request)} for request in EVERY_TYPE)
+    for names in others:
+        common &= names
+    assert common == {
+        *("text", "shell", "host", "directory", "prefix", "snapshot", "description", "display", "call_id")
+    }
+    own = {type(request): {field.name for field in fields(request)} - common for request in EVERY_TYPE}
+    typing = {"terminal", "program", "prompt"}
+    assert own == {
+        CommandRequest: {
+            *("env", "stdin", "timeout", "original", "session", "fresh", "restart", "background", "size")
+        },
+        JobInputRequest: {"job", "stdin", "end_of_input"},
+        TerminalInputRequest: {*typing, "typed", "keys"},
+        SecretInputRequest: typing,
+    }
+    for request in EVERY_TYPE:
+        assert isinstance(request, ApprovalRequest)
+        assert not hasattr(request, "__dict__")
+        assert type(request).__match_args__ == ()
+
+
+def test_a_request_shows_none_of_what_may_be_a_secret() -> None:
+    for request in (
+        replace(REQUEST, env=(("A", "hunter2"),), stdin=b"hunter2", display="hunter2"),
+        replace(JOB_INPUT, stdin=b"hunter2", display="hunter2"),
+        replace(TYPED, typed="hunter2", keys=("hunter2",), prompt="hunter2", display="hunter2"),
+        replace(SECRET, prompt="hunter2", display="hunter2"),
+    ):
+        assert "hunter2" not in repr(request)
 
 
 def test_a_command_cannot_fake_another_field() -> None:
@@ -382,9 +513,10 @@ ASKER = """
 import asyncio, fcntl, os, sys, termios
 tty = os.open(sys.argv[1], os.O_RDWR)
 fcntl.ioctl(tty, termios.TIOCSCTTY, 0)
-from anyshell import ApprovalRequest, ShellInfo, ask_on_terminal
+from anyshell import CommandRequest, JobInputRequest, SecretInputRequest, ShellInfo, TerminalInputRequest, ask_on_terminal
 from anyshell.policy import ask
-request = ApprovalRequest(text="make", shell=ShellInfo("bash", "/bin/bash"), host="h", directory="/", display=sys.argv[4])
+makes, shell = eval(sys.argv[5]), ShellInfo("bash", "/bin/bash")
+request = makes(text="make", shell=shell, host="h", directory="/", display=sys.argv[4])
 async def main():
     tasks = [ask(ask_on_terminal, request, timeout=float(sys.argv[2])) for _ in range(int(sys.argv[3]))]
     print(await asyncio.gather(*tasks))
@@ -408,6 +540,7 @@ class Person:
         typed_before: bytes = b"",
         display: str = "SHOWN",
         columns: int = 0,
+        makes: str = "CommandRequest",
     ) -> None:
         # The slave stays open here: until the program has it, reading from the master would fail otherwise.
         posix: Any = os  # terminals of this kind are not on every platform
@@ -418,7 +551,10 @@ class Person:
             size.tcsetwinsize(self._slave, (24, columns))
         self.before = self.seen = b""
         self._program = subprocess.Popen(
-            [sys.executable, "-c", ASKER, posix.ttyname(self._slave), str(timeout), str(questions), display],
+            [
+                *(sys.executable, "-c", ASKER, posix.ttyname(self._slave)),
+                *(str(timeout), str(questions), display, makes),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -459,6 +595,34 @@ def test_a_person_answers(typed: bytes, answer: Approved | Refused) -> None:
     person.wait_seen(PROMPT)
     person.type(typed)
     assert person.result() == f"[{answer!r}]"
+
+
+@on_posix
+@pytest.mark.parametrize(
+    ("makes", "question"),
+    [
+        ("CommandRequest", "Run this? y = yes, a = always yes to exactly this"),
+        (
+            "lambda **given: JobInputRequest(**given, job='j1', stdin=b'')",
+            "Send this? y = yes, a = always yes to exactly this",
+        ),
+        (
+            "lambda **given: TerminalInputRequest(**given, terminal='t1')",
+            "Type this? y = yes, a = always yes to whatever is typed on this terminal",
+        ),
+        (
+            "lambda **given: SecretInputRequest(**given, terminal='t1')",
+            "Type this? y = yes, a = always yes to secrets on this terminal",
+        ),
+    ],
+)
+def test_a_person_is_asked_in_the_words_of_the_request(makes: str, question: str) -> None:
+    person = Person(makes=makes)
+    person.wait_seen(b"SHOWN\r\n")
+    person.wait_seen(PROMPT)
+    person.type(b"n\n")
+    assert person.result() == f"[{Refused()!r}]"
+    assert person.before.decode() == f"{question}, n [REASON] "
 
 
 @on_posix

@@ -11,9 +11,9 @@ import signal
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -22,17 +22,22 @@ from anyshell import (
     ApprovalRequest,
     Approved,
     Artifact,
+    CommandRequest,
     Environment,
     FileStat,
+    JobInputRequest,
     Outcome,
     Output,
     OutputLimits,
     ProcessInfo,
     Refused,
+    SecretInputRequest,
     SessionReport,
     ShellInfo,
     ShellResult,
     ShellTool,
+    Terminal,
+    TerminalInputRequest,
     ToolLimits,
     approve_all,
     deny_all,
@@ -64,6 +69,9 @@ def tool_of(env: Environment, approver: Approver = approve_all, **limits: Any) -
     )
 
 
+Kind = TypeVar("Kind", bound=ApprovalRequest)
+
+
 class Recorder:
     """An approver that keeps what it was asked."""
 
@@ -74,6 +82,10 @@ class Recorder:
     async def __call__(self, request: ApprovalRequest, /) -> Approved | Refused:
         self.requests.append(request)
         return self.answer
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        """The requests of one type."""
+        return [request for request in self.requests if isinstance(request, kind)]
 
 
 def matches_snapshot(name: str, text: str) -> None:
@@ -523,7 +535,7 @@ async def test_the_approver_sees_everything_that_decides(env: Environment, tmp_p
             "description": "Build it",
         }
     )
-    request = approver.requests[0]
+    request = approver.of(CommandRequest)[0]
     assert request.text == "make"
     assert request.shell == env.shell
     assert request.host == env.host
@@ -551,7 +563,7 @@ async def test_a_leading_cd_is_shown_as_what_it_does(env: Environment, tmp_path:
     (tmp_path / "sub").mkdir()
     approver = Recorder()
     result = await tool_of(env, approver)({"command": "cd sub && pwd"})
-    request = approver.requests[0]
+    request = approver.of(CommandRequest)[0]
     assert (request.text, request.original, request.directory) == ("pwd", "cd sub && pwd", f"{tmp_path}/sub")
     assert "  | pwd\n" in request.display
     assert "  | cd sub && pwd\n" in request.display
@@ -571,7 +583,7 @@ async def test_a_script_after_a_leading_cd_finds_its_way_back(
         for command in ("cd sub && sh ./back", "cd sub && . ./back", "cd sub && 'cd' - >&2 && pwd"):
             result = await tool_of(env, approver)({"command": command})
             assert result.output.splitlines()[-1] == str(tmp_path), command
-            assert approver.requests[-1].original == command
+            assert approver.of(CommandRequest)[-1].original == command
         assert (await env.run("echo ${OLDPWD-unset}; cd -")).output.text.startswith("unset\n")
 
 
@@ -583,7 +595,7 @@ async def test_no_leading_cd_is_taken_off_for_zsh(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, shell="zsh") as env:
         approver = Recorder()
         result = await tool_of(env, approver)({"command": "cd sub && sh ./back"})
-    assert approver.requests[0].original is None
+    assert approver.of(CommandRequest)[0].original is None
     assert result.output.splitlines()[-1] == str(tmp_path)
 
 
@@ -691,32 +703,56 @@ async def test_always_is_always_only_when_it_is_true(always: Any, env: Environme
     assert len(approver.requests) == 2
 
 
+BASH = ShellInfo("bash", "/b")
+COMMAND = CommandRequest(text="x", shell=BASH, host="h", directory="/")
+JOB_INPUT = JobInputRequest(text="x", shell=BASH, host="h", directory="/", job="j1", stdin=b"x")
+TYPED = TerminalInputRequest(text="x", shell=BASH, host="h", directory="/", terminal="t1")
+SECRET = SecretInputRequest(text="x", shell=BASH, host="h", directory="/", terminal="t1")
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
         ({"text": "ab", "stdin": b"c"}, {"text": "a", "stdin": b"bc"}),
+        ({"text": "x', '/b"}, {"text": "x", "directory": "/b"}),
         ({"env": (("A", "B"),)}, {"env": (("AB", ""),)}),
         ({"env": (("A", "1"), ("B", "2"))}, {"env": (("A", "1"),)}),
         ({"stdin": None}, {"stdin": b""}),
-        ({"stdin": b"none;"}, {"stdin": None}),
+        ({"stdin": b"None"}, {"stdin": None}),
         ({"timeout": 1.0}, {"timeout": None}),
         ({"original": "x"}, {"original": None}),
         ({"session": True}, {}),
         ({"session": True, "fresh": True}, {"session": True}),
         ({"session": True, "fresh": True, "restart": True}, {"session": True, "fresh": True}),
         ({"background": True}, {}),
-        ({"stdin": b"x", "job": "j1"}, {"stdin": b"x"}),
-        ({"stdin": b"x", "job": "j1"}, {"stdin": b"x", "job": "j2"}),
-        ({"stdin": b"x", "job": "j1"}, {"stdin": b"x", "job": "j1", "end_of_input": False}),
+        ({"size": Terminal()}, {}),
+        ({"size": Terminal()}, {"size": Terminal(rows=25)}),
+        ({"shell": ShellInfo("bash", "/b", "5")}, {}),
         ({"text": "\udc80"}, {"text": "\ufffd"}),
     ],
 )
-def test_two_requests_have_one_key_only_when_they_are_the_same(
+def test_two_commands_have_one_key_only_when_they_are_the_same(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    request = ApprovalRequest(text="x", shell=ShellInfo("bash", "/b"), host="h", directory="/")
-    assert key_of(replace(request, **one)) == key_of(replace(request, **one, description="x", display="y"))
-    assert key_of(replace(request, **one)) != key_of(replace(request, **other))
+    assert key_of(replace(COMMAND, **one)) == key_of(
+        replace(COMMAND, **one, description="x", display="y", call_id="z")
+    )
+    assert key_of(replace(COMMAND, **one)) != key_of(replace(COMMAND, **other))
+
+
+@pytest.mark.parametrize("one", [COMMAND, JOB_INPUT])
+def test_every_field_that_is_compared_is_in_the_key(one: CommandRequest | JobInputRequest) -> None:
+    for field in fields(one):
+        changed: dict[str, Any] = {field.name: "another"}
+        other = replace(one, **changed)
+        assert (key_of(other) == key_of(one)) is (other == one), field.name
+
+
+def test_on_a_terminal_the_key_is_the_terminals_and_secrets_have_another() -> None:
+    assert key_of(TYPED) == key_of(replace(TYPED, typed="y", keys=("Enter",), program="cat", prompt="? "))
+    assert key_of(SECRET) == key_of(replace(SECRET, program="cat", prompt="? "))
+    keys = {key_of(each) for each in (TYPED, SECRET, replace(TYPED, terminal="t2"), JOB_INPUT, COMMAND)}
+    assert len(keys) == 5
 
 
 async def test_always_is_remembered_by_one_tool_alone(env: Environment) -> None:
@@ -754,7 +790,7 @@ async def test_hang_guards_win_over_a_model(env: Environment) -> None:
     assert "GIT_EDITOR" in HANG_GUARDS
     assert result.output == "true cat xterm 1\n"
     assert "Not set: GIT_EDITOR, GPG_TTY, PAGER." in result.message
-    assert approver.requests[0].env == (("A", "1"), ("TERM", "xterm"))
+    assert approver.of(CommandRequest)[0].env == (("A", "1"), ("TERM", "xterm"))
 
 
 async def test_without_guards_a_model_sets_what_it_likes(tmp_path: Path) -> None:
@@ -800,12 +836,7 @@ async def test_an_artifact_that_commands_cannot_read_is_not_offered_as_a_file() 
 
 
 async def test_what_bash_on_windows_would_misread_is_changed_before_approval() -> None:
-    asked: list[ApprovalRequest] = []
-
-    async def approver(request: ApprovalRequest) -> Approved:
-        asked.append(request)
-        return Approved()
-
+    approver = Recorder()
     bash = ShellInfo("bash", r"C:\Program Files\Git\bin\bash.exe", "5.2")
     info = replace(FAKE_HOST, os="windows", directory=r"C:\src", home=r"C:\src", shell=bash)
     ran: list[str] = []
@@ -820,6 +851,7 @@ async def test_what_bash_on_windows_would_misread_is_changed_before_approval() -
         changed = await tool({"command": "make >nul 2>NUL"})
         same = await tool({"command": "make >/dev/null"})
         elsewhere = replace(info, shell=ShellInfo("pwsh", r"C:\ps7\pwsh.exe", "7.6"))
+    asked = approver.of(CommandRequest)
     assert (asked[0].text, asked[0].original) == ("make >/dev/null 2>/dev/null", "make >nul 2>NUL")
     assert asked[1].original is None
     assert ran == [asked[0].text, asked[1].text]
@@ -827,7 +859,8 @@ async def test_what_bash_on_windows_would_misread_is_changed_before_approval() -
     assert words.TRANSLATED not in same.message
     async with Environment.detect(FakeBackend(lambda _: Script(), info=elsewhere)) as env:
         await tool_of(env, approver)({"command": "make >nul"})
-    assert (asked[2].text, asked[2].original) == ("make >nul", None)
+    last = approver.of(CommandRequest)[2]
+    assert (last.text, last.original) == ("make >nul", None)
 
 
 async def test_the_description_says_where_the_rest_of_an_output_is(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from anyshell import (
     AnyshellError,
     ApprovalRequest,
     Approved,
+    CommandRequest,
     Environment,
+    JobInputRequest,
     OutputLimits,
     Refused,
     ShellTool,
@@ -95,7 +97,7 @@ async def test_a_job_has_a_deadline_if_it_is_given_one(here: Environment) -> Non
     approver = Recorder()
     tool = jobs_of(here, approver, max_timeout=200)
     result = await tool({"command": "sleep 300", "background": True, "timeout": 0.2})
-    assert approver.requests[0].timeout == result.details.timeout == 0.2
+    assert approver.of(CommandRequest)[0].timeout == result.details.timeout == 0.2
     await ended(here, "j1")
     assert (
         "Meanwhile job j1 was stopped because its timeout was over, after "
@@ -110,7 +112,7 @@ async def test_who_approves_sees_that_it_is_a_job(here: Environment) -> None:
     tool = jobs_of(here, approver)
     result = await tool({"command": "make", "background": True})
     assert result.details.status == "refused"
-    assert approver.requests[0].background
+    assert approver.of(CommandRequest)[0].background
     for line in (
         "Background: goes on as a job",
         "Timeout: none",
@@ -419,7 +421,7 @@ async def test_what_is_sent_is_approved_byte_for_byte(here: Environment) -> None
     await tool({"command": "exec cat", "cwd": "/usr", "background": True})
     text = "rm -rf /\u202e\x1b[2K\r\nHost: safe\n" + "x" * 5000
     await tool.job_tool({"action": "send", "id": "j1", "text": text, "end_of_input": True})
-    request = approver.requests[1]
+    request = approver.of(JobInputRequest)[0]
     assert request.stdin == text.encode()
     assert (request.job, request.text, request.directory) == ("j1", "exec cat", "/usr")
     assert request.end_of_input
@@ -437,7 +439,7 @@ async def test_what_is_sent_is_approved_byte_for_byte(here: Environment) -> None
 
 async def test_what_is_refused_is_not_sent(here: Environment) -> None:
     async def approver(request: ApprovalRequest) -> Approved | Refused:
-        return Approved() if request.job is None else Refused("not that")
+        return Approved() if isinstance(request, CommandRequest) else Refused("not that")
 
     tool = jobs_of(here, approver)
     await tool({"command": "cat", "background": True})
@@ -522,7 +524,8 @@ async def test_a_job_of_a_session_begins_where_its_shell_is(here: Environment) -
     tool = jobs_of(here, approver, session=True)
     await tool({"command": "cd /usr; A=1"})
     result = await tool({"command": "pwd; echo $A", "background": True})
-    assert (approver.requests[1].directory, approver.requests[1].session) == ("/usr", False)
+    request = approver.of(CommandRequest)[1]
+    assert (request.directory, request.session) == ("/usr", False)
     assert result.details.directory == "/usr"
     read = await tool.job_tool({"action": "output", "id": "j1", "wait": 20, "until": "end"})
     assert read.output == "/usr\n\n"

@@ -14,6 +14,7 @@ from anyshell import (
     AnyshellError,
     ApprovalRequest,
     Approved,
+    CommandRequest,
     Environment,
     Refused,
     ShellTool,
@@ -87,7 +88,7 @@ async def test_a_leading_cd_is_left_to_the_shell(here: Environment, tmp_path: Pa
     tool = session_of(here, approver)
     await tool({"command": "cd sub && pwd"})
     assert approver.requests[0].text == "cd sub && pwd"
-    assert approver.requests[0].original is None
+    assert approver.of(CommandRequest)[0].original is None
     assert (await tool({"command": "cd - >/dev/null && pwd"})).output == f"{tmp_path}\n"
 
 
@@ -98,7 +99,7 @@ async def test_who_approves_sees_the_session_and_where_its_shell_is(here: Enviro
     await tool({"command": "cd /usr"})
     await tool({"command": "true"})
     await tool({"command": "true", "restart": True, "cwd": "x"})
-    before, after, restarted = approver.requests
+    before, after, restarted = approver.of(CommandRequest)
     assert (before.directory, after.directory) == (here.directory, "/usr")
     assert before.session
     assert (before.fresh, after.fresh, restarted.fresh) == (True, False, True)
@@ -175,7 +176,7 @@ async def test_a_shell_that_was_killed_meanwhile_is_said_before_approval(here: E
     )
     assert len(approver.requests) == 1
     await tool({"command": "true"})
-    assert approver.requests[1].fresh
+    assert approver.of(CommandRequest)[1].fresh
     assert "\nSession: in a fresh shell\n" in approver.requests[1].display
 
 
@@ -283,7 +284,7 @@ async def test_missing_directory_restarts_nothing(here: Environment) -> None:
 
 async def test_a_refusal_restarts_nothing(here: Environment) -> None:
     async def approver(request: ApprovalRequest) -> Approved | Refused:
-        return Refused() if request.restart else Approved()
+        return Refused() if isinstance(request, CommandRequest) and request.restart else Approved()
 
     tool = session_of(here, approver)
     await tool({"command": "A=1"})

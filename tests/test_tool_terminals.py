@@ -19,15 +19,18 @@ from anyshell import (
     AnyshellError,
     ApprovalRequest,
     Approved,
+    CommandRequest,
     Environment,
     Outcome,
     Output,
     OutputLimits,
     Refused,
     Screen,
+    SecretInputRequest,
     SecretRequest,
     ShellTool,
     Terminal,
+    TerminalInputRequest,
     TerminalUnavailable,
     ToolLimits,
     Waiting,
@@ -185,7 +188,7 @@ async def test_a_command_in_a_session_has_a_shell_of_its_own_where_the_session_i
     result = await run(tool, "pwd; echo ${A-unset}; cd /")
     assert result.output == "/usr\nunset\n"
     assert result.message == "Exit code 0. It has a shell of its own: the shell of the session is as it was."
-    assert not approver.requests[1].session
+    assert not approver.of(CommandRequest)[1].session
     asked = await run(tool, "read -r x")
     assert "It has a shell of its own" in asked.message
     assert (await tool({"command": "pwd; echo $A"})).output == "/usr\n1\n"
@@ -369,8 +372,8 @@ async def test_who_approves_sees_what_is_typed_and_who_reads_it(here: Environmen
     approver = Recorder()
     tool = tool_of(here, approver)
     await start(tool, "exec cat -v", columns=100, rows=30, timeout=60)
-    begun = approver.requests[0]
-    assert (begun.size, begun.timeout, begun.end_of_input) == (Terminal(columns=100, rows=30), 60, False)
+    begun = approver.of(CommandRequest)[0]
+    assert (begun.size, begun.timeout, begun.stdin) == (Terminal(columns=100, rows=30), 60, None)
     for line in (
         "Command:\n  | exec cat -v",
         "Terminal: 100 columns, 30 rows, xterm-256color",
@@ -380,9 +383,9 @@ async def test_who_approves_sees_what_is_typed_and_who_reads_it(here: Environmen
         assert f"{line}\n" in f"{begun.display}\n"
     text = "rm -rf /\u202e\x03\x1b[2K\t\r  Keys: Enter\n\x00x"
     await do(tool, "send", text=text, enter=True)
-    request = approver.requests[1]
+    request = approver.of(TerminalInputRequest)[0]
     assert (request.terminal, request.program, request.typed, request.keys) == ("t1", "cat", text, ("Enter",))
-    assert (request.text, request.directory, request.size) == ("exec cat -v", here.directory, None)
+    assert (request.text, request.directory) == ("exec cat -v", here.directory)
     assert request.display == (
         "Type on the running terminal t1:\n"
         "  | rm -rf /\\u202e\n"
@@ -417,7 +420,8 @@ async def test_keys_are_shown_by_their_names(here: Environment) -> None:
 
 async def test_what_is_refused_is_not_run_and_not_typed(here: Environment) -> None:
     async def approver(request: ApprovalRequest) -> Approved | Refused:
-        return Refused("not that") if request.terminal or "touch" in request.text else Approved()
+        refused = isinstance(request, TerminalInputRequest) or "touch" in request.text
+        return Refused("not that") if refused else Approved()
 
     tool = tool_of(here, approver)
     begun = await start(tool, "touch made")
@@ -465,7 +469,7 @@ async def test_a_command_with_a_terminal_is_another_request_than_without(here: E
     tool = tool_of(here, approver)
     for params in ({}, {"pty": True}, {"pty": True}, {}):
         await tool({"command": "true", **params})
-    assert [request.size for request in approver.requests] == [None, Terminal()]
+    assert [request.size for request in approver.of(CommandRequest)] == [None, Terminal()]
 
 
 CHANGES = "head -n 1 fifo >/dev/null; exec sh -c 'touch changed; exec cat'"
@@ -480,7 +484,7 @@ async def change(directory: Path) -> None:
 
 async def test_what_was_meant_for_another_program_is_not_typed(here: Environment, tmp_path: Path) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
-        if request.terminal is not None and request.program == "bash, head":
+        if isinstance(request, TerminalInputRequest) and request.program == "bash, head":
             await change(tmp_path)
         return Approved()
 
@@ -522,7 +526,7 @@ async def test_what_was_meant_for_another_question_is_not_typed(
 
     async def approver(request: ApprovalRequest) -> Approved:
         requests.append(request)
-        if request.typed == "y":
+        if isinstance(request, TerminalInputRequest) and request.typed == "y":
             await ask_anew()
         return Approved()
 
@@ -538,19 +542,23 @@ async def test_what_was_meant_for_another_question_is_not_typed(
         f"mean something else; now the line of the cursor {now} Look at"
     )
     assert "Delete all" in changed.output
+    asked = requests[-1]
+    assert isinstance(asked, TerminalInputRequest | SecretInputRequest)
     if before:
-        assert requests[-1].prompt == "Keep it?"
-        assert "\nProgram that reads it: bash\nLine of the cursor: Keep it?\n" in requests[-1].display
+        assert asked.prompt == "Keep it?"
+        assert "\nProgram that reads it: bash\nLine of the cursor: Keep it?\n" in asked.display
     assert "got no" in (await enter(tool, "no")).output
 
 
 @pytest.mark.parametrize("quiet", ["", "stty -echo; "])
 async def test_two_answers_at_once_do_not_both_get_what_was_asked_once(quiet: str, here: Environment) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
+        if not isinstance(request, TerminalInputRequest):
+            return Approved()
         asked.append(request.typed)
         if request.typed == "second":
             await first
-        while request.terminal and len(asked) < 3:
+        while len(asked) < 2:
             await asyncio.sleep(0)
         return Approved()
 
@@ -573,14 +581,14 @@ async def test_who_approves_sees_the_whole_line_that_asks(here: Environment) -> 
     for length in (0, 30):
         await start(tool, f"read -r -p '{long}{'/very/long' * length} [y/N] ' x")
         await enter(tool, "n", f"t{1 if not length else 2}")
-    prompts = [request.prompt for request in approver.requests if request.terminal]
+    prompts = [request.prompt for request in approver.of(TerminalInputRequest)]
     assert prompts[0] == f"{long} [y/N]"
     assert prompts[1] == "…" + ("/very/long" * 30 + " [y/N]")[-199:]
 
 
 async def test_what_draws_by_itself_can_be_answered(here: Environment) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
-        if request.terminal is not None:
+        if isinstance(request, TerminalInputRequest):
             before = (await do(tool, "screen")).output
             while (await do(tool, "screen")).output == before:
                 await asyncio.sleep(0.05)
@@ -603,7 +611,7 @@ async def test_what_draws_by_itself_and_then_asks_is_said_to_wait(here: Environm
 
 async def test_a_question_is_answered_while_others_come_and_go(here: Environment, tmp_path: Path) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
-        if request.terminal == "t1":
+        if isinstance(request, TerminalInputRequest):
             before = (tmp_path / "count").read_text()
             while len((tmp_path / "count").read_text()) < len(before) + 3:
                 await asyncio.sleep(0.01)
@@ -619,7 +627,7 @@ async def test_a_question_is_answered_while_others_come_and_go(here: Environment
 
 async def test_whether_it_waited_is_measured_when_it_is_typed(here: Environment, tmp_path: Path) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
-        if request.terminal is not None:
+        if isinstance(request, TerminalInputRequest):
             (tmp_path / "go").touch()
             await asyncio.sleep(1.1)  # what was found out is not asked again within a second
         return Approved()
@@ -714,7 +722,7 @@ async def test_where_the_host_cannot_tell_who_reads_that_is_said(anyio_backend: 
         assert stdin is not None
         assert stdin.received == b"me"
     assert sent.message.startswith("Typed on terminal t1: 2 characters. Whether it waits")
-    assert approver.requests[1].program is None
+    assert approver.of(TerminalInputRequest)[0].program is None
     assert "Program that reads it: not known\n" in approver.requests[1].display
 
 
@@ -751,8 +759,8 @@ async def test_a_secret_is_typed_and_stands_nowhere(
     assert ended.details.artifact is not None
     kept = [path.read_bytes() for path in state_directory.rglob("*") if path.is_file()]
     assert any(b"[secret]" in data for data in kept)
-    request = approver.requests[1]
-    assert request.secret
+    request = approver.of(SecretInputRequest)[0]
+    assert (request.terminal, request.prompt) == ("t1", "Password:")
     assert request.display.startswith(
         "Type on the running terminal t1:\n  Secret: asked for elsewhere, and not shown; then Enter\n"
     )
@@ -898,7 +906,8 @@ async def test_a_secret_that_may_not_be_typed_is_not_asked_for(here: Environment
     asked: list[str] = []
 
     async def approver(request: ApprovalRequest) -> Approved | Refused:
-        return Refused("no") if request.secret and request.terminal == "t1" else Approved()
+        refused = isinstance(request, SecretInputRequest) and request.terminal == "t1"
+        return Refused("no") if refused else Approved()
 
     async def secrets(request: SecretRequest) -> str:
         asked.append(request.program)
@@ -1031,7 +1040,7 @@ async def test_where_terminals_are_off_a_command_runs_without_one_and_that_is_sa
         assert "pty" not in tool.definition.parameters["properties"]
         assert "`pty`" not in tool.definition.description
         result = await run(tool, "test -t 0 || echo none")
-        assert (result.output, approver.requests[0].size) == ("none\n", None)
+        assert (result.output, approver.of(CommandRequest)[0].size) == ("none\n", None)
         assert result.message == (
             "Exit code 0. It ran without a terminal: no terminal is given here, since ANYSHELL_NO_PTY is set. If it wanted "
             "one, say everything in its options or in stdin instead."
@@ -1048,7 +1057,7 @@ async def test_where_a_host_refuses_one_it_is_asked_again_whether_to_run_without
         async with Environment.detect(server.options()) as env:
             tool = tool_of(env, approver, session=True)
             result = await run(tool, "test -t 0 || echo none")
-            assert [request.size for request in approver.requests] == [Terminal(), None]
+            assert [request.size for request in approver.of(CommandRequest)] == [Terminal(), None]
             assert (result.output, result.is_error) == ("none\n", False)
             assert "It ran without a terminal: " in result.message
             assert "grants no terminal (PermitTTY no" in result.message

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ._types import Approved as Approved
     from ._types import Artifact as Artifact
     from ._types import CommandFailed as CommandFailed
+    from ._types import CommandRequest as CommandRequest
     from ._types import CopyProgress as CopyProgress
     from ._types import CopyResult as CopyResult
     from ._types import ExitStatus as ExitStatus
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ._types import Foreground as Foreground
     from ._types import HostInfo as HostInfo
     from ._types import HostQuery as HostQuery
+    from ._types import JobInputRequest as JobInputRequest
     from ._types import JobOutput as JobOutput
     from ._types import Outcome as Outcome
     from ._types import Output as Output
@@ -47,11 +49,13 @@ if TYPE_CHECKING:
     from ._types import RecordingReport as RecordingReport
     from ._types import Refused as Refused
     from ._types import Screen as Screen
+    from ._types import SecretInputRequest as SecretInputRequest
     from ._types import SessionReport as SessionReport
     from ._types import ShellCandidate as ShellCandidate
     from ._types import ShellInfo as ShellInfo
     from ._types import Spawn as Spawn
     from ._types import Terminal as Terminal
+    from ._types import TerminalInputRequest as TerminalInputRequest
     from ._types import TerminalLines as TerminalLines
     from ._types import Waiting as Waiting
     from .backends import SSHOptions as SSHOptions
@@ -97,6 +101,7 @@ _HOMES = {
     "Approved": "._types",
     "Artifact": "._types",
     "CommandFailed": "._types",
+    "CommandRequest": "._types",
     "CopyProgress": "._types",
     "CopyResult": "._types",
     "ExitStatus": "._types",
@@ -105,6 +110,7 @@ _HOMES = {
     "Foreground": "._types",
     "HostInfo": "._types",
     "HostQuery": "._types",
+    "JobInputRequest": "._types",
     "JobOutput": "._types",
     "Outcome": "._types",
     "Output": "._types",
@@ -115,11 +121,13 @@ _HOMES = {
     "RecordingReport": "._types",
     "Refused": "._types",
     "Screen": "._types",
+    "SecretInputRequest": "._types",
     "SessionReport": "._types",
     "ShellCandidate": "._types",
     "ShellInfo": "._types",
     "Spawn": "._types",
     "Terminal": "._types",
+    "TerminalInputRequest": "._types",
     "TerminalLines": "._types",
     "Waiting": "._types",
     "SSHOptions": ".backends",

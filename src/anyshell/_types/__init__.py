@@ -2,7 +2,11 @@
 
 from .approval import ApprovalRequest as ApprovalRequest
 from .approval import Approved as Approved
+from .approval import CommandRequest as CommandRequest
+from .approval import JobInputRequest as JobInputRequest
 from .approval import Refused as Refused
+from .approval import SecretInputRequest as SecretInputRequest
+from .approval import TerminalInputRequest as TerminalInputRequest
 from .checks import LONGEST_NAME as LONGEST_NAME
 from .checks import check_choice as check_choice
 from .checks import check_count as check_count

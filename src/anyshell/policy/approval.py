@@ -7,7 +7,15 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, cast
 
 from .._exceptions import AnyshellError
-from .._types import Approved, Refused, exact
+from .._types import (
+    Approved,
+    CommandRequest,
+    JobInputRequest,
+    Refused,
+    SecretInputRequest,
+    TerminalInputRequest,
+    exact,
+)
 from .display import folded
 
 if TYPE_CHECKING:
@@ -151,11 +159,15 @@ async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
 
 
 def _what(request: ApprovalRequest) -> str:
-    if request.terminal is not None:
-        what = "secrets" if request.secret else "whatever is typed"
-        return f"Type this? y = yes, a = always yes to {what} on this terminal"
-    what = "Run this" if request.job is None else "Send this"
-    return f"{what}? y = yes, a = always yes to exactly this"
+    match request:
+        case CommandRequest():
+            return "Run this? y = yes, a = always yes to exactly this"
+        case JobInputRequest():
+            return "Send this? y = yes, a = always yes to exactly this"
+        case TerminalInputRequest():
+            return "Type this? y = yes, a = always yes to whatever is typed on this terminal"
+        case SecretInputRequest():
+            return "Type this? y = yes, a = always yes to secrets on this terminal"
 
 
 def _parsed(line: str | None) -> Approved | Refused | None:

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from .._types import exact
+from .._types import CommandRequest, JobInputRequest, SecretInputRequest, TerminalInputRequest, exact
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -135,31 +135,40 @@ _CONTROLS = re.compile("([\x00-\x1f\x7f]+)")
 
 
 def _lines(request: ApprovalRequest) -> Iterator[str]:
-    if request.terminal is not None:
-        yield from _typed(request.terminal, request)
-        yield "Command of the terminal:"
-    elif request.job is not None:
-        yield from _sent(request.job, request)
-        yield "Command of the job:"
-    else:
-        yield "Command:"
+    match request:
+        case CommandRequest():
+            yield "Command:"
+        case JobInputRequest():
+            yield from _sent(request)
+            yield "Command of the job:"
+        case TerminalInputRequest() | SecretInputRequest():
+            yield from _typed(request)
+            yield "Command of the terminal:"
     yield _block(request.text)
-    if request.original is not None:
+    if isinstance(request, CommandRequest) and request.original is not None:
         yield "Asked for as:"
         yield _block(request.original)
     yield f"Directory: {_line(request.directory)}"
     yield f"Shell: {_line(request.shell.name)} ({_line(request.shell.path)})"
+    if request.prefix is not None:
+        yield f"Run by: {_line(request.prefix)}"
+    if request.snapshot is not None:
+        yield f"Starts from the user's own set-up: {_line(request.snapshot)}"
+    yield f"Host: {_line(request.host)}"
+    if isinstance(request, CommandRequest):
+        yield from _started(request)
+    if request.description:
+        yield f"Described by the model as: {_line(request.description)}"
+
+
+def _started(request: CommandRequest) -> Iterator[str]:
+    """Show what a command runs in, and what it is given."""
     if request.session and request.restart:
         yield "Session: in a fresh shell; the one before is ended, with what it runs"
     elif request.session and request.fresh:
         yield "Session: in a fresh shell"
     elif request.session:
         yield "Session: with the variables, functions and aliases that earlier commands have set"
-    if request.prefix is not None:
-        yield f"Run by: {_line(request.prefix)}"
-    if request.snapshot is not None:
-        yield f"Starts from the user's own set-up: {_line(request.snapshot)}"
-    yield f"Host: {_line(request.host)}"
     if request.background:
         yield "Background: goes on as a job"
     if request.size is not None:
@@ -174,12 +183,10 @@ def _lines(request: ApprovalRequest) -> Iterator[str]:
         yield from (f"  | {_line(name)}={_line(value)}" for name, value in request.env)
     if request.size is not None:
         yield "Input: what will be typed on the terminal, if that is approved then"
-    elif request.stdin is not None and request.job is None:
+    elif request.stdin is not None:
         yield from _stdin(request.stdin)
-    elif not request.end_of_input and request.job is None and request.terminal is None:
+    elif request.background:
         yield "Input: what will be sent to the job, if that is approved then"
-    if request.description:
-        yield f"Described by the model as: {_line(request.description)}"
 
 
 def _line(text: str) -> str:
@@ -197,27 +204,27 @@ def _gaps_shown(text: str) -> str:
     return _GAP.sub(lambda run: f"\\x20{{{len(run[0])}}}", text)
 
 
-def _sent(job: str, request: ApprovalRequest) -> Iterator[str]:
+def _sent(request: JobInputRequest) -> Iterator[str]:
     """Show what is sent to a job whole, as a command is: it may be one."""
-    data = request.stdin or b""
     end = ", and then the end of its input" if request.end_of_input else ""
-    yield f"Send to the running job {_line(job)}: {_size(data)}{end}"
-    yield _block(data.decode(errors="surrogateescape"))
+    yield f"Send to the running job {_line(request.job)}: {_size(request.stdin)}{end}"
+    yield _block(request.stdin.decode(errors="surrogateescape"))
 
 
-def _typed(terminal: str, request: ApprovalRequest) -> Iterator[str]:
+def _typed(request: TerminalInputRequest | SecretInputRequest) -> Iterator[str]:
     """Show what is typed whole. A line of text has a mark of its own, so that no text can pass for a key."""
-    yield f"Type on the running terminal {_line(terminal)}:"
-    pieces = _CONTROLS.split(request.typed)
-    for text, keys in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
-        if text:
-            yield _block(text)
-        if keys:
-            yield f"  Keys: {' '.join(map(_control, keys))}"
-    if request.keys:
-        yield f"  Keys: {' '.join(map(_line, request.keys))}"
-    if request.secret:
+    yield f"Type on the running terminal {_line(request.terminal)}:"
+    if isinstance(request, SecretInputRequest):
         yield "  Secret: asked for elsewhere, and not shown; then Enter"
+    else:
+        pieces = _CONTROLS.split(request.typed)
+        for text, keys in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+            if text:
+                yield _block(text)
+            if keys:
+                yield f"  Keys: {' '.join(map(_control, keys))}"
+        if request.keys:
+            yield f"  Keys: {' '.join(map(_line, request.keys))}"
     yield f"Program that reads it: {'not known' if request.program is None else _line(request.program)}"
     if request.prompt:
         yield f"Line of the cursor: {_line(request.prompt)}"

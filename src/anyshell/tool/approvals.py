@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from .. import policy
-from .._types import Approved
+from .._types import Approved, SecretInputRequest, TerminalInputRequest
 
 if TYPE_CHECKING:
     from .._types import ApprovalRequest, Refused
@@ -36,7 +37,8 @@ class Approvals:
         if key in self._always:
             self._always.move_to_end(key)
             return Approved()
-        answer = await policy.ask(self._approver, request, timeout=self._timeout)
+        shown = replace(request, display=policy.display(request))
+        answer = await policy.ask(self._approver, shown, timeout=self._timeout)
         if isinstance(answer, Approved) and answer.always:
             self._always[key] = None
             if len(self._always) > REMEMBERED:
@@ -49,22 +51,11 @@ def key_of(request: ApprovalRequest) -> bytes:
 
     What is typed on a terminal has that of the terminal, which no other ever has; secrets have another.
     """
-    shell, timeout = request.shell, request.timeout
-    digest = hashlib.sha256()
-    if request.terminal is not None:
-        digest.update(f"{'secrets' if request.secret else 'typing'} on {request.terminal}".encode())
-        return digest.digest()
-    for part in (
-        *(shell.kind, shell.path, shell.version, request.host, request.directory),
-        *(None if timeout is None else repr(timeout), request.prefix, request.snapshot),
-        *(request.original, request.text, request.stdin),
-        repr((request.end_of_input, request.session, request.fresh, request.restart, request.background)),
-        request.job,
-        None if request.size is None else repr(request.size),
-        *(text for variable in request.env for text in variable),
-    ):
-        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part
-        # With its length before it, no part can pass for another, or for two.
-        digest.update(b"none;" if data is None else b"%d;" % len(data))
-        digest.update(data or b"")
-    return digest.digest()
+    parts: tuple[object, ...]
+    match request:
+        case TerminalInputRequest() | SecretInputRequest():
+            parts = (request.terminal,)
+        case _:
+            parts = tuple(getattr(request, field.name) for field in fields(request) if field.compare)
+    # In the form of a literal, no part can pass for another, or for two.
+    return hashlib.sha256(repr((type(request).__name__, parts)).encode()).digest()

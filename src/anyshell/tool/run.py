@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import policy, shells
 from .._runner.variables import NOT_FOR_MODELS
-from .._types import ApprovalRequest, Outcome, Terminal
+from .._types import CommandRequest, Outcome, Terminal
 from ..shells.from_windows import for_bash
 from ..shells.syntax import leading_cd
 from . import words
@@ -49,7 +49,7 @@ class ToolRun:
     """
 
     call: Call
-    request: ApprovalRequest
+    request: CommandRequest
     notices: tuple[str, ...]
 
     def details(self, status: CallStatus, **facts: Any) -> ShellDetails:
@@ -88,7 +88,7 @@ async def prepare(
     before = env.directory if call.restart or session is None else session.directory
     if call.background or call.pty:
         session = None
-    request = ApprovalRequest(
+    request = CommandRequest(
         text=command.text,
         shell=env.shell,
         host=env.host,
@@ -103,8 +103,6 @@ async def prepare(
         fresh=session is not None and (call.restart or not session.alive),
         restart=call.restart,
         background=call.background,
-        # What a job reads may be sent to it later.
-        end_of_input=size is None and (not call.background or call.stdin is not None),
         size=size,
         description=call.label,
         call_id=call_id,
@@ -118,7 +116,7 @@ async def prepare(
         notices.append(words.guarded(dropped))
     if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
         notices.append(words.clamped(call.requested_timeout, call.timeout, limits))
-    return ToolRun(call, replace(request, display=policy.display(request)), tuple(notices))
+    return ToolRun(call, request, tuple(notices))
 
 
 async def _rewritten(command: Command, env: Environment, *, in_session: bool) -> Command:

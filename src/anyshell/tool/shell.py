@@ -409,8 +409,8 @@ class ShellTool:
             if job is not None:  # it was there the moment before
                 await job.stop()
             return self._results.unrun(run, "cancelled", words.NO_JOB)
-        self._ledger.add(job.id, request.directory)
-        started = job_words.started(job, sends=not request.end_of_input, label=run.call.label)
+        self._ledger.add(job.id, request.directory, description=request.description)
+        started = job_words.started(job, sends=request.stdin is None, label=run.call.label)
         messages = [started, *run.notices]
         details = run.details("running", started=True, job=job.id, directory=self._results.directory)
         return self._results.make(details, messages, output=None, is_error=False, run=run)

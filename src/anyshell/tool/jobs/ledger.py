@@ -25,12 +25,14 @@ class Entry:
     Attributes:
         job: The job.
         directory: Where its command began.
+        description: The model's own words for its command; empty when it has given none.
         seen: Bytes of its output that a model was shown, or was told of.
         told: Whether a model was told that it has ended.
     """
 
     job: Job
     directory: str
+    description: str = ""
     seen: int = 0
     told: bool = False
 
@@ -56,10 +58,10 @@ class Ledger:
         self._jobs = jobs
         self._entries: dict[str, Entry] = {}
 
-    def add(self, job_id: str, directory: str, *, seen: int = 0) -> None:
+    def add(self, job_id: str, directory: str, *, description: str = "", seen: int = 0) -> None:
         """Take a job that came of a call, unless it has ended so long ago that it is forgotten."""
         with contextlib.suppress(JobNotFound):
-            self._entries[job_id] = Entry(self._jobs.get(job_id), directory, seen)
+            self._entries[job_id] = Entry(self._jobs.get(job_id), directory, description, seen)
 
     def entries(self) -> Sequence[Entry]:
         """Those that the environment still knows, and those whose end a model was not told, in their order."""

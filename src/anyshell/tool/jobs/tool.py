@@ -7,9 +7,8 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ... import policy
 from ..._exceptions import AnyshellError
-from ..._types import ApprovalRequest, JobOutput, Output, Refused, exact
+from ..._types import JobInputRequest, JobOutput, Output, Refused, exact
 from ...jobs import SentInPart
 from ...output import OutputBuilder
 from .. import words
@@ -216,18 +215,21 @@ class JobTool:
         env, job = self._env, entry.job
         if entry.over or job.adopted:
             await job.send(b"")  # says why that cannot be, before the approver is asked
-        request = ApprovalRequest(
+        request = JobInputRequest(
             text=job.command,
             shell=env.shell,
             host=env.host,
             directory=entry.directory,
+            prefix=env.prefix,
+            snapshot=env.snapshot,
+            job=job.id,
             stdin=call.data,
             end_of_input=call.end_of_input,
-            job=job.id,
+            description=entry.description,
             call_id=ongoing.id,
         )
         with ongoing.interruptible():
-            answer = await self._context.approvals.ask(replace(request, display=policy.display(request)))
+            answer = await self._context.approvals.ask(request)
         if ongoing.cancelled:
             return self._result("send", "cancelled", [job_words.UNSENT], [entry])
         if isinstance(answer, Refused):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..._engine import Control
     from ..._environment import Environment
     from ..._stream import Listener
-    from ..._types import ApprovalRequest
+    from ..._types import CommandRequest
     from ...terminal import ConsoleOpener
     from ..hiding import Hidden
     from ..jobs.ledger import Ledger
@@ -83,7 +83,7 @@ class Terminals:
 
     @contextlib.asynccontextmanager
     async def begin(
-        self, request: ApprovalRequest, control: Control, listener: Listener | None = None
+        self, request: CommandRequest, control: Control, listener: Listener | None = None
     ) -> AsyncIterator[TrackedTerminal]:
         """Start what was approved. When this is left, it is stopped, unless it was kept.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import inspect
 import time
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ... import policy
 from ..._exceptions import AnyshellError, InvalidCommand, TerminalUnavailable
-from ..._types import ApprovalRequest, Output, Refused, exact
+from ..._types import CommandRequest, Output, Refused, SecretInputRequest, TerminalInputRequest, exact
 from ...terminal.secrets import ask as ask_for_secret
 from .. import words
 from ..definition import ToolDefinition, number, object_of, properties_of
@@ -147,19 +147,16 @@ class TerminalTool:
         if not env.terminals:
             return self._result(call, "failed", [terminal_words.none_here(terminal_words.NOT_HERE)])
         self._terminals.check_room()
-        request = self._shown(
-            ApprovalRequest(
-                text=command.text,
-                shell=env.shell,
-                host=env.host,
-                directory=env.info.resolve(command.cwd, self._directory()),
-                timeout=call.timeout,
-                prefix=env.prefix,
-                snapshot=env.snapshot,
-                size=call.size,
-                end_of_input=False,
-                call_id=ongoing.id,
-            )
+        request = CommandRequest(
+            text=command.text,
+            shell=env.shell,
+            host=env.host,
+            directory=env.info.resolve(command.cwd, self._directory()),
+            timeout=call.timeout,
+            prefix=env.prefix,
+            snapshot=env.snapshot,
+            size=call.size,
+            call_id=ongoing.id,
         )
         missing = ""
         with ongoing.interruptible():
@@ -225,29 +222,28 @@ class TerminalTool:
         return await self._seen(call, terminal, messages, waiting=waiting)
 
     async def _approved(
-        self, call: TerminalCall, terminal: TrackedTerminal, ongoing: Ongoing
+        self,
+        call: TerminalCall,
+        terminal: TrackedTerminal,
+        ongoing: Ongoing,
+        make: Callable[..., TerminalInputRequest | SecretInputRequest],
     ) -> Question | TerminalResult:
         """Ask the approver about what is to be typed: the question that it answers, or why nothing is typed."""
         if terminal.over:
             return await self._seen(call, terminal, [terminal_words.over(terminal)], status="failed")
         asked, started = await terminal.question(), terminal.request
-        request = self._shown(
-            ApprovalRequest(
-                text=started.text,
-                shell=started.shell,
-                host=started.host,
-                directory=started.directory,
-                prefix=started.prefix,
-                snapshot=started.snapshot,
-                terminal=terminal.id,
-                program=names(asked.foreground),
-                prompt=_end(asked.line),
-                typed=call.text,
-                keys=call.keys,
-                secret=call.action == "secret",
-                end_of_input=False,
-                call_id=ongoing.id,
-            )
+        request = make(
+            text=started.text,
+            shell=started.shell,
+            host=started.host,
+            directory=started.directory,
+            prefix=started.prefix,
+            snapshot=started.snapshot,
+            terminal=terminal.id,
+            program=names(asked.foreground),
+            prompt=_end(asked.line),
+            description=started.description,
+            call_id=ongoing.id,
         )
         with ongoing.interruptible():
             answer = await self._context.approvals.ask(request)
@@ -260,7 +256,8 @@ class TerminalTool:
         return asked
 
     async def _type(self, call: TerminalCall, terminal: TrackedTerminal, ongoing: Ongoing) -> TerminalResult:
-        asked = await self._approved(call, terminal, ongoing)
+        make = partial(TerminalInputRequest, typed=call.text, keys=call.keys)
+        asked = await self._approved(call, terminal, ongoing, make)
         if not isinstance(asked, Question):
             return asked
         begun = False
@@ -286,7 +283,7 @@ class TerminalTool:
     async def _secret(
         self, call: TerminalCall, terminal: TrackedTerminal, ongoing: Ongoing
     ) -> TerminalResult:
-        asked = await self._approved(call, terminal, ongoing)
+        asked = await self._approved(call, terminal, ongoing, SecretInputRequest)
         if not isinstance(asked, Question):
             return asked
         given: str | None = None
@@ -363,9 +360,6 @@ class TerminalTool:
         else:
             message = terminal_words.asked_anew(error.line)
         return await self._seen(call, terminal, [message], status="failed", screen=not terminal.over)
-
-    def _shown(self, request: ApprovalRequest) -> ApprovalRequest:
-        return replace(request, display=policy.display(request))
 
     async def _seen(
         self,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..._engine import Control
     from ..._environment import Environment
     from ..._stream import Listener
-    from ..._types import ApprovalRequest, Channel, OutputLimits, Screen, TerminalLines
+    from ..._types import Channel, CommandRequest, OutputLimits, Screen, TerminalLines
     from ...terminal import DrivenTerminal
     from ..hiding import Hidden
 
@@ -86,7 +86,7 @@ class TrackedTerminal:
 
     def __init__(
         self,
-        request: ApprovalRequest,
+        request: CommandRequest,
         env: Environment,
         *,
         grace: float,
