@@ -675,7 +675,7 @@ def test_an_absent_person_is_a_refusal_in_time() -> None:
 def test_no_terminal_is_a_refusal() -> None:
     script = ASKER.replace("fcntl.ioctl(tty, termios.TIOCSCTTY, 0)", "")
     done = subprocess.run(
-        [sys.executable, "-c", script, os.devnull, "20", "1", "SHOWN"],
+        [sys.executable, "-c", script, os.devnull, "20", "1", "SHOWN", "CommandRequest"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -683,3 +683,12 @@ def test_no_terminal_is_a_refusal() -> None:
         timeout=20,
     )
     assert "there is no terminal" in done.stdout
+
+
+@on_posix
+@pytest.mark.anyio
+async def test_a_terminal_that_cannot_be_asked_about_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system calls fail of one that was hung up, as they do of a file that is no terminal."""
+    monkeypatch.setattr("anyshell.policy._terminal.PATH", os.devnull)
+    answer = Refused("approval cannot be asked for: there is no terminal")
+    assert await answer_of(ask_on_terminal) == answer

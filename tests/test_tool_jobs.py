@@ -437,6 +437,19 @@ async def test_what_is_sent_is_approved_byte_for_byte(here: Environment) -> None
     assert (await here.jobs.get("j1").output()).data == text.encode()
 
 
+async def test_who_approves_input_sees_how_the_job_was_started(tmp_path: Path) -> None:
+    approver = Recorder()
+    async with Environment.detect(cwd=tmp_path, prefix="nice -n 7") as env:
+        tool = jobs_of(env, approver)
+        await tool({"command": "cat", "background": True, "description": "Say it again"})
+        await tool.job_tool({"action": "send", "id": "j1", "text": "x"})
+    started, request = approver.requests
+    for name in ("text", "shell", "host", "directory", "prefix", "snapshot", "description"):
+        assert getattr(request, name) == getattr(started, name), name
+    lines = request.display.splitlines()
+    assert {"Run by: nice -n 7", "Described by the model as: Say it again"} <= set(lines)
+
+
 async def test_what_is_refused_is_not_sent(here: Environment) -> None:
     async def approver(request: ApprovalRequest) -> Approved | Refused:
         return Approved() if isinstance(request, CommandRequest) else Refused("not that")

@@ -406,6 +406,17 @@ async def test_who_approves_sees_what_is_typed_and_who_reads_it(here: Environmen
     assert not [name for name in ("typed", "keys", "prompt") if name in repr(request)]
 
 
+async def test_who_approves_typing_sees_how_the_program_was_started(tmp_path: Path) -> None:
+    approver = Recorder()
+    async with Environment.detect(cwd=tmp_path, prefix="nice -n 7") as env:
+        tool = tool_of(env, approver)
+        await run(tool, "read -r x", description="Ask")
+        await enter(tool, "y")
+    started, request = approver.requests
+    for name in ("text", "shell", "host", "directory", "prefix", "snapshot", "description"):
+        assert getattr(request, name) == getattr(started, name), name
+
+
 async def test_keys_are_shown_by_their_names(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver)

@@ -200,7 +200,7 @@ class DetachedJob:
             JobNotFound: Its record was removed.
             OSError: The log cannot be read, or a link or something else has taken its place.
         """
-        _check_offset(since)
+        check_count("since", since, least=0)
         check_count("limit", limit)
         files = self._jobs._environment.files
         over = await self.refresh() != "running"  # first: what it prints after that may be missed otherwise
@@ -569,11 +569,6 @@ def _request(asked: str) -> dict[str, str]:
         return {name: str(request[name]) for name in ("command", "directory")}
     except (ValueError, LookupError, TypeError, RecursionError):
         return {"command": "(not readable)", "directory": ""}
-
-
-def _check_offset(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidCommand(f"since must be a whole number of bytes, 0 or more, not {value!r}")
 
 
 def _check_given(name: str, value: object) -> None:

@@ -25,6 +25,7 @@ from .command import Spawn as Spawn
 from .files import CopyProgress as CopyProgress
 from .files import CopyResult as CopyResult
 from .files import FileEntry as FileEntry
+from .files import FileKind as FileKind
 from .files import FileStat as FileStat
 from .host import HostInfo as HostInfo
 from .host import HostQuery as HostQuery

@@ -110,14 +110,15 @@ def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = 
         )
 
 
-def check_count(name: str, value: object, *, least: int = 1) -> None:
+def check_count(name: str, value: object, *, least: int = 1, most: float = math.inf) -> None:
     """Refuse what is no number of things.
 
     Raises:
-        InvalidCommand: Not a whole number, or less than `least`.
+        InvalidCommand: Not a whole number, less than `least`, or more than `most`.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidCommand(f"{name} must be a whole number, {least} or more, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        bounds = f", {least} or more" if most == math.inf else f" from {least} to {most:,}"
+        raise InvalidCommand(f"{name} must be a whole number{bounds}, not {value!r}")
 
 
 def check_port(port: object) -> None:

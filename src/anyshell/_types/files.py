@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+FileKind = Literal["file", "directory", "link", "other"]
+
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
@@ -17,7 +19,7 @@ class FileStat:
         modified: Seconds since the epoch.
     """
 
-    kind: Literal["file", "directory", "link", "other"]
+    kind: FileKind
     size: int
     mode: int
     modified: float
@@ -33,7 +35,7 @@ class FileEntry:
     """
 
     name: str
-    kind: Literal["file", "directory", "link", "other"]
+    kind: FileKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from .._exceptions import InvalidCommand
+from .checks import check_count
 
 if TYPE_CHECKING:
     from .process import ProcessInfo
@@ -38,14 +39,9 @@ class Terminal:
     term: str = "xterm-256color"
 
     def __post_init__(self) -> None:
-        _check_size("columns", self.columns)
-        _check_size("rows", self.rows)
+        check_count("columns", self.columns, least=2, most=LARGEST_TERMINAL)
+        check_count("rows", self.rows, least=2, most=LARGEST_TERMINAL)
         _check_terminal_name(self.term)
-
-
-def _check_size(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= LARGEST_TERMINAL:
-        raise InvalidCommand(f"{name} must be a whole number from 2 to {LARGEST_TERMINAL:,}, not {value!r}")
 
 
 def _check_terminal_name(name: object) -> None:

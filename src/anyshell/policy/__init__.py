@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .approval import approve_all, ask, ask_on_terminal, deny_all
 from .display import display, folded, printable, visible, visible_lines
-from .rewrite import for_its_shell, leading_cd_into_cwd
+from .rewrite import leading_cd_into_cwd
 
 __all__ = [
     "approve_all",
@@ -13,7 +13,6 @@ __all__ = [
     "deny_all",
     "display",
     "folded",
-    "for_its_shell",
     "leading_cd_into_cwd",
     "printable",
     "visible",

@@ -48,34 +48,43 @@ async def one_terminal() -> AsyncIterator[ControllingTerminal]:
             terminal.close()
 
 
-class ControllingTerminal:
-    """A descriptor of its own for the terminal, so that its mode changes for no other process.
+def open_terminal() -> int:
+    """Open a descriptor of its own for the terminal, so that its mode changes for no other process.
 
     Raises:
         NoTerminal: This process has no terminal, or it belongs to another job of its shell: reading would stop this process.
     """
-
-    def __init__(self) -> None:
-        if not hasattr(os, "tcgetpgrp"):  # as on Windows, where the path might be any file's
-            raise NoTerminal("a person is not asked on Windows")
-        # These flags exist where /dev/tty does; elsewhere opening it fails all the same.
-        flags = (getattr(os, name, 0) for name in ("O_NOCTTY", "O_NONBLOCK", "O_CLOEXEC"))
+    posix: Any = os  # job control exists where /dev/tty does
+    if not hasattr(posix, "tcgetpgrp"):  # as on Windows, where the path might be any file's
+        raise NoTerminal("a person is not asked on Windows")
+    with contextlib.ExitStack() as stack:
         try:
-            self._fd = os.open(PATH, os.O_RDWR | sum(flags))
+            fd: int = posix.open(PATH, posix.O_RDWR | posix.O_NOCTTY | posix.O_NONBLOCK | posix.O_CLOEXEC)
+            stack.callback(os.close, fd)
+            in_foreground = posix.tcgetpgrp(fd) == posix.getpgrp()
         except OSError as error:
             raise NoTerminal("there is no terminal") from error
+        if not in_foreground:
+            raise NoTerminal("the terminal is in use by another program")
+        stack.pop_all()
+    return fd
+
+
+class ControllingTerminal:
+    """The terminal, to ask a person on.
+
+    Raises:
+        NoTerminal: As `open_terminal` does.
+    """
+
+    def __init__(self) -> None:
+        self._fd = open_terminal()
+        termios = import_module("termios")
         try:
-            self._take()
+            termios.tcflush(self._fd, termios.TCIFLUSH)  # what was typed before a question is no answer to it
         except BaseException:
             self.close()
             raise
-
-    def _take(self) -> None:
-        posix: Any = os  # job control exists where /dev/tty does
-        if posix.tcgetpgrp(self._fd) != posix.getpgrp():
-            raise NoTerminal("the terminal is in use by another program")
-        termios = import_module("termios")
-        termios.tcflush(self._fd, termios.TCIFLUSH)  # what was typed before a question is no answer to it
 
     def columns(self) -> int:
         """How wide it is now."""

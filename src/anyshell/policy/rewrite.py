@@ -20,20 +20,6 @@ _DECIDE_A_CD = frozenset(
 _OF_A_PROCESS = ("/proc", "/dev")
 
 
-def for_its_shell(command: Command, *, translate: Callable[[str], str]) -> Command:
-    """Say a command as its shell will be given it, so that its approver sees that.
-
-    Args:
-        command: What was asked for.
-        translate: What the shell's dialect makes of a text on that host.
-
-    Returns:
-        A new command, or the same one.
-    """
-    text = translate(command.text)
-    return command if text == command.text else replace(command, text=text)
-
-
 class LeadingCd(Protocol):
     """How a command begins, as its shell's syntax tells: ``cd DIRECTORY && REST``."""
 

@@ -98,7 +98,7 @@ async def prepare(
         timeout=call.timeout,
         prefix=env.prefix,
         snapshot=env.snapshot,
-        original=None if command is original else original.text,
+        original=None if command.text == original.text else original.text,
         session=session is not None,
         fresh=session is not None and (call.restart or not session.alive),
         restart=call.restart,
@@ -121,7 +121,7 @@ async def prepare(
 
 async def _rewritten(command: Command, env: Environment, *, in_session: bool) -> Command:
     if env.shell.on_windows and isinstance(shells.SHELLS[env.shell.kind], shells.Shell):
-        command = policy.for_its_shell(command, translate=for_bash)
+        command = replace(command, text=for_bash(command.text))
     # In a session the directory is to last; and the user's own cd may be another.
     if in_session or env.snapshot is not None:
         return command

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ...policy._terminal import PATH, NoTerminal, one_terminal
+from ...policy._terminal import PATH, NoTerminal, one_terminal, open_terminal
 from ..printing import printable
 
 if TYPE_CHECKING:
@@ -30,19 +30,11 @@ _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]+")
 
 def can_be_asked() -> bool:
     """Whether there is a terminal, and this program is in its foreground."""
-    posix: Any = os  # job control exists where /dev/tty does
-    if not hasattr(posix, "tcgetpgrp"):
-        return False
     try:
-        fd = os.open(PATH, os.O_RDWR | getattr(os, "O_NOCTTY", 0))
-    except OSError:
+        os.close(open_terminal())
+    except NoTerminal:
         return False
-    try:
-        return bool(posix.tcgetpgrp(fd) == posix.getpgrp())
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
+    return True
 
 
 class Person:

@@ -8,7 +8,6 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ..._exceptions import InvalidCommand
 from ..._types import Output, Screen, Terminal, TerminalLines, check_count
 from ..sequences import DIGITS, PARAMETERS, RENDITION, SWITCH, long_form
 from ..text.builder import COALESCE, Keeper, Store, marker
@@ -332,9 +331,7 @@ def check_scrollback(rows: int) -> None:
     Raises:
         InvalidCommand: Not a whole number from 0 to 10,000.
     """
-    check_count("scrollback", rows, least=0)
-    if rows > LARGEST_SCROLLBACK:
-        raise InvalidCommand(f"scrollback must be at most {LARGEST_SCROLLBACK:,} rows, not {rows:,}")
+    check_count("scrollback", rows, least=0, most=LARGEST_SCROLLBACK)
 
 
 def _first(pieces: list[bytes], limit: int) -> bytes:

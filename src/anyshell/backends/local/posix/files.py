@@ -13,10 +13,12 @@ import sys
 
 assert sys.platform != "win32"
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import threading
+
+    from ...._types import FileKind
 
 
 def native(path: str) -> str:
@@ -29,7 +31,7 @@ def plain(path: str) -> str:
     return path
 
 
-def kind(status: os.stat_result) -> Literal["file", "directory", "link", "other"]:
+def kind(status: os.stat_result) -> FileKind:
     """What a file is, by what ``os.stat`` or ``os.lstat`` says of it."""
     if stat.S_ISREG(status.st_mode):
         return "file"
@@ -40,7 +42,7 @@ def kind(status: os.stat_result) -> Literal["file", "directory", "link", "other"
     return "other"
 
 
-def entry_kind(entry: os.DirEntry[str]) -> Literal["file", "directory", "link", "other"]:
+def entry_kind(entry: os.DirEntry[str]) -> FileKind:
     """What an entry is. The directory tells that; nothing else is asked for."""
     if entry.is_symlink():
         return "link"

@@ -23,13 +23,15 @@ import stat
 import threading
 import time
 from ctypes import wintypes
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from ...._private import windows as acl
 from . import win32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ...._types import FileKind
 
 T = TypeVar("T")
 
@@ -164,7 +166,7 @@ def plain(path: str) -> str:
     return path[4:] if path.startswith("\\\\?\\") and path[5:6] == ":" else path
 
 
-def kind(status: os.stat_result) -> Literal["file", "directory", "link", "other"]:
+def kind(status: os.stat_result) -> FileKind:
     """What a file is, by what ``os.stat`` or ``os.lstat`` says of it."""
     # A junction is a directory to Windows, and a link to code that must not walk in circles.
     if status.st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT or stat.S_ISLNK(status.st_mode):
@@ -174,7 +176,7 @@ def kind(status: os.stat_result) -> Literal["file", "directory", "link", "other"
     return "directory" if stat.S_ISDIR(status.st_mode) else "other"
 
 
-def entry_kind(entry: os.DirEntry[str]) -> Literal["file", "directory", "link", "other"]:
+def entry_kind(entry: os.DirEntry[str]) -> FileKind:
     """What an entry is. The directory tells that; nothing else is asked for."""
     return kind(entry.stat(follow_symlinks=False))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
 from ...._exceptions import InvalidCommand
-from ...._types import check_choice, check_seconds, check_text
+from ...._types import check_choice, check_count, check_port, check_seconds, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -96,7 +96,7 @@ class SSHOptions:
         if self.user is not None:
             check_user(self.user)
         if self.port is not None:
-            _check_number("port", self.port, 1, 65535)
+            check_port(self.port)
         if self.directory is not None:
             check_text("directory", self.directory)
             if not self.directory.startswith(("/", "~")):
@@ -125,8 +125,8 @@ class SSHOptions:
         check_seconds("login_timeout", self.login_timeout)
         check_seconds("keepalive_interval", self.keepalive_interval, zero=True)
         if self.keepalive_count is not None:
-            _check_number("keepalive_count", self.keepalive_count, 1)
-        _check_number("max_connections", self.max_connections, 1)
+            check_count("keepalive_count", self.keepalive_count)
+        check_count("max_connections", self.max_connections)
 
     @classmethod
     def parse(cls, text: str) -> SSHOptions:
@@ -268,9 +268,3 @@ def _is_ipv6(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _check_number(name: str, value: object, least: int, most: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most and value > most):
-        bounds = f"from {least} to {most}" if most else f"of {least} or more"
-        raise InvalidCommand(f"{name} must be a whole number {bounds}, not {value!r}")

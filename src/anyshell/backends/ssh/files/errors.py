@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    Kind = Literal["file", "directory", "link", "other"]
+    from ...._types import FileKind
 
 MAX_LINKS = 40
 """Links that follow each other on a host by SSH; more is a circle."""
@@ -54,7 +54,7 @@ def connection_lost(path: str) -> ConnectionResetError:
     )
 
 
-def check_regular(kind: Kind, path: str) -> None:
+def check_regular(kind: FileKind, path: str) -> None:
     """Refuse to open what is no regular file: it may block until its other end is opened.
 
     Raises:

@@ -23,8 +23,8 @@ from .errors import MAX_ENTRIES, MAX_LINKS, NUMBERS, check_regular, connection_l
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 
+    from ...._types import FileKind
     from ....abc import Files
-    from .errors import Kind
 
     Run = Callable[[Sequence[str], bytes | None, int], Awaitable[tuple[int | None, bytes, bytes]]]
 
@@ -152,7 +152,7 @@ class ShellFiles:
 
     async def list(self, path: str) -> Sequence[FileEntry]:
         """Name what is in a directory and tell its kinds, in no order, without ``.`` and ``..``."""
-        kinds: dict[str, Kind] = {"f": "file", "d": "directory", "l": "link", "o": "other"}
+        kinds: dict[str, FileKind] = {"f": "file", "d": "directory", "l": "link", "o": "other"}
         listed = await self._sh(_LIST, path, path, most=_LONGEST_LIST)
         if listed.count(b"\0") > MAX_ENTRIES:
             raise too_many(path)
@@ -399,8 +399,8 @@ def _senseless(path: str) -> OSError:
     return OSError(errno.EPROTO, "The host's answer makes no sense", path)
 
 
-def _kind(bits: int) -> Kind:
-    kinds: dict[int, Kind] = {0o100000: "file", 0o040000: "directory", 0o120000: "link"}
+def _kind(bits: int) -> FileKind:
+    kinds: dict[int, FileKind] = {0o100000: "file", 0o040000: "directory", 0o120000: "link"}
     return kinds.get(bits & 0o170000, "other")
 
 

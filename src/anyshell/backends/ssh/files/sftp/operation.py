@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
     from typing import Any
 
-    from ..errors import Kind
+    from ....._types import FileKind
+
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ WINDOW = 16
 AT_ONCE = 32
 """Files asked about or removed at once over SFTP."""
 
-_KINDS: dict[int, Kind] = {
+_KINDS: dict[int, FileKind] = {
     asyncssh.FILEXFER_TYPE_REGULAR: "file",
     asyncssh.FILEXFER_TYPE_DIRECTORY: "directory",
     asyncssh.FILEXFER_TYPE_SYMLINK: "link",
@@ -131,7 +132,7 @@ class Operation:
         """Describe a file."""
         return await self.ask(self.client.stat(encode(path), follow_symlinks=follow))
 
-    async def kind(self, path: str, *, follow: bool = True) -> Kind | None:
+    async def kind(self, path: str, *, follow: bool = True) -> FileKind | None:
         """What there is; ``None`` when nothing can be seen."""
         try:
             return kind_of(await self.stat(path, follow=follow))
@@ -191,7 +192,7 @@ class Operation:
         self._close_later(self.client, file)
 
 
-def kind_of(attrs: asyncssh.SFTPAttrs) -> Kind:
+def kind_of(attrs: asyncssh.SFTPAttrs) -> FileKind:
     """The kind of a file that was described."""
     return _KINDS.get(attrs.type, "other")
 
