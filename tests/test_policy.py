@@ -39,7 +39,7 @@ REQUEST = CommandRequest(text="make test", shell=BASH, host="local", directory="
 JOB_INPUT = JobInputRequest(text="bash", shell=BASH, host="local", directory="/src", job="j1", stdin=b"ls\n")
 TYPED = TerminalInputRequest(text="bash", shell=BASH, host="local", directory="/src", terminal="t1")
 SECRET = SecretInputRequest(text="bash", shell=BASH, host="local", directory="/src", terminal="t1")
-EVERY_TYPE = [REQUEST, JOB_INPUT, TYPED, SECRET]
+EVERY_TYPE: list[ApprovalRequest] = [REQUEST, JOB_INPUT, TYPED, SECRET]
 
 
 async def answer_of(approver: object, timeout: float = 20) -> Approved | Refused:
