@@ -480,37 +480,25 @@ class SessionShell:
                 self._current.heeded.set_result(None)
         elif word == b"begun" and not self._current.begun.done():
             self._current.begun.set_result(None)
-        elif word == b"ended":
-            self._end = self._how(b"%b %b" % (number, rest))
-            if self._end is not None and not self._conversation.says_back:
-                self._current.set_ended(self._end)
-                return True
+        elif (
+            word == b"ended"
+            and self._take_end(b"%b %b" % (number, rest))
+            and not self._conversation.says_back
+        ):
+            assert self._end is not None
+            self._current.set_ended(self._end)
+            return True
         return False
 
-    def _how(self, said: bytes) -> End | None:
-        """How the current command ended, as the shell says; ``None`` when a variable of ours is not its own any more."""
+    def _take_end(self, said: bytes) -> bool:
+        """Take how the current command ended; whether a variable of ours is its own still, and the shell may live."""
         assert self._current is not None
-        words, _, directory = said.partition(b"\n")
-        number, code, interrupted, first, last, *_ = (*words.split(b" "), b"", b"", b"", b"")
-        of, numbered, code = code.rpartition(b":")
-        if number != self._current.number or (
-            of != number if numbered else self._conversation.numbers_statuses and code not in (b"x", b"full")
-        ):
-            self.kill()  # it stands for what was once
-            return None
-        known = _NUMBER.fullmatch(code) is not None
-        self._status = self._conversation.exit_code(int(code)) if known else 1
-        status = ExitStatus() if interrupted else ExitStatus(code=self._status)
-        if interrupted and self._current.broken_off:
-            self._status = BROKEN_OFF
-            status = ExitStatus(code=BROKEN_OFF)
-        return End(
-            status,
-            directory=directory.decode("utf-8", "surrogateescape"),
-            problem="" if known or interrupted else code.decode("utf-8", "replace"),
-            first=int(first) if _NUMBER.fullmatch(first) else None,
-            last=int(last) if _NUMBER.fullmatch(last) else None,
-        )
+        parsed = _parse_end(said, self._current, self._conversation)
+        if parsed is None:
+            self.kill()
+            return False
+        self._end, self._status = parsed
+        return True
 
     async def _came_back(self, said: bytes) -> None:
         """Have the current command be over, at once if the host tells without a pause that the shell has its own input."""
@@ -518,9 +506,9 @@ class SessionShell:
         command, command_tree = self.current, self._command_tree
         if command is None or command_tree is None or word != self._back.encode():
             return  # a text can say in the shell's stead how it ended, but not this word
-        self._end = self._how(how)
-        if self._end is None:
+        if not self._take_end(how):
             return
+        assert self._end is not None
         if not command_tree.wants_pids and await command_tree.shell_is_back():
             command.set_ended(self._end)
         else:
@@ -566,6 +554,32 @@ class SessionShell:
             if task is not None:
                 task.cancel()
         await self._pipe_directory.aclose()
+
+
+def _parse_end(
+    said: bytes, command: SessionProcess, conversation: shells.Conversation | shells.PowerShellConversation
+) -> tuple[End, int] | None:
+    """How a command ended, as its shell says, and what ``$?`` is then; ``None`` if it is said of what was once."""
+    words, _, directory = said.partition(b"\n")
+    number, code, interrupted, first, last, *_ = (*words.split(b" "), b"", b"", b"", b"")
+    of, numbered, code = code.rpartition(b":")
+    unnumbered = conversation.numbers_statuses and code not in (b"x", b"full")
+    if number != command.number or (of != number if numbered else unnumbered):
+        return None
+    known = _NUMBER.fullmatch(code) is not None
+    answer = conversation.exit_code(int(code)) if known else 1
+    status = ExitStatus() if interrupted else ExitStatus(code=answer)
+    if interrupted and command.broken_off:
+        answer = BROKEN_OFF
+        status = ExitStatus(code=answer)
+    end = End(
+        status,
+        directory=directory.decode("utf-8", "surrogateescape"),
+        problem="" if known or interrupted else code.decode("utf-8", "replace"),
+        first=int(first) if _NUMBER.fullmatch(first) else None,
+        last=int(last) if _NUMBER.fullmatch(last) else None,
+    )
+    return end, answer
 
 
 def _variables(entries: Sequence[bytes]) -> dict[str, str]:
