@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from anyshell import Outcome
     from anyshell._types import LeftBehind
+    from anyshell.backends.tree import Tag
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
@@ -347,6 +348,44 @@ async def test_a_tag_that_comes_late_is_passed_on(env: Environment, monkeypatch:
     limits = {resource.prlimit(pid, tags.RLIMIT_LOCKS)[0] for pid in pids}
     task.cancel()
     await asyncio.wait([task])
+    assert len(pids) >= 3
+    assert len(limits) == 1
+    assert limits != {resource.RLIM_INFINITY}
+
+
+async def test_child_that_is_not_shown_when_its_parent_is_tagged_late_is_tagged_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel copies the limits first, and then the memory: that takes a while before a child is in its parent's list."""
+    if sys.platform != "linux":
+        pytest.skip("there are tags on Linux alone")
+    import resource
+
+    from anyshell.backends.local.posix.linux import tags, tree
+
+    seconds = unique_seconds()
+    make, tag_children = tags.make_tag, tree._tag_children
+    looks = []
+
+    def late(number: int) -> object:
+        wait_living(seconds, 3)
+        return make(number)
+
+    def at_the_second_look(leader: int, tag: Tag) -> None:
+        looks.append(leader)
+        if len(looks) > 1:
+            tag_children(leader, tag)
+
+    async with Environment.detect(cwd=tmp_path) as env:
+        monkeypatch.setattr(tree, "make_tag", late)
+        monkeypatch.setattr(tree, "_tag_children", at_the_second_look)
+        task = asyncio.ensure_future(env.run(f"(sleep {seconds}; :) & sleep {seconds}; :", grace=0.3))
+        while len(looks) < 2:
+            await asyncio.sleep(0.01)
+        pids = [int(line.split()[0]) for line in living(seconds)]
+        limits = {resource.prlimit(pid, tags.RLIMIT_LOCKS)[0] for pid in pids}
+        task.cancel()
+        await asyncio.wait([task])
     assert len(pids) >= 3
     assert len(limits) == 1
     assert limits != {resource.RLIM_INFINITY}

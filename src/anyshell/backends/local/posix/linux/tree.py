@@ -57,6 +57,9 @@ MOST_CLAIMS = 4096
 LATE_SECONDS = 0.0005
 """Seconds of a start, from which on children that may have missed the tag are tagged after it. No shell is faster."""
 
+TAG_AGAIN_SECONDS = 0.02
+"""Seconds after which that is done once more: the kernel copies the limits of a parent some time before it shows the child."""
+
 
 @dataclass(slots=True)
 class LinuxTree:
@@ -375,6 +378,7 @@ def make_tree(
             # Another thread, or another process, had the processor.
             if time.monotonic() - began > LATE_SECONDS:
                 _tag_children(leader, tag)
+                asyncio.get_running_loop().call_later(TAG_AGAIN_SECONDS, _tag_children, leader, tag)
     pipes = [os.ttyname(end) if os.isatty(end) else f"pipe:[{os.fstat(end).st_ino}]" for end in ends]
     return LinuxTree(leader=leader, since=since, mark=mark, tag=tag, life=pipes[0], pipes=pipes, scan=scan)
 
@@ -400,10 +404,12 @@ def restore(description: str, scan: ProcessScan) -> LinuxTree:
 
 def _tag_children(leader: int, tag: Tag) -> None:
     """Tag what a child has started before it was tagged itself, as far as that still descends from it."""
+    if read_limit(leader) != tag.limit:  # it has ended
+        return
     if not shows_processes():  # nor parents: what is in its session still, then
         for pid in range(leader + 1, leader + NEWEST):
             with suppress(OSError, ValueError):
-                if os.getsid(pid) == leader:
+                if os.getsid(pid) == leader and read_limit(pid) == UNLIMITED:
                     set_tag(pid, tag)
         return
     waiting = [leader]
@@ -414,6 +420,6 @@ def _tag_children(leader: int, tag: Tag) -> None:
                 with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                     children = [int(child) for child in file.read().split()]
                 for child in children:
+                    waiting.append(child)
                     if read_limit(child) == UNLIMITED:
                         set_tag(child, tag)
-                        waiting.append(child)
