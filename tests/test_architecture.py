@@ -22,6 +22,7 @@ FLOORS = {
     "_answers": 0,
     "_exceptions": 0,
     "_waits": 0,
+    "_win32": 0,
     "_types": 0,
     "_terminals": 0,
     "_private": 0,
@@ -55,6 +56,7 @@ FLOORS = {
 
 WITHIN = {
     "_answers": {"_exceptions", "_types"},
+    "_private": {"_win32"},
     "_types": {"_exceptions"},
     "_terminals": {"_exceptions"},
     "abc": {"_types", "_exceptions"},

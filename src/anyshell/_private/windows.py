@@ -14,6 +14,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._win32 import declare
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -283,8 +285,8 @@ def _error(code: int, path: str | None) -> OSError:
 @functools.cache
 def _kernel32() -> Any:
     private = ctypes.POINTER(SecurityAttributes)
-    return _library(
-        "kernel32",
+    return declare(
+        _load("kernel32"),
         CreateDirectoryW=(_INT, _TEXT, private),
         CreateFileW=(_ADDRESS, _TEXT, _DWORD, _DWORD, private, _DWORD, _DWORD, _ADDRESS),
         LocalFree=(_ADDRESS, _ADDRESS),
@@ -296,8 +298,8 @@ def _kernel32() -> Any:
 @functools.cache
 def _advapi32() -> Any:
     found, number = ctypes.POINTER(_ADDRESS), ctypes.POINTER(_DWORD)  # where a call puts what it gives
-    return _library(
-        "advapi32",
+    return declare(
+        _load("advapi32"),
         ConvertStringSecurityDescriptorToSecurityDescriptorW=(_INT, _TEXT, _DWORD, found, _ADDRESS),
         GetNamedSecurityInfoW=(_DWORD, _TEXT, _INT, _DWORD, found, _ADDRESS, found, _ADDRESS, found),
         SetNamedSecurityInfoW=(_DWORD, _TEXT, _INT, _DWORD, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
@@ -310,12 +312,7 @@ def _advapi32() -> Any:
     )
 
 
-def _library(name: str, **calls: tuple[Any, ...]) -> Any:
-    """Load a library, given what each of its calls returns, and then takes."""
+def _load(name: str) -> Any:
     load: Callable[..., object] | None = getattr(ctypes, "WinDLL", None)
     assert load is not None
-    library = load(name, use_last_error=True)
-    for call, (result, *arguments) in calls.items():
-        getattr(library, call).restype = result
-        getattr(library, call).argtypes = arguments
-    return library
+    return load(name, use_last_error=True)

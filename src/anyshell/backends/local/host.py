@@ -121,5 +121,5 @@ def find_variables(names: Iterable[str]) -> frozenset[str]:
 def code_page() -> int | None:
     """The page in which programs write to a console of the default settings, as that of a command."""
     if sys.platform == "win32":
-        return int(win32.GetOEMCP())
+        return int(win32.kernel32.GetOEMCP())
     return None

@@ -11,46 +11,51 @@ assert sys.platform == "win32"
 
 import ctypes
 import msvcrt
-from ctypes import wintypes
+from ctypes.wintypes import BOOL, DWORD, HANDLE, LPDWORD, UINT
 
-_kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
-_kernelbase = ctypes.WinDLL("kernelbase", use_last_error=True)
+from ..._win32 import declare
 
-_GetFileType = _kernel32.GetFileType
-_GetFileType.argtypes = (wintypes.HANDLE,)
-_GetFileType.restype = wintypes.DWORD
+_kernel32 = declare(
+    ctypes.WinDLL("kernel32", use_last_error=True),
+    GetConsoleMode=(BOOL, HANDLE, LPDWORD),
+    GetFileType=(DWORD, HANDLE),
+    GetOEMCP=(UINT,),
+    SetConsoleMode=(BOOL, HANDLE, DWORD),
+)
+_kernelbase = declare(
+    ctypes.WinDLL("kernelbase", use_last_error=True),
+    CompareObjectHandles=(BOOL, HANDLE, HANDLE),  # of Windows 10
+)
 
-_GetConsoleMode = _kernel32.GetConsoleMode
-_GetConsoleMode.argtypes = (wintypes.HANDLE, wintypes.LPDWORD)
-_GetConsoleMode.restype = wintypes.BOOL
 
-_GetOEMCP = _kernel32.GetOEMCP
-_GetOEMCP.argtypes = ()
-_GetOEMCP.restype = wintypes.UINT
+def console_mode(fd: int) -> int | None:
+    """Return the mode of the console that a descriptor leads to; ``None`` where it leads to no console."""
+    mode = DWORD()
+    return mode.value if _kernel32.GetConsoleMode(msvcrt.get_osfhandle(fd), ctypes.byref(mode)) else None
 
-_CompareObjectHandles = _kernelbase.CompareObjectHandles  # of Windows 10
-_CompareObjectHandles.argtypes = (wintypes.HANDLE, wintypes.HANDLE)
-_CompareObjectHandles.restype = wintypes.BOOL
+
+def set_console_mode(fd: int, mode: int) -> None:
+    """Set the mode of a console, if the console takes it."""
+    _kernel32.SetConsoleMode(msvcrt.get_osfhandle(fd), mode)
 
 
 def is_console(fd: int) -> bool:
     """Whether a descriptor is the console, on which people read and type."""
-    mode = wintypes.DWORD()
-    return bool(_GetConsoleMode(msvcrt.get_osfhandle(fd), ctypes.byref(mode)))
+    return console_mode(fd) is not None
 
 
 def is_pipe(fd: int) -> bool:
     """Whether a descriptor is a pipe or a socket. Waits while a process reads from it, or writes to it."""
-    return bool(_GetFileType(msvcrt.get_osfhandle(fd)) == 3)  # FILE_TYPE_PIPE
+    return bool(_kernel32.GetFileType(msvcrt.get_osfhandle(fd)) == 3)  # FILE_TYPE_PIPE
 
 
 def is_same(first: int, second: int) -> bool:
     """Whether two descriptors lead to the same file, pipe or console."""
     if is_console(first) and is_console(second):
         return True  # a process has but one
-    return bool(_CompareObjectHandles(msvcrt.get_osfhandle(first), msvcrt.get_osfhandle(second)))
+    return bool(_kernelbase.CompareObjectHandles(msvcrt.get_osfhandle(first), msvcrt.get_osfhandle(second)))
 
 
 def code_page() -> int:
     """The code page that programs of this machine write in which know nothing of UTF-8."""
-    return int(_GetOEMCP())
+    return int(_kernel32.GetOEMCP())

@@ -147,7 +147,7 @@ def _end(pid: int, started: float | None = None) -> bool:
         with ProcessHandle(pid, win32.PROCESS_TERMINATE | win32.PROCESS_QUERY_LIMITED_INFORMATION) as process:
             if started is None or process.started == started:
                 code = 1  # as the task manager has it
-                return bool(win32.TerminateProcess(process.value, code))
+                return bool(win32.kernel32.TerminateProcess(process.value, code))
     except OSError:
         pass
     return False

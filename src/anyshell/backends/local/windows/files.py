@@ -22,10 +22,11 @@ import os
 import stat
 import threading
 import time
-from ctypes import wintypes
+from ctypes.wintypes import BOOL, DWORD, HANDLE, LPCWSTR, WCHAR, WIN32_FIND_DATAW
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from ...._private import windows as acl
+from ...._win32 import declare
 from . import win32
 
 if TYPE_CHECKING:
@@ -112,32 +113,14 @@ _PASSING = _HELD | {_Code.ACCESS_DENIED, _Code.DIR_NOT_EMPTY, _Code.DELETE_PENDI
 _DIRECTORY = stat.FILE_ATTRIBUTE_DIRECTORY
 _KEPT = stat.FILE_ATTRIBUTE_HIDDEN | stat.FILE_ATTRIBUTE_SYSTEM | stat.FILE_ATTRIBUTE_NOT_CONTENT_INDEXED
 
-_kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
-_kernel32.CreateFileW.argtypes = (
-    wintypes.LPCWSTR,
-    wintypes.DWORD,
-    wintypes.DWORD,
-    ctypes.POINTER(acl.SecurityAttributes),
-    wintypes.DWORD,
-    wintypes.DWORD,
-    wintypes.HANDLE,
+_kernel32 = declare(
+    ctypes.WinDLL("kernel32", use_last_error=True),
+    CreateFileW=(HANDLE, LPCWSTR, DWORD, DWORD, ctypes.POINTER(acl.SecurityAttributes), DWORD, DWORD, HANDLE),
+    FindClose=(BOOL, HANDLE),
+    FindFirstFileW=(HANDLE, LPCWSTR, ctypes.POINTER(WIN32_FIND_DATAW)),
+    SetFileAttributesW=(BOOL, LPCWSTR, DWORD),
+    SetFileInformationByHandle=(BOOL, HANDLE, ctypes.c_int, ctypes.c_void_p, DWORD),
 )
-_kernel32.CreateFileW.restype = wintypes.HANDLE
-_kernel32.CloseHandle.argtypes = (wintypes.HANDLE,)
-_kernel32.CloseHandle.restype = wintypes.BOOL
-_kernel32.SetFileAttributesW.argtypes = (wintypes.LPCWSTR, wintypes.DWORD)
-_kernel32.SetFileAttributesW.restype = wintypes.BOOL
-_kernel32.FindFirstFileW.argtypes = (wintypes.LPCWSTR, ctypes.POINTER(wintypes.WIN32_FIND_DATAW))
-_kernel32.FindFirstFileW.restype = wintypes.HANDLE
-_kernel32.FindClose.argtypes = (wintypes.HANDLE,)
-_kernel32.FindClose.restype = wintypes.BOOL
-_kernel32.SetFileInformationByHandle.argtypes = (
-    wintypes.HANDLE,
-    ctypes.c_int,
-    ctypes.c_void_p,
-    wintypes.DWORD,
-)
-_kernel32.SetFileInformationByHandle.restype = wintypes.BOOL
 _INVALID = ctypes.c_void_p(-1).value
 _FILE_RENAME_INFO_EX = 22  # no bound: which of the things that can be set: FileRenameInfoEx
 
@@ -270,7 +253,7 @@ def named(path: str) -> str:
 
     What replaces it would otherwise have the name that it was found by.
     """
-    found = wintypes.WIN32_FIND_DATAW()
+    found = WIN32_FIND_DATAW()
     handle = _kernel32.FindFirstFileW(path, ctypes.byref(found))
     if handle == _INVALID:
         return path
@@ -432,7 +415,7 @@ def _open(
 
 
 def _close(handle: int) -> None:
-    _kernel32.CloseHandle(handle)
+    win32.kernel32.CloseHandle(handle)
 
 
 def _fail(path: str) -> NoReturn:
@@ -502,10 +485,10 @@ def _replace_in_use(source: str, target: str) -> bool:
 
     class Rename(ctypes.Structure):  # FILE_RENAME_INFO, which ends with the name
         _fields_ = (
-            ("flags", wintypes.DWORD),
-            ("root", wintypes.HANDLE),
-            ("length", wintypes.DWORD),
-            ("name", wintypes.WCHAR * (length + 1)),
+            ("flags", DWORD),
+            ("root", HANDLE),
+            ("length", DWORD),
+            ("name", WCHAR * (length + 1)),
         )
 
     rename = Rename(_Rename.REPLACE | _Rename.AS_POSIX | _Rename.EVEN_READ_ONLY, None, 2 * length, name)

@@ -66,7 +66,7 @@ class JobObject:
     """
 
     def __init__(self) -> None:
-        handle = win32.CreateJobObjectW(None, None)
+        handle = win32.kernel32.CreateJobObjectW(None, None)
         if not handle:
             raise win32.last_error()
         self._handle: int | None = handle
@@ -87,7 +87,7 @@ class JobObject:
         Raises:
             OSError: It has ended, or is in a job that lets it into no other.
         """
-        if not win32.AssignProcessToJobObject(self._handle, process):
+        if not win32.kernel32.AssignProcessToJobObject(self._handle, process):
             raise win32.last_error()
 
     def members(self) -> Sequence[int]:
@@ -102,7 +102,7 @@ class JobObject:
         while True:
             found = _process_ids(room)()
             size = ctypes.sizeof(found)
-            if win32.QueryInformationJobObject(
+            if win32.kernel32.QueryInformationJobObject(
                 self._handle, win32.JOB_OBJECT_BASIC_PROCESS_ID_LIST, ctypes.byref(found), size, None
             ):
                 return tuple(found.pids[: found.listed])
@@ -114,7 +114,7 @@ class JobObject:
     def terminate(self) -> None:
         """End every member at once, with `ENDED_BY_JOB`. No member is asked, and none can refuse."""
         if self._handle is not None:
-            win32.TerminateJobObject(self._handle, ENDED_BY_JOB)
+            win32.kernel32.TerminateJobObject(self._handle, ENDED_BY_JOB)
 
     def let_go(self) -> None:
         """Let the members live when this is closed."""
@@ -124,13 +124,13 @@ class JobObject:
     def close(self) -> None:
         """End the members, unless they were let go. Does not wait until they are gone."""
         if self._handle is not None:
-            win32.CloseHandle(self._handle)
+            win32.kernel32.CloseHandle(self._handle)
             self._handle = None
 
     def _limit(self, flags: int) -> None:
         limits = _ExtendedLimits()
         limits.basic.limit_flags = flags
-        if not win32.SetInformationJobObject(
+        if not win32.kernel32.SetInformationJobObject(
             self._handle,
             win32.JOB_OBJECT_EXTENDED_LIMIT_INFORMATION,
             ctypes.byref(limits),

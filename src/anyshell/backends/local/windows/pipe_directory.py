@@ -88,8 +88,8 @@ class LocalPipeDirectory:
         if self._shell is None or not self._shell.running:
             raise BrokenPipeError(errno.EPIPE, "the shell has ended")
         handle = wintypes.HANDLE()
-        if not win32.DuplicateHandle(
-            win32.GetCurrentProcess(),
+        if not win32.kernel32.DuplicateHandle(
+            win32.kernel32.GetCurrentProcess(),
             msvcrt.get_osfhandle(end),
             self._shell.value,
             ctypes.byref(handle),

@@ -44,7 +44,7 @@ class ProcessHandle:
     """
 
     def __init__(self, pid: int, access: int = TO_LOOK) -> None:
-        handle = win32.OpenProcess(access, False, pid)
+        handle = win32.kernel32.OpenProcess(access, False, pid)
         if not handle:
             raise win32.last_error()
         self.value: int = handle
@@ -60,11 +60,11 @@ class ProcessHandle:
     @property
     def running(self) -> bool:
         """Whether it has not ended yet."""
-        return bool(win32.WaitForSingleObject(self.value, 0))
+        return bool(win32.kernel32.WaitForSingleObject(self.value, 0))
 
     def wait(self) -> None:
         """Block this thread until it has ended."""
-        win32.WaitForSingleObject(self.value, win32.INFINITE)
+        win32.kernel32.WaitForSingleObject(self.value, win32.INFINITE)
 
     @property
     def exit_code(self) -> int:
@@ -74,7 +74,7 @@ class ProcessHandle:
             OSError: It cannot be asked.
         """
         code = wintypes.DWORD()
-        if not win32.GetExitCodeProcess(self.value, ctypes.byref(code)):
+        if not win32.kernel32.GetExitCodeProcess(self.value, ctypes.byref(code)):
             raise win32.last_error()
         return code.value
 
@@ -87,7 +87,7 @@ class ProcessHandle:
         """
         path = ctypes.create_unicode_buffer(win32.LONGEST_PATH)
         size = wintypes.DWORD(win32.LONGEST_PATH)
-        if not win32.QueryFullProcessImageNameW(self.value, 0, path, ctypes.byref(size)):
+        if not win32.kernel32.QueryFullProcessImageNameW(self.value, 0, path, ctypes.byref(size)):
             raise win32.last_error()
         return ntpath.basename(path.value)
 
@@ -112,11 +112,11 @@ class ProcessHandle:
 
     def close(self) -> None:
         """Give the handle back. Only once."""
-        win32.CloseHandle(self.value)
+        win32.kernel32.CloseHandle(self.value)
 
     def _times(self) -> list[wintypes.FILETIME]:
         times = [wintypes.FILETIME() for _ in range(4)]
-        if not win32.GetProcessTimes(self.value, *map(ctypes.byref, times)):
+        if not win32.kernel32.GetProcessTimes(self.value, *map(ctypes.byref, times)):
             raise win32.last_error()
         return times
 

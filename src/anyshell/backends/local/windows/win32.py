@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import wintypes
+from ctypes.wintypes import (
+    BOOL,
+    DWORD,
+    FILETIME,
+    HANDLE,
+    LPCVOID,
+    LPCWSTR,
+    LPDWORD,
+    LPHANDLE,
+    LPVOID,
+    LPWSTR,
+    MAX_PATH,
+    PUSHORT,
+    UINT,
+    USHORT,
+)
 
 assert sys.platform == "win32"
+
+from ...._win32 import declare
 
 ERROR_INVALID_PARAMETER = 87
 ERROR_BROKEN_PIPE = 109
@@ -50,121 +67,32 @@ LONGEST_PATH = 32_767
 LONGEST_USER_NAME = 257
 """Characters of a user's name, the NUL at its end included (lmcons.h, UNLEN)."""
 
-_kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
-
-CloseHandle = _kernel32.CloseHandle
-CloseHandle.argtypes = (wintypes.HANDLE,)
-CloseHandle.restype = wintypes.BOOL
-
-OpenProcess = _kernel32.OpenProcess
-OpenProcess.argtypes = (wintypes.DWORD, wintypes.BOOL, wintypes.DWORD)
-OpenProcess.restype = wintypes.HANDLE
-
-WaitForSingleObject = _kernel32.WaitForSingleObject
-WaitForSingleObject.argtypes = (wintypes.HANDLE, wintypes.DWORD)
-WaitForSingleObject.restype = wintypes.DWORD
-
-GetProcessId = _kernel32.GetProcessId
-GetProcessId.argtypes = (wintypes.HANDLE,)
-GetProcessId.restype = wintypes.DWORD
-
-GetExitCodeProcess = _kernel32.GetExitCodeProcess
-GetExitCodeProcess.argtypes = (wintypes.HANDLE, wintypes.LPDWORD)
-GetExitCodeProcess.restype = wintypes.BOOL
-
-GetProcessTimes = _kernel32.GetProcessTimes
-GetProcessTimes.argtypes = (wintypes.HANDLE, *(ctypes.POINTER(wintypes.FILETIME),) * 4)
-GetProcessTimes.restype = wintypes.BOOL
-
-QueryFullProcessImageNameW = _kernel32.QueryFullProcessImageNameW
-QueryFullProcessImageNameW.argtypes = (wintypes.HANDLE, wintypes.DWORD, wintypes.LPWSTR, wintypes.LPDWORD)
-QueryFullProcessImageNameW.restype = wintypes.BOOL
-
-GetOEMCP = _kernel32.GetOEMCP
-GetOEMCP.argtypes = ()
-GetOEMCP.restype = wintypes.UINT
-
-CreateFileW = _kernel32.CreateFileW
-CreateFileW.argtypes = (
-    wintypes.LPCWSTR,
-    wintypes.DWORD,
-    wintypes.DWORD,
-    wintypes.LPVOID,
-    wintypes.DWORD,
-    wintypes.DWORD,
-    wintypes.HANDLE,
+kernel32 = declare(
+    ctypes.WinDLL("kernel32", use_last_error=True),
+    AssignProcessToJobObject=(BOOL, HANDLE, HANDLE),
+    CancelIoEx=(BOOL, HANDLE, LPVOID),
+    CloseHandle=(BOOL, HANDLE),
+    CreateFileW=(HANDLE, LPCWSTR, DWORD, DWORD, LPVOID, DWORD, DWORD, HANDLE),
+    CreateJobObjectW=(HANDLE, LPVOID, LPCWSTR),
+    DuplicateHandle=(BOOL, HANDLE, HANDLE, HANDLE, LPHANDLE, DWORD, BOOL, DWORD),
+    GetCurrentProcess=(HANDLE,),
+    GetExitCodeProcess=(BOOL, HANDLE, LPDWORD),
+    GetOEMCP=(UINT,),
+    GetProcessId=(DWORD, HANDLE),
+    GetProcessTimes=(BOOL, HANDLE, *(ctypes.POINTER(FILETIME),) * 4),
+    GetSystemWindowsDirectoryW=(UINT, LPWSTR, UINT),
+    IsWow64Process2=(BOOL, HANDLE, PUSHORT, PUSHORT),
+    OpenProcess=(HANDLE, DWORD, BOOL, DWORD),
+    QueryFullProcessImageNameW=(BOOL, HANDLE, DWORD, LPWSTR, LPDWORD),
+    QueryInformationJobObject=(BOOL, HANDLE, ctypes.c_int, LPVOID, DWORD, LPDWORD),
+    ReadFile=(BOOL, HANDLE, LPVOID, DWORD, LPDWORD, LPVOID),
+    SetInformationJobObject=(BOOL, HANDLE, ctypes.c_int, LPVOID, DWORD),
+    TerminateJobObject=(BOOL, HANDLE, UINT),
+    TerminateProcess=(BOOL, HANDLE, UINT),
+    WaitForSingleObject=(DWORD, HANDLE, DWORD),
+    WriteFile=(BOOL, HANDLE, LPCVOID, DWORD, LPDWORD, LPVOID),
 )
-CreateFileW.restype = wintypes.HANDLE
-
-ReadFile = _kernel32.ReadFile
-ReadFile.argtypes = (wintypes.HANDLE, wintypes.LPVOID, wintypes.DWORD, wintypes.LPDWORD, wintypes.LPVOID)
-ReadFile.restype = wintypes.BOOL
-
-WriteFile = _kernel32.WriteFile
-WriteFile.argtypes = (wintypes.HANDLE, wintypes.LPCVOID, wintypes.DWORD, wintypes.LPDWORD, wintypes.LPVOID)
-WriteFile.restype = wintypes.BOOL
-
-CancelIoEx = _kernel32.CancelIoEx
-CancelIoEx.argtypes = (wintypes.HANDLE, wintypes.LPVOID)
-CancelIoEx.restype = wintypes.BOOL
-
-CreateJobObjectW = _kernel32.CreateJobObjectW
-CreateJobObjectW.argtypes = (wintypes.LPVOID, wintypes.LPCWSTR)
-CreateJobObjectW.restype = wintypes.HANDLE
-
-AssignProcessToJobObject = _kernel32.AssignProcessToJobObject
-AssignProcessToJobObject.argtypes = (wintypes.HANDLE, wintypes.HANDLE)
-AssignProcessToJobObject.restype = wintypes.BOOL
-
-SetInformationJobObject = _kernel32.SetInformationJobObject
-SetInformationJobObject.argtypes = (wintypes.HANDLE, ctypes.c_int, wintypes.LPVOID, wintypes.DWORD)
-SetInformationJobObject.restype = wintypes.BOOL
-
-QueryInformationJobObject = _kernel32.QueryInformationJobObject
-QueryInformationJobObject.argtypes = (
-    wintypes.HANDLE,
-    ctypes.c_int,
-    wintypes.LPVOID,
-    wintypes.DWORD,
-    wintypes.LPDWORD,
-)
-QueryInformationJobObject.restype = wintypes.BOOL
-
-TerminateJobObject = _kernel32.TerminateJobObject
-TerminateJobObject.argtypes = (wintypes.HANDLE, wintypes.UINT)
-TerminateJobObject.restype = wintypes.BOOL
-
-TerminateProcess = _kernel32.TerminateProcess
-TerminateProcess.argtypes = (wintypes.HANDLE, wintypes.UINT)
-TerminateProcess.restype = wintypes.BOOL
-
-DuplicateHandle = _kernel32.DuplicateHandle
-DuplicateHandle.argtypes = (
-    wintypes.HANDLE,
-    wintypes.HANDLE,
-    wintypes.HANDLE,
-    wintypes.LPHANDLE,
-    wintypes.DWORD,
-    wintypes.BOOL,
-    wintypes.DWORD,
-)
-DuplicateHandle.restype = wintypes.BOOL
-
-GetSystemWindowsDirectoryW = _kernel32.GetSystemWindowsDirectoryW
-GetSystemWindowsDirectoryW.argtypes = (wintypes.LPWSTR, wintypes.UINT)
-GetSystemWindowsDirectoryW.restype = wintypes.UINT
-
-GetCurrentProcess = _kernel32.GetCurrentProcess
-GetCurrentProcess.argtypes = ()
-GetCurrentProcess.restype = wintypes.HANDLE
-
-IsWow64Process2 = _kernel32.IsWow64Process2
-IsWow64Process2.argtypes = (wintypes.HANDLE, wintypes.PUSHORT, wintypes.PUSHORT)
-IsWow64Process2.restype = wintypes.BOOL
-
-GetUserNameW = ctypes.WinDLL("advapi32", use_last_error=True).GetUserNameW
-GetUserNameW.argtypes = (wintypes.LPWSTR, wintypes.LPDWORD)
-GetUserNameW.restype = wintypes.BOOL
+_advapi32 = declare(ctypes.WinDLL("advapi32", use_last_error=True), GetUserNameW=(BOOL, LPWSTR, LPDWORD))
 
 _ARCHITECTURES = {0x014C: "x86", 0x8664: "AMD64", 0xAA64: "ARM64"}
 """What PROCESSOR_ARCHITECTURE would be, by winnt.h's IMAGE_FILE_MACHINE_…."""
@@ -186,8 +114,8 @@ def windows_directory() -> str:
     Raises:
         OSError: It cannot be told.
     """
-    path = ctypes.create_unicode_buffer(wintypes.MAX_PATH)
-    if not GetSystemWindowsDirectoryW(path, wintypes.MAX_PATH):
+    path = ctypes.create_unicode_buffer(MAX_PATH)
+    if not kernel32.GetSystemWindowsDirectoryW(path, MAX_PATH):
         raise last_error()
     return path.value
 
@@ -198,8 +126,10 @@ def native_architecture() -> str:
     Raises:
         OSError: It cannot be told.
     """
-    process, native = wintypes.USHORT(), wintypes.USHORT()
-    if not IsWow64Process2(GetCurrentProcess(), ctypes.byref(process), ctypes.byref(native)):
+    process, native = USHORT(), USHORT()
+    if not kernel32.IsWow64Process2(
+        kernel32.GetCurrentProcess(), ctypes.byref(process), ctypes.byref(native)
+    ):
         raise last_error()
     return _ARCHITECTURES.get(native.value, f"machine {native.value:#x}")
 
@@ -211,6 +141,6 @@ def user_name() -> str:
         OSError: It cannot be told.
     """
     name = ctypes.create_unicode_buffer(LONGEST_USER_NAME)
-    if not GetUserNameW(name, ctypes.byref(wintypes.DWORD(LONGEST_USER_NAME))):
+    if not _advapi32.GetUserNameW(name, ctypes.byref(DWORD(LONGEST_USER_NAME))):
         raise last_error()
     return name.value

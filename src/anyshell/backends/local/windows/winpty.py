@@ -14,10 +14,11 @@ from contextlib import ExitStack
 from ctypes import wintypes
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 assert sys.platform == "win32"
 
+from ...._win32 import declare
 from . import win32
 
 if TYPE_CHECKING:
@@ -69,10 +70,10 @@ class WinPTY:
             raise
 
     def _open(self, name: str, access: int) -> int:
-        handle = win32.CreateFileW(name, access, 0, None, win32.OPEN_EXISTING, 0, None)
+        handle = win32.kernel32.CreateFileW(name, access, 0, None, win32.OPEN_EXISTING, 0, None)
         if handle is None or handle == win32.INVALID_HANDLE_VALUE:
             raise win32.last_error()
-        self._undo.callback(win32.CloseHandle, handle)
+        self._undo.callback(win32.kernel32.CloseHandle, handle)
         return int(handle)
 
     def spawn(self, program: str, command_line: str, cwd: str, env: str) -> None:
@@ -104,8 +105,8 @@ class WinPTY:
         if not done and error.value:
             raise ctypes.WinError(error.value)
         failure.check(done)
-        self._undo.callback(win32.CloseHandle, process.value)  # until then its number is its own
-        self.pid = win32.GetProcessId(process)
+        self._undo.callback(win32.kernel32.CloseHandle, process.value)  # until then its number is its own
+        self.pid = win32.kernel32.GetProcessId(process)
 
     def read(self) -> bytes:
         """Wait for what is shown next; nothing at the end, and when that was cancelled.
@@ -116,7 +117,7 @@ class WinPTY:
         buffer = ctypes.create_string_buffer(READ_SIZE)
         count = wintypes.DWORD()
         while not count.value:
-            if not win32.ReadFile(self._output, buffer, READ_SIZE, ctypes.byref(count), None):
+            if not win32.kernel32.ReadFile(self._output, buffer, READ_SIZE, ctypes.byref(count), None):
                 error = win32.last_error()
                 if error.winerror in _ENDS:
                     return b""
@@ -132,7 +133,7 @@ class WinPTY:
         data = text.encode(errors="replace")
         count = wintypes.DWORD()
         while data:
-            if not win32.WriteFile(self._input, data, len(data), ctypes.byref(count), None):
+            if not win32.kernel32.WriteFile(self._input, data, len(data), ctypes.byref(count), None):
                 raise win32.last_error()
             data = data[count.value :]
 
@@ -149,7 +150,7 @@ class WinPTY:
 
     def cancel(self) -> None:
         """Wake the reader. A read that has not begun yet is not cancelled."""
-        win32.CancelIoEx(self._output, None)
+        win32.kernel32.CancelIoEx(self._output, None)
 
     def close(self) -> None:
         """Close it; the agent ends then, and with it the programs that still have the console. No read may be under way."""
@@ -159,7 +160,7 @@ class WinPTY:
 class _Failure:
     """Where the library puts what went wrong."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
+    def __init__(self, library: Any) -> None:
         self._library = library
         self._error = ctypes.c_void_p()
         self.place = ctypes.byref(self._error)
@@ -177,7 +178,7 @@ class _Failure:
 
 
 @cache
-def _load() -> ctypes.CDLL:
+def _load() -> Any:
     """Load the library, and say how it is called.
 
     Raises:
@@ -186,31 +187,24 @@ def _load() -> ctypes.CDLL:
     package = find_spec("winpty")
     if package is None or not package.submodule_search_locations:
         raise FileNotFoundError("pywinpty is not installed")
-    # By its whole path, so that it is no other one of that name.
-    library = ctypes.CDLL(ntpath.join(package.submodule_search_locations[0], "winpty.dll"))
     pointer, text, error = ctypes.c_void_p, wintypes.LPCWSTR, ctypes.POINTER(ctypes.c_void_p)
     number = ctypes.c_int
-    for name, result, arguments in (
-        ("error_msg", text, (pointer,)),
-        ("error_free", None, (pointer,)),
-        ("config_new", pointer, (ctypes.c_uint64, error)),
-        ("config_free", None, (pointer,)),
-        ("config_set_initial_size", None, (pointer, number, number)),
-        ("config_set_agent_timeout", None, (pointer, wintypes.DWORD)),
-        ("open", pointer, (pointer, error)),
-        ("conin_name", text, (pointer,)),
-        ("conout_name", text, (pointer,)),
-        ("spawn_config_new", pointer, (ctypes.c_uint64, text, text, text, pointer, error)),
-        ("spawn_config_free", None, (pointer,)),
-        (
-            "spawn",
-            wintypes.BOOL,
-            (pointer, pointer, wintypes.LPHANDLE, wintypes.LPHANDLE, wintypes.LPDWORD, error),
-        ),
-        ("set_size", wintypes.BOOL, (pointer, number, number, error)),
-        ("free", None, (pointer,)),
-    ):
-        function = getattr(library, f"winpty_{name}")
-        function.restype = result
-        function.argtypes = arguments
-    return library
+    started = (wintypes.LPHANDLE, wintypes.LPHANDLE, wintypes.LPDWORD)
+    return declare(
+        # By its whole path, so that it is no other one of that name.
+        ctypes.CDLL(ntpath.join(package.submodule_search_locations[0], "winpty.dll")),
+        winpty_error_msg=(text, pointer),
+        winpty_error_free=(None, pointer),
+        winpty_config_new=(pointer, ctypes.c_uint64, error),
+        winpty_config_free=(None, pointer),
+        winpty_config_set_initial_size=(None, pointer, number, number),
+        winpty_config_set_agent_timeout=(None, pointer, wintypes.DWORD),
+        winpty_open=(pointer, pointer, error),
+        winpty_conin_name=(text, pointer),
+        winpty_conout_name=(text, pointer),
+        winpty_spawn_config_new=(pointer, ctypes.c_uint64, text, text, text, pointer, error),
+        winpty_spawn_config_free=(None, pointer),
+        winpty_spawn=(wintypes.BOOL, pointer, pointer, *started, error),
+        winpty_set_size=(wintypes.BOOL, pointer, number, number, error),
+        winpty_free=(None, pointer),
+    )

@@ -11,12 +11,11 @@ assert sys.platform == "win32"
 
 import asyncio
 import contextlib
-import ctypes
 import msvcrt
 import os
-from ctypes import wintypes
 from typing import TYPE_CHECKING
 
+from ...process.handles import console_mode, set_console_mode
 from ...terminal.modes import TerminalModes
 
 if TYPE_CHECKING:
@@ -27,16 +26,6 @@ KEY_SECONDS = 0.05
 
 _STDOUT = 1  # no bound: a descriptor
 _UNDERSTANDS_SEQUENCES = 0x0004  # no bound: ENABLE_VIRTUAL_TERMINAL_PROCESSING, of Windows 10
-
-_kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
-
-_GetConsoleMode = _kernel32.GetConsoleMode
-_GetConsoleMode.argtypes = (wintypes.HANDLE, wintypes.LPDWORD)
-_GetConsoleMode.restype = wintypes.BOOL
-
-_SetConsoleMode = _kernel32.SetConsoleMode
-_SetConsoleMode.argtypes = (wintypes.HANDLE, wintypes.DWORD)
-_SetConsoleMode.restype = wintypes.BOOL
 
 
 class ConsoleKeyboard:
@@ -54,18 +43,16 @@ class ConsoleKeyboard:
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
         """Have it understand sequences; it is put back as it was when this is left, however that happens."""
-        handle = msvcrt.get_osfhandle(_STDOUT)
-        before = wintypes.DWORD()
-        known = bool(_GetConsoleMode(handle, ctypes.byref(before)))
-        if known:
-            _SetConsoleMode(handle, before.value | _UNDERSTANDS_SEQUENCES)
+        before = console_mode(_STDOUT)
+        if before is not None:
+            set_console_mode(_STDOUT, before | _UNDERSTANDS_SEQUENCES)
         try:
             yield
         finally:
             with contextlib.suppress(OSError):
                 os.write(_STDOUT, self.modes.back)
-            if known:
-                _SetConsoleMode(handle, before)
+            if before is not None:
+                set_console_mode(_STDOUT, before)
 
     async def keys(self) -> AsyncIterator[bytes]:
         """What is typed, as it comes."""
