@@ -153,6 +153,9 @@ class FakeProcess:
         seat: What `foreground` says of that, for a test to set; by default nothing.
     """
 
+    started = True
+    lost = False
+
     def __init__(self, pid: int, spawn: Spawn, script: Script) -> None:
         self.pid = pid
         self.spawn = spawn
@@ -195,16 +198,6 @@ class FakeProcess:
     def terminal_kind(self) -> TerminalKind | None:
         """As on POSIX."""
         return None if self.terminal is None else "pty"
-
-    @property
-    def started(self) -> bool:
-        """Always: it is here."""
-        return True
-
-    @property
-    def lost(self) -> bool:
-        """Never: it is here."""
-        return False
 
     @property
     def can_terminate(self) -> bool:

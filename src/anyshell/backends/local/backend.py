@@ -171,7 +171,7 @@ class LocalBackend:
         if sys.platform != "win32":
             with contextlib.suppress(OSError):  # no thread can be started: the next one removes them
                 await in_a_worker(remove_abandoned)
-        return LocalPipeDirectory(self._spawner.discard)
+        return LocalPipeDirectory(self._spawner.released.add)
 
     async def connects(self, port: int) -> bool:
         """Whether something on this machine accepts connections at a port, by IPv4 or IPv6."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ...._types import ExitStatus, Foreground, Signal, Terminal, TerminalKind
+    from ..process import ReleasedStreams
     from .exits import ExitWatch
     from .tree import Tree
 
@@ -93,7 +94,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         life: PipeReceiveStream,
         mark: bytes,
         on_closed: Callable[[PosixProcess], object],
-        on_released: Callable[[PipeReceiveStream], object],
+        released: ReleasedStreams,
     ) -> None:
         super().__init__(stdout, stderr, stdin)
         self._child = child
@@ -102,7 +103,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         self._command_trees = itertools.count(1)
         self._life = life
         self._on_closed = on_closed
-        self._on_released = on_released
+        self._released = released
         self._exit = watch
         self._signalled = False
         self._named: Sequence[ProcessInfo] = ()
@@ -271,9 +272,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""
-        for stream in (self._stdout, self._stderr):
-            if stream is not None:
-                self._on_released(stream)
+        self._released.add(self._stdout, self._stderr)
         self._give_back()
 
     async def aclose(self) -> None:

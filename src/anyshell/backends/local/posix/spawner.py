@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 assert sys.platform != "win32"
 
 from ...._exceptions import InvalidCommand, SpawnError
+from ..process import ReleasedStreams
 from .exits import ExitWatch
 from .pipes import PipeReceiveStream, PipeSendStream
 from .process import Child, PosixProcess
@@ -69,6 +70,9 @@ class LocalSpawner:
 
     Args:
         on_terminal: How programs are started on terminals; ``None`` is the better way of those that there are.
+
+    Attributes:
+        released: The output of released programs, and of pipes that were discarded.
     """
 
     def __init__(self, on_terminal: Starter | None = None) -> None:
@@ -77,7 +81,7 @@ class LocalSpawner:
         self._net = Net()
         self._running: dict[PosixProcess, int] = {}
         """With each, where the net has it."""
-        self._released: set[PipeReceiveStream] = set()
+        self.released = ReleasedStreams()
         self._scan = ProcessScan()
         self._closed = False
 
@@ -150,7 +154,7 @@ class LocalSpawner:
                     life=PipeReceiveStream(life),
                     mark=mark,
                     on_closed=self._forget,
-                    on_released=self.discard,
+                    released=self.released,
                 )
             except (
                 BaseException
@@ -182,18 +186,11 @@ class LocalSpawner:
             raise
         return child, _Ends(stdout=master, stdin=typing, slave=slave)
 
-    def discard(self, stream: PipeReceiveStream) -> None:
-        """Read on and throw away, until this is closed."""
-        self._released.add(stream)
-        stream.discard(lambda: self._released.discard(stream))
-
     async def aclose(self) -> None:
         """Stop everything that still runs, and start nothing more; stop reading for what was released."""
         self._closed = True
         await asyncio.gather(*(process.aclose() for process in self._running))
-        for stream in tuple(self._released):
-            stream.close()
-        self._released.clear()
+        self.released.close()
         self._net.close()
 
 

@@ -21,7 +21,7 @@ assert sys.platform == "win32"
 from ...._exceptions import InvalidCommand, SpawnError
 from ...._types import ExitStatus, Foreground, ProcessInfo
 from ...._waits import threads_as_os_errors
-from ..process import LocalProcess
+from ..process import LocalProcess, ReleasedStreams
 from . import win32
 from .command_tree import Commands, WindowsCommandTree
 from .job_object import ENDED_BY_JOB, JobObject
@@ -63,11 +63,15 @@ _WHAT_TO_DO: Mapping[int, str] = {
 
 
 class LocalSpawner:
-    """Starts programs and knows those that still run."""
+    """Starts programs and knows those that still run.
+
+    Attributes:
+        released: The output of released programs, and of pipes that were discarded.
+    """
 
     def __init__(self) -> None:
         self._running: set[WindowsProcess] = set()
-        self._released: set[PipeReceiveStream | TerminalReceiveStream] = set()
+        self.released = ReleasedStreams()
         self._left: set[JobObject] = set()
         self._closed = False
 
@@ -136,7 +140,7 @@ class LocalSpawner:
             ending,
             started,
             on_closed=self._running.discard,
-            on_released=self.discard,
+            released=self.released,
             on_left=self._left.add,
         )
 
@@ -148,18 +152,11 @@ class LocalSpawner:
                     self._left.discard(job)
                     job.close()
 
-    def discard(self, stream: PipeReceiveStream | TerminalReceiveStream) -> None:
-        """Read on and throw away, until this is closed."""
-        self._released.add(stream)
-        stream.discard(lambda: self._released.discard(stream))
-
     async def aclose(self) -> None:
         """End everything that still runs, and start nothing more; stop reading for what was released."""
         self._closed = True
         await asyncio.gather(*(process.aclose() for process in self._running))
-        for stream in tuple(self._released):
-            stream.close()
-        self._released.clear()
+        self.released.close()
         for job in self._left:
             job.let_go()
             job.close()
@@ -185,7 +182,7 @@ class WindowsProcess(
         started: _Started,
         *,
         on_closed: Callable[[WindowsProcess], object],
-        on_released: Callable[[PipeReceiveStream | TerminalReceiveStream], object],
+        released: ReleasedStreams,
         on_left: Callable[[JobObject], object],
     ) -> None:
         super().__init__(started.stdout, started.stderr, started.stdin)
@@ -194,7 +191,7 @@ class WindowsProcess(
         self._job = job
         self._ending = ending
         self._on_closed = on_closed
-        self._on_released = on_released
+        self._released = released
         self._on_left = on_left
         self._commands: Commands | None = None
         self._signalled = False
@@ -307,9 +304,7 @@ class WindowsProcess(
             return
         if self._commands is None:
             self._job.let_go()
-        for stream in (self._stdout, self._stderr):
-            if stream is not None:
-                self._on_released(stream)
+        self._released.add(self._stdout, self._stderr)
         self._give_back()
 
     async def aclose(self) -> None:
