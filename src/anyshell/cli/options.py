@@ -148,82 +148,62 @@ def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None],
     return check
 
 
-def host_option(command: F) -> F:
-    """Add ``--host``."""
-    return click.option(
-        "--host",
-        type=Host(),
-        metavar="HOST",
-        callback=_filled("a host"),
-        shell_complete=_complete_host,
-        help="The host: user@host, an alias of ~/.ssh/config, or ssh://user@host:port/directory. Default: local, "
-        "this machine.",
-    )(command)
+host_option = click.option(
+    "--host",
+    type=Host(),
+    metavar="HOST",
+    callback=_filled("a host"),
+    shell_complete=_complete_host,
+    help="The host: user@host, an alias of ~/.ssh/config, or ssh://user@host:port/directory. Default: local, "
+    "this machine.",
+)
 
+shell_option = click.option(
+    "--shell",
+    metavar="KIND|PATH",
+    callback=_filled("a shell"),
+    shell_complete=_complete_shell,
+    help="bash, zsh, sh, dash, ash, pwsh, powershell or wsl, or the absolute path of one of these. Default: "
+    "$ANYSHELL_SHELL, else bash, else sh; on Windows pwsh, else powershell, else bash.",
+)
 
-def shell_option(command: F) -> F:
-    """Add ``--shell``."""
-    return click.option(
-        "--shell",
-        metavar="KIND|PATH",
-        callback=_filled("a shell"),
-        shell_complete=_complete_shell,
-        help="bash, zsh, sh, dash, ash, pwsh, powershell or wsl, or the absolute path of one of these. Default: "
-        "$ANYSHELL_SHELL, else bash, else sh; on Windows pwsh, else powershell, else bash.",
-    )(command)
+cwd_option = click.option(
+    "--cwd",
+    metavar="DIR",
+    callback=_filled("a directory"),
+    shell_complete=_complete_directory,
+    help="Where commands run. Default: the current directory; with --host, that of a login there.",
+)
 
+env_option = click.option(
+    "--env",
+    "variables",
+    type=Variable(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a variable. May be given several times.",
+)
 
-def cwd_option(command: F) -> F:
-    """Add ``--cwd``."""
-    return click.option(
-        "--cwd",
-        metavar="DIR",
-        callback=_filled("a directory"),
-        shell_complete=_complete_directory,
-        help="Where commands run. Default: the current directory; with --host, that of a login there.",
-    )(command)
+timeout_option = click.option(
+    "--timeout",
+    type=Seconds(),
+    help="Stop the command, and all that it started, after so many seconds. Default: none.",
+)
 
+silence_option = click.option(
+    "--silence",
+    type=Seconds(),
+    help="Stop the command, as --timeout does, when it has printed nothing and was given no input for so many "
+    "seconds. Default: never.",
+)
 
-def env_option(command: F) -> F:
-    """Add ``--env``."""
-    return click.option(
-        "--env",
-        "variables",
-        type=Variable(),
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Set a variable. May be given several times.",
-    )(command)
-
-
-def timeout_option(command: F) -> F:
-    """Add ``--timeout``."""
-    return click.option(
-        "--timeout",
-        type=Seconds(),
-        help="Stop the command, and all that it started, after so many seconds. Default: none.",
-    )(command)
-
-
-def silence_option(command: F) -> F:
-    """Add ``--silence``."""
-    return click.option(
-        "--silence",
-        type=Seconds(),
-        help="Stop the command, as --timeout does, when it has printed nothing and was given no input for so many "
-        "seconds. Default: never.",
-    )(command)
-
-
-def grace_option(command: F) -> F:
-    """Add ``--grace``."""
-    return click.option(
-        "--grace",
-        type=Seconds(zero=True),
-        default=DEFAULT_GRACE,
-        show_default=True,
-        help="Seconds that a command which is stopped has to end by itself, before it is killed.",
-    )(command)
+grace_option = click.option(
+    "--grace",
+    type=Seconds(zero=True),
+    default=DEFAULT_GRACE,
+    show_default=True,
+    help="Seconds that a command which is stopped has to end by itself, before it is killed.",
+)
 
 
 def _is_prefix(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -237,23 +217,18 @@ def _is_prefix(ctx: click.Context, param: click.Parameter, value: str | None) ->
     return value
 
 
-def prefix_option(command: F) -> F:
-    """Add ``--prefix``."""
-    return click.option(
-        "--prefix",
-        metavar="WORDS",
-        callback=_is_prefix,
-        help="Words before the shell that runs the command: a program and its arguments, such as 'nice -n 10'.",
-    )(command)
+prefix_option = click.option(
+    "--prefix",
+    metavar="WORDS",
+    callback=_is_prefix,
+    help="Words before the shell that runs the command: a program and its arguments, such as 'nice -n 10'.",
+)
 
-
-def snapshot_option(command: F) -> F:
-    """Add ``--snapshot``."""
-    return click.option(
-        "--snapshot",
-        is_flag=True,
-        help="Start the shell from your own set-up: the aliases, functions, options and PATH of its startup file.",
-    )(command)
+snapshot_option = click.option(
+    "--snapshot",
+    is_flag=True,
+    help="Start the shell from your own set-up: the aliases, functions, options and PATH of its startup file.",
+)
 
 
 def command_options(command: F) -> F:
@@ -271,21 +246,16 @@ def command_options(command: F) -> F:
     return command
 
 
-def left_behind_option(command: F) -> F:
-    """Add ``--left-behind``."""
-    return click.option(
-        "--left-behind",
-        type=click.Choice(["stop", "keep"]),
-        default="stop",
-        show_default=True,
-        help="What becomes of processes that outlive the command. What is kept and prints is ended by SIGPIPE: "
-        "redirect its output to a file.",
-    )(command)
+left_behind_option = click.option(
+    "--left-behind",
+    type=click.Choice(["stop", "keep"]),
+    default="stop",
+    show_default=True,
+    help="What becomes of processes that outlive the command. What is kept and prints is ended by SIGPIPE: "
+    "redirect its output to a file.",
+)
 
-
-def json_option(command: F) -> F:
-    """Add ``--json``, for one object."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def record_options(command: F) -> F:

@@ -12,6 +12,7 @@ from ..._exceptions import JobNotFound
 from ..._types import DEFAULT_GRACE
 from ..failure import Failure
 from ..host.jobs import with_jobs
+from ..host.reach import Target
 from ..options import Age, Seconds, host_option, is_elsewhere, json_option
 from ..printing import ago
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ... import DetachedJob, DetachedJobs, DetachedRecord, Environment
+    from ..._environment import Detection
 
 _TAIL = 64 * 1024
 """Bytes from the end of a job's log that `jobs tail` shows by itself."""
@@ -306,7 +308,12 @@ def _perform(host: str | None, work: Callable[[DetachedJobs], Awaitable[None]]) 
         except JobNotFound as error:
             raise NoJob(str(error)) from error
 
-    with_jobs(host, only_with_jobs)
+    def detect() -> Detection[Environment]:
+        from ... import Environment
+
+        return Environment.detect(Target(host).options, artifacts=None)
+
+    with_jobs(detect, only_with_jobs)
 
 
 def _first_line(command: str) -> str:

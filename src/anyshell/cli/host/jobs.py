@@ -10,38 +10,25 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ... import DetachedJobs, Environment
+    from ..._environment import Detection
     from ..process.signals import Interruption
 
 
 def with_jobs(
-    host: str | None,
+    detect: Callable[[], Detection[Environment]],
     work: Callable[[DetachedJobs, Environment], Awaitable[None]],
     *,
-    shell: str | None = None,
-    cwd: str | None = None,
-    interactive: bool = False,
-    snapshot: bool = False,
-    prefix: str | None = None,
     quiet: bool = False,
 ) -> None:
     """Do something with the jobs of a host, and with its environment."""
     from ..printing import mention
     from ..process import signals
-    from .reach import Target, notices
+    from .reach import notices
 
     async def perform(_: Interruption) -> int:
-        from ... import DetachedJobs, Environment
+        from ... import DetachedJobs
 
-        way = Target(host).options
-        async with Environment.detect(
-            way,
-            shell=shell,
-            cwd=cwd,
-            interactive=interactive,
-            snapshot=snapshot,
-            prefix=prefix,
-            artifacts=None,
-        ) as env:
+        async with detect() as env:
             if not quiet and (said := notices((*env.info.notices, *env.snapshot_notices))):
                 mention(said.rstrip("\n"))
             await work(DetachedJobs(env), env)

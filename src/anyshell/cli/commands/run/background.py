@@ -10,34 +10,24 @@ import click
 from ...._exceptions import AnyshellError
 from ...failure import Failure
 from ...host.jobs import with_jobs
+from ...host.reach import Target
+from ...options import command_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from .... import DetachedJob, DetachedJobs, Environment
+    from ...._environment import Detection
+    from .request import RunRequest
 
 
-def start(
-    host: str | None,
-    text: Callable[[Environment], str],
-    *,
-    shell: str | None,
-    cwd: str | None,
-    variables: Mapping[str, str],
-    interactive: bool,
-    snapshot: bool,
-    prefix: str | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def start(request: RunRequest) -> None:
     """Start a job, and print its id: what ``anyshell run --background`` does."""
     from ...printing import mention, print_json
 
     async def work(jobs: DetachedJobs, env: Environment) -> None:
-        job = await jobs.start(text(env), env=variables)
-        at = "" if host is None else f" --host {host}"
+        job = await jobs.start(command_text(request.command, env), env=dict(request.variables))
+        at = "" if request.host is None else f" --host {request.host}"
         try:
-            if as_json:
+            if request.as_json:
                 print_json(job.record)
                 return
             click.echo(job.id)
@@ -47,21 +37,15 @@ def start(
                 mention(f"anyshell: {said}")
                 raise
             raise Failure(said) from error
-        if sys.stderr.isatty() and not quiet:
+        if sys.stderr.isatty() and not request.quiet:
             mention(
                 f"anyshell: to see it: anyshell jobs tail{at} -f {job.id}; to end it: anyshell jobs stop{at} {job.id}"
             )
 
-    with_jobs(
-        host,
-        work,
-        shell=shell,
-        cwd=cwd,
-        interactive=interactive,
-        snapshot=snapshot,
-        prefix=prefix,
-        quiet=quiet,
-    )
+    def detect() -> Detection[Environment]:
+        return request.detect(Target(request.host), artifacts=None)
+
+    with_jobs(detect, work, quiet=request.quiet)
 
 
 async def _end(job: DetachedJob, at: str) -> str:

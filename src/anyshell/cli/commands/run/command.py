@@ -13,7 +13,6 @@ from ...host.reach import Target, notices
 from ...options import (
     CellCount,
     command_options,
-    command_text,
     complete_file,
     json_option,
     left_behind_option,
@@ -145,18 +144,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     if request.background:
         from .background import start
 
-        start(
-            request.host,
-            lambda env: command_text(request.command, env),
-            shell=request.shell,
-            cwd=request.cwd,
-            variables=dict(request.variables),
-            interactive=request.interactive,
-            snapshot=request.snapshot,
-            prefix=request.prefix,
-            as_json=request.as_json,
-            quiet=request.quiet,
-        )
+        start(request)
         return
 
     async def perform(interruption: Interruption) -> int:
@@ -209,17 +197,12 @@ def _check_background(ctx: click.Context) -> None:
 
 
 async def _perform(request: RunRequest, interruption: Interruption) -> int:
-    from .... import Environment, OutputLimits
+    from .... import OutputLimits
     from ...process.descriptors import DescriptorWriter, same_file, tell
 
     way = Target(request.host)
-    async with Environment.detect(
-        way.options,
-        shell=request.shell,
-        cwd=request.cwd,
-        interactive=request.interactive,
-        snapshot=request.snapshot,
-        prefix=request.prefix,
+    async with request.detect(
+        way,
         # What is shown live need not be kept as well.
         limits=OutputLimits() if request.as_json else OutputLimits(head=0, tail=0),
         artifacts="default" if request.as_json else None,

@@ -132,7 +132,7 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         record=options["record"],
         command=options["command"],
         quiet=True,
-        interactive=True,
+        interactive=False,
         pty=True,
         columns=None,
         rows=None,
@@ -158,19 +158,11 @@ async def _perform(
     *,
     close: bool,
 ) -> int:
-    from .... import Environment, OutputLimits
+    from .... import OutputLimits
     from ...process.descriptors import DescriptorWriter, tell
 
     way = Target(request.host)
-    async with Environment.detect(
-        way.options,
-        shell=request.shell,
-        cwd=request.cwd,
-        snapshot=request.snapshot,
-        prefix=request.prefix,
-        limits=OutputLimits(head=0, tail=0),
-        artifacts=None,
-    ) as env:
+    async with request.detect(way, limits=OutputLimits(head=0, tail=0), artifacts=None) as env:
         stdout = DescriptorWriter(_STDOUT)
         try:
             await tell(notices((*env.info.notices, *env.snapshot_notices)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from .... import Recording
+    from .... import Environment, Recording
+    from ...._environment import Detection
+    from ...host.reach import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,20 @@ class RunRequest:
     as_json: bool
     split_stderr: bool
     command: tuple[str, ...]
+
+    def detect(self, target: Target, **options: Any) -> Detection[Environment]:
+        """Detect the host of the command, with more options of `Environment.detect`."""
+        from .... import Environment
+
+        return Environment.detect(
+            target.options,
+            shell=self.shell,
+            cwd=self.cwd,
+            interactive=self.interactive,
+            snapshot=self.snapshot,
+            prefix=self.prefix,
+            **options,
+        )
 
     @property
     def recording(self) -> Recording | None:
