@@ -115,7 +115,7 @@ async def run(
         spawn: What is started.
         output: Takes stdout, or both channels.
         stderr: Takes stderr, if `spawn` splits the channels.
-        stdin: Written to the program, if `spawn` asks for a pipe; end-of-file follows.
+        stdin: Written to the program; end-of-file follows. ``None`` leaves the program's input alone.
         timeout: Seconds for everything: starting, running, draining. ``None`` is no bound.
         silence: Seconds for which a started program may print nothing and be given no input. ``None`` is no bound.
         grace: Seconds between the request to end and the kill.
@@ -150,7 +150,7 @@ async def run(
                 control._hold(clock)
                 try:
                     process = control.process = await spawner.spawn(replace(spawn, on_asked=hold))
-                    feed = process.stdin if spawn.stdin else None  # a terminal can be typed on in any case
+                    feed = None if stdin is None else process.stdin
                     reading = _Reading(process, output, stderr, listener, feed, stdin, control=control)
                     if silence is not None:
                         quiet = _Silence(silence, reading, control, clock)

@@ -1,27 +1,57 @@
-"""A process that stands before another one: a base for changing a part of what the engine sees of it."""
+"""Processes that stand before other processes, to change a part of what the engine sees of these."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
-    from ._types import ExitStatus, Foreground, ProcessInfo, Signal, Terminal, TerminalKind
-    from .abc import Process
+    from ._types import ExitStatus, Foreground, ProcessInfo, Signal, Spawn, Terminal, TerminalKind
+    from .abc import Process, Spawner
+
+
+class WrappingSpawner:
+    """A spawner that wraps each process of another spawner.
+
+    Args:
+        spawner: Starts the process.
+        wraps: Each is given the process, or what the one before returned, and returns what the engine runs.
+    """
+
+    def __init__(self, spawner: Spawner, wraps: Sequence[Callable[[Process], Process]]) -> None:
+        self._spawner = spawner
+        self._wraps = wraps
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start a program."""
+        process = await self._spawner.spawn(spawn)
+        for wrap in self._wraps:
+            process = wrap(process)
+        return process
 
 
 class Wrapped:
-    """A process behind which another one stands.
+    """A process behind which another process stands.
 
     Args:
-        process: That one.
+        process: The other process.
+        stdin: Replaces its input.
+        stdout: Replaces its output.
     """
 
-    def __init__(self, process: Process) -> None:
+    def __init__(
+        self,
+        process: Process,
+        *,
+        stdin: ByteSendStream | None = None,
+        stdout: ByteReceiveStream | None = None,
+    ) -> None:
         self._process = process
+        self._stdin = stdin
+        self._stdout = stdout
 
     @property
     def pid(self) -> int | None:
@@ -31,12 +61,12 @@ class Wrapped:
     @property
     def stdin(self) -> ByteSendStream | None:
         """What it reads."""
-        return self._process.stdin
+        return self._process.stdin if self._stdin is None else self._stdin
 
     @property
     def stdout(self) -> ByteReceiveStream:
         """What it prints."""
-        return self._process.stdout
+        return self._process.stdout if self._stdout is None else self._stdout
 
     @property
     def stderr(self) -> ByteReceiveStream | None:

@@ -15,6 +15,7 @@ from .. import _engine, shells
 from .._exceptions import AnyshellError, InvalidCommand
 from .._types import Outcome, Spawn
 from .._waits import outlast
+from .._wrapped import WrappingSpawner
 from ..jobs import Adopting, Jobs, Work
 from ..output import OutputBuilder, TerminalOutput
 from ..terminal import Controller
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from .._files import HostFiles
     from .._types import Channel, Command, HostInfo, OutputLimits, Recording, ShellInfo, Terminal
-    from ..abc import Backend, Spawner
+    from ..abc import Backend, Process, Spawner
     from ..jobs import Job, Ready
     from ..output import ArtifactStore, OutputLog
     from ..output.text.builder import Builder, Store
@@ -327,7 +328,7 @@ class Runner:
     ) -> Coroutine[object, object, Outcome]:
         """Run what goes on by itself, or may come to."""
         store = self.artifacts if options.split_stderr else self._whole(work.log)
-        return self._perform(command, options, spawn, control=work.control, store=store, watch=work.watch)
+        return self._perform(command, options, spawn, control=work.control, store=store, watch=work.take)
 
     async def _perform(
         self,
@@ -339,7 +340,7 @@ class Runner:
         store: Store | None,
         spawner: Spawner | None = None,
         controller: Controller | None = None,
-        watch: Callable[[Spawner], Spawner] | None = None,
+        watch: Callable[[Process], Process] | None = None,
     ) -> Outcome:
         """Have the engine run a program, and say in its outcome what those before the program have learnt.
 
@@ -360,18 +361,25 @@ class Runner:
         if controller is None and terminal is not None:
             controller = self.controller(terminal, store)
         recorder = self._recorder(options.recording, terminal, controller)
-        spawner = spawner or self.backend
+        wraps: list[Callable[[Process], Process]] = []
         if recorder is not None:
-            spawner = recorder.wrap(spawner)
+            wraps.append(recorder.take)
         if controller is not None:
-            spawner = controller.wrap(spawner)
+            wraps.append(controller.take)
             controller.on_typed = control.touch
+            if recorder is not None:
+                controller.on_resized = recorder.resized
         if watch is not None:
-            spawner = watch(spawner)
+            wraps.append(watch)
         adopting = None
         left_behind = options.left_behind or ("adopt" if self.entered else "stop")
         if left_behind == "adopt":
-            spawner = adopting = Adopting(spawner, partial(self.jobs.adopt, command=command.text))
+            fed = command.stdin is not None
+            given = spawn if spawn.stdin == fed else replace(spawn, stdin=fed)
+            adopt = partial(self.jobs.adopt, spawn=given, command=command.text)
+            # On a terminal the end would be typed, which blocks until the program reads what was typed before.
+            adopting = Adopting(adopt, ends_input=fed and terminal is None)
+            wraps.append(adopting.take)
         output: Builder = self._builder(store) if controller is None else controller.output
         stderr = self._builder(self.artifacts) if options.split_stderr else None
         if recorder is not None:
@@ -388,7 +396,7 @@ class Runner:
                 await recorder.begin()
             with watching:
                 outcome = await _engine.run(
-                    spawner,
+                    WrappingSpawner(spawner or self.backend, wraps),
                     spawn,
                     output=output,
                     stderr=stderr,

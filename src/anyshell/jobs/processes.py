@@ -1,4 +1,4 @@
-"""Processes and spawners that stand between the engine and a backend, so that a job can be made of a run."""
+"""Processes that stand between the engine and a backend, so that a job can be made of a run."""
 
 from __future__ import annotations
 
@@ -13,38 +13,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .._types import ProcessInfo, Signal, Spawn
-    from ..abc import Process, Spawner
+    from ..abc import Process
 
 LOOK_AGAIN = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between two looks whether an adopted job has ended; the last one repeats."""
 
 
 class Adopting:
-    """Starts programs by another spawner, and has what they leave behind adopted instead of released.
+    """Has the processes that a run leaves behind adopted instead of released.
 
     Args:
-        spawner: Starts them.
         adopt: Makes a job of a process that the engine has let go of, with those of its tree that live, and gives its id.
+        ends_input: Whether the input of the process ends with the run.
 
     Attributes:
         job: The id of the job that was made; ``None`` when nothing was left behind.
     """
 
-    def __init__(
-        self, spawner: Spawner, adopt: Callable[[Process, Sequence[ProcessInfo], Spawn], str]
-    ) -> None:
+    def __init__(self, adopt: Callable[[Process, Sequence[ProcessInfo]], str], *, ends_input: bool) -> None:
         self.job: str | None = None
-        self._spawner = spawner
         self._adopt = adopt
+        self._ends_input = ends_input
 
-    async def spawn(self, spawn: Spawn) -> Process:
-        """Start a program."""
-        process = await self._spawner.spawn(spawn)
+    def take(self, process: Process) -> Process:
+        """Take the process that was started, and give what the engine runs."""
 
         def let_go(survivors: Sequence[ProcessInfo]) -> None:
-            self.job = self._adopt(process, survivors, spawn)
+            self.job = self._adopt(process, survivors)
 
-        return _HandOver(process, let_go, ends_input=spawn.terminal is None)
+        return _HandOver(process, let_go, ends_input=self._ends_input)
 
 
 class _HandOver(Wrapped):
@@ -77,7 +74,6 @@ class _HandOver(Wrapped):
             await self._process.release()
             return
         self._left = True
-        # On a terminal the end would be typed, which blocks until the program reads what was typed before.
         if self._ends_input and self._process.stdin is not None:
             await self._process.stdin.aclose()
 
@@ -87,15 +83,6 @@ class _HandOver(Wrapped):
         elif not self._handed_on:
             self._handed_on = True
             self._let_go(self._survivors)
-
-
-class WithoutStdin(Wrapped):
-    """A process whose input the engine leaves alone."""
-
-    @property
-    def stdin(self) -> None:
-        """None that the engine knows of."""
-        return None
 
 
 class Survivors(Wrapped):

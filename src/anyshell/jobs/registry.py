@@ -166,9 +166,7 @@ class Jobs:
     def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> str:
         """Make a job of what a command left behind, and give its id. It is awaited by the engine, like every process."""
         work = Work(self._store, code_page=self._code_page)
-        outlived = Survivors(process, survivors)
-        work.pid = outlived.pid
-        work.begin(self._outlive(work, outlived, spawn))
+        work.begin(self._outlive(work, work.take(Survivors(process, survivors)), spawn))
         job = self._add(command, work, DEFAULT_GRACE, adopted=True)
         if self._closed:
             work.control.cancel()
@@ -214,10 +212,11 @@ class Jobs:
 
     async def _outlive(self, work: Work, process: Process, spawn: Spawn) -> Outcome:
         outcome = await _engine.run(
-            work.watch(StartedSpawner(process)),
+            StartedSpawner(process),
             spawn,
             output=self._builder(work.log),
             stderr=self._builder(work.log) if process.stderr is not None else None,
+            stdin=b"" if spawn.stdin else None,
             grace=DEFAULT_GRACE,
             listener=work.hear,
             control=work.control,

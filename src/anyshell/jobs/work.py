@@ -11,7 +11,6 @@ from .. import _engine
 from .._types import Outcome
 from .._waits import Changes
 from ..output import OutputLog
-from .processes import WithoutStdin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteSendStream
 
-    from .._types import Channel, Spawn
-    from ..abc import Process, Spawner
+    from .._types import Channel
+    from ..abc import Process
     from ..output import ArtifactStore
 
 
@@ -60,19 +59,14 @@ class Work:
         self.task = asyncio.get_running_loop().create_task(_to_outcome(run))
         self.task.add_done_callback(self._end)
 
-    def watch(self, spawner: Spawner) -> Spawner:
-        """Start the program by another spawner, and learn which process it is."""
-        return _Watched(spawner, self)
-
-    def watched(self, process: Process) -> Process:
-        """Take a process that was started."""
+    def take(self, process: Process) -> Process:
+        """Take the process that was started."""
         self.pid = process.pid
         if not self.begun.done():
             self.begun.set_result(None)
-        if not self._sends:
-            return process
-        self.stdin = process.stdin
-        return WithoutStdin(process)
+        if self._sends:
+            self.stdin = process.stdin
+        return process
 
     async def hear(self, channel: Channel, data: bytes) -> None:
         """Take a piece of output; the run's listener. Never waits."""
@@ -101,14 +95,3 @@ async def _to_outcome(run: Coroutine[Any, Any, Outcome]) -> Outcome:
         return await run
     except asyncio.CancelledError:
         return Outcome(status="cancelled", duration=time.monotonic() - began)
-
-
-class _Watched:
-    """Starts a program by another spawner and shows it to the job that follows the run."""
-
-    def __init__(self, spawner: Spawner, work: Work) -> None:
-        self._spawner = spawner
-        self._work = work
-
-    async def spawn(self, spawn: Spawn) -> Process:
-        return self._work.watched(await self._spawner.spawn(spawn))

@@ -28,8 +28,8 @@ from .worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from .._types import Channel, Outcome, Output, Recording, Spawn
-    from ..abc import Process, Spawner
+    from .._types import Channel, Outcome, Output, Recording
+    from ..abc import Process
     from ..output import Builder
     from .file import Happened, Source
 
@@ -174,14 +174,12 @@ class Recorder:
 
         return hear
 
-    def wrap(self, spawner: Spawner) -> Spawner:
-        """Start the program by another spawner, and see what it is given."""
-        return _Before(spawner, self)
-
     def take(self, process: Process) -> Process:
-        """Take the program that was started."""
+        """Take the program that was started, and give what the engine runs."""
         self._started = True
-        return _Recorded(process, self, input=self._recording.input)
+        if not self._recording.input or process.stdin is None:
+            return process
+        return Wrapped(process, stdin=_RecordedInput(process.stdin, process, self))
 
     async def typed(self, data: bytes, process: Process) -> None:
         """Take note of what is typed, or written to a pipe, without secrets."""
@@ -345,36 +343,6 @@ class _RecordingBuilder:
 
     def close(self) -> None:
         self._builder.close()
-
-
-class _Before:
-    """Starts a program by another spawner, and has a recorder stand before it."""
-
-    def __init__(self, spawner: Spawner, recorder: Recorder) -> None:
-        self._spawner = spawner
-        self._recorder = recorder
-
-    async def spawn(self, spawn: Spawn) -> Process:
-        return self._recorder.take(await self._spawner.spawn(spawn))
-
-
-class _Recorded(Wrapped):
-    """A program before which a recorder stands."""
-
-    def __init__(self, process: Process, recorder: Recorder, *, input: bool) -> None:  # noqa: A002 - the field's word
-        super().__init__(process)
-        self._recorder = recorder
-        self._stdin = process.stdin
-        if input and process.stdin is not None:
-            self._stdin = _RecordedInput(process.stdin, process, recorder)
-
-    @property
-    def stdin(self) -> ByteSendStream | None:
-        return self._stdin
-
-    async def resize(self, terminal: Terminal) -> None:
-        await super().resize(terminal)
-        self._recorder.resized(terminal)
 
 
 class _RecordedInput(ByteSendStream):

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import ByteReceiveStream, ByteSendStream
+from anyio.abc import ByteReceiveStream
 
 from .._waits import Changes
 from .._wrapped import Wrapped
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from .._types import Foreground, Spawn, Terminal, Waiting
-    from ..abc import Process, Spawner
+    from .._types import Foreground, Terminal, Waiting
+    from ..abc import Process
     from ..output import TerminalOutput
 
 HOLD_SECONDS = 0.3
@@ -70,11 +70,8 @@ class Controller:
         self.ended = False
         self.last_heard = self.last_typed = time.monotonic()
         self.on_typed: Callable[[], object] = lambda: None
+        self.on_resized: Callable[[Terminal], object] = lambda _: None
         self._changes = Changes()
-
-    def wrap(self, spawner: Spawner) -> Spawner:
-        """Start the program by another spawner, and stand before it."""
-        return _Before(spawner, self)
 
     def take(self, process: Process) -> Process:
         """Take the program that was started, and give what the engine runs."""
@@ -125,6 +122,7 @@ class Controller:
         self.output.resize(terminal)
         if self.process is not None:
             await self.process.resize(terminal)
+            self.on_resized(terminal)
 
     @contextlib.contextmanager
     def watched(self, timeout: float | None, silence: float | None = None) -> Iterator[None]:
@@ -185,36 +183,17 @@ class Controller:
         self.on_typed()
 
 
-class _Before:
-    """Starts a program by another spawner, and has a controller stand before it."""
-
-    def __init__(self, spawner: Spawner, controller: Controller) -> None:
-        self._spawner = spawner
-        self._controller = controller
-
-    async def spawn(self, spawn: Spawn) -> Process:
-        return self._controller.take(await self._spawner.spawn(spawn))
-
-
 class _ControlledProcess(Wrapped):
     """A program before which a controller stands."""
 
     def __init__(self, process: Process, keyboard: Keyboard, controller: Controller) -> None:
-        super().__init__(process)
         self._keyboard = keyboard
-        self._stdout = _Masked(process.stdout, controller)
-
-    @property
-    def stdin(self) -> ByteSendStream:
-        return self._keyboard
-
-    @property
-    def stdout(self) -> ByteReceiveStream:
-        return self._stdout
+        self._masked = _Masked(process.stdout, controller)
+        super().__init__(process, stdin=keyboard, stdout=self._masked)
 
     async def aclose(self) -> None:
         self._keyboard.stop()
-        self._stdout.stop()
+        self._masked.stop()
         await super().aclose()
 
 
