@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anyshell.abc import Files
-    from anyshell.backends.ssh.posix.watcher import Monitor
+    from anyshell.backends.ssh.posix.watcher import Watcher
 
 pytestmark = pytest.mark.anyio
 
@@ -183,7 +183,7 @@ def test_a_look_is_read_or_refused(lines: list[str]) -> None:
     )
 )
 def test_a_foreground_is_read_or_refused(lines: list[str]) -> None:
-    host = Processes(cast("Monitor", None), 9)
+    host = Processes(cast("Watcher", None), 9)
     host.architecture = "x86_64"
     with contextlib.suppress(Nonsense):
         found = read_foreground(lines, host)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from anyshell import Foreground
-    from anyshell.backends.ssh.posix.watcher import Monitor
+    from anyshell.backends.ssh.posix.watcher import Watcher
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
@@ -337,7 +337,7 @@ def on_terminal(text: str) -> Iterator[tuple[int, int]]:
 
 
 def foreground_of(host: Host, pid: int, host_has_proc: bool) -> Foreground | None:
-    processes = Processes(cast("Monitor", None), 9)
+    processes = Processes(cast("Watcher", None), 9)
     processes.architecture = os.uname().machine
     processes.ticks = os.sysconf("SC_CLK_TCK") if host_has_proc else 1.0
     return read_foreground(host.ask(f"foreground {pid} 64"), processes)
@@ -446,7 +446,7 @@ async def test_a_question_whose_first_asker_was_cancelled_is_put_again() -> None
             assert (question, asked) == ("group 7", None)
             return Answer(("some",), 0.0, 0.0, 0.0)
 
-    processes = Processes(cast("Monitor", Answering()), 9)
+    processes = Processes(cast("Watcher", Answering()), 9)
     asked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     asked.cancel()
     assert await processes.group_exists(7, asked)
@@ -465,7 +465,7 @@ async def test_members_are_signalled_oldest_first() -> None:
             asked.append(question)
             return Answer((*listed, "looked here") if question.startswith("look ") else (), 0.0, 0.0, 0.0)
 
-    tree = Tree(Processes(cast("Monitor", Answering()), 9), TOKEN, MARK, TAG, since=0.0, after=Sample())
+    tree = Tree(Processes(cast("Watcher", Answering()), 9), TOKEN, MARK, TAG, since=0.0, after=Sample())
     members = await tree.members()
     assert [member.pid for member in members] == [9999, 10016, 8]
     await tree.signal("terminate", members)
@@ -484,7 +484,7 @@ def tree_whose_leader_says(said: str, place: str, *lines: str) -> Tree:
         async def ask(self, question: str, asked: asyncio.Future[Answer] | None = None) -> Answer:
             return Answer(("looked", *lines), 0.0, 0.0, 0.0, place)
 
-    tree = Tree(Processes(cast("Monitor", Showing()), 9), "t" * 20, MARK, TAG, 0.0, Sample(place, 5, 1000))
+    tree = Tree(Processes(cast("Watcher", Showing()), 9), "t" * 20, MARK, TAG, 0.0, Sample(place, 5, 1000))
     tree.set_leader(77, said.split())
     return tree
 
@@ -532,7 +532,7 @@ def test_look_for_a_tree_begins_with_its_leader_where_that_has_said_who_it_is() 
 
 
 def test_clock_of_a_host_that_was_booted_again_is_its_new_one() -> None:
-    processes = Processes(cast("Monitor", None), 9)
+    processes = Processes(cast("Watcher", None), 9)
     processes.learn(Answer((), 9000.0, 1.0, 1.01, f"{BOOT}pid:[5]"))
     processes.learn(Answer((), 5.0, 10.0, 11.0, "anotherpid:[5]"))
     assert processes.host_time(10.5) == pytest.approx(500.0)

@@ -31,7 +31,7 @@ from .test_ssh_watcher import MARK, TAG, TOKEN, Host, surroundings, wait_for
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from anyshell.backends.ssh.posix.watcher import Monitor
+    from anyshell.backends.ssh.posix.watcher import Watcher
 
 pytestmark = pytest.mark.anyio
 
@@ -212,7 +212,7 @@ def asking(host: Host) -> Processes:
         async def ask(self, question: str, asked: object = None) -> Answer:
             return Answer(tuple(host.ask(question)), 0.0, 0.0, 0.0)
 
-    return Processes(cast("Monitor", Asking()), 9)
+    return Processes(cast("Watcher", Asking()), 9)
 
 
 @LINUX_ALONE

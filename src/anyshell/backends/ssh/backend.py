@@ -41,7 +41,7 @@ from .posix.pipe_directory import SSHPipeDirectory
 from .posix.process import SSHProcess
 from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
 from .posix.start import begin, check_sizes
-from .posix.watcher import SILENCE_SECONDS, HostAway, Monitor, Watcher, boot
+from .posix.watcher import SILENCE_SECONDS, HostAway, Watcher, WatcherShell, boot
 from .sessions import Sessions
 from .windows.files import WindowsFiles
 from .windows.host import WindowsHost
@@ -88,7 +88,7 @@ class SSHBackend:
         self._owner = f"ANYSHELL_REMOTE_{secrets.token_hex(8)}_"
         self._numbers = itertools.count(secrets.randbits(30))
         self._sessions = Sessions(options, self._connected)
-        self._watch = Monitor(self._start_watcher)
+        self._watcher = Watcher(self._start_watcher)
         self._processes: Processes | None = None
         self._running: set[SSHProcess | WindowsProcess] = set()
         self._released: set[Channel] = set()
@@ -121,50 +121,50 @@ class SSHBackend:
         if self._windows is not None:
             return await self._info_of_windows([self._windows.login], query)
         words = [self._options.directory or "", *query.programs, "--"]
-        for shell in query.shells:
-            words += [shell.kind, shell.path, *shell.arguments, ","]
-        watcher = await self._boot_watcher("facts " + self._login.join(words))
+        for wanted in query.shells:
+            words += [wanted.kind, wanted.path, *wanted.arguments, ","]
+        shell = await self._start_watcher(fresh=False, first="facts " + self._login.join(words))
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                answer = await watcher.ask()
+                answer = await shell.ask()
             facts = Facts.read(answer.lines)
             ticks = facts.ticks
         except TimeoutError:
-            watcher.close()
+            shell.close()
             raise ConnectionFailed(
                 f"{self.name}: the login shell did not answer within {PROBE_SECONDS:g} s; "
-                f"do its startup files wait for something?{told(watcher.channel.noise)}",
+                f"do its startup files wait for something?{told(shell.channel.noise)}",
                 stage="session",
             ) from None
         except HostAway:
-            if not watcher.channel.over:
+            if not shell.channel.over:
                 raise ConnectionFailed(
                     f"the connection to {self.name} was lost while its login shell was asked", stage="session"
                 ) from None
-            logins = self._login.windows(await self._ask_what_else(watcher.channel))
+            logins = self._login.windows(await self._ask_what_else(shell.channel))
             return await self._info_of_windows(logins, query)
         except Nonsense as error:
-            watcher.close()
+            shell.close()
             raise BackendError(f"{self.name}: {error}") from error
         if logins := self._login.windows(facts.get("system")):
-            watcher.close()
+            shell.close()
             return await self._info_of_windows(logins, query)
         if facts.get("unheard"):
-            watcher.close()
+            shell.close()
             raise ConnectionFailed(
                 f"{self.name} accepts the login but does not run what it is asked to: a command of its own (ForceCommand, or "
                 "command= in authorized_keys) starts a shell that reads commands from its input; have that shell run "
                 '"$SSH_ORIGINAL_COMMAND" (-c)',
                 stage="session",
             )
-        self._watch.adopt(watcher)
+        self._watcher.adopt(shell)
         self._login = self._launcher(facts.get("login"))
-        self._processes = Processes(self._watch, self._login.life_fd)
+        self._processes = Processes(self._watcher, self._login.life_fd)
         self._processes.ticks = ticks
         self._processes.architecture = facts.get("arch")
         self._processes.longest_line = LONGEST_LINE if facts.get("proc") else LONGEST_LINE_OF_BSD
         self._processes.learn(answer)
-        watcher.ask("ping").add_done_callback(self._learn)  # the first answer took as long as its questions
+        shell.ask("ping").add_done_callback(self._learn)  # the first answer took as long as its questions
         if facts.get("wrong"):
             raise InvalidCommand(f"the directory {facts.get('wrong')!r} cannot be used on {self.name}")
         return facts.host(notices=self._sessions.notices)
@@ -274,27 +274,24 @@ class SSHBackend:
         for channel in tuple(self._released):
             channel.abort()
         await self._files.aclose()
-        await self._watch.aclose()
+        await self._watcher.aclose()
         await self._sessions.aclose()
 
     def _connected(self) -> None:
-        self._watch.heard()
+        self._watcher.heard()
         self._pending.connected()
 
     # The watcher.
 
-    async def _start_watcher(self, fresh: bool) -> Watcher:
-        return await self._boot_watcher("", fresh=fresh)
-
-    async def _boot_watcher(self, first: str, *, fresh: bool = False) -> Watcher:
+    async def _start_watcher(self, fresh: bool, first: str = "") -> WatcherShell:
         token = new_token()
         start = self._login.read_and_run(boot(self._owner, token, first))
-        watcher = Watcher(token)
-        await self._sessions.open_reserved(watcher.channel, start.line, fresh=fresh, on_closed=watcher.ended)
-        watcher.channel.write_now(start.sent)
+        shell = WatcherShell(token)
+        await self._sessions.open_reserved(shell.channel, start.line, fresh=fresh, on_closed=shell.ended)
+        shell.channel.write_now(start.sent)
         if not first:
-            watcher.ask()
-        return watcher
+            shell.ask()
+        return shell
 
     async def _ask_what_else(self, channel: Channel) -> str:
         """What a login shell says that is no POSIX one.

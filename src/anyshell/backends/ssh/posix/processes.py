@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ...._types import ProcessInfo, Signal
     from .look import LookRow
-    from .watcher import Answer, Monitor
+    from .watcher import Answer, Watcher
 
 GATHER_SECONDS = 0.002
 """Seconds for which a look at the host's processes waits for other tasks that want one, and then share it."""
@@ -66,8 +66,8 @@ class Processes:
         life_fd: The descriptor that what a command starts inherits.
     """
 
-    def __init__(self, watch: Monitor, life_fd: int) -> None:
-        self._watch = watch
+    def __init__(self, watcher: Watcher, life_fd: int) -> None:
+        self._watcher = watcher
         self.life_fd = life_fd
         self._place = ""
         self._offset = 0.0
@@ -122,7 +122,7 @@ class Processes:
             Blind: The watcher that answers is elsewhere.
             HostAway: The host does not answer.
         """
-        answer = self.learn(await self._watch.ask(question))
+        answer = self.learn(await self._watcher.ask(question))
         if not answer.place.startswith(place):
             raise Blind
         return answer
@@ -177,7 +177,7 @@ class Processes:
 
     def ask_now(self, question: str) -> asyncio.Future[Answer] | None:
         """Put a question without waiting for anything; ``None`` when that cannot be done."""
-        return self._watch.ask_now(question)
+        return self._watcher.ask_now(question)
 
     async def sweep(self, name: str, since: float, tag: int, leader: int | None, place: str) -> list[LookRow]:
         """Look for a tag and a group, and signal what is found, by nothing but the host's shell itself.
@@ -201,7 +201,7 @@ class Processes:
         Raises:
             HostAway: It still cannot be.
         """
-        await self._watch.renew()
+        await self._watcher.renew()
 
     async def group_exists(self, group: int, asked: asyncio.Future[Answer] | None = None) -> bool:
         """Whether any process is in a group, a zombie perhaps.
@@ -219,7 +219,7 @@ class Processes:
             asked = None
         if asked is not None and asked.done() and asked.exception() is None:
             return "some" in asked.result().lines
-        return "some" in (await self._watch.ask(group_question(group), asked)).lines
+        return "some" in (await self._watcher.ask(group_question(group), asked)).lines
 
     async def signal_by_name(self, name: str, targets: Iterable[str], *, though_away: bool = False) -> None:
         """Send a signal, by its name in the host's shell, or two with a plus between them.
@@ -231,8 +231,8 @@ class Processes:
         """
         if named := " ".join(targets):
             question = f"signal {name} {named}"
-            asked = self._watch.ask_now(question) if though_away else None
-            self.learn(await self._watch.ask(question, asked))
+            asked = self._watcher.ask_now(question) if though_away else None
+            self.learn(await self._watcher.ask(question, asked))
 
     async def remove_directories(self, names: Iterable[str]) -> None:
         """Remove the directories of sessions, given what their names end with.

@@ -82,8 +82,8 @@ def boot(mark: str, token: str, first: str = "") -> str:
     )
 
 
-class Watcher:
-    """The client's end of that shell. It has no task of its own, which the end of the event loop would cancel.
+class WatcherShell:
+    """One watcher's shell, by its channel. It has no task of its own, which the end of the event loop would cancel.
 
     Args:
         token: What every answer ends with.
@@ -183,30 +183,30 @@ class Watcher:
             self.channel.abort()
 
 
-class Monitor:
-    """Asks the host about processes, by whatever connection answers.
+class Watcher:
+    """The watcher of a host: asks about processes by the shell, and so the connection, that answers.
 
     Args:
-        start: Starts a watcher; over a new connection when its argument is true.
+        start: Starts a shell; over a new connection when its argument is true.
     """
 
-    def __init__(self, start: Callable[[bool], Awaitable[Watcher]]) -> None:
+    def __init__(self, start: Callable[[bool], Awaitable[WatcherShell]]) -> None:
         self._start = start
-        self._watcher: Watcher | None = None
-        self._starting: dict[bool, asyncio.Task[Watcher]] = {}
+        self._shell: WatcherShell | None = None
+        self._starting: dict[bool, asyncio.Task[WatcherShell]] = {}
         self._away_until = 0.0
 
-    def adopt(self, watcher: Watcher) -> None:
-        """Take a watcher that was started otherwise."""
-        old, self._watcher = self._watcher, watcher
+    def adopt(self, shell: WatcherShell) -> None:
+        """Take a shell that was started otherwise."""
+        old, self._shell = self._shell, shell
         if old is not None:
             old.close()
 
     def ask_now(self, question: str) -> asyncio.Future[Answer] | None:
-        """Put a question without waiting for anything; ``None`` without a living watcher."""
-        if self._watcher is None or not self._watcher.alive:
+        """Put a question without waiting for anything; ``None`` without a living shell."""
+        if self._shell is None or not self._shell.alive:
             return None
-        return self._watcher.ask(question)
+        return self._shell.ask(question)
 
     async def ask(self, question: str, asked: asyncio.Future[Answer] | None = None) -> Answer:
         """Put a question that may be put twice.
@@ -224,7 +224,7 @@ class Monitor:
         began = time.monotonic()
         tasks: set[asyncio.Future[Answer]] = set()
         try:
-            far = 0.0 if self._watcher is None else self._watcher.round_trip
+            far = 0.0 if self._shell is None else self._shell.round_trip
             for fresh, until in ((False, max(HEDGE_SECONDS, 2 * far)), (True, None)):
                 asking = None if fresh else asked
                 tasks.add(asking or asyncio.ensure_future(self._ask(question, fresh=fresh)))
@@ -244,8 +244,8 @@ class Monitor:
         """The first answer; ``None`` when the time is over, the host is silent, or every task failed."""
         waiting = set(tasks)
         while waiting:
-            watcher, now = self._watcher, time.monotonic()
-            heard = began if watcher is None else now if watcher.busy else max(began, watcher.last_heard)
+            shell, now = self._shell, time.monotonic()
+            heard = began if shell is None else now if shell.busy else max(began, shell.last_heard)
             give_up = min(heard + (SILENCE_SECONDS if seconds is None else seconds), began + ANSWER_SECONDS)
             left = give_up - now
             if left <= 0:
@@ -257,13 +257,13 @@ class Monitor:
         return None
 
     async def _ask(self, question: str, *, fresh: bool) -> Answer:
-        watcher = self._watcher
-        if fresh or watcher is None or not watcher.alive:
-            watcher = await self._started(fresh=fresh)
-        return await watcher.ask(question)
+        shell = self._shell
+        if fresh or shell is None or not shell.alive:
+            shell = await self._started(fresh=fresh)
+        return await shell.ask(question)
 
-    async def _started(self, *, fresh: bool) -> Watcher:
-        """Start a watcher, once for all callers."""
+    async def _started(self, *, fresh: bool) -> WatcherShell:
+        """Start a shell, once for all callers."""
         task = self._starting.get(fresh)
         if task is None or task.done():
             task = self._starting[fresh] = asyncio.get_running_loop().create_task(
@@ -272,21 +272,21 @@ class Monitor:
             task.add_done_callback(_seen)
         return await asyncio.shield(task)
 
-    async def _start_one(self, *, fresh: bool) -> Watcher:
-        watcher = await self._start(fresh)
-        old, self._watcher = self._watcher, watcher
+    async def _start_one(self, *, fresh: bool) -> WatcherShell:
+        shell = await self._start(fresh)
+        old, self._shell = self._shell, shell
         if old is not None:  # what it owes it may answer yet
             asyncio.get_running_loop().call_later(ANSWER_SECONDS, old.close)
-        return watcher
+        return shell
 
     async def renew(self) -> None:
-        """Start a watcher anew, if this one can look no more.
+        """Start another shell, if this one can look no more.
 
         Raises:
             HostAway: That fails.
         """
-        if self._watcher is not None and self._watcher.crippled:
-            self._watcher.close()
+        if self._shell is not None and self._shell.crippled:
+            self._shell.close()
             try:
                 async with asyncio.timeout(SILENCE_SECONDS):
                     await self._started(fresh=False)
@@ -303,8 +303,8 @@ class Monitor:
             task.cancel()
         if self._starting:
             await asyncio.wait(self._starting.values())
-        if self._watcher is not None:
-            self._watcher.close()
+        if self._shell is not None:
+            self._shell.close()
 
 
 def _is_crippled(task: asyncio.Future[Answer]) -> bool:
@@ -317,6 +317,6 @@ def _set_exception(future: asyncio.Future[Answer], error: HostAway | Nonsense) -
         future.exception()  # a task that waits no more need not be told
 
 
-def _seen(task: asyncio.Task[Watcher]) -> None:
+def _seen(task: asyncio.Task[WatcherShell]) -> None:
     if not task.cancelled():
         task.exception()
