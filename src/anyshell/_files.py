@@ -161,14 +161,7 @@ class HostFiles:
     async def append_text(
         self, path: AnyPath, text: str, *, encoding: str = "utf-8", errors: str = "strict"
     ) -> int:
-        """Append a text to a file, which is made if it is missing.
-
-        Returns:
-            The number of characters appended.
-
-        Raises:
-            UnicodeEncodeError: The text cannot be told in `encoding`; the file is as it was.
-        """
+        """Append a text to a file, which is made if it is missing. Otherwise as `write_text`."""
         await self.write(path, text.encode(encoding, errors), append=True)
         return len(text)
 

@@ -187,17 +187,8 @@ class Net:
         """Nothing is held."""
 
 
-def make_tree(
-    leader: int,
-    *,
-    since: int,
-    began: float,
-    mark: bytes,
-    number: int,
-    ends: Sequence[int],
-    scan: ProcessScan,
-) -> DescendantTree:
-    """Know a child that was just started, and what it starts from now on."""
+def make_tree(leader: int, **_: object) -> DescendantTree:
+    """Know a child that was just started, and what it starts from now on: only its pid counts here."""
     return DescendantTree(leader)
 
 

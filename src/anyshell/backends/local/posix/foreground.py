@@ -20,14 +20,7 @@ if TYPE_CHECKING:
 
 
 def look(group: int, tty: str, device: int, ask: Callable[[], TtyModes | None]) -> Foreground | None:
-    """Describe the foreground of a terminal; ``None`` when it is gone. Waits for nothing.
-
-    Args:
-        group: The foreground process group; 0 is no group.
-        tty: The terminal's path.
-        device: Its number.
-        ask: Tells what is set in it.
-    """
+    """Describe the foreground of a terminal, as `linux.foreground.look` does. Waits for nothing."""
     found = []
     cpu = 0.0
     for pid in psutil.pids() if group > 0 else ():

@@ -16,23 +16,17 @@ assert sys.platform != "win32"
 
 from ptyprocess import PtyProcess
 
-from .starter import Started, find_program
+from .starter import Started
 from .tty import open_pair, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from ...._types import Terminal
+    from .starter import Program
 
 
-def start(
-    argv: Sequence[str],
-    *,
-    cwd: str,
-    env: Mapping[bytes, bytes],
-    terminal: Terminal,
-    inherited: Sequence[int],
-) -> Started:
+def start(program: Program, terminal: Terminal) -> Started:
     """Start a program on a terminal of its own. See `starter.Starter`."""
     parent = os.getpid()
     told, tell = os.pipe()
@@ -42,12 +36,12 @@ def start(
         prepare(0, terminal)
         os.write(tell, os.fsencode(os.ttyname(0)))
         os.close(tell)
-        for fd in inherited:
+        for fd in program.inherited:
             os.set_inheritable(fd, True)
 
     try:
         try:
-            child = _fork(argv, cwd, env, become, terminal, (*inherited, tell))
+            child = _fork(program, become, terminal, tell)
         finally:
             if os.getpid() != parent:  # what goes wrong in the child before `become`, ptyprocess raises there
                 os._exit(127)
@@ -57,24 +51,17 @@ def start(
         os.close(told)
 
 
-def spawn(
-    argv: Sequence[str],
-    *,
-    cwd: str,
-    env: Mapping[bytes, bytes],
-    standard: Sequence[int],
-    inherited: Sequence[int],
-) -> int:
+def spawn(program: Program, standard: Sequence[int]) -> int:
     """Start a program with pipes. See `posix_spawn.spawn`; a terminal is no `standard` here."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     popen = subprocess.Popen(
-        argv,
+        program.argv,
         stdin=standard[0],
         stdout=standard[1],
         stderr=standard[2],
-        cwd=cwd,
-        env=env,
-        pass_fds=inherited,
+        cwd=program.cwd,
+        env=program.env,
+        pass_fds=program.inherited,
         start_new_session=True,
         # It is slow, and unsafe beside threads. So it is there for a program alone that has changed its signals.
         preexec_fn=_reset_signals if blocked or _ignored() - {signal.SIGPIPE, signal.SIGXFSZ} else None,
@@ -94,14 +81,7 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _fork(
-    argv: Sequence[str],
-    cwd: str,
-    env: Mapping[bytes, bytes],
-    become: Callable[[], None],
-    terminal: Terminal,
-    inherited: Sequence[int],
-) -> PtyProcess:
+def _fork(program: Program, become: Callable[[], None], terminal: Terminal, tell: int) -> PtyProcess:
     made: list[PtyProcess] = []
 
     class Child(PtyProcess):  # type: ignore[misc]  # it has no types
@@ -114,19 +94,19 @@ def _fork(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.12 on, for a fork beside threads
             return Child.spawn(
-                [find_program(argv[0], cwd, env), *argv[1:]],
-                cwd=cwd,
-                env=env,
+                [program.find(), *program.argv[1:]],
+                cwd=program.cwd,
+                env=program.env,
                 preexec_fn=become,
                 dimensions=(terminal.rows, terminal.columns),
-                pass_fds=inherited,
+                pass_fds=(*program.inherited, tell),
             )
     except Exception as error:
         for child in made:  # it has ended, and ptyprocess would see to that when it forgets it
             _let_go(child)
             os.waitpid(child.pid, 0)
         if isinstance(error, FileNotFoundError) and not error.errno:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0]) from error
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program.argv[0]) from error
         raise
 
 

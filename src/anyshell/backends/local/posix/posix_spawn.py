@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from .starter import Started, find_program
+from .starter import Started
 from .tty import open_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ...._types import Terminal
+    from .starter import Program
 
 _SIZE = 1024  # no bound
 """Bytes for each of the library's structures, whose sizes are its own: 336 is the largest of glibc's."""
@@ -41,18 +42,11 @@ AVAILABLE = all(
 """Whether this C library has what is needed; glibc has from 2.34 on."""
 
 
-def start(
-    argv: Sequence[str],
-    *,
-    cwd: str,
-    env: Mapping[bytes, bytes],
-    terminal: Terminal,
-    inherited: Sequence[int],
-) -> Started:
+def start(program: Program, terminal: Terminal) -> Started:
     """Start a program on a terminal of its own. See `starter.Starter`."""
     master, slave = open_pair(terminal)
     try:
-        pid = spawn(argv, cwd=cwd, env=env, standard=os.ttyname(slave), inherited=inherited)
+        pid = spawn(program, os.ttyname(slave))
     except BaseException:
         os.close(master)
         os.close(slave)
@@ -60,23 +54,13 @@ def start(
     return Started(pid, master, slave)
 
 
-def spawn(
-    argv: Sequence[str],
-    *,
-    cwd: str,
-    env: Mapping[bytes, bytes],
-    standard: Sequence[int] | str,
-    inherited: Sequence[int],
-) -> int:
-    """Start a program as the leader of a new session, with every signal at its default and none blocked.
+def spawn(program: Program, standard: Sequence[int] | str) -> int:
+    """Start a program with every signal at its default and none blocked.
 
     Args:
-        argv: What is run. Without a slash it is looked for on the PATH of `env`.
-        cwd: An absolute directory.
-        env: All of its variables.
+        program: What is started.
         standard: What becomes its descriptors 0 to 2: three descriptors above 2, or the path of a terminal, which
             becomes the controlling one.
-        inherited: Descriptors above 2 that it gets at the same numbers. It gets no others.
 
     Returns:
         Its pid.
@@ -84,9 +68,9 @@ def spawn(
     Raises:
         OSError: It could not be started, and nothing of it is left.
     """
-    program = os.fsencode(find_program(argv[0], cwd, env))
-    with _actions(standard, cwd, inherited) as actions, _attributes() as attributes:
-        return _spawn(program, [os.fsencode(word) for word in argv], env, actions, attributes)
+    path = os.fsencode(program.find())
+    with _actions(standard, program.cwd, program.inherited) as actions, _attributes() as attributes:
+        return _spawn(path, [os.fsencode(word) for word in program.argv], program.env, actions, attributes)
 
 
 def _spawn(

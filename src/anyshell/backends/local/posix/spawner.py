@@ -23,6 +23,7 @@ from .exits import ExitWatch
 from .pipes import PipeReceiveStream, PipeSendStream
 from .process import Child, PosixProcess
 from .scripts import open_script
+from .starter import Program
 from .terminals import TerminalReceiveStream, TerminalSendStream
 from .tree import MARK_PREFIX
 from .variables import host_variables
@@ -176,7 +177,7 @@ class LocalSpawner:
     ) -> tuple[Child, _Ends]:
         assert spawn.terminal is not None
         start = self._starter or default_starter()
-        started = start(spawn.argv, cwd=spawn.cwd, env=env, terminal=spawn.terminal, inherited=inherited)
+        started = start(Program(argv=spawn.argv, cwd=spawn.cwd, env=env, inherited=inherited), spawn.terminal)
         child = Child(started.pid)
         master, slave = fds.own(started.master), fds.own(started.slave)
         try:
@@ -272,13 +273,8 @@ def _start_on_pipes(
     stdout, child_stdout = fds.pipe()
     stderr, child_stderr = fds.pipe() if spawn.split_stderr else (-1, child_stdout)
     child_stdin, stdin = fds.pipe() if spawn.stdin else (fds.open(os.devnull), -1)
-    pid = _default().spawn(
-        spawn.argv,
-        cwd=spawn.cwd,
-        env=env,
-        standard=(child_stdin, child_stdout, child_stderr),
-        inherited=inherited,
-    )
+    program = Program(argv=spawn.argv, cwd=spawn.cwd, env=env, inherited=inherited)
+    pid = _default().spawn(program, (child_stdin, child_stdout, child_stderr))
     return Child(pid), _Ends(stdout=stdout, stderr=stderr, stdin=stdin)
 
 

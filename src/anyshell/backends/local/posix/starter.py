@@ -32,41 +32,43 @@ class Started:
     slave: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program to start, as the leader of a new session.
+
+    Attributes:
+        argv: What is run. Without a slash it is looked for on the PATH of `env`.
+        cwd: An absolute directory.
+        env: All of its variables.
+        inherited: Descriptors above 2 that it gets at the same numbers. It gets no others.
+    """
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[bytes, bytes]
+    inherited: Sequence[int]
+
+    def find(self) -> str:
+        """Return its path: below its directory, or looked for on its own PATH.
+
+        Raises:
+            FileNotFoundError: It is not on that PATH.
+        """
+        name = self.argv[0]
+        if "/" in name:
+            return os.path.join(self.cwd, name)
+        path = os.fsdecode(self.env.get(b"PATH", os.fsencode(os.defpath)))
+        if (program := shutil.which(name, path=path)) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return program
+
+
 class Starter(Protocol):
     """A way to start programs on terminals of their own."""
 
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str,
-        env: Mapping[bytes, bytes],
-        terminal: Terminal,
-        inherited: Sequence[int],
-    ) -> Started:
-        """Start a program as the leader of a new session, with the terminal as its controlling one.
-
-        Args:
-            argv: What is run. Without a slash it is looked for on the PATH of `env`.
-            cwd: An absolute directory.
-            env: All of its variables.
-            terminal: The size of the terminal.
-            inherited: The descriptors that it gets besides the terminal, at the same numbers.
+    def __call__(self, program: Program, terminal: Terminal) -> Started:
+        """Start a program with a new terminal of that size as its controlling one.
 
         Raises:
             OSError: It could not be started, and nothing of it is left.
         """
-
-
-def find_program(name: str, cwd: str, env: Mapping[bytes, bytes]) -> str:
-    """The path of a program: below its directory, or looked for on its own PATH.
-
-    Raises:
-        FileNotFoundError: It is not on that PATH.
-    """
-    if "/" in name:
-        return os.path.join(cwd, name)
-    path = os.fsdecode(env.get(b"PATH", os.fsencode(os.defpath)))
-    if (program := shutil.which(name, path=path)) is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-    return program
