@@ -60,6 +60,11 @@ ESCAPE = (
     rb"|\xc2[\x80-\x9f]"
 )
 
+CONTROL = INTRODUCER + rb"(" + PARAMETERS + INTERMEDIATES + rb")(" + FINAL + rb")"
+"""A whole control sequence: what stands before its final byte, and that byte, are groups."""
+OTHER = STRING + STRING_END + rb"|" + ESCAPE
+"""Any other whole sequence: a control string, or an escape sequence; what is unfinished, without its introducer."""
+
 _ALTERNATE = rb"0*+(?:47|104[79])"
 SWITCH = (
     rb"\x1b(?:c|\[(?=" + PARAMETERS + rb"[hl])"

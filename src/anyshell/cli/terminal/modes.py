@@ -11,23 +11,12 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ...output import unfinished
-from ...output.sequences import (
-    ESCAPE,
-    FINAL,
-    INTERMEDIATES,
-    INTRODUCER,
-    PARAMETERS,
-    STRING,
-    STRING_END,
-)
+from ...output.sequences import CONTROL, OTHER
 
 DEEPEST_KEYBOARD = 8
 """Ways to send keys (kitty's protocol), one upon the other, that are put back; that protocol asks terminals for as many."""
 
-_SEQUENCE = re.compile(
-    INTRODUCER + rb"(" + PARAMETERS + INTERMEDIATES + rb")(" + FINAL + rb")"
-    rb"|(" + STRING + STRING_END + rb"|" + ESCAPE + rb"|[\x0e\x0f])"
-)
+_SEQUENCE = re.compile(CONTROL + rb"|(" + OTHER + rb"|[\x0e\x0f])")
 
 _OFF = frozenset(
     (

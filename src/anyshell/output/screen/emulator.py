@@ -6,18 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ..sequences import (
-    COLOURS,
-    ESCAPE,
-    FINAL,
-    INTERMEDIATES,
-    INTRODUCER,
-    PARAMETERS,
-    STRING,
-    STRING_END,
-    number_of,
-    numbers_of,
-)
+from ..sequences import COLOURS, CONTROL, OTHER, number_of, numbers_of
 from . import queries
 from .grid import TEXT, Grid, Offsets
 from .rows import Row
@@ -45,8 +34,7 @@ _COLOURS = re.compile(COLOURS)
 # without its introducer, by the rule in `decode`.
 _TOKENS = re.compile(
     rb"((?:" + TEXT + rb"++|\xc2(?![\x80-\x9f]))++)"
-    rb"|" + INTRODUCER + rb"(" + PARAMETERS + INTERMEDIATES + rb")(" + FINAL + rb")"
-    rb"|(\r\n|" + STRING + STRING_END + rb"|" + ESCAPE + rb"|[\x00-\x1f\x7f])"
+    rb"|" + CONTROL + rb"|(\r\n|" + OTHER + rb"|[\x00-\x1f\x7f])"
 )
 
 # What ends a line, or has it scroll away, and is no line feed.

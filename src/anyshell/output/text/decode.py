@@ -33,13 +33,12 @@ from typing import TYPE_CHECKING
 from ..sequences import (
     CSI,
     DIGITS,
-    ESCAPE,
     FINAL,
     INTERMEDIATES,
     INTRODUCER,
     LONGEST_SEQUENCE,
+    OTHER,
     STRING,
-    STRING_END,
 )
 from .lines import EditedLine
 from .pages import Recoder, Recognizer
@@ -51,7 +50,7 @@ LONGEST_LINE = 64 * 1024
 """Bytes of a line of a stream by lines; a longer one comes in pieces."""
 
 _EDIT = INTRODUCER + DIGITS + rb"[DGK`]"
-_SEQUENCE = re.compile(CSI + FINAL + rb"|" + STRING + STRING_END + rb"|" + ESCAPE)
+_SEQUENCE = re.compile(CSI + FINAL + rb"|" + OTHER)
 _SEQUENCE_BUT_EDITS = re.compile(rb"(?!" + _EDIT + rb")(?:" + _SEQUENCE.pattern + rb")")
 _UNFINISHED = re.compile(
     rb"(?:" + CSI + rb"|" + STRING + rb"\x1b?"
