@@ -12,7 +12,7 @@ import os
 import sys
 from asyncio import windows_utils
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 assert sys.platform == "win32"
 
@@ -20,7 +20,9 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+
+Stream = TypeVar("Stream", "PipeReceiveStream", "PipeSendStream")
 
 PIPE_SIZE = 64 * 1024
 """Bytes that a pipe holds on Windows; a program that has printed more waits until they are read."""
@@ -73,14 +75,7 @@ class PipeReceiveStream(ByteReceiveStream, asyncio.Protocol):
     @classmethod
     async def connect(cls, pipe: windows_utils.PipeHandle) -> PipeReceiveStream:
         """Read a pipe, which is this stream's own from now on, in any case."""
-        stream = cls()
-        try:
-            await asyncio.get_running_loop().connect_read_pipe(lambda: stream, pipe)
-        except BaseException:
-            stream.close()
-            pipe.close()
-            raise
-        return stream
+        return await _connected(cls(), pipe, asyncio.get_running_loop().connect_read_pipe)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Return the next bytes, at most `max_bytes` of them.
@@ -183,15 +178,7 @@ class PipeSendStream(ByteSendStream, asyncio.BaseProtocol):
     @classmethod
     async def connect(cls, pipe: windows_utils.PipeHandle) -> PipeSendStream:
         """Write a pipe, which is this stream's own from now on, in any case."""
-        stream = cls()
-        try:
-            transport, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: stream, pipe)
-        except BaseException:
-            stream.close()
-            pipe.close()
-            raise
-        transport.set_write_buffer_limits(0)  # what is written waits here for its reader alone
-        return stream
+        return await _connected(cls(), pipe, asyncio.get_running_loop().connect_write_pipe)
 
     async def send(self, item: bytes) -> None:
         """Write all of `item`, as fast as it is read.
@@ -216,6 +203,7 @@ class PipeSendStream(ByteSendStream, asyncio.BaseProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take what carries the bytes. For the event loop alone, and so are the next three."""
         assert isinstance(transport, asyncio.WriteTransport)
+        transport.set_write_buffer_limits(0)  # what is written waits here for its reader alone
         self._transport = transport
         if self._closed:
             transport.abort()
@@ -245,3 +233,15 @@ class PipeSendStream(ByteSendStream, asyncio.BaseProtocol):
     async def aclose(self) -> None:
         """Close this end. What was sent has been read, or is in the pipe."""
         self.close()
+
+
+async def _connected(
+    stream: Stream, pipe: windows_utils.PipeHandle, connect: Callable[..., Awaitable[object]]
+) -> Stream:
+    try:
+        await connect(lambda: stream, pipe)
+    except BaseException:
+        stream.close()
+        pipe.close()
+        raise
+    return stream

@@ -28,6 +28,7 @@ from .job_object import ENDED_BY_JOB, JobObject
 from .pipes import PipeReceiveStream, PipeSendStream, pipe_to_read, pipe_to_write
 from .process_handle import TO_OWN, UNNAMED, ProcessHandle, running
 from .programs import find_program
+from .pseudoconsole import Pseudoconsole
 from .scripts import ScriptFile
 from .terminals import TerminalReceiveStream, TerminalSendStream
 from .variables import Variables
@@ -407,8 +408,9 @@ async def _start_on_terminal(
                 if process.running:
                     raise
 
+    cwd, env, size = spawn.cwd, variables.block(), spawn.terminal
     stdout = await TerminalReceiveStream.start(
-        argv, cwd=spawn.cwd, env=variables.block(), terminal=spawn.terminal, adopt=adopt
+        lambda reader: Pseudoconsole.start(argv, cwd=cwd, env=env, terminal=size, adopt=adopt, reader=reader)
     )
     undo.callback(stdout.close)
     handle = ProcessHandle(stdout.pid, TO_OWN)

@@ -118,9 +118,23 @@ class Pseudoconsole:
             SpawnError: No thread can be had for it.
             OSError: The program cannot be started on it; or what `adopt` raises.
         """
+        block = "".join(f"{name}={value}\0" for name, value in env.items())
+
+        def start() -> Pseudoconsole:
+            """For the thread of errands."""
+            pty, kind = _open(terminal)
+            try:
+                words = argv[1:] if isinstance(pty, ConPTY) else argv
+                pty.spawn(argv[0], subprocess.list2cmdline(words), cwd, block)
+                adopt(pty.pid)
+                return cls(pty, kind, errands, reader)
+            except BaseException:
+                pty.close()
+                raise
+
         try:
             errands = _Errands("anyshell terminal")
-            starting = errands.do(partial(_start, argv, cwd, env, terminal, adopt, reader, errands))
+            starting = errands.do(start)
             try:
                 return await asyncio.wrap_future(starting)
             except BaseException:
@@ -225,33 +239,13 @@ def _run(future: Future[T], call: Callable[[], T]) -> None:
         future.set_result(result)
 
 
-def _start(
-    argv: Sequence[str],
-    cwd: str,
-    env: Mapping[str, str],
-    terminal: Terminal,
-    adopt: Callable[[int], None],
-    reader: OutputReceiver,
-    errands: _Errands,
-) -> Pseudoconsole:
+def _open(terminal: Terminal) -> tuple[ConPTY | WinPTY, TerminalKind]:
     failures = []
-    block = "".join(f"{name}={value}\0" for name, value in env.items())
     for kind in _wanted():
         try:
-            pty = ConPTY(terminal) if kind == "conpty" else WinPTY(terminal)
+            return ConPTY(terminal) if kind == "conpty" else WinPTY(terminal), kind
         except OSError as error:
             failures.append(f"{kind}: {error}")
-            continue
-        try:
-            if isinstance(pty, ConPTY):
-                pty.spawn(argv[0], subprocess.list2cmdline(argv[1:]), cwd, block)
-            else:
-                pty.spawn(argv[0], subprocess.list2cmdline(argv), cwd, block)
-            adopt(pty.pid)
-            return Pseudoconsole(pty, kind, errands, reader)
-        except BaseException:
-            pty.close()
-            raise
     raise TerminalUnavailable(
         f"this machine has no terminal to give ({', '.join(failures)}); run it without one"
     )

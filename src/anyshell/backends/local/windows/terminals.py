@@ -17,12 +17,12 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from ...._exceptions import BackendError
-from .pseudoconsole import Pseudoconsole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable
 
     from ...._types import Terminal, TerminalKind
+    from .pseudoconsole import OutputReceiver, Pseudoconsole
 
 MOST_HELD = 64 * 1024 * 1024
 """Bytes that a terminal has shown and that wait for their reader; with one more the command fails and says so, since
@@ -73,19 +73,11 @@ class TerminalReceiveStream(ByteReceiveStream):
 
     @classmethod
     async def start(
-        cls,
-        argv: Sequence[str],
-        *,
-        cwd: str,
-        env: Mapping[str, str],
-        terminal: Terminal,
-        adopt: Callable[[int], None],
+        cls, start: Callable[[OutputReceiver], Awaitable[Pseudoconsole]]
     ) -> TerminalReceiveStream:
-        """Start a program on a terminal of its own: see `Pseudoconsole.start`."""
+        """Start a program on a terminal of its own, which `start` does for a reader: see `Pseudoconsole.start`."""
         stream = cls()
-        stream._console = await Pseudoconsole.start(
-            argv, cwd=cwd, env=env, terminal=terminal, adopt=adopt, reader=stream
-        )
+        stream._console = await start(stream)
         return stream
 
     @property
