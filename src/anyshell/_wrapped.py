@@ -60,22 +60,22 @@ class Wrapped:
 
     @property
     def stdin(self) -> ByteSendStream | None:
-        """What it reads."""
+        """Its input."""
         return self._process.stdin if self._stdin is None else self._stdin
 
     @property
     def stdout(self) -> ByteReceiveStream:
-        """What it prints."""
+        """Its output."""
         return self._process.stdout if self._stdout is None else self._stdout
 
     @property
     def stderr(self) -> ByteReceiveStream | None:
-        """What it prints there."""
+        """Its output there."""
         return self._process.stderr
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
-        """What its terminal is."""
+        """The kind of its terminal."""
         return self._process.terminal_kind
 
     @property
@@ -102,7 +102,7 @@ class Wrapped:
         await self._process.send_signal(signal)
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """What of the tree lives."""
+        """The processes of the tree that live."""
         return await self._process.survivors()
 
     async def wait_gone(self) -> None:

@@ -1,7 +1,7 @@
 """Jobs that outlive the process that started them.
 
-A detached job has a session of its own, a log file and a record on its host. It holds nothing of ours, and nothing of
-ours runs for it but a small ``/bin/sh`` there, its parent, which writes down how it ended. So it survives the
+A detached job has a session of its own, a log file and a record on its host. It holds nothing of that process, and
+nothing runs for it but a small ``/bin/sh`` there, its parent, which writes down how it ended. So it survives the
 environment, the connection and the process that started it, and any later process finds it again.
 
 A process is known by its pid, its start, the boot and the pid namespace together, never by a pid alone: a pid that has come

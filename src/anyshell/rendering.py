@@ -5,7 +5,7 @@ by its `Console` or put into whatever takes one. A command that a person runs th
 from its events and its outcome.
 
 Nothing of the text is markup, and nothing of it is obeyed: controls are escapes. What a program has printed stands behind a
-bar of ours on each row, so that no output can pass for a word of ours. Terminals do not agree on how wide a character is that
+bar on each row, so that no output can pass for a word of anyshell. Terminals do not agree on how wide a character is that
 is joined of several; a row has room for it on each.
 """
 
@@ -373,7 +373,7 @@ class _Page:
         yield from self.folded(f"{self.ellipsis} ", said + (f" ({hint})" if hint else ""), _QUIET)
 
     def folded(self, mark: str, text: str, style: str) -> Iterator[Text]:
-        """A sentence of ours behind a mark, folded between words where that is possible."""
+        """A sentence of anyshell behind a mark, folded between words where that is possible."""
         margin = cell_len(mark)
         for number, row in enumerate(_at_words(text, max(_LEAST_ROOM, self._width - margin))):
             yield self.row(mark if number == 0 else " " * margin, row, style, mark=style)

@@ -262,7 +262,7 @@ class Environment(EnvironmentFacts):
             ready: What it must have done before this returns: a regular expression that its output matches (as for
                 `Job.wait_for`), a TCP port of the host that accepts connections, or a tuple of both.
             ready_timeout: Seconds for that, 0 or more; ``None`` is no bound.
-            detach: Let it outlive everything of ours. It reads nothing, has no deadline, and its output is in a file on
+            detach: Let it outlive this program. It reads nothing, has no deadline, and its output is in a file on
                 the host: of the other arguments it takes `cwd` and `env` alone.
             split_stderr: Two texts in its outcome. `Job.output` has both channels, as they came.
             terminal: Runs it on a terminal of that size, as `run` does. `Job.send` then types; ^D, a character

@@ -98,7 +98,7 @@ class Runner:
 
     @property
     def host(self) -> str:
-        """What a person calls the host."""
+        """The name of the host, for people."""
         return self.backend.name
 
     def require_entered(self, method: str) -> None:
@@ -214,7 +214,7 @@ class Runner:
     def spawn_of(
         self, command: Command, *, split_stderr: bool = False, terminal: Terminal | None = None
     ) -> Spawn:
-        """What starts a fresh shell with the text of a command."""
+        """The spawn that starts a fresh shell with the text of a command."""
         directory = self.info.resolve(command.cwd, self.directory)
         dialect = shells.SHELLS[self.shell.kind]
         on_windows = self.info.os == "windows"
@@ -250,7 +250,7 @@ class Runner:
         answers: bool = True,
         scrollback: int | None = None,
     ) -> Controller:
-        """What stands before a program on a terminal.
+        """A controller, which stands before a program on a terminal.
 
         Args:
             terminal: What the program runs on.
@@ -263,7 +263,7 @@ class Runner:
         return Controller(output, tells=tells)
 
     def code_page(self, terminal: Terminal | None) -> int | None:
-        """What output may be in that is not UTF-8; a terminal's always is."""
+        """The code page of output that is not UTF-8; a terminal's always is."""
         return None if terminal is not None else self.info.code_page
 
     async def aclose(self) -> None:
@@ -441,13 +441,13 @@ class Runner:
         return {**settings_of(self.info, self.shell, interactive=True), "TERM": terminal.term}
 
     def _whole(self, log: OutputLog) -> Store | None:
-        """What has the whole of a job's output: its log has it anyway. Where nothing is to be kept, nothing has."""
+        """The store of the whole of a job's output: its log, unless nothing is to be kept."""
         return None if self.artifacts is None else log
 
     def _recorder(
         self, recording: Recording | None, terminal: Terminal | None, controller: Controller | None
     ) -> Recorder | None:
-        """What records a run into a file; ``None`` when nothing does."""
+        """The recorder of a run; ``None`` without a recording."""
         if recording is None:
             return None
         from ..recordings.recorder import Recorder  # here, since few runs are recorded
@@ -496,7 +496,7 @@ class Runner:
 
 
 class Surroundings(Protocol):
-    """What detached jobs take of an `Environment`.
+    """The part of an `Environment` that detached jobs take.
 
     Attributes:
         runner: Knows how a command is started there.

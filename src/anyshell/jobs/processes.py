@@ -86,11 +86,11 @@ class _HandOver(Wrapped):
 
 
 class Survivors(Wrapped):
-    """What a program left behind, as a process that ends when nothing of it is left.
+    """The processes that a program left behind, as one process that ends when nothing of it is left.
 
     Args:
         process: The program that left it.
-        named: What an outcome has named of it. The first stands for it.
+        named: The processes that an outcome has named. The first stands for it.
     """
 
     def __init__(self, process: Process, named: Sequence[ProcessInfo]) -> None:

@@ -1,4 +1,4 @@
-"""What records one run: it stands where output goes by, and before the program for what is typed.
+"""The recorder of one run: it stands where output goes by, and before the program for what is typed.
 
 Nothing here waits for the disk but output that would fill our memory otherwise: what happens is handed to a thread, which
 makes events of it and writes them.
@@ -159,13 +159,13 @@ class Recorder:
             ) from error
 
     def builder(self, builder: Builder, channel: Channel) -> Builder:
-        """What is fed with output instead of a builder."""
+        """A builder that is fed with output instead of another."""
         return _RecordingBuilder(builder, lambda data: self._add(channel, data))
 
     def listener(
         self, listener: Callable[[Channel, bytes], Awaitable[None]] | None
     ) -> Callable[[Channel, bytes], Awaitable[None]]:
-        """What hears of output instead of a listener: it makes a program wait that prints faster than can be recorded."""
+        """A listener instead of another: it makes a program wait that prints faster than can be recorded."""
 
         async def hear(channel: Channel, data: bytes) -> None:
             await self._room()
@@ -298,7 +298,7 @@ class Recorder:
         self._written.notify()
 
     async def _shown(self, data: bytes, process: Process) -> bytes:
-        """What may be seen of what is typed.
+        """The part of what is typed that may be seen.
 
         A program that asks for a password has its terminal in line mode and without an echo: nothing is shown of what is
         typed then. One that reads a secret key by key, as an editor reads its keys, cannot be told from an editor.
@@ -346,7 +346,7 @@ class _RecordingBuilder:
 
 
 class _RecordedInput(ByteSendStream):
-    """What a program is given to read. It is recorded first: what it prints of it comes after."""
+    """The input of a program. It is recorded first: the output that it leads to comes after."""
 
     def __init__(self, stream: ByteSendStream, process: Process, recorder: Recorder) -> None:
         self._stream = stream

@@ -43,7 +43,7 @@ class End:
         shell_ended: Whether it has.
         away: Whether its end cannot be known, since its host is lost.
         directory: Where it is otherwise.
-        problem: Why the shell did not begin with the command, in a word of ours; empty when it did.
+        problem: Why the shell did not begin with the command, as a word of the conversation; empty when it did.
         first: The pid that the host had given last when the command began, if the shell could tell.
         last: The same when it ended.
     """
@@ -152,7 +152,7 @@ class SessionProcess:
 
     @property
     def problem(self) -> str:
-        """Why the shell did not begin with it, in a word of ours; empty when it did."""
+        """Why the shell did not begin with it, as a word of the conversation; empty when it did."""
         return self.ended.result().problem if self.ended.done() else ""
 
     def changes(self) -> Mapping[str, str | None] | None:

@@ -491,7 +491,7 @@ class SessionShell:
         return False
 
     def _take_end(self, said: bytes) -> bool:
-        """Take how the current command ended; whether a variable of ours is its own still, and the shell may live."""
+        """Take how the current command ended; whether a variable of anyshell is its own still, and the shell may live."""
         assert self._current is not None
         parsed = _parse_end(said, self._current, self._conversation)
         if parsed is None:

@@ -116,7 +116,7 @@ _FROM_FILE = (
 
 
 def fill(template: str, **parts: str) -> str:
-    """Put parts where a program of ours has their names, as in ``@NAME@``, and the program itself on one line."""
+    """Put parts where a program has their names, as in ``@NAME@``, and the program itself on one line."""
     return re.sub("@([A-Z_]+)@", lambda match: parts.get(match[1], match[0]), " ".join(template.split()))
 
 
@@ -225,7 +225,7 @@ class PowerShell:
         return Launch((*start, self._encoded(text, _FROM_FILE)), text)
 
     def argv(self, info: ShellInfo, program: str) -> tuple[str, ...]:
-        """Say what to start so that a shell runs a program of ours, which stands last. Nothing in it may prompt."""
+        """Say what to start so that a shell runs a program of anyshell, which stands last. Nothing in it may prompt."""
         return (info.path, *_OPTIONS, *_NO_PROMPTS, *_FORMATS, "-EncodedCommand", _base64(program))
 
     def lets_through(self, names: Iterable[str]) -> Mapping[str, str]:

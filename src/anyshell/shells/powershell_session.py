@@ -1,6 +1,6 @@
 """What a persistent PowerShell is given, so that it runs one text after another and says how each has ended.
 
-What is started is not a prompt but a program of ours, the host, as an encoded command. It reads one line for each
+The shell is started not with a prompt but with a program of anyshell, the host, as an encoded command. It reads one line for each
 command, and runs the text in a second runspace, which is the session's: as a prompt would, in the global scope, with
 the errors among the output. Meanwhile the host reads on, so that it can be told to stop the text: ``Pipeline.StopAsync``
 ends it between two statements, or in a cmdlet that heeds it, and whatever it has set up stays.
@@ -349,7 +349,7 @@ class PowerShellConversation:
         return text, False
 
     def needs_care(self, text: str) -> bool:
-        """No: nothing of ours is traced."""
+        """No: nothing is traced but the text."""
         return False
 
 

@@ -1,11 +1,11 @@
 """What a persistent shell is given, so that it runs one text after another and says how each has ended.
 
-The shell reads its own input line by line. For each command it is told to source a text of ours, which sources
+The shell reads its own input line by line. For each command it is told to source a text of anyshell, which sources
 ``command``, a file that holds the caller's text and nothing else (but for zsh, see `Conversation.text`): so quotes and heredocs that are never closed end with
 the file. What the command prints goes to a named pipe of its own; how it ended goes to the stream that was the shell's
 standard error when it started, and that no command has.
 
-Interrupting: SIGVTALRM, which programs of a shell hardly use, reaches a trap of ours before the next command of a text
+Interrupting: SIGVTALRM, which programs of a shell hardly use, reaches a trap of anyshell before the next command of a text
 begins. From there on nothing of the text runs any more, and the shell is back at its input, with all that it knew:
 
 * bash: a DEBUG trap under ``extdebug`` makes it return from every function and file (bash(1), ``shopt``, extdebug, 3).
@@ -292,8 +292,8 @@ class Conversation:
     def _told(self, frame: Frame) -> str:
         """Take down how it ended, and where the shell is: the last line says that.
 
-        Without a status, a file or a pipe was not there for the text; or a variable of ours cannot be set, or a function of
-        ours is gone, and then the shell cannot go on.
+        Without a status, a file or a pipe was not there for the text; or a variable of anyshell cannot be set, or a function of
+        anyshell is gone, and then the shell cannot go on.
         """
         kind = self.shell.kind
         builtin = _BUILTIN[kind]

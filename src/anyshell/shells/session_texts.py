@@ -50,7 +50,7 @@ def stays_interruptible(text: str, kind: ShellKind) -> bool:
 def needs_care(text: str) -> bool:
     """Whether a shell that has run a text may have a trap for EXIT or DEBUG, or trace what it does.
 
-    What an EXIT trap prints must go to the output, and what others print of ours must not. That takes time.
+    The output of an EXIT trap must go to the output, and what other traps print of these texts must not. That takes time.
     """
     return any(word in text and pattern.search(text) for word, pattern in _NEEDS_CARE.items())
 

@@ -1,4 +1,4 @@
-"""What stands between a program on a terminal and its caller."""
+"""The controller, between a program on a terminal and its caller."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Controller:
         return None if self.process is None else await self.process.foreground()
 
     def prompt(self) -> str:
-        """What stands before the cursor on its line."""
+        """The text before the cursor on its line."""
         return self.output.prompt()
 
     async def resize(self, terminal: Terminal) -> None:
@@ -198,7 +198,7 @@ class _ControlledProcess(Wrapped):
 
 
 class _Masked(ByteReceiveStream):
-    """What a program prints, without secrets."""
+    """The output of a program, without secrets."""
 
     def __init__(self, stream: ByteReceiveStream, controller: Controller) -> None:
         self._stream = stream

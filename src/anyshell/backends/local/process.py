@@ -28,17 +28,17 @@ class LocalProcess(Generic[Out, Err, In]):
 
     @property
     def stdin(self) -> In | None:
-        """What the program reads, if a pipe was asked for; what is typed on its terminal."""
+        """The input of the program, if a pipe was asked for; the keyboard of its terminal."""
         return self._stdin
 
     @property
     def stdout(self) -> Out:
-        """What the tree prints."""
+        """The output of the tree."""
         return self._stdout
 
     @property
     def stderr(self) -> Err | None:
-        """What the tree prints there, if the channels were split."""
+        """The output of the tree there, if the channels were split."""
         return self._stderr
 
 

@@ -56,7 +56,7 @@ class Target:
         self._person: Person | None = None
         if options is None or isinstance(options, str):
             return
-        # Otherwise its warnings would come out between those of ours.
+        # Otherwise its warnings would come out between those of anyshell.
         logging.getLogger("asyncssh").addHandler(logging.NullHandler())
         from .person import Person, can_be_asked
 

@@ -1,4 +1,4 @@
-"""What Windows knows of this program's standard descriptors, which Python's `os` does not tell there.
+"""This program's standard descriptors on Windows, and the console: facts that Python's `os` does not have there.
 
 `os.isatty` is true of NUL as well, and `os.fstat` says the same of every pipe.
 """

@@ -1,4 +1,4 @@
-r"""What a program has switched on in a terminal, so that it can be switched off when the program is gone.
+r"""The modes that a program has switched on in a terminal, so that it can be switched off when the program is gone.
 
 Told by the bytes that go through to the terminal, and not by the screen that is kept of them: a screen may leave out what
 is drawn too fast, and has no need of colours.
@@ -42,7 +42,7 @@ _RESET_SOFTLY = (
     *(b"?" + number for number in (b"1", b"6", b"66", b"25")),
     *(b"4", b"colour", b"margins", b"shift", b"(", b")", b"*", b"+"),
 )
-"""What DECSTR puts back."""
+"""The modes that DECSTR puts back."""
 
 
 _ENDED_BY = {
@@ -113,7 +113,7 @@ class _Keyboard:
 
 
 class TerminalModes:
-    """What is on in a terminal because its program has switched it on.
+    """The modes that are on in a terminal because its program has switched them on.
 
     Known are: the alternate screen, a hidden cursor and its shape, the mouse, the focus, bracketed paste, the modes of
     cursor keys, keypad and keyboard (xterm's and kitty's), margins, origin, wrapping, insertion, reverse video, character
@@ -145,7 +145,7 @@ class TerminalModes:
 
     @property
     def back(self) -> bytes:
-        """What puts the terminal back as it was; empty when nothing is on."""
+        """The sequences that put the terminal back as it was; empty when nothing is on."""
         first = [mode.back for name, mode in self._modes.items() if name in _MOVES_CURSOR]
         parts = [mode.back for name, mode in reversed(self._modes.items()) if name not in _MOVES_CURSOR]
         if self._alternate is not None:
@@ -156,7 +156,7 @@ class TerminalModes:
 
     @property
     def again(self) -> bytes:
-        """What puts it into the same state again, but for colour."""
+        """The sequences that put it into the same state again, but for colour."""
         parts = [self._keyboards[0].again]
         if self._alternate is not None:
             parts += [self._alternate.again, self._keyboards[1].again]

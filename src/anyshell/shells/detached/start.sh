@@ -1,4 +1,4 @@
-# Start a job that nothing of ours holds, say how that went in one line ("started PID TIME JOB" or "error WORDS"), and end.
+# Start a job that outlives anyshell, say how that went in one line ("started PID TIME JOB" or "error WORDS"), and end.
 #
 #   start.sh TEXT DIRECTORY ID MOST SCRIPT REQUEST PROGRAM ARGUMENT...
 #

@@ -163,7 +163,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         """What of the tree is alive.
 
         Nothing is looked for after a normal end without a survivor that is in the group, or in the session of a terminal,
-        or holds a pipe of ours: a process that has left the one and closed the others has made itself a daemon, and is
+        or holds a pipe of the command: a process that has left the one and closed the others has made itself a daemon, and is
         not a member any more, unless it is to be named until it ends. Once a signal has been sent, every process is a
         member: then only looking tells.
         """

@@ -1,4 +1,4 @@
-"""What every way to start a program on a terminal has in common."""
+"""The common part of every way to start a program."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ class ShellFiles:
     async def _sh(
         self, text: str, path: str, *arguments: str, stdin: bytes | None = None, most: int = LONGEST_FACT
     ) -> bytes:
-        """Run a text of ours, which prints at most `most` bytes; a failure is the `OSError` that its message tells."""
+        """Run a text of this module, which prints at most `most` bytes; a failure is the `OSError` that its message tells."""
         code, stdout, stderr = await self._answer(text, path, *arguments, stdin=stdin, most=most)
         if code == 0:
             return stdout

@@ -59,7 +59,7 @@ class Blind(HostAway):
 
 
 class Processes:
-    """What the host's watcher sees.
+    """The processes that the host's watcher sees.
 
     Args:
         watch: Asks the host.

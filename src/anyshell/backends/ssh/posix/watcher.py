@@ -45,7 +45,7 @@ class NoProcesses(HostAway):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the host said.
+    """The answer of a host.
 
     Attributes:
         lines: Without line ends.
@@ -69,7 +69,7 @@ def program() -> str:
 
 
 def boot(mark: str, token: str, first: str = "") -> str:
-    """What the shell is given: the program, and what to do before it waits for questions.
+    """The text that the shell is given: the program, and what to do before it waits for questions.
 
     Args:
         mark: What the names of our marks begin with: letters, digits and underlines alone.

@@ -54,7 +54,7 @@ sample() {
 # processes it takes half a second to look at each. First comes a new one.
 #   looked                                                 the look has seen the watcher itself, so it is not blind
 #   process PID PARENT GROUP SESSION STARTED LOCKS NAME    LOCKS is the soft limit on file locks
-#   mark PID NAME                                          it has a variable of ours, and has another limit
+#   mark PID NAME                                          it has the mark, and has another limit
 #   begins PID TOKEN                                       the same, and one of these is in its command line
 #   holds PID DESCRIPTOR WHAT                              what it has at descriptors 1, 2 and FD: a pipe, a socket, a
 #                                                          terminal, or one that is gone: /dev/pts/0(deleted)

@@ -164,7 +164,7 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
     from ...options import command_text
     from ...process.descriptors import DescriptorWriter, watch_reader
 
-    # Otherwise its warnings would come out between those of ours.
+    # Otherwise its warnings would come out between those of anyshell.
     logging.getLogger("asyncssh").addHandler(logging.NullHandler())
     stdin = await _read_stdin() if request.reads_stdin else None
     out = Out(DescriptorWriter(_STDOUT))

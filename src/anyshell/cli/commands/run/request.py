@@ -1,4 +1,4 @@
-"""What is asked for on the command line of ``run``."""
+"""The request that the command line of ``run`` makes."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _NOTE_BYTES = 256  # no bound
 """Room for what is noted of a command: eight words at most, the longest of which is a mark."""
 
 _PYTHONS = ("python", "pypy")
-"""How the program that runs this one is named; another would not know what to do with a module of ours."""
+"""Names of the programs that can run this one: any other could not run a module of anyshell."""
 
 _PACKAGE = __package__.partition(".")[0]
 

@@ -196,7 +196,7 @@ class LinuxTree:
     def may_live(self) -> bool:
         """Whether a member lives among those who were given a pid since a part began; true where these are too many.
 
-        One that has left the group, and has nothing of ours, has made itself a daemon.
+        A process that has left the group, and has neither tag nor pipe, has made itself a daemon.
         Later processes are known by their pids alone, until pids begin anew: then there are too many.
         """
         spending = self.scan.reserve.spending
