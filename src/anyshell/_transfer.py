@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from ._exceptions import InvalidCommand
 from ._types import CopyProgress, CopyResult
 from ._types.windows_paths import fault_of
-from ._waits import to_the_end
+from ._waits import note_failure, to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -282,8 +282,7 @@ class _Copying:
             if workers:
                 await asyncio.wait(workers)  # each cleans up, for a bounded time
             for task in workers:
-                if not task.cancelled():
-                    task.exception()
+                note_failure(task)
         if first is not None:
             first.result()
 

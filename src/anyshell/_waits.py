@@ -13,6 +13,7 @@ from anyio import CancelScope, to_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
+    from typing import Any
 
 T = TypeVar("T")
 
@@ -33,10 +34,15 @@ async def to_the_end(work: Coroutine[object, object, T], stop: Callable[[], obje
     except asyncio.CancelledError:
         (stop or task.cancel)()
         await outlast(task, lambda: None)
-        if not task.cancelled():
-            task.exception()  # looked at, or asyncio reports it as never retrieved
+        note_failure(task)
         raise
     return task.result()
+
+
+def note_failure(task: asyncio.Future[Any]) -> None:
+    """Take note of the failure of a task that is done and not awaited any more: asyncio reports it otherwise."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> asyncio.CancelledError | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from .._waits import to_the_end
+from .._waits import note_failure, to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ async def collect(
                 works.append(_feed(process.stdin, stdin, moves))
             tasks = [loop.create_task(work) for work in works]
             for task in tasks:  # looked at, or asyncio reports what a second one raises
-                task.add_done_callback(lambda task: task.cancelled() or task.exception())
+                task.add_done_callback(note_failure)
             try:
                 # Not gather(), out of which the exception of a task comes instead of a cancellation of the same moment.
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

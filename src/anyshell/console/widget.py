@@ -17,6 +17,7 @@ from textual.widget import Widget
 
 from .._exceptions import AnyshellError, InvalidCommand
 from .._types import LARGEST_TERMINAL, Outcome
+from .._waits import note_failure
 from ..policy import visible
 from ..terminal import mouse
 from .keystrokes import StopKeys, Stroke, stroke, typed
@@ -389,7 +390,7 @@ class Console(Vertical):
         """Have a task live as long as it takes. What goes wrong in it is told by the program's own end."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        task.add_done_callback(note_failure)
 
     # --- what the person does ----------------------------------------------------------------------------------
 

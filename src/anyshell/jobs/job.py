@@ -10,6 +10,7 @@ import anyio
 
 from .._exceptions import AnyshellError, InvalidCommand
 from .._types import JobOutput, Outcome, check_count, check_port, check_seconds, check_text
+from .._waits import note_failure
 from ..output import Search, expression
 from ..output.text.search import WINDOW
 
@@ -315,7 +316,7 @@ class Job:
                 )
             await asyncio.wait([self._sending], timeout=give_up - time.monotonic())
         task = self._sending = asyncio.get_running_loop().create_task(self._feed(stdin, data, close=close))
-        task.add_done_callback(_look_at)
+        task.add_done_callback(note_failure)
         await asyncio.wait([task], timeout=SEND_SECONDS)
         if task.done():
             task.result()
@@ -413,9 +414,3 @@ async def _within(timeout: float | None, waiting: Coroutine[Any, Any, bool]) -> 
         if not clock.expired():
             raise
         return False
-
-
-def _look_at(task: asyncio.Task[None]) -> None:
-    """Take note of the failure of a task that is not awaited any more; asyncio reports it otherwise."""
-    if not task.cancelled():
-        task.exception()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .. import _engine
 from .._types import Outcome
-from .._waits import Changes
+from .._waits import Changes, note_failure
 from ..output import OutputLog
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ class Work:
 
     def _end(self, task: asyncio.Task[Outcome]) -> None:
         self.ended = datetime.now(UTC)
-        if not task.cancelled():
-            task.exception()  # looked at, or asyncio reports it as never retrieved
+        note_failure(task)
         self._changes.notify()
 
 

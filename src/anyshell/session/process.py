@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from .._types import ProcessInfo, still_named
+from .._waits import note_failure
 from ..backends.closing import kill_until_gone
 
 if TYPE_CHECKING:
@@ -336,8 +337,7 @@ class SessionProcess:
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._signals.discard(task)
-        if not task.cancelled():
-            task.exception()
+        note_failure(task)
         self._check_over()
 
     def _check_over(self) -> None:

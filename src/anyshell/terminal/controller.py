@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ByteReceiveStream
 
-from .._waits import Changes
+from .._waits import Changes, note_failure
 from .._wrapped import Wrapped
 from .keyboard import Keyboard
 from .secrets import Masks
@@ -18,7 +18,6 @@ from .waiting import InputWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
 
     from .._types import Foreground, Terminal, Waiting
     from ..abc import Process
@@ -136,7 +135,9 @@ class Controller:
         looks += [] if silence is None else [self._looks_when_silent(silence)]
         tasks = [asyncio.ensure_future(look) for look in looks]
         for task in tasks:
-            task.add_done_callback(_look_at)  # a host that cannot be asked any more is the run's own concern
+            task.add_done_callback(
+                note_failure
+            )  # a host that cannot be asked any more is the run's own concern
         try:
             yield
         finally:
@@ -239,16 +240,10 @@ class _Masked(ByteReceiveStream):
         """The next bytes, or ``None`` when they are long in coming. A read under way is never given up."""
         if self._coming is None:
             self._coming = asyncio.ensure_future(self._stream.receive(max_bytes))
-            self._coming.add_done_callback(_look_at)
+            self._coming.add_done_callback(note_failure)
         seconds = HOLD_SECONDS if self._controller.masks.holds else None
         done, _ = await asyncio.wait([self._coming], timeout=seconds)
         if not done:
             return None
         coming, self._coming = self._coming, None
         return coming.result()
-
-
-def _look_at(task: asyncio.Task[Any]) -> None:
-    """Take note of the failure of a task that is not awaited any more; asyncio reports it otherwise."""
-    if not task.cancelled():
-        task.exception()

@@ -11,6 +11,7 @@ import asyncssh
 from asyncssh.constants import OPEN_REQUEST_PTY_FAILED
 
 from ..._exceptions import BackendError, ConnectionFailed, TerminalUnavailable
+from ..._waits import note_failure
 from .channel import TERMINAL_OUTPUT, TERMINAL_WINDOW, Channel
 from .connection.connecting import open_connection
 from .connection.credentials import Secrets
@@ -261,8 +262,7 @@ class Sessions:
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()
+        note_failure(task)
 
 
 def _ask_for(terminal: Terminal | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from anyio.abc import ByteReceiveStream
 
 from ...._exceptions import BackendError, SpawnError
 from ...._types import Spawn, one_line
+from ...._waits import note_failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -264,7 +265,7 @@ class Relay:
         self._received, self._total = 0, None
         if self._counting is None:
             self._counting = asyncio.get_running_loop().create_task(self._count())
-            self._counting.add_done_callback(_seen)
+            self._counting.add_done_callback(note_failure)
 
     def skip(self) -> None:
         """Expect nothing: there is no command."""
@@ -283,7 +284,7 @@ class Relay:
             loop = asyncio.get_running_loop()
             if self._reading is None:
                 self._reading = loop.create_task(self._process.stdout.receive())
-                self._reading.add_done_callback(_seen)
+                self._reading.add_done_callback(note_failure)
             waiting: set[asyncio.Task[Any]] = {self._reading}
             if self._total is None and self._counting is not None:
                 waiting.add(self._counting)
@@ -429,11 +430,6 @@ class RelayInputPipe:
     async def _end(self) -> None:
         await self._process.aclose()
         await self._pipe_directory.remove(self.path)
-
-
-def _seen(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
 
 
 def _keeps_the_protocol(pipe_directory: SSHPipeDirectory) -> PipeDirectory:

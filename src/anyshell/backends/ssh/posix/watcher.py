@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...._answers import Nonsense, real, whole
 from ...._exceptions import AnyshellError
+from ...._waits import note_failure
 from ..channel import LONGEST_ANSWER, Channel
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ class Watcher:
             task = self._starting[fresh] = asyncio.get_running_loop().create_task(
                 self._start_one(fresh=fresh)
             )
-            task.add_done_callback(_seen)
+            task.add_done_callback(note_failure)
         return await asyncio.shield(task)
 
     async def _start_one(self, *, fresh: bool) -> WatcherShell:
@@ -315,8 +316,3 @@ def _set_exception(future: asyncio.Future[Answer], error: HostAway | Nonsense) -
     if not future.done():
         future.set_exception(error)
         future.exception()  # a task that waits no more need not be told
-
-
-def _seen(task: asyncio.Task[WatcherShell]) -> None:
-    if not task.cancelled():
-        task.exception()

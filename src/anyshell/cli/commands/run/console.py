@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...._exceptions import InvalidCommand
+from ...._waits import note_failure
 from ...failure import Failure
 from ...host.reach import Target, notices
 from ...options import (
@@ -232,7 +233,7 @@ class _ConsoleRun(Run):
         def cancel() -> None:
             task = asyncio.ensure_future(end())
             stops.add(task)
-            task.add_done_callback(lambda task: task.cancelled() or task.exception())
+            task.add_done_callback(note_failure)
 
         self._cancel = cancel
         with _signals_kept():

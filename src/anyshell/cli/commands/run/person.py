@@ -12,6 +12,7 @@ assert sys.platform != "win32"
 from ...._exceptions import AnyshellError, InvalidCommand
 from ...._runner.variables import OF_ANOTHER_TERMINAL
 from ...._types import Terminal
+from ...._waits import note_failure
 from ...process.descriptors import DescriptorWriter
 from ...terminal.raw import RawTerminal
 from .live import Run
@@ -71,7 +72,7 @@ class PersonRun(Run):
         def stop() -> None:
             task = asyncio.ensure_future(terminal.stop())
             stops.add(task)
-            task.add_done_callback(lambda task: task.cancelled() or task.exception())
+            task.add_done_callback(note_failure)
 
         self._cancel = stop
         async with terminal:

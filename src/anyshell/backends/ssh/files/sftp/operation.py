@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import asyncssh
 
 from ....._types import FileEntry
-from ....._waits import to_the_end
+from ....._waits import note_failure, to_the_end
 from ..errors import MAX_ENTRIES, MAX_LINKS, check_regular, too_many
 
 if TYPE_CHECKING:
@@ -206,9 +206,4 @@ def cancel(requests: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel requests. Their answers are thrown away when they come."""
     for task in requests:
         task.cancel()
-        task.add_done_callback(_look_at)
-
-
-def _look_at(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()  # or asyncio reports it as never retrieved
+        task.add_done_callback(note_failure)
