@@ -480,14 +480,8 @@ class SessionShell:
                 self._current.heeded.set_result(None)
         elif word == b"begun" and not self._current.begun.done():
             self._current.begun.set_result(None)
-        elif (
-            word == b"ended"
-            and self._take_end(b"%b %b" % (number, rest))
-            and not self._conversation.says_back
-        ):
-            assert self._end is not None
-            self._current.set_ended(self._end)
-            return True
+        elif word == b"ended":
+            return self._take_end(b"%b %b" % (number, rest)) and not self._conversation.says_back
         return False
 
     def _take_end(self, said: bytes) -> bool:
@@ -498,6 +492,8 @@ class SessionShell:
             self.kill()
             return False
         self._end, self._status = parsed
+        if not self._conversation.says_back:
+            self._current.set_ended(self._end)
         return True
 
     async def _came_back(self, said: bytes) -> None:
