@@ -21,7 +21,7 @@ from anyshell.backends import connect
 from anyshell.backends.local.backend import LocalBackend
 
 from .ssh_server import SSHD, Server, embedded, is_root, openssh, ordinary_user
-from .systems import COMPUTED, LEFT_OUT_ON_WINDOWS, NOT_QUICK, POSIX_TEXTS, REQUIRED, SYSTEM
+from .systems import COMPUTED, LEFT_OUT_ON_WINDOWS, NOT_QUICK, POSIX_TEXTS, REQUIRED, SYSTEM, UNDER_WINE
 from .wine import windows
 from .wine.parts import MissingPartError, is_possible
 
@@ -112,12 +112,21 @@ def _is_quick(item: pytest.Item) -> bool:
     return "powershell" not in item.fixturenames and (here or "ssh_host" not in item.fixturenames)
 
 
+def _asks_windows(item: pytest.Item) -> bool:
+    asking = UNDER_WINE.get(item.path.stem)
+    return asking is None or (isinstance(item, pytest.Function) and item.originalname in asking)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is not quick, and the tests whose commands are for a shell that is not the default one here."""
     if config.getoption("quick"):
         slow = [item for item in items if not _is_quick(item)]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if _is_quick(item)]
+    if SYSTEM == "wine":
+        same = [item for item in items if not _asks_windows(item)]
+        config.hook.pytest_deselected(items=same)
+        items[:] = [item for item in items if _asks_windows(item)]
     if sys.platform != "win32":
         return
     for item in items:
@@ -179,11 +188,15 @@ def state_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
 
 
 SSH_HOSTS = ["openssh as root", "openssh as a user", "asyncssh"] if sys.platform != "win32" else []
-"""Servers that the contract is tested over; each is started when it is first needed. They are of POSIX."""
+"""Servers that the contract is tested over (`test_backends`, `test_endings`); each is started when it is first needed. They
+are of POSIX."""
+
+SSH_HOST = SSH_HOSTS[1:2]
+"""The one of them for tests of what runs above a backend, which every host serves in the same way."""
 
 
-WINDOWS_HOSTS = ["windows cmd", "windows pwsh"] if sys.platform != "win32" else []
-"""Likewise, of Windows, each with another login shell. A test that uses one needs `powershell` as well."""
+WINDOWS_HOSTS = ["windows cmd"] if sys.platform != "win32" else []
+"""Likewise, of Windows, with a login shell. A test that uses one needs `powershell` as well."""
 
 
 @pytest.fixture(scope="session")
@@ -263,13 +276,22 @@ def local() -> Backend:
     return _Remembered() if sys.platform == "win32" else connect()
 
 
-@pytest.fixture(params=["local", *SSH_HOSTS])
+@pytest.fixture(params=["local", *SSH_HOST])
 async def env(
     request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
 ) -> AsyncIterator[Environment]:
     """An environment on every real backend, in a directory of its own. A new backend adds a parameter here."""
-    own = local() if request.param == "local" else None
-    host = own or ssh_host(request.param).options(max_connections=3)
+    async with environment_on(request.param, ssh_host, tmp_path) as environment:
+        yield environment
+
+
+@contextlib.asynccontextmanager
+async def environment_on(
+    name: str, ssh_host: Callable[[str], Server], tmp_path: Path
+) -> AsyncIterator[Environment]:
+    """An environment in a directory, here or on one of `SSH_HOSTS`."""
+    own = local() if name == "local" else None
+    host = own or ssh_host(name).options(max_connections=3)
     open_to_all(tmp_path)
     async with Environment.detect(host, cwd=tmp_path) as environment:
         yield environment

@@ -83,12 +83,52 @@ COMPUTED = frozenset(
     f"test_{name}"
     for name in (
         "architecture", "asciicast", "bench", "builder", "decode", "descriptions", "docs", "emulator", "exported_members",
-        "filter", "keys", "kitty", "map", "pages", "policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
+        "filter", "keys", "kitty", "map", "package", "pages", "policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
         "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",
     )
 )  # fmt: skip
 """Test modules of code that computes, and asks no system. They run on Linux, and on Windows itself; under Wine, where a test
 costs a tenth of a second whatever it does, they are left out."""
+
+UNDER_WINE: Mapping[str, Mapping[str, str]] = {
+    "test_artifacts": {
+        "test_the_default_directory_follows_the_variable": "directories of Windows",
+        "test_the_default_directory_is_the_users_state_directory": "directories of Windows",
+        "test_a_relative_directory_stays_where_it_was_when_the_process_moves": "directories of Windows",
+        "test_processes_that_write_and_prune_in_one_directory_do_not_disturb_each_other": "files that others have open",
+        "test_pruning_spares_what_another_process_is_writing": "files that others have open",
+        "test_what_a_dead_process_left_is_pruned_after_a_day": "processes",
+    },
+    "test_cli": {
+        "test_a_call_takes_its_parameters_from_stdin": "a call of a tool that runs PowerShell, and its stdin",
+        "test_a_call_without_a_terminal_is_not_approved": "whether there is a console",
+        "test_a_reader_that_goes_away_is_no_traceback": "how a write to a broken pipe fails",
+        "test_the_doctor_finds_a_usable_host": "what the doctor asks of Windows",
+        "test_the_doctor_names_the_shells_of_its_host": "where shells of Windows are",
+    },
+    "test_cli_run": {
+        "test_several_arguments_are_taken_literally": "command lines",
+        "test_the_directory_and_variables_reach_the_command": "directories and variables",
+        "test_stderr_that_is_another_file_stays_apart": "whether two handles are of one file",
+        "test_where_both_are_one_file_their_order_is_true": "whether two handles are of one file",
+        "test_bytes_pass_unchanged_in_both_directions": "bytes, in pipes and in files",
+        "test_output_comes_while_the_command_runs": "pipes",
+        "test_a_reader_that_goes_away_ends_what_prints": "how a write to a broken pipe fails",
+        "test_a_timeout_is_kept_while_the_output_is_not_read": "a write that waits",
+        "test_a_source_that_says_nothing_holds_up_nothing": "a read that waits",
+        "test_a_timeout_is_said_and_gives_124": "how a tree is ended",
+        "test_what_is_left_behind_can_be_kept": "processes, and the words that stop one",
+    },
+    "test_log": {
+        "test_a_short_output_needs_no_file_unless_it_is_wanted": "files that are open",
+        "test_what_is_not_wanted_leaves_no_file": "files that are open",
+    },
+    "test_tool": {
+        "test_truncation_of_long_lines_alone_says_so": "PowerShell",
+    },
+}
+"""Of these modules, the tests that run under Wine, and what they ask of the system there. The others of each are the same on
+every system: they run on Linux, and on Windows itself, where a program does not take seconds to start."""
 
 NOT_QUICK: Mapping[str, str] = {
     "test_bench": "measures, for minutes",

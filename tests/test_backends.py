@@ -36,12 +36,13 @@ from .commands import (
     SLEEP_ON,
     Said,
 )
-from .conftest import SSH_HOSTS, WINDOWS_HOSTS, local, open_to_all
+from .conftest import SSH_HOSTS, WINDOWS_HOSTS, local, open_to_all, row
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
+    from anyshell import Outcome
     from anyshell._types import Spawn
     from anyshell.abc import Backend, Process
 
@@ -215,16 +216,19 @@ async def test_output_past_the_limit_is_counted(environment: Environment) -> Non
     assert len(outcome.output.text) < 60_000
 
 
-@pytest.mark.parametrize("said", [SLEEP, SLEEP_ON, PARTIAL], ids=lambda said: said.posix)
-async def test_a_timeout_stops_it_and_keeps_the_output(environment: Environment, said: Said) -> None:
-    # PowerShell takes longer than that to begin, and has printed nothing then. A host that is busy may not say in time that
-    # it has begun, or never will, and the outcome is lost: test_ssh_windows has that.
-    slow = environment.os == "windows" and (said is PARTIAL or not environment.info.is_this_machine)
-    timeout = 10 if slow else 0.3
-    outcome = await environment.run(said.to(environment), timeout=timeout, grace=0.3)
-    assert outcome.status == "timed_out"
-    assert outcome.output.text == ("partial" if said is PARTIAL else "")
-    assert outcome.left_behind == ()
+async def test_a_timeout_stops_it_and_keeps_the_output(environment: Environment) -> None:
+    async def run(said: Said) -> Outcome:
+        # PowerShell takes longer than that to begin, and has printed nothing then. A host that is busy may not say in time
+        # that it has begun, or never will, and the outcome is lost: test_ssh_windows has that.
+        slow = environment.os == "windows" and (said is PARTIAL or not environment.info.is_this_machine)
+        return await environment.run(said.to(environment), timeout=15 if slow else 0.3, grace=0.3)
+
+    texts = (SLEEP, SLEEP_ON, PARTIAL)
+    for said, outcome in zip(texts, await asyncio.gather(*map(run, texts)), strict=True):
+        with row(said.posix):
+            assert outcome.status == "timed_out"
+            assert outcome.output.text == ("partial" if said is PARTIAL else "")
+            assert outcome.left_behind == ()
 
 
 async def test_the_time_can_be_over_before_anything_starts(environment: Environment) -> None:

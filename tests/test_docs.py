@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -226,10 +227,11 @@ MADE_FOR_CALLERS = {
 """Classes that callers are given and do not make."""
 
 
+@cache
 def entries() -> dict[str, str]:
     """The sections of the library's reference that are about a name, by that name."""
-    spans = {heading: _SPAN.fullmatch(heading) for heading in sections(LIBRARY)}
-    return {span[1]: sections(LIBRARY)[heading] for heading, span in spans.items() if span is not None}
+    found = sections(LIBRARY).items()
+    return {span[1]: text for heading, text in found if (span := _SPAN.fullmatch(heading))}
 
 
 def public_names() -> Iterator[str]:

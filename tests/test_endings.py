@@ -19,16 +19,18 @@ import pytest
 
 from anyshell import Environment
 
-from .conftest import python_for_all, row
+from .conftest import SSH_HOSTS, environment_on, python_for_all, row
 from .processes import living, open_descriptors, unique_seconds, wait_asleep, wait_living
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
 
     from anyshell import Outcome
     from anyshell._types import LeftBehind
     from anyshell.backends.tree import Tag
+
+    from .ssh_server import Server
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
@@ -77,6 +79,15 @@ ENDLESS = {
     "another user's, by su": "su nobody -s /bin/sh -c 'exec env -i setsid sleep {s}' & sleep {s}",
     "without descriptors": f"{PYTHON} -c 'import os, sys, time; os.closerange(0, 4096); time.sleep(float(sys.argv[1]))' {{s}}",
 }
+
+
+@pytest.fixture(params=["local", *SSH_HOSTS])
+async def env(
+    request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
+) -> AsyncIterator[Environment]:
+    """Every server: how a tree ends is of the contract."""
+    async with environment_on(request.param, ssh_host, tmp_path) as environment:
+        yield environment
 
 
 def inner_python(env: Environment) -> str:
@@ -490,7 +501,7 @@ async def same_counts(env: Environment, before: tuple[int, int, int, int]) -> No
 async def test_nothing_piles_up_over_normal_runs(env: Environment) -> None:
     await env.run("true")
     before = await counts()
-    for _ in range(1000 if env.info.is_this_machine else 100):
+    for _ in range(300 if env.info.is_this_machine else 50):
         assert (await env.run("true")).exit_code == 0
     await same_counts(env, before)
 

@@ -29,7 +29,7 @@ from anyshell.jobs import job as job_module
 from anyshell.jobs import processes, registry
 from anyshell.testing import FakeBackend, Script
 
-from .conftest import missing, open_to_all, python_for_all
+from .conftest import SSH_HOSTS, missing, open_to_all, python_for_all
 from .processes import living, open_descriptors, unique_seconds, wait_living
 from .ssh_server import SSHD, free_port, openssh, own_name
 
@@ -175,6 +175,7 @@ async def test_a_job_that_is_stopped_is_gone_with_its_tree(env: Environment) -> 
     assert (await job.stop()) == outcome
 
 
+@pytest.mark.parametrize("env", ["local", *SSH_HOSTS], indirect=True)
 async def test_what_a_command_leaves_behind_becomes_a_job_and_its_output_is_kept(
     env: Environment, request: pytest.FixtureRequest
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from anyshell import Environment, InvalidCommand, ShellNotFound
 
-from .conftest import missing
+from .conftest import local, missing, row
 from .processes import living, open_descriptors, unique_seconds
 
 if TYPE_CHECKING:
@@ -50,8 +50,10 @@ async def shell(request: pytest.FixtureRequest, anyio_backend: str) -> str:
 
 @pytest.fixture
 async def env(shell: str, tmp_path: Path) -> AsyncIterator[Environment]:
-    async with Environment.detect(shell=shell, cwd=tmp_path) as environment:
+    own = local()
+    async with Environment.detect(own, shell=shell, cwd=tmp_path) as environment:
         yield environment
+    await own.aclose()
 
 
 @pytest.fixture(scope="module")
@@ -365,26 +367,25 @@ async def test_a_shell_that_cannot_be_stopped_is_replaced_and_that_is_said(env: 
 # --- What ends a session
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("exit 7", 7),
-        ("function f { exit 8 }; f", 8),
-        ("[Environment]::Exit(9)", 9),
-        ("Stop-Process -Id $PID -Force", 0xFFFF_FFFF),
-    ],
-)
-async def test_the_end_of_the_shell_is_said_and_the_next_command_has_a_fresh_one(
-    env: Environment, text: str, code: int
-) -> None:
+ENDS = {
+    "exit 7": 7,
+    "function f { exit 8 }; f": 8,
+    "[Environment]::Exit(9)": 9,
+    "Stop-Process -Id $PID -Force": 0xFFFF_FFFF,
+}
+
+
+async def test_the_end_of_the_shell_is_said_and_the_next_command_has_a_fresh_one(env: Environment) -> None:
     async with env.session() as session:
         await printed(session, "$a = 1; Set-Location \\")
-        outcome = await run(session, f"'before'; {text}; 'no'", state="ended")
-        assert (outcome.exit_code, outcome.output.text) == (code, "before\n")
-        assert reported(outcome).directory is None
-        fresh = await session.run('"<$a>"; $PWD.Path', timeout=60)
-        assert fresh.output.text == f"<>\n{env.directory}\n"
-        assert "ended the shell" in reported(fresh).fresh
+        for text, code in ENDS.items():
+            with row(text):
+                outcome = await run(session, f"'before'; {text}; 'no'", state="ended")
+                assert (outcome.exit_code, outcome.output.text) == (code, "before\n")
+                assert reported(outcome).directory is None
+                fresh = await session.run('"<$a>"; $PWD.Path; $a = 1; Set-Location \\', timeout=60)
+                assert fresh.output.text == f"<>\n{env.directory}\n"
+                assert "ended the shell" in reported(fresh).fresh
 
 
 async def test_a_shell_that_is_killed_from_outside_is_said_and_the_next_works(env: Environment) -> None:

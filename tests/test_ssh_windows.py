@@ -305,9 +305,9 @@ async def test_what_is_unset_is_gone(by_cmd: Environment) -> None:
     assert b"WINEPATH" not in names
 
 
-async def test_every_byte_of_input_arrives(env: Environment) -> None:
+async def test_every_byte_of_input_arrives(by_cmd: Environment) -> None:
     data = bytes(range(256)) * 4000
-    outcome = await env.run(CAT, stdin=data)
+    outcome = await by_cmd.run(CAT, stdin=data)
     assert outcome.output.total_bytes == len(data)
     assert outcome.output.artifact is not None
     assert outcome.output.artifact.path.read_bytes() == data
@@ -321,11 +321,11 @@ async def test_without_input_reading_ends_at_once(by_cmd: Environment) -> None:
     assert (await by_cmd.run(CAT)).output.text == ""
 
 
-async def test_both_channels_are_in_true_order_unless_asked_for_apart(env: Environment) -> None:
+async def test_both_channels_are_in_true_order_unless_asked_for_apart(by_cmd: Environment) -> None:
     text = 'foreach ($i in 1..200) { [Console]::Out.WriteLine("o$i"); [Console]::Error.WriteLine("e$i") }'
-    together = await env.run(text)
+    together = await by_cmd.run(text)
     assert together.output.text == "".join(f"o{i}\ne{i}\n" for i in range(1, 201))
-    apart = await env.run(text, split_stderr=True)
+    apart = await by_cmd.run(text, split_stderr=True)
     assert apart.stderr is not None
     assert apart.output.text == "".join(f"o{i}\n" for i in range(1, 201))
     assert apart.stderr.text == "".join(f"e{i}\n" for i in range(1, 201))
@@ -405,26 +405,26 @@ def _tree(seconds: str) -> str:
     return f"Start-Process \"$PSHOME\\pwsh.exe\" -NoNewWindow -ArgumentList '-NoProfile -c Start-Sleep {seconds}'; "
 
 
-async def test_a_timeout_ends_the_whole_tree(env: Environment) -> None:
+async def test_a_timeout_ends_the_whole_tree(by_cmd: Environment) -> None:
     seconds = unique_seconds()
-    task = asyncio.create_task(env.run(_tree(seconds) + "'started'; Start-Sleep 300", timeout=60))
+    task = asyncio.create_task(by_cmd.run(_tree(seconds) + "'started'; Start-Sleep 300", timeout=60))
     await asyncio.to_thread(wait_living, seconds)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not living(seconds)
-    outcome = await env.run("Start-Sleep 300", timeout=3, grace=5)
+    outcome = await by_cmd.run("Start-Sleep 300", timeout=3, grace=5)
     assert (outcome.status, outcome.exit_code, outcome.left_behind) == ("timed_out", None, ())
-    async with env.stream("'partial'; Start-Sleep 300", grace=5) as events:
+    async with by_cmd.stream("'partial'; Start-Sleep 300", grace=5) as events:
         await anext(aiter(events))
     outcome = events.outcome
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("cancelled", None, "partial\n")
     assert outcome.left_behind == ()
 
 
-async def test_what_is_left_behind_is_named_and_stopped(env: Environment) -> None:
+async def test_what_is_left_behind_is_named_and_stopped(by_cmd: Environment) -> None:
     seconds = unique_seconds()
-    outcome = await env.run(_tree(seconds) + "'started'; exit 3", left_behind="stop")
+    outcome = await by_cmd.run(_tree(seconds) + "'started'; exit 3", left_behind="stop")
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 3, "started\n")
     assert [(each.name, each.alive) for each in outcome.left_behind] == [("pwsh", False)]
     assert not living(seconds)

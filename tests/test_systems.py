@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .systems import COMPUTED, LEFT_OUT_ON_WINDOWS, NOT_QUICK, POSIX_TEXTS
+from .systems import COMPUTED, LEFT_OUT_ON_WINDOWS, NOT_QUICK, POSIX_TEXTS, UNDER_WINE
 
 HERE = Path(__file__).parent
 
@@ -33,6 +33,13 @@ def test_what_is_left_out_for_its_texts_is_there(module: str) -> None:
         "conftest"
     )
     assert module not in LEFT_OUT_ON_WINDOWS
+
+
+@pytest.mark.parametrize("module", UNDER_WINE)
+def test_what_runs_under_wine_is_there(module: str) -> None:
+    assert set(UNDER_WINE[module]) <= functions(module)
+    assert module not in LEFT_OUT_ON_WINDOWS
+    assert module not in COMPUTED
 
 
 def test_windows_can_import_what_is_not_left_out() -> None:
