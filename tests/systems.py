@@ -104,7 +104,6 @@ UNDER_WINE: Mapping[str, Mapping[str, str]] = {
         "test_a_call_without_a_terminal_is_not_approved": "whether there is a console",
         "test_a_reader_that_goes_away_is_no_traceback": "how a write to a broken pipe fails",
         "test_the_doctor_finds_a_usable_host": "what the doctor asks of Windows",
-        "test_the_doctor_names_the_shells_of_its_host": "where shells of Windows are",
     },
     "test_cli_run": {
         "test_several_arguments_are_taken_literally": "command lines",

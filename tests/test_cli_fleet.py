@@ -22,7 +22,7 @@ from anyshell.cli.commands.fleet.folding import Folding, describe
 from anyshell.cli.commands.fleet.roster import Roster, chosen, paint
 from anyshell.output import TerminalOutput
 
-from .cli_program import anyshell, lines, read_line, script, start
+from .cli_program import anyshell, lines, read_line, script, start, within
 from .conftest import missing
 from .fleet_hosts import Hosts, another, each_session, many
 from .processes import living, unique_seconds, wait_living
@@ -237,7 +237,7 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage_is_told_before_any_host_is_contacted(options: list[str], said: str) -> None:
-    done = anyshell("fleet", *options, "--", "true")
+    done = within("fleet", *options, "--", "true")
     assert (done.returncode, done.stdout) == (2, b"")
     assert said in " ".join(done.stderr.decode().split())
 

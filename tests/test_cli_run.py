@@ -147,7 +147,7 @@ def test_where_both_are_one_file_their_order_is_true() -> None:
 
 
 def test_bytes_pass_unchanged_in_both_directions(tmp_path: Path) -> None:
-    data = random.Random(2).randbytes(10_000_000)
+    data = random.Random(2).randbytes(3_000_000)
     assert anyshell("run", "--", *COPY, input=data).stdout == data
     file = tmp_path / "data"
     file.write_bytes(data)

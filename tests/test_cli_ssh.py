@@ -22,7 +22,7 @@ import pytest
 
 from anyshell.cli.host.person import _harmless
 
-from .cli_program import anyshell, read_line, start, wait_until, wait_written
+from .cli_program import anyshell, read_line, start, wait_until, wait_written, within
 from .conftest import missing
 from .processes import living, unique_seconds, wait_living
 from .ssh_server import HOST, SSHD, WORKER, Server, account, embedded, free_port, openssh, sessions, wait_open
@@ -171,7 +171,7 @@ def test_a_directory_that_is_not_on_the_host_is_said(web: str) -> None:
     "host", ["", "-oProxyCommand=true", "web:22", "ssh://me:s3cret@web", "ssh://web:0", "a b"]
 )
 def test_a_malformed_address_is_wrong_usage(command: list[str], host: str) -> None:
-    done = anyshell(command[0], f"--host={host}", *command[1:])
+    done = within(command[0], f"--host={host}", *command[1:])
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"Traceback" not in done.stderr
     assert b"s3cret" not in done.stderr
