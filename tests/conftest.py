@@ -21,7 +21,16 @@ from anyshell.backends import connect
 from anyshell.backends.local.backend import LocalBackend
 
 from .ssh_server import SSHD, Server, embedded, is_root, openssh, ordinary_user
-from .systems import COMPUTED, LEFT_OUT_ON_WINDOWS, NOT_QUICK, POSIX_TEXTS, REQUIRED, SYSTEM, UNDER_WINE
+from .systems import (
+    COMPUTED,
+    LEFT_OUT_ON_WINDOWS,
+    NOT_QUICK,
+    ONE_WINE,
+    POSIX_TEXTS,
+    REQUIRED,
+    SYSTEM,
+    UNDER_WINE,
+)
 from .wine import windows
 from .wine.parts import MissingPartError, is_possible
 
@@ -99,6 +108,21 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     if left_out or (SYSTEM == "wine" and module_path.stem in COMPUTED):
         return _LeftOut.from_parent(parent, path=module_path)
     return None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """Give what `ONE_WINE` names to one worker, and each other module to one, as ``--dist loadfile`` does."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    class OneWine(LoadFileScheduling):  # type: ignore[misc,unused-ignore]
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "one Wine" if Path(file).stem in ONE_WINE else file
+
+    return OneWine(config, log)
 
 
 def _is_quick(item: pytest.Item) -> bool:

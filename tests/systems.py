@@ -129,6 +129,11 @@ UNDER_WINE: Mapping[str, Mapping[str, str]] = {
 """Of these modules, the tests that run under Wine, and what they ask of the system there. The others of each are the same on
 every system: they run on Linux, and on Windows itself, where a program does not take seconds to start."""
 
+ONE_WINE = frozenset(
+    ("test_backends", "test_bench", "test_docs", "test_powershell", "test_ssh_windows", "test_wine")
+)
+"""Test modules that start PowerShell under Wine on Linux. One worker runs them all, so that one Wine serves them."""
+
 NOT_QUICK: Mapping[str, str] = {
     "test_bench": "measures, for minutes",
     "test_cli_console": "tmux",
