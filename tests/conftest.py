@@ -49,6 +49,10 @@ for _name in ("SIGHUP", "SIGINT", "SIGQUIT"):
     if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
+if SYSTEM == "wine":
+    # Linux runs the same files, perhaps at the same time: what is compiled of them names each as its own system does.
+    sys.pycache_prefix = tempfile.mkdtemp(prefix="compiled-")
+
 if sys.platform != "win32":
     # Programs of the tests draw for the terminal that a test gives them, whatever the tests were started on: tox passes
     # no TERM on, and a machine without a person before it has none.
@@ -126,7 +130,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
 
 def _is_quick(item: pytest.Item) -> bool:
-    if not isinstance(item, pytest.Function) or item.path.stem in NOT_QUICK:
+    if not isinstance(item, pytest.Function):
+        return False
+    if {item.path.stem, f"{item.path.stem}::{item.originalname}"}.intersection(NOT_QUICK):
         return False
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     names = [value for value in values if isinstance(value, str)]

@@ -143,7 +143,11 @@ NOT_QUICK: Mapping[str, str] = {
     "test_cli_record": "tmux",
     "test_cli_ssh": "SSH",
     "test_detached": "SSH",
+    "test_docs::test_the_code_of_a_page_does_what_it_says": "a program for each block of each page, and Wine",
     "test_fleet": "SSH",
+    "test_floods": "gigabytes",
+    "test_in_jobs": "test_endings has the same of plain commands",
+    "test_in_sessions": "test_endings has the same of plain commands",
     "test_linux_net": "SSH",
     "test_package": "builds and installs the package",
     "test_player": "Chromium",
@@ -158,9 +162,10 @@ NOT_QUICK: Mapping[str, str] = {
     "test_ssh_watcher": "SSH",
     "test_ssh_windows": "SSH and Wine",
     "test_terminal_programs": "vim, less, sudo and other programs",
+    "test_trees": "sudo, su and unshare",
     "test_wine": "Wine",
 }
-"""Each test module that `--quick` leaves out, and what it needs. Of the others it leaves out what runs over SSH."""
+"""Each test module, or test of one, that `--quick` leaves out, and what it needs. Of the others it leaves out what runs over SSH."""
 
 POSIX_TEXTS: Mapping[str, Collection[str]] = {
     "test_docs": ("test_the_code_of_a_page_does_what_it_says",),
