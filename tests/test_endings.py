@@ -81,8 +81,8 @@ ENDLESS = {
 }
 
 
-@pytest.fixture(params=["local", *SSH_HOSTS])
-async def env(
+@pytest.fixture(name="env", params=["local", *SSH_HOSTS])
+async def _env(
     request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
 ) -> AsyncIterator[Environment]:
     """Every server: how a tree ends is of the contract."""
