@@ -29,8 +29,8 @@ SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ
 
 HOST = "127.0.0.1"
 
-WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
-"""At the end of a user's name, so that each worker of pytest-xdist has users of its own."""
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "") + os.environ.get("PYTEST_XDIST_TESTRUNUID", "")[:4]
+"""At the end of a user's name, so that each worker of pytest-xdist has users of its own, and each of two runs at once."""
 
 
 @dataclass
