@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anyshell import Environment, ShellTool, approve_all
@@ -149,6 +149,7 @@ def test_utf8_is_never_changed(data: bytes, number: int) -> None:
 
 
 @given(data=outputs, places=cuts, number=pages)
+@example(data="\N{CJK UNIFIED IDEOGRAPH-6F22}".encode() + b"\xed\xa0", places=[], number=437)
 def test_a_short_output_is_the_text_of_its_utf8(data: bytes, places: list[int], number: int) -> None:
     expected = clean(recoded(data, number))
     assert build(cut(data, places), number).text == expected
