@@ -17,7 +17,7 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import Environment
+from anyshell import Control, Environment
 
 from .conftest import SSH_HOSTS, environment_on, python_for_all, row
 from .processes import living, open_descriptors, unique_seconds, wait_asleep, wait_living
@@ -362,6 +362,25 @@ async def test_a_tag_that_comes_late_is_passed_on(env: Environment, monkeypatch:
     assert len(pids) >= 3
     assert len(limits) == 1
     assert limits != {resource.RLIM_INFINITY}
+
+
+async def test_command_that_has_ended_keeps_its_end_when_it_is_cancelled_in_that_moment(
+    tmp_path: Path,
+) -> None:
+    """The event loop has not heard of the end then."""
+    if sys.platform != "linux":
+        pytest.skip("only /proc tells that a process is a zombie")
+    async with Environment.detect(cwd=tmp_path) as env:
+        control = Control()
+        running = asyncio.ensure_future(env.run("exit 7", control=control))
+        while control.process is None:
+            await asyncio.sleep(0)
+        assert control.process.pid is not None
+        while psutil.Process(control.process.pid).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.001)
+        control.cancel()
+        outcome = await running
+    assert (outcome.status, outcome.exit_code) == ("exited", 7)
 
 
 async def test_child_that_is_not_shown_when_its_parent_is_tagged_late_is_tagged_soon(

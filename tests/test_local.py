@@ -534,3 +534,46 @@ async def test_descendants_are_members_where_nothing_else_tells(tmp_path: Path) 
     tree.close()
     for line in living(seconds):  # what was reparented before it was first looked for
         os.kill(int(line.split()[0]), signal.SIGKILL)
+
+
+FEW_DESCRIPTORS = """
+import asyncio, os, resource, time
+from anyshell import Environment, SpawnError
+from anyshell.backends.local.posix import spawner
+
+make_tree = spawner.make_tree
+
+def make_tree_late(*args, **options):
+    time.sleep(0.05)  # by now the command has run
+    return make_tree(*args, **options)
+
+async def main():
+    async with Environment.detect() as env:
+        await env.run(":")
+        spawner.make_tree = make_tree_late
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        for free in range(1, 14):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + free, hard))
+            for number in range(2):
+                mark = f"{free}-{number}"
+                try:
+                    await env.run(f"echo >{mark}", timeout=5)
+                    ran = True
+                except SpawnError:
+                    ran = False
+                resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+                assert os.path.exists(mark) == ran, mark
+                resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + free, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only /proc tells which descriptors are open")
+def test_command_that_is_said_not_to_have_started_has_not_run(tmp_path: Path) -> None:
+    """However few descriptors are free: one that has begun can be watched."""
+    done = subprocess.run(
+        [sys.executable, "-c", FEW_DESCRIPTORS], cwd=tmp_path, capture_output=True, text=True, timeout=100
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -743,6 +743,48 @@ async def test_interrupts_of_a_busy_shell_keep_it_each_time(shell: str, tmp_path
             assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", 130, None)
 
 
+async def test_function_of_sh_that_is_stopped_is_left_with_all_that_comes_after_it(
+    local: Environment, tmp_path: Path
+) -> None:
+    """sh starts a program to leave a function, which a stop must not end: 1 to 19 of 60 ran on."""
+    async with local.session() as session:
+        for text in (
+            "f() { while :; do :; done; }; f; touch X",
+            "f() { g; }; g() { h; }; h() { while :; do :; done; }; f; touch X",
+        ):
+            for _ in range(10):
+                outcome = await session.run(text, timeout=0.02)
+                assert (outcome.status, reported(outcome).state) == ("timed_out", "kept")
+                assert not (tmp_path / "X").exists()
+
+
+async def test_errexit_lasts_in_every_shell(local: Environment) -> None:
+    async with local.session() as session:
+        assert await printed(session, "set -e") == ""
+        assert await printed(session, "echo hi") == "hi\n"
+
+
+async def test_removed_directory_is_told(local: Environment, tmp_path: Path) -> None:
+    async with local.session() as session:
+        await printed(session, "mkdir -p d1/d2; cd d1/d2; rmdir ../d2")
+        assert session.directory == f"{tmp_path}/d1/d2"
+
+
+@pytest.mark.parametrize("before", ["", "unsetopt debug_before_cmd; "])
+async def test_debug_trap_of_zsh_prints_nothing_among_the_variables(before: str, tmp_path: Path) -> None:
+    async with Environment.detect(shell="zsh", cwd=tmp_path) as env, env.session() as session:
+        text = f"{before}trap 'echo D' DEBUG; export K=1"
+        outcome = await session.run(text, variables=True, timeout=20)
+        assert (outcome.status, reported(outcome).variables) == ("exited", {"K": "1"})
+
+
+@pytest.mark.parametrize(("shell", "text"), [("bash", "enable -n exec"), ("zsh", "disable return; (exit 3)")])
+async def test_builtin_that_is_switched_off_is_there_for_the_next_command(shell: str, text: str) -> None:
+    async with Environment.detect(shell=shell) as env, env.session() as session:
+        await session.run(text)
+        assert await printed(session, "echo hi") == "hi\n"
+
+
 async def test_zsh_that_skips_its_lines_after_an_interrupt_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

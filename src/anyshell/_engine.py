@@ -46,6 +46,9 @@ LONGEST_KILL = 2.0
 SECOND_LOOK = 0.1
 """Seconds after which a silence (``silence=``) is believed: output may have come while the event loop was held up."""
 
+TURNS = 8
+"""Turns of the event loop in which a run that is cut short may still hear that its program has ended by itself."""
+
 KILL_AGAIN = 0.02
 """Seconds between two looks and kills meanwhile: one pass misses processes that fork."""
 
@@ -171,8 +174,11 @@ async def run(
                 raise  # a backend's own
         if process is None:
             return Outcome(status=_early(control), duration=time.monotonic() - began, started=False)
+        started = reading is not None
         if reading is None:
             reading = _Reading(process, output, stderr, listener, None, None, control=control)
+        if ended is None and started:
+            ended = await _end_by_now(process)
         if ended is None:
             stop = _Stop(process, grace, control.hurry)
             alive = survivors = await _to_the_end(stop)
@@ -245,6 +251,19 @@ def _fates(survivors: Sequence[ProcessInfo], alive: Sequence[ProcessInfo]) -> tu
     living = {(info.pid, info.started) for info in alive}
     ended = [info.ended() for info in survivors if (info.pid, info.started) not in living]
     return (*ended, *alive)
+
+
+async def _end_by_now(process: Process) -> ExitStatus | None:
+    """How a process has ended already, when its run is cut short in the moment in which it ends."""
+    waiting = asyncio.ensure_future(process.wait())
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+        if waiting.done():
+            break
+    else:
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    return None if waiting.cancelled() or waiting.exception() is not None else waiting.result()
 
 
 async def _settle(process: Process, reading: _Reading) -> Sequence[ProcessInfo]:

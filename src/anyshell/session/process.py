@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 INTERRUPT_AGAIN = 0.02
 """Seconds after which a shell that has not come back from a stopped command is interrupted again."""
 
+UNWIND_SECONDS = 0.05
+"""Seconds for a shell that starts programs to leave its functions, before what its command has started is signalled."""
+
 HEED_SECONDS = 1.0
 """Seconds for a shell like PowerShell to say that it stops a command which is to be killed; else the shell is replaced."""
 
@@ -65,11 +68,13 @@ class CommandShell(Protocol):
         info: Which process it is.
         doomed: Whether it was killed, and may not know that yet.
         interruptible: Whether an interrupt is sure to keep it from running what is left of a text.
+        unwinds_by_programs: Whether it starts programs to leave its functions after an interrupt.
     """
 
     info: ProcessInfo
     doomed: bool
     interruptible: bool
+    unwinds_by_programs: bool
 
     @property
     def can_terminate(self) -> bool:
@@ -113,6 +118,7 @@ class SessionProcess:
         self._signalled = False
         self._stopped = False
         self._interrupted = False
+        self._unwound = False
         self._signals: set[asyncio.Task[None]] = set()
         self.dumps: list[dict[str, str]] = []
         """The exported variables before and after it, if they were asked for."""
@@ -243,6 +249,7 @@ class SessionProcess:
             self._interrupted = True
             with anyio.move_on_after(HEED_SECONDS):
                 await asyncio.shield(self._send(shell.interrupt(self, self._command_tree)))
+            await self._unwind()
         await asyncio.shield(self._send(self._command_tree.send_signal("interrupt")))
 
     async def send_signal(self, signal: Signal) -> None:
@@ -317,8 +324,15 @@ class SessionProcess:
         """Have the shell go no further with the text, nor begin with it; where that is not sure, kill it."""
         if self._shell.may_interrupt(begun=self.begun.done()):
             await asyncio.shield(self._send(self._shell.interrupt(self, self._command_tree)))
+            await self._unwind()
         else:
             await self._kill_shell()
+
+    async def _unwind(self) -> None:
+        """Give a shell time to leave its functions, once: a signal that ends a program which it needs for that is too early."""
+        if self._shell.unwinds_by_programs and not self._unwound:
+            self._unwound = True
+            await asyncio.wait((self.ended,), timeout=UNWIND_SECONDS)
 
     async def _kill_shell(self) -> None:
         self._shell.doomed = True

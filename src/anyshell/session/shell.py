@@ -77,6 +77,7 @@ class SessionShell:
         self.info = ProcessInfo(process.pid or 0, name, 0.0)
         self._pipe_directory = pipe_directory
         self._conversation = conversation
+        self.unwinds_by_programs = conversation.unwinds_by_programs
         self._numbers = itertools.count(1)
         self._current: SessionProcess | None = None
         self._command_tree: CommandTree | None = None

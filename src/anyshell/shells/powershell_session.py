@@ -271,6 +271,11 @@ class PowerShellConversation:
         return False
 
     @property
+    def unwinds_by_programs(self) -> bool:
+        """No: it is told to stop."""
+        return False
+
+    @property
     def skips_lines(self) -> bool:
         """No: it is told to stop."""
         return False

@@ -117,6 +117,11 @@ class Conversation:
         return True
 
     @property
+    def unwinds_by_programs(self) -> bool:
+        """Whether it starts a program for each function that it leaves after an interrupt."""
+        return self.shell.kind == "sh"
+
+    @property
     def skips_lines(self) -> bool:
         """Whether an interrupt at the end of a loop can have the shell skip every line until the next one.
 
@@ -238,7 +243,9 @@ class Conversation:
         if frame.pids:
             lines.append(self._last_pid("ANYSHELL_FIRST"))
         if frame.tag is not None:
-            lines.append(f"{builtin} ulimit -S -{limit} {frame.tag} 2>/dev/null")
+            lines.append(
+                f"{builtin} ulimit -S -{limit} {frame.tag} 2>/dev/null || :"
+            )  # busybox may not know it
         if frame.variables:
             lines.append(self._variables(frame, status_fd))
         if frame.env:
@@ -264,10 +271,14 @@ class Conversation:
         return f"{frame.number}:" if self.numbers_statuses else ""
 
     def _variables(self, frame: Frame, status_fd: int) -> str:
-        return (
-            f"{{ {_BUILTIN[self.shell.kind]} printf '\\000variables {frame.number}\\000'; \\command -p env -0; "
-            f"{_BUILTIN[self.shell.kind]} printf '\\000'; }} 2>/dev/null >&{status_fd}"
+        builtin = _BUILTIN[self.shell.kind]
+        told = (
+            f"{builtin} printf '\\000variables {frame.number}\\000'",
+            "\\command -p env -0",
+            f"{builtin} printf '\\000'",
         )
+        # Each by itself, since a DEBUG trap prints to what a group has.
+        return f"{{ {'; '.join(f'{each} >&{status_fd}' for each in told)}; }} 2>/dev/null"
 
     def _last_pid(self, variable: str) -> str:
         """Take down which pid the host gave last, behind the last space of that variable (proc(5), /proc/loadavg)."""
@@ -310,7 +321,7 @@ class Conversation:
             f'{builtin} kill -s KILL "$$";; esac\n'
             f"{builtin} unset ANYSHELL_TOLD ANYSHELL_PWD\n"
             f'if {there}; then ANYSHELL_PWD=$PWD; else ANYSHELL_PWD=$({asked}); ANYSHELL_PWD="${{ANYSHELL_PWD##*//x}}"; '
-            'case $ANYSHELL_PWD in ?*.) ANYSHELL_PWD="${ANYSHELL_PWD%??}";; *) ANYSHELL_PWD=${PWD-};; esac; fi\n'
+            'case $ANYSHELL_PWD in /*.) ANYSHELL_PWD="${ANYSHELL_PWD%??}";; *) ANYSHELL_PWD=${PWD-};; esac; fi\n'
             + _SET_TOLD[kind].format(f"{frame.number} {words}")
         )
 
@@ -355,8 +366,8 @@ _WITH_ALIASES: dict[ShellKind, str] = {
 """What is read by then has them count again if they did."""
 
 _KEEP: dict[ShellKind, str] = {
-    "bash": "\\builtin enable . printf",
-    "zsh": "\\builtin enable -r case esac if then else fi '{' '}' '[[' || :; \\builtin enable . printf || :; "
+    "bash": "\\builtin enable . printf exec",
+    "zsh": "\\builtin enable -r case esac if then else fi '{' '}' '[[' || :; \\builtin enable . printf return || :; "
     "(( ${FUNCNEST:-1} )) || FUNCNEST=1",
 }
 """What gives a shell back that the next command begins with."""

@@ -179,6 +179,7 @@ class LocalSpawner:
         start = self._starter or default_starter()
         started = start(Program(argv=spawn.argv, cwd=spawn.cwd, env=env, inherited=inherited), spawn.terminal)
         child = Child(started.pid)
+        fds.close(*inherited)
         master, slave = fds.own(started.master), fds.own(started.slave)
         try:
             typing = fds.own(os.dup(master))
@@ -275,6 +276,7 @@ def _start_on_pipes(
     child_stdin, stdin = fds.pipe() if spawn.stdin else (fds.open(os.devnull), -1)
     program = Program(argv=spawn.argv, cwd=spawn.cwd, env=env, inherited=inherited)
     pid = _default().spawn(program, (child_stdin, child_stdout, child_stderr))
+    fds.close(*inherited, *{child_stdin, child_stdout, child_stderr})
     return Child(pid), _Ends(stdout=stdout, stderr=stderr, stdin=stdin)
 
 
@@ -298,6 +300,12 @@ class _Descriptors:
 
     def keep(self, *fds: int) -> None:
         self._fds.difference_update(fds)
+
+    def close(self, *fds: int) -> None:
+        """Close these now, so that what comes next has descriptors: a program that has begun must be watched."""
+        self.keep(*fds)
+        for fd in fds:
+            os.close(fd)
 
     def open(self, path: str) -> int:
         try:
