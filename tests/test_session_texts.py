@@ -199,7 +199,7 @@ LINES = {
     "a failure under `set -e`": every("ended", "set -e; false; echo no"),
     "an unset variable under `set -u`": line('set -u; echo "$nothing"', bash="ended"),
     "`${x:?}`": line("echo ${nothing:?}", bash="ended", zsh="ended"),
-    "makes variables of ours readonly": every("ended", "readonly ANYSHELL_STATUS"),
+    "makes variables of anyshell readonly": every("ended", "readonly ANYSHELL_STATUS"),
     "`set -t`": line("set -t", bash="ended", zsh="-", sh="-"),
     "`set -r`": line("set -r", bash="ended", zsh="-", sh="-"),
     "`enable -n builtin`, `disable builtin`": line(
