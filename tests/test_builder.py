@@ -607,3 +607,29 @@ def test_hostile_output_takes_linear_time(pattern: bytes) -> None:
 
 def test_small_chunks_are_gathered() -> None:
     assert build([b"x\n"] * COALESCE) == build(b"x\n" * COALESCE)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\x7fELF\x02\x01\x01" + bytes(2000), "ELF program or library"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)), "PNG image"),
+        (b"%PDF-1.7\n%\xb5\xed\xae\xfb\x01\n" + b"text\n" * 9, "PDF document"),
+        (bytes(range(256)) * 40, "no text"),
+        (b"%PDF-1.7 is a name\n", None),
+        (b"MZ is a name\n", None),
+        (b"one\0two\0three\0" * 500, None),  # find -print0
+        (b"\x1b[31mred\x1b[0m\a\b\r\n" * 500, None),
+        ("grüße, мир, 世界\n".encode() * 500, None),
+        ("grüße\n".encode("utf-16") * 500, None),
+        ("Überlänge\n".encode("cp1252") * 500, None),
+        (b"text\n" * 300 + b"\x7fELF" + bytes(2000), None),  # later than is looked at
+        (b"", None),
+    ],
+)
+@pytest.mark.parametrize("piece", [1, 700, 1_000_000])
+def test_what_is_no_text_is_named_by_its_beginning(data: bytes, kind: str | None, piece: int) -> None:
+    builder = OutputBuilder()
+    for start in range(0, len(data), piece):
+        builder.feed(data[start : start + piece])
+    assert builder.finish().binary == kind

@@ -53,6 +53,7 @@ class Output:
             places an older state may stand. 0 otherwise.
         alternate: Of a terminal: the last frame of the alternate screen, as an editor or a pager draws on it, which is
             no part of `text`; ``None`` when it was not used.
+        binary: What it is, such as ``PNG image``, when its beginning is no text; ``None`` otherwise. `text` is then of little use.
     """
 
     text: str = ""
@@ -67,6 +68,7 @@ class Output:
     artifact_error: str | None = None
     skipped_bytes: int = 0
     alternate: str | None = None
+    binary: str | None = None
 
     @property
     def truncated(self) -> bool:

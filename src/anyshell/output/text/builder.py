@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from ..._types import Artifact, Output
 from ..sequences import LONGEST_SEQUENCE
+from .binary import LOOKED_AT, kind_of
 from .bounded import BoundedText
 from .decode import is_plain
 from .pages import Page, Recognizer
@@ -94,6 +96,7 @@ class OutputBuilder:
         self._max_line = max_line
         self._name_path = name_path
         self._gathered = bytearray()
+        self._beginning = b""
         self._total = 0
         self._lines = 0
         self._head: BoundedText | None = None
@@ -118,7 +121,7 @@ class OutputBuilder:
     def finish(self) -> Output:
         """The output so far. Nothing may be fed after that; asked again, it gives the same."""
         if self._output is None:
-            self._output = self._short() or self._build()
+            self._output = self._short() or replace(self._build(), binary=kind_of(self._beginning))
         return self._output
 
     def close(self) -> None:
@@ -132,6 +135,8 @@ class OutputBuilder:
         self._take(data)
 
     def _take(self, data: bytes) -> None:
+        if len(self._beginning) < LOOKED_AT:
+            self._beginning += data[:LOOKED_AT]
         self._total += len(data)
         self._lines += data.count(b"\n")
         self._keeper.write(data)
