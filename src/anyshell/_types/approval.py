@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from .shell import ShellInfo
@@ -151,7 +151,10 @@ class Refused:
     """Do not run it.
 
     Attributes:
-        reason: Told to the model.
+        reason: Told to the model, as what that one says who has refused.
+        by: Who has refused: the ``user`` or a ``policy``; or why no answer came: it is ``unanswered``, or a ``failure`` of
+            the approver.
     """
 
     reason: str = ""
+    by: Literal["user", "policy", "unanswered", "failure"] = "user"

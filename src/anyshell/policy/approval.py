@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from .._exceptions import AnyshellError
 from .._types import (
@@ -70,10 +70,10 @@ async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -
     if late:
         return _too_late(timeout)
     if task.cancelled():
-        return Refused("the approver gave up without an answer")
+        return Refused("the approver gave up without an answer", by="failure")
     error = task.exception()
     if error is not None:
-        return Refused(f"the approver failed ({type(error).__name__})")
+        return Refused(f"the approver failed ({type(error).__name__})", by="failure")
     answer, answered = task.result()
     return _plain(answer) if answered <= deadline else _too_late(timeout)
 
@@ -85,17 +85,21 @@ async def _answer(approver: Approver, request: ApprovalRequest) -> tuple[object,
 
 
 def _too_late(timeout: float) -> Refused:
-    return Refused(f"no answer within {exact(timeout)} s")
+    return Refused(f"no answer within {exact(timeout)} s", by="unanswered")
 
 
 def _plain(answer: object) -> Approved | Refused:
     """Take of an answer what its type promises; whatever it says instead is no approval of anything more."""
     if isinstance(answer, Refused):
         reason: object = answer.reason
-        return Refused(reason if isinstance(reason, str) else "")
+        by: Any = answer.by
+        return Refused(
+            reason if isinstance(reason, str) else "",
+            by=by if by in ("user", "policy", "unanswered", "failure") else "user",
+        )
     if isinstance(answer, Approved):
         return Approved(always=answer.always is True)
-    return Refused("the approver gave no valid answer")
+    return Refused("the approver gave no valid answer", by="failure")
 
 
 async def _give_up(task: asyncio.Task[tuple[object, float]]) -> None:
@@ -127,7 +131,7 @@ async def deny_all(request: ApprovalRequest) -> Refused:
         AnyshellError: It was called by anything but a tool that asks.
     """
     _require_question("deny_all")
-    return Refused("no command may be run here")
+    return Refused("no command may be run here", by="policy")
 
 
 async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
@@ -155,7 +159,7 @@ async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
                 if answer is not None:
                     return answer
     except NoTerminal as error:
-        return Refused(f"approval cannot be asked for: {error}")
+        return Refused(f"approval cannot be asked for: {error}", by="unanswered")
 
 
 def _what(request: ApprovalRequest) -> str:
@@ -172,7 +176,7 @@ def _what(request: ApprovalRequest) -> str:
 
 def _parsed(line: str | None) -> Approved | Refused | None:
     if line is None:
-        return Refused("the terminal was closed without an answer")
+        return Refused("the terminal was closed without an answer", by="unanswered")
     word, _, reason = line.strip().partition(" ")
     match word.lower():
         case "y" | "yes":
