@@ -119,11 +119,10 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "words": 1,
         "definition": 2,
         "jobs": 3,
-        "terminals": 4,  # what is told of a terminal's end is told of a job's as well
         "context": 1,
-        "run": 5,
-        "builder": 6,
-        "shell": 7,
+        "run": 4,
+        "builder": 5,
+        "shell": 6,
     },
     "cli": {
         "process": 0,

@@ -218,13 +218,25 @@ def test_the_schema_has_the_form_that_was_asked_for(format_: str, parameters: tu
 def test_the_schema_of_a_tool_with_a_session_and_jobs_is_that_of_two_tools() -> None:
     shell, job = json.loads(anyshell("schema", "--session", "--jobs", "--format", "mcp").stdout)
     assert (shell["name"], job["name"]) == ("shell", "job")
-    assert {"restart", "background"} <= shell["inputSchema"]["properties"].keys()
-    assert "All calls run in one" in shell["description"]
+    assert {"restart", "run_in_background"} <= shell["inputSchema"]["properties"].keys()
+    assert "All calls share one" in shell["description"]
+
+
+def test_the_tokens_of_each_set_of_tools_are_counted() -> None:
+    lines = [line.split() for line in anyshell("schema", "--tokens").stdout.decode().splitlines()]
+    assert [line[0] for line in lines] == ["plain", "session", "jobs", "terminals", "everything"]
+    for name, total, *parts in lines:
+        assert len(parts) == (1 if name in ("plain", "session") else 3)
+        assert sum(int(part) for part in parts if part != "+") == int(total.replace(",", ""))
+    plain = json.loads(anyshell("schema").stdout)
+    compact = json.dumps(plain["input_schema"], separators=(",", ":"), ensure_ascii=False)
+    assert int(lines[0][1]) == -(-len("shell" + plain["description"] + compact) // 4)
 
 
 def test_the_schema_of_a_tool_with_terminals_has_theirs() -> None:
-    shell, terminal = json.loads(anyshell("schema", "--terminals", "--format", "mcp").stdout)
-    assert (shell["name"], terminal["name"]) == ("shell", "terminal")
+    shell, job = json.loads(anyshell("schema", "--terminals", "--format", "mcp").stdout)
+    assert (shell["name"], job["name"]) == ("shell", "job")
+    assert "screen" in job["inputSchema"]["properties"]["action"]["enum"]
     assert "pty" in shell["inputSchema"]["properties"]
 
 

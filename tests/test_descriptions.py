@@ -14,6 +14,11 @@ import pytest
 from anyshell._environment import descriptions
 from anyshell._exceptions import AnyshellError
 from anyshell._types import HostInfo, OutputLimits, ShellInfo
+from anyshell.tool import ToolDefinition, ToolLimits
+from anyshell.tool.definition import schema
+from anyshell.tool.jobs.params import Offered
+from anyshell.tool.jobs.tool import definition as job_definition
+from anyshell.tool.params import ToolFeatures
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -112,7 +117,7 @@ def test_a_description_is_short_and_complete(text: str) -> None:
     assert "\n\n\n" not in text
     assert text == text.strip() + "\n"
     assert 10 < text.count("\n") < 50
-    assert len(text) < 6_000
+    assert len(text) < 4_000
 
 
 def test_a_description_names_the_shell_the_directory_and_every_limit() -> None:
@@ -129,7 +134,7 @@ def test_a_description_names_the_shell_the_directory_and_every_limit() -> None:
         "last 2 MiB",
         "12,345 characters",
         "After 0.5 s",
-        "7,200 at most",
+        "up to 7,200",
     ):
         assert limit in text
 
@@ -142,7 +147,7 @@ def test_the_default_limits_are_said_as_people_say_them() -> None:
         "last 30 KiB",
         "2,000 characters",
         "After 120 seconds",
-        "3,600 at most",
+        "up to 3,600",
     ):
         assert limit in text
 
@@ -173,7 +178,7 @@ def test_nothing_on_a_powershell_host_is_bash(kind: str, more: bool) -> None:
         kind, _all(WINDOWS), jobs=more, background_after=60, terminals=more, session=more and kind == "pwsh"
     )
     bash = r"bash|zsh|\bsh\b|POSIX|/dev/|\bgrep\b|\bsed\b|\bcat\b|\bls\b|\bexport\b|\bnohup\b|\bsudo\b|<<|2>&1|python3|\brm -|\bsleep\b|\btouch\b|\bsource\b|\$\(\(|\bfi\b|~/"
-    assert not re.search(bash, text)
+    assert not re.search(bash, text.replace("`<<EOF` does not exist", ""))
 
 
 @pytest.mark.parametrize("shell", [BASH, ZSH, SH], ids=lambda shell: shell.kind)
@@ -196,8 +201,8 @@ def test_bash_on_windows_is_told_what_is_true_there_alone() -> None:
 
 def test_windows_powershell_is_not_told_to_use_what_it_does_not_know() -> None:
     seven, five = _powershell("pwsh", WINDOWS), _powershell("powershell", WINDOWS)
-    assert "joined with `&&`" in seven
-    assert "joined with `&&`" not in five
+    assert "Join dependent steps with `&&`" in seven
+    assert "Join dependent steps with `&&`" not in five
     assert "if ($?)" in five
     assert "curl.exe" in five
     assert "curl" not in seven
@@ -224,8 +229,11 @@ def test_each_powershell_is_told_what_models_get_wrong_there() -> None:
     ):
         assert idiom in seven
         assert idiom in five
-    assert "write UTF-16" in five
-    assert "UTF-8 without a byte order mark" in seven
+    assert "writes UTF-16" in five
+    assert "UTF-16" not in seven
+    for text in (seven, five):
+        assert "`<<EOF` does not exist" in text
+        assert "`@'`" in text
     assert r"write `\"`" in five
     assert r"write `\"`" not in seven
 
@@ -233,18 +241,17 @@ def test_each_powershell_is_told_what_models_get_wrong_there() -> None:
 @pytest.mark.parametrize("shell", [BASH, ZSH, SH], ids=lambda shell: shell.kind)
 def test_sessions_and_jobs_are_spoken_of_only_where_there_are_some(shell: ShellInfo) -> None:
     """And nothing that is said without them is said beside them, since it would be untrue."""
-    of_calls = {False: "Every call is a new shell", True: "All calls run in one shell"}
-    of_ends = {False: "is stopped and named in the result", True: "goes on as a job too"}
+    of_calls = {False: "Every call is a fresh shell", True: "All calls share one shell"}
+    of_ends = {False: "when the call ends is stopped", True: "leaves running becomes a job"}
     for session, jobs in itertools.product((False, True), repeat=2):
         text = _describe(shell, LINUX, session=session, jobs=jobs, background_after=60)
         assert [said in text for said in of_calls.values()] == [not session, session]
         assert [said in text for said in of_ends.values()] == [not jobs, jobs]
-        assert ("`restart`" in text) is session
-        assert ("`cwd` rather than" in text) is not session
-        assert ("`background`" in text) is jobs
+        assert ("`cwd` instead of" in text) is not session
+        assert ("`run_in_background`" in text) is jobs
         assert ("## Jobs" in text) is jobs
-        assert ("still runs after 60 seconds" in text) is (jobs and not session)
-    assert "still runs after" not in _describe(shell, LINUX, jobs=True)
+        assert ("goes on as a job after 60 seconds" in text) is (jobs and not session)
+    assert "goes on as a job after" not in _describe(shell, LINUX, jobs=True)
 
 
 @pytest.mark.parametrize("shell", [BASH, ZSH, SH, PWSH, POWERSHELL], ids=lambda shell: shell.kind)
@@ -261,16 +268,15 @@ def test_a_confirmation_and_other_tools_are_spoken_of_only_where_there_are_some(
 @pytest.mark.parametrize("kind", ["pwsh", "powershell"])
 def test_jobs_of_powershell_are_spoken_of_only_where_there_are_some(kind: str) -> None:
     none, some = _powershell(kind, WINDOWS), _powershell(kind, WINDOWS, jobs=True, background_after=60)
-    assert ["is stopped and named in the result" in text for text in (none, some)] == [True, False]
-    assert ["goes on as a job too" in text for text in (none, some)] == [False, True]
+    assert ["when the call ends is stopped" in text for text in (none, some)] == [True, False]
+    assert ["leaves running becomes a job" in text for text in (none, some)] == [False, True]
     assert ["## Jobs" in text for text in (none, some)] == [False, True]
 
 
 @pytest.mark.parametrize(
     "rule",
     [
-        "only when asked to",
-        "needs its own request",
+        "only when asked to, each time",
         "pre-commit hook",
         "configuration",
         "push --force",
@@ -278,17 +284,19 @@ def test_jobs_of_powershell_are_spoken_of_only_where_there_are_some(kind: str) -
         "clean -f",
         "checkout .",
         "--no-verify",
-        "Never force-push to `main` or `master`",
-        "--amend",
-        "Never amend a commit that is already pushed",
+        "branch -D",
+        "stash drop",
+        "never to `main`",
+        "without `--amend`",
+        "`--amend` of what is pushed",
     ],
 )
-@pytest.mark.parametrize("name", ["bash", "sh", "powershell"])
+@pytest.mark.parametrize("name", ["bash", "powershell"])
 def test_git_is_spoken_of_with_its_rules(name: str, rule: str) -> None:
-    assert any(rule in line for line in descriptions.load(name).splitlines() if line.startswith("${IF git}"))
+    assert any(rule in line for line in descriptions.load(name).splitlines() if line.startswith("${IF git "))
 
 
-@pytest.mark.parametrize("name", ["bash", "sh", "powershell"])
+@pytest.mark.parametrize("name", ["bash", "powershell"])
 def test_every_placeholder_of_every_line_is_filled(name: str) -> None:
     template = re.sub(r"^\$\{IF [^}]+\}", "", descriptions.load(name), flags=re.MULTILINE)
     description = descriptions.Description(
@@ -356,11 +364,13 @@ def test_where_the_rest_of_an_output_is_depends_on_the_host_and_on_what_is_kept(
     lost = descriptions.Description(
         shell=BASH, info=LINUX, directory="/src", limits=OutputLimits(), kept=False
     ).text()
-    assert "search that file instead" in here
-    assert "commands cannot read it" in far
+    job = _describe(BASH, elsewhere, jobs=True)
+    assert "search that, do not rerun" in here
+    assert "Commands cannot read the rest" in far
+    assert "`job` with action `output` shows more" in job
     assert "is lost" in lost
-    for text in (far, lost):
-        assert "search that file instead" not in text
+    for text in (far, lost, job):
+        assert "search that, do not rerun" not in text
 
 
 def test_no_limit_is_rounded() -> None:
@@ -368,7 +378,7 @@ def test_no_limit_is_rounded() -> None:
         shell=BASH, info=LINUX, directory="/", limits=OutputLimits(), timeout=1_234_567.5, max_timeout=2e6
     ).text()
     assert "After 1234567.5 seconds" in text
-    assert "2,000,000 at most" in text
+    assert "up to 2,000,000" in text
 
 
 def test_the_system_is_named_once_with_what_matters_of_it() -> None:
@@ -379,6 +389,69 @@ def test_the_system_is_named_once_with_what_matters_of_it() -> None:
 
 
 def test_an_unknown_description_is_refused_with_those_that_there_are() -> None:
-    for name in ("zsh", "../README", ""):
-        with pytest.raises(AnyshellError, match="bash, sh, powershell"):
+    for name in ("zsh", "sh", "../README", ""):
+        with pytest.raises(AnyshellError, match="bash, powershell"):
             descriptions.load(name)
+
+
+TOOL_SETS: dict[str, tuple[ToolFeatures, int]] = {
+    "plain": (ToolFeatures(), 700),
+    "session": (ToolFeatures(session=True), 720),
+    "jobs": (ToolFeatures(jobs=True), 1_100),
+    "everything": (ToolFeatures(session=True, jobs=True, terminals=True), 1_600),
+}
+
+
+@pytest.mark.parametrize("tools", TOOL_SETS)
+@pytest.mark.parametrize("shell", [BASH, ZSH, SH, PWSH], ids=lambda shell: shell.kind)
+def test_a_set_of_tools_costs_few_tokens_of_every_request(shell: ShellInfo, tools: str) -> None:
+    """On a host with every program that a description speaks of, and so with all that is said."""
+    features, most = TOOL_SETS[tools]
+    info = _all(WINDOWS if shell is PWSH else LINUX)
+    enabled = {"session": features.session, "jobs": features.jobs, "terminals": features.terminals}
+    text = _describe(shell, info, "/home/dev/project", **enabled)
+    parameters = schema(ToolLimits(), guarded=True, features=features)
+    definitions = [ToolDefinition(name="shell", title="", description=text, parameters=parameters)]
+    if features.jobs:
+        definitions.append(job_definition(ToolLimits(), Offered(terminals=features.terminals, secrets=True)))
+    assert sum(definition.tokens for definition in definitions) <= most
+    assert len(definitions) <= 2
+    assert sum(len(definition.parameters["properties"]) for definition in definitions) <= 18
+    if tools == "plain":
+        assert len(parameters["properties"]) == 6
+
+
+@pytest.mark.parametrize("shell", [BASH, ZSH, SH, PWSH, POWERSHELL], ids=lambda shell: shell.kind)
+def test_advice_on_git_is_short_and_left_out_only_on_demand(shell: ShellInfo) -> None:
+    with_git, without = (
+        _describe(shell, _all(LINUX), advice=advice)
+        for advice in (descriptions.ADVICE, descriptions.ADVICE - {"git"})
+    )
+    assert with_git == _describe(shell, _all(LINUX))
+    assert "git" not in without
+    assert (len(with_git) - len(without)) / 4 <= 92
+    none = _describe(shell, _all(LINUX), advice=())
+    assert "Installed" in without
+    assert "Installed" not in none
+
+
+def test_a_caller_replaces_drops_and_adds_sections() -> None:
+    description = descriptions.Description(
+        shell=BASH, info=_with(LINUX, "git"), directory="/src", limits=OutputLimits()
+    )
+    text = description.text(
+        {"Git": None, "Calls": "- One call a day.", "House": "- No ${PLACEHOLDER} is filled."}
+    )
+    assert re.findall("^## (.+)$", text, re.MULTILINE) == ["Calls", "Input, output, time", "House"]
+    assert "## Calls\n- One call a day.\n\n## Input" in text
+    assert text.endswith("## House\n- No ${PLACEHOLDER} is filled.\n")
+    assert "fresh shell" not in text
+    assert text.startswith("Runs a command in bash")
+    assert description.text({"": "A shell."}).startswith("A shell.\n\n## Calls\n")
+    assert description.text({}) == description.text()
+
+
+def test_a_rule_is_one_line() -> None:
+    for text in TEXTS.values():
+        for line in text.splitlines()[1:]:
+            assert not line or line.startswith(("- ", "## ")), line

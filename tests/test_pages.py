@@ -318,7 +318,7 @@ async def test_a_tool_tells_it_alike_while_it_runs_and_afterwards() -> None:
         result = await tool({"command": "x"}, on_update=told.append)
         assert result.output == "café ä\n"
         assert set(told) <= {"caf", "café ", "café ä\n"}
-        started = await tool({"command": "x", "background": True})
+        started = await tool({"command": "x", "run_in_background": True})
         assert started.details.job is not None
         await env.jobs.get(started.details.job).wait()
         read = await tool.job_tool({"action": "output", "id": started.details.job, "offset": 3})

@@ -34,7 +34,7 @@ from anyshell.rendering import (
     RenderedResult,
 )
 from anyshell.tool import ShellResult
-from anyshell.tool.result import DisplayBlock, JobResult, TerminalResult, blocks
+from anyshell.tool.result import DisplayBlock, JobResult, blocks
 
 from .cli_program import either
 
@@ -61,8 +61,7 @@ def result_of(
         **details,
     }
     said = list(notices) or [f"Exit code {details['exit_code']}."]
-    printed = Output(text=output, total_bytes=len(output), omitted_bytes=0, total_lines=0, omitted_lines=0)
-    shown = [DisplayBlock(type="command", text=command, title=title), *blocks(printed, said)]
+    shown = [DisplayBlock(type="command", text=command, title=title), *blocks(output, said)]
     return ShellResult.model_validate(
         {
             "is_error": is_error,
@@ -119,9 +118,9 @@ RESULTS = {
     "cut": result_of(
         "make test",
         "start\n[... 1,183,367 bytes ...]\n" + "".join(f"test {number} failed\n" for number in range(15)),
-        "Exit code 2. If it is a failure, the output should say why; change something before running it again.",
-        f"Shown are 51,200 of 1,234,567 bytes and 800 of 20,000 lines. The whole is in {ARTIFACT['path']}: search that "
-        "file, or read parts of it, instead of running the command again.",
+        "Exit code 2 after 83.4 s.",
+        f"Middle left out from line 400: 51,200 of 1,234,567 bytes shown. Whole output: {ARTIFACT['path']}. Search that; do "
+        "not rerun.",
         is_error=True,
         exit_code=2,
         duration=83.4,
@@ -145,7 +144,7 @@ RESULTS = {
     "timed out": result_of(
         "sleep 300",
         "waiting\n",
-        "Stopped after 10 s, with everything that it started; its output so far is kept.",
+        "Timed out after 10 s; it and all it started were stopped. If it waited for input, use options or stdin.",
         is_error=True,
         status="timed_out",
         exit_code=None,
@@ -287,7 +286,7 @@ def test_what_is_wrong_is_red_and_what_is_cut_a_warning() -> None:
     console.print(RenderedResult(RESULTS["cut"]))
     printed = console.file.getvalue()  # type: ignore[attr-defined]  # it is the one above
     assert "\x1b[31mexit code 2\x1b[0m" in printed
-    assert "\x1b[33m! \x1b[0m\x1b[33mShown are 51,200 of 1,234,567 bytes" in printed
+    assert "\x1b[33m! \x1b[0m\x1b[33mMiddle left out from line 400: 51,200 of 1,234,567 bytes" in printed
     plain = Console(width=80, file=io.StringIO(), force_terminal=True, no_color=True, legacy_windows=False)
     plain.print(RenderedResult(RESULTS["cut"]))
     assert not re.search(r"\x1b\[(?:\d+;)*3\d", plain.file.getvalue())  # type: ignore[attr-defined]  # as above
@@ -312,11 +311,14 @@ async def test_a_real_result_is_drawn(tmp_path: Path) -> None:
     assert "│ 5000\n" in text
     said = " ".join(text.split())
     assert result.details.truncation is not None
-    assert f"! Shown are {result.details.truncation.shown_bytes:,} of " in said
+    assert (
+        f"{result.details.truncation.shown_bytes:,} of {result.details.truncation.total_bytes:,} bytes shown."
+        in said
+    )
     assert result.details.artifact is not None
     assert result.details.artifact.path in text.replace("\n", "")
     assert re.search(r"\nexit code 3 · \d+\.\d s · timeout 120 s", text)
-    assert text.count("Shown are") == 1
+    assert text.count("bytes shown") == 1
 
 
 def test_results_of_the_other_tools_are_drawn_too() -> None:
@@ -326,29 +328,28 @@ def test_results_of_the_other_tools_are_drawn_too() -> None:
             "output": "a",
             "message": "m",
             "text": "",
-            "display": blocks(
-                Output(text="a\n", total_bytes=2, omitted_bytes=0, total_lines=1, omitted_lines=0), ["m."]
-            ),
+            "display": blocks("a\n", ["m."]),
             "details": {"status": "done", "action": "output"},
         }
     )
     assert drawn(RenderedResult(job), 60) == "│ a\n- m.\ndone\n"
-    terminal = TerminalResult.model_validate(
+    terminal = JobResult.model_validate(
         {
             "is_error": False,
             "output": "a",
             "message": "m",
             "text": "",
-            "display": blocks(
-                None, ["Left out before that, though new: 7 lines. Let it print less, or into a file."]
-            ),
-            "details": {"status": "done", "action": "send", "running": True, "left_out": 7},
+            "display": blocks("", ["7 lines before that left out."]),
+            "details": {"status": "done", "action": "send", "terminal": "t1", "running": True, "left_out": 7},
         }
     )
-    assert (
-        drawn(RenderedResult(terminal), 40)
-        == "! Left out before that, though new: 7\n  lines. Let it print less, or into a\n  file.\ndone\n"
+    assert drawn(RenderedResult(terminal), 40) == "! 7 lines before that left out.\ndone\n"
+    over = terminal.model_copy(
+        update={
+            "details": terminal.details.model_copy(update={"running": False, "exit_code": 3, "left_out": 0})
+        }
     )
+    assert drawn(RenderedResult(over), 40) == "- 7 lines before that left out.\nexit code 3\n"
 
 
 def test_rich_is_loaded_for_it_alone() -> None:

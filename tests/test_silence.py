@@ -286,7 +286,7 @@ async def test_tool_tells_the_model_in_its_schema(here: Environment) -> None:
 
 async def test_tool_spares_jobs_and_terminals(here: Environment) -> None:
     tool = ShellTool(here, approver=approve_all, jobs=True, terminals=True, silence=0.2)
-    started = await tool({"command": "sleep 1; echo done", "background": True})
+    started = await tool({"command": "sleep 1; echo done", "run_in_background": True})
     read = await tool.job_tool({"action": "output", "id": started.details.job, "wait": 20, "until": "end"})
     assert read.output == "done\n"
     asked = await tool({"command": "sleep 1; echo done", "pty": True})

@@ -23,8 +23,10 @@ from anyshell import (
     Approved,
     Artifact,
     CommandRequest,
+    ConnectionFailed,
     Environment,
     FileStat,
+    HostKeyUntrusted,
     JobInputRequest,
     Outcome,
     Output,
@@ -258,7 +260,7 @@ async def test_a_timeout_is_a_result_with_the_output_so_far(env: Environment) ->
     assert result.is_error
     assert result.details.status == "timed_out"
     assert result.output == "begun"
-    assert result.message.startswith("Stopped after 0.3 s, with everything that it started")
+    assert result.message.startswith("Timed out after 0.3 s; it and all it started were stopped.")
     assert living(seconds) == []
 
 
@@ -304,29 +306,15 @@ async def test_cancelling_the_call_leaves_nothing(env: Environment) -> None:
 
 WRONG_PARAMETERS: tuple[tuple[Any, str], ...] = (
     ({}, "command is missing. The keys are command, timeout, cwd, env, stdin, description."),
-    ({"cmd": "ls"}, 'there is no "cmd" (did you mean "command"?)'),
-    (
-        {"command": "ls", "working_directory": "/"},
-        'there is no "working_directory" (did you mean "cwd"?)',
-    ),
-    (
-        {"command": "ls", "working-directory": "/"},
-        'there is no "working-directory" (did you mean "cwd"?)',
-    ),
-    ({"command": "ls", "workingDirectory": "/"}, 'there is no "workingDirectory" (did you mean "cwd"?)'),
-    ({"command": "ls", "workdir": "/"}, 'there is no "workdir" (did you mean "cwd"?)'),
-    ({"command": "ls", "environment": {}}, 'there is no "environment" (did you mean "env"?)'),
-    (
-        {"command": "ls", "timeout_ms": 3},
-        'there is no "timeout_ms" (did you mean "timeout", in seconds?)',
-    ),
+    ({"cmd": "ls", "command": "ls"}, 'there is no "cmd" beside command: give one of them'),
+    ({"command": "ls", "path": "/"}, 'there is no "path" (did you mean "cwd"?)'),
     (
         {"command": "ls", "run_in_background": True},
         'there is no "run_in_background" (not possible here: ',
     ),
-    ({"command": "ls", "background": True}, 'there is no "background" (not possible here: '),
+    ({"command": "ls", "background": True}, 'there is no "run_in_background" (not possible here: '),
     ({"command": "ls", "is": 1}, 'there is no "is". The keys'),
-    ({"command": "ls", "time_out": 3}, 'there is no "time_out" (did you mean "timeout"?)'),
+    ({"command": "ls", "timeot": 3}, 'there is no "timeot" (did you mean "timeout"?)'),
     ({"command": "ls", "shell": "zsh"}, 'there is no "shell" (not possible here: '),
     ({"command": "ls", "a\nb\x1b": "zsh"}, r'there is no "a\x0ab\x1b"'),
     ({"command": "ls", 3: 4}, 'the key "3" is not a string'),
@@ -336,9 +324,10 @@ WRONG_PARAMETERS: tuple[tuple[Any, str], ...] = (
     ({"command": "ls", "timeout": 10**5000, "cwd": " "}, "cwd is blank"),
     ({"command": ""}, "command is blank"),
     ({"command": " \n\t"}, "command is blank"),
-    ({"command": 3}, "command must be a string"),
-    ({"command": None}, "command must be a string"),
-    ({"command": b"ls"}, "command must be a string"),
+    ({"command": 3}, "command must be one string"),
+    ({"command": None}, "command must be one string"),
+    ({"command": b"ls"}, "command must be one string"),
+    ({"command": ["ls", "-l"]}, "command must be one string, not a list: write it as in a shell"),
     ({"command": "ls\0"}, "NUL byte"),
     ({"command": "ls", "cwd": "a\0"}, "cwd holds a NUL byte"),
     ({"command": "ls", "cwd": " "}, "cwd is blank"),
@@ -347,12 +336,15 @@ WRONG_PARAMETERS: tuple[tuple[Any, str], ...] = (
         "cwd has 5,000 bytes, and at most 4,096 can be given: give a shorter",
     ),
     ({"command": "ls \ud800"}, "command holds half of a surrogate pair"),
-    ({"command": "ls", "timeout": "30"}, "timeout must be a number"),
+    ({"command": "ls", "timeout": "soon"}, "timeout must be a number"),
+    ({"command": "ls", "timeout": 120_000}, "timeout is in seconds; did you mean 120?"),
+    ({"command": "ls", "timeout": 7_200_000}, "timeout is in seconds; at most 3600."),
     ({"command": "ls", "timeout": True}, "timeout must be a number"),
     ({"command": "ls", "timeout": float("nan")}, "timeout must be a finite number"),
     ({"command": "ls", "timeout": float("inf")}, "timeout must be a finite number"),
-    ({"command": "ls", "env": ["A=1"]}, "env must be an object with strings for values"),
-    ({"command": "ls", "env": {"A": 1}}, "env.A must be a string"),
+    ({"command": "ls", "env": ["A"]}, "env must be an object with strings for values"),
+    ({"command": "ls", "env": {"A": None}}, "env.A must be one string"),
+    ({"command": "ls", "env": {"A": True}}, "env.A must be one string"),
     ({"command": "ls", "env": {"A B": "x"}}, "'A B' is not a variable name"),
     ({"command": "ls", "env": {"A": "x\0"}}, "the value of A holds a NUL byte"),
     (
@@ -364,7 +356,7 @@ WRONG_PARAMETERS: tuple[tuple[Any, str], ...] = (
         "env has 200,001 bytes, and at most 102,400 can be given: pass big values by stdin",
     ),
     ({"command": "ls", "env": {"A": "\ud800"}}, "env holds half of a surrogate pair"),
-    ({"command": "ls", "stdin": b"x"}, "stdin must be a string"),
+    ({"command": "ls", "stdin": b"x"}, "stdin must be one string"),
     ({"command": "x" * 9_000_000}, "command has 9,000,000 bytes, and at most 8,388,608"),
     ({"command": "ls", "stdin": "x" * 9_000_000}, "stdin has 9,000,000 bytes"),
     ("ls", "the parameters must be an object"),
@@ -405,20 +397,19 @@ async def test_no_value_that_may_be_a_secret_is_repeated(env: Environment) -> No
 
 async def test_a_timeout_beyond_the_limits_is_clamped_and_said(env: Environment) -> None:
     for asked, got, said in (
-        (0.01, 0.1, "0.01 s"),
-        (-5, 0.1, "-5 s"),
-        (0, 0.1, "0 s"),
-        (9999, 3600, "9999 s"),
-        (3600.0000001, 3600, "3600.0000001 s"),
-        (1_000_000, 3600, "1000000 s"),
-        (1e6, 3600, "1000000 s"),
-        (1e300, 3600, "the number that was given"),
+        (0.01, 0.1, "0.01 was raised"),
+        (-5, 0.1, "-5 was raised"),
+        (0, 0.1, "0 was raised"),
+        (9999, 3600, "9999 was cut"),
+        (3600.0000001, 3600, "3600.0000001 was cut"),
+        (1_000_001, 3600, "1000001 was cut"),
+        (1e300, 3600, "a number too large was cut"),
     ):
         with row(asked):
             result = await tool_of(env)({"command": "exit 0", "timeout": asked})
             assert result.details.timeout == got
             assert result.details.requested_timeout == asked
-            assert f"The timeout was {got:g} s, not {said}: ask for 0.1 to 3600 s." in result.message
+            assert f"timeout is in seconds: {said} to {got:g}." in result.message
 
 
 async def test_a_number_that_no_float_can_hold_is_a_number(env: Environment) -> None:
@@ -426,7 +417,7 @@ async def test_a_number_that_no_float_can_hold_is_a_number(env: Environment) -> 
         with row((sign, digits)):
             result = await tool_of(env)({"command": "true", "timeout": sign * 10**digits})
             assert result.details.timeout == got
-            assert "not the number that was given: ask for 0.1 to 3600 s." in result.message
+            assert "timeout is in seconds: a number too large was" in result.message
             assert ShellResult.model_validate_json(result.model_dump_json()) == result
 
 
@@ -481,10 +472,7 @@ async def test_a_refusal_tells_the_model_what_to_do(env: Environment, tmp_path: 
     result = await tool_of(env, Recorder(Refused("not on\na Friday")))({"command": "touch ran"})
     assert result.is_error
     assert result.details.status == "refused"
-    assert result.message == (
-        "Rejected, and not run: not on a Friday. Do not try to do the same in another way; go on without it, or "
-        "ask what is wanted instead."
-    )
+    assert result.message == "Not run. The user says: not on a Friday."
     assert result.text == f"[anyshell] {result.message}"
     assert not (tmp_path / "ran").exists()
 
@@ -831,7 +819,7 @@ async def test_an_artifact_that_commands_cannot_read_is_not_offered_as_a_file() 
     assert result.details.artifact is not None
     assert result.details.artifact.path not in result.message
     assert result.details.artifact.path not in result.text
-    assert f"artifact {result.details.artifact.id}, where commands cannot read it" in result.message
+    assert f"Whole output: artifact {result.details.artifact.id}, for people." in result.message
     assert f"kept as artifact {result.details.artifact.id} ...]" in result.output
 
 
@@ -865,12 +853,12 @@ async def test_what_bash_on_windows_would_misread_is_changed_before_approval() -
 
 async def test_the_description_says_where_the_rest_of_an_output_is(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
-        assert "search that file" in ShellTool(env, approver=deny_all).definition.description
+        assert "search that, do not rerun" in ShellTool(env, approver=deny_all).definition.description
     async with Environment.detect(cwd=tmp_path, artifacts=None) as env:
         assert "is lost" in ShellTool(env, approver=deny_all).definition.description
         assert "is lost" in env.description
     async with Environment.detect(FakeBackend({})) as env:
-        assert "commands cannot read it" in ShellTool(env, approver=deny_all).definition.description
+        assert "Commands cannot read the rest" in ShellTool(env, approver=deny_all).definition.description
 
 
 # Updates.
@@ -1038,6 +1026,19 @@ async def test_the_definition_in_every_format() -> None:
         definition.as_format("yaml")  # type: ignore[arg-type]  # bad input is the point
 
 
+def replace_key(*, changed: bool) -> HostKeyUntrusted:
+    return HostKeyUntrusted(
+        "THE HOST KEY OF web-1 HAS CHANGED: ssh-keygen -R web-1",
+        host="web-1",
+        key_type="ssh-ed25519",
+        fingerprint="SHA256:x",
+        line="web-1 ssh-ed25519 x",
+        known_hosts="/home/dev/.ssh/known_hosts",
+        changed=changed,
+    )
+
+
+KEY_CHANGED = replace_key(changed=True)
 ARTIFACT = Artifact("20250101-x", PurePosixPath("/state/20250101-x.out"), 5_000_000)  # type: ignore[arg-type]  # a path that reads the same on every system
 CAPPED = Artifact(ARTIFACT.id, ARTIFACT.path, ARTIFACT.size, omitted_bytes=1_000)
 SLEEP = ProcessInfo(12, "sleep", 1.0)
@@ -1086,27 +1087,61 @@ def session_said(*, now: str = "/src", stopped: bool = False, **report: Any) -> 
     return "\n".join(said)
 
 
+def way(**facts: Any) -> words.Way:
+    return words.Way(**{"timeout": 30, "limits": ToolLimits(), "os": "linux", "host": "web-1", **facts})
+
+
+ASKS = Outcome(status="timed_out", output=Output(text="Proceed? [y/N]", total_bytes=14))
+MAKE = ProcessInfo(5, "make", 1.0)
+
 NOTICES: dict[str, Callable[[], str]] = {
-    "timed out at the limit": lambda: words.ending(
-        ENDINGS["timed out"], timeout=3600, limits=ToolLimits(), os="linux"
+    "timed out at the limit": lambda: words.ending(ENDINGS["timed out"], way(timeout=3600)),
+    "timed out, with all that helps": lambda: words.ending(
+        ENDINGS["timed out"], way(jobs=True, terminals=True)
     ),
+    "timed out, with a question": lambda: words.ending(ASKS, way(terminals=True)),
+    "timed out on a terminal": lambda: words.ending(
+        ENDINGS["timed out"], way(terminals=True, on_terminal=True)
+    ),
+    "silent": lambda: words.ending(replace(ENDINGS["timed out"], silence=20.0), way()),
+    "long": lambda: words.ending(replace(ENDINGS["exit code 1, silent"], duration=12.34), way()),
+    "lost, and stopped": lambda: words.ending(
+        replace(ENDINGS["lost"], duration=1.2, left_behind=(MAKE.ended(),)), way()
+    ),
+    "lost, in part": lambda: words.ending(replace(ENDINGS["lost"], left_behind=(MAKE.ended(), SLEEP)), way()),
     **{
         f"{name}, of a command with timeout": lambda name=name: words.ending(  # type: ignore[misc]  # a default binds the loop's variable
-            ENDINGS[name], timeout=30, limits=ToolLimits(), os="linux", command="timeout 3 make"
+            ENDINGS[name], way(command="timeout 3 make")
         )
         for name in ("exit code 124", "exit code 137", "SIGKILL")
     },
-    "exit code 1, on Windows": lambda: words.ending(
-        ENDINGS["exit code 1, printed"], timeout=30, limits=ToolLimits(), os="windows"
-    ),
+    "exit code 1, on Windows": lambda: words.ending(ENDINGS["exit code 1, printed"], way(os="windows")),
     "a crash on Windows": lambda: words.ending(
-        Outcome(status="exited", exit_code=0xC000_0005), timeout=30, limits=ToolLimits(), os="windows"
+        Outcome(status="exited", exit_code=0xC000_0005), way(os="windows")
     ),
-    "clamped": lambda: words.clamped(9999, 3600, ToolLimits()),
+    "clamped": lambda: words.clamped(9999, 3600),
+    "raised": lambda: words.clamped(0.1, 1),
     "guarded": lambda: words.guarded(["EDITOR", "PAGER"]),
     "truncated": lambda: words.truncated(Output(artifact=ARTIFACT, **MUCH), max_line=2000, readable=True),
     "truncated, elsewhere": lambda: words.truncated(
         Output(artifact=ARTIFACT, **MUCH), max_line=2000, readable=False
+    ),
+    "truncated, for the job tool": lambda: words.truncated(
+        Output(artifact=ARTIFACT, head_range=(1, 4000), tail_range=(89_000, 90_000), **MUCH),
+        max_line=2000,
+        readable=False,
+        job_tool=True,
+    ),
+    "truncated in the middle": lambda: words.truncated(
+        Output(artifact=ARTIFACT, head_range=(1, 4000), tail_range=(89_000, 90_000), **MUCH),
+        max_line=2000,
+        readable=True,
+    ),
+    "truncated before": lambda: words.truncated(
+        Output(artifact=ARTIFACT, tail_range=(89_000, 90_000), **MUCH), max_line=2000, readable=True
+    ),
+    "truncated after": lambda: words.truncated(
+        Output(artifact=ARTIFACT, head_range=(1, 4000), **MUCH), max_line=2000, readable=True
     ),
     "truncated, capped": lambda: words.truncated(
         Output(artifact=CAPPED, **MUCH), max_line=2000, readable=True
@@ -1131,19 +1166,31 @@ NOTICES: dict[str, Callable[[], str]] = {
     "the shell is elsewhere": lambda: session_said(now="/tmp/a\nb"),
     "restarted": lambda: words.restarted("/src"),
     "the shell was gone": lambda: words.gone("/src"),
-    "refused": lambda: words.refused("too dangerous."),
-    "refused to send": lambda: words.refused("too dangerous.", "sent"),
-    "refused without a reason": lambda: words.refused(""),
+    "refused": lambda: words.refused(Refused("use pnpm, not npm.")),
+    "refused to send": lambda: words.refused(Refused("too dangerous."), "sent"),
+    "refused without a reason": lambda: words.refused(Refused()),
+    "refused by a policy": lambda: words.refused(Refused("no network here", by="policy")),
+    "refused by a policy without a reason": lambda: words.refused(Refused(by="policy")),
+    "nobody answered": lambda: words.refused(Refused("no answer within 600 s", by="unanswered")),
+    "the approver failed": lambda: words.refused(Refused("the approver failed (KeyError)", by="failure")),
     "invalid": lambda: words.invalid("command is blank: say what to run."),
     "failed": lambda: words.failed("cwd '/nope' cannot be used: No such file or directory"),
+    "no connection": lambda: words.failed(ConnectionFailed("web-1 does not answer at port 22")),
+    "too many jobs": lambda: words.failed(AnyshellError("64 jobs run already: stop one")),
+    "the host key has changed": lambda: words.failed(KEY_CHANGED),
+    "the host key is unknown": lambda: words.undone(replace_key(changed=False)),
+    "awaited": lambda: words.awaited("Listening", found=True, waited=1),
+    "awaited in vain": lambda: words.awaited("Listening", found=False, waited=30),
+    "no end": lambda: words.awaited("end", found=False, waited=30),
+    "waited less": lambda: "\n".join(words.waited_less(900, 300)),
+    "binary": lambda: words.text(
+        Output(text="\ufffd", total_bytes=142_144, binary="ELF program or library"), ["Exit code 0."]
+    ),
 }
 
 
 def test_what_is_said() -> None:
-    said = {
-        name: words.ending(outcome, timeout=30, limits=ToolLimits(), os="linux")
-        for name, outcome in ENDINGS.items()
-    }
+    said = {name: words.ending(outcome, way()) for name, outcome in ENDINGS.items()}
     said |= {name: make() for name, make in NOTICES.items()}
     assert all(text.isprintable() for text in "".join(said.values()).split("\n"))
     matches_snapshot("tool_messages.txt", "".join(f"{name}\n    {text}\n" for name, text in said.items()))
@@ -1152,7 +1199,17 @@ def test_what_is_said() -> None:
 # A missing directory; the lines that are shown; the command.
 
 
-@pytest.mark.parametrize("params", [{}, {"background": True}, {"pty": True}, {"session": True}], ids=str)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"run_in_background": True},
+        {"pty": True},
+        {"run_in_background": True, "pty": True},
+        {"session": True},
+    ],
+    ids=str,
+)
 async def test_approver_is_not_asked_about_a_missing_directory(
     params: dict[str, Any], env: Environment, tmp_path: Path
 ) -> None:
@@ -1168,9 +1225,6 @@ async def test_approver_is_not_asked_about_a_missing_directory(
         result = await tool({"command": "true", "cwd": cwd, **params})
         assert (result.details.status, result.is_error) == ("failed", True)
         assert f"Nothing ran: cwd '{tmp_path}/{cwd}' {why}" in result.message
-        began = await tool.terminal_tool({"action": "start", "command": "true", "cwd": cwd})
-        assert began.details.status == "failed"
-        assert f"cwd '{tmp_path}/{cwd}' {why}" in began.message
     assert approver.requests == []
 
 
@@ -1195,7 +1249,7 @@ async def test_details_have_the_command_as_it_ran(env: Environment) -> None:
     tool = tool_of(env)
     assert (await tool({"command": "echo 'x\n'"})).details.command == "echo 'x\n'"
     assert (await tool_of(env, deny_all)({"command": "rm x"})).details.command == "rm x"
-    assert (await tool({"cmd": "x"})).details.command == ""
+    assert (await tool({"code": 3})).details.command == ""
 
 
 @pytest.mark.parametrize(
@@ -1238,7 +1292,7 @@ async def test_truncation_of_long_lines_alone_says_so(tmp_path: Path) -> None:
 async def test_an_output_cut_within_one_line_is_not_said_to_have_no_lines(tmp_path: Path) -> None:
     env = await Environment.detect(cwd=tmp_path, limits=OutputLimits(head=10, tail=10))
     result = await tool_of(env)({"command": "printf %0100d 7"})
-    assert "Shown are 20 of 100 bytes, all of them on one line. " in result.message
+    assert "Middle left out from line 1: 20 of 100 bytes shown. " in result.message
     assert "0 lines" not in result.message
 
 
@@ -1272,3 +1326,13 @@ async def test_an_openai_definition_can_be_strict(anyio_backend: str) -> None:
     for other in ("anthropic", "mcp"):
         with pytest.raises(ValueError, match="openai"):
             definition.as_format(other, strict=True)
+
+
+async def test_output_that_is_no_text_is_one_line(env: Environment) -> None:
+    printed = r"printf '\177ELF\001\002\003'; head -c 30000 /dev/zero"
+    result = await tool_of(env)({"command": printed})
+    assert result.text == (
+        "[anyshell] Binary output (ELF program or library, 30,007 bytes), not shown.\n[anyshell] Exit code 0."
+    )
+    assert (result.output, result.details.exit_code) == ("", 0)
+    assert [block.type for block in result.display] == ["command", "notice"]

@@ -113,8 +113,8 @@ async def test_of_one_that_waits_the_model_is_told_later() -> None:
         await until(pilot, lambda: isinstance(app.screen, ConsoleScreen))
         await pilot.press("ctrl+right_square_bracket")
         await until(pilot, lambda: not top(app).console.running)
-        seen = await tool.terminal_tool({"action": "wait", "id": result.details.terminal or ""})
-        assert "Terminal t1 was stopped by the user, who saw it in a console." in seen.text
+        seen = await tool.job_tool({"action": "output", "id": result.details.terminal or ""})
+        assert "Terminal t1 was stopped by the user in a console." in seen.text
 
 
 async def test_without_an_app_that_runs_it_goes_on_unseen() -> None:

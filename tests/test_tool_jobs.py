@@ -23,7 +23,7 @@ from anyshell import (
     approve_all,
     deny_all,
 )
-from anyshell.testing import FakeBackend
+from anyshell.testing import FakeBackend, Script
 from anyshell.tool import JobParams, JobResult
 from anyshell.tool.jobs import words as job_words
 
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from anyshell.abc import Approver
 
 pytestmark = pytest.mark.anyio
-
-LATER = (
-    "Do something else meanwhile: the next result after its end says so. If nothing else is to be done, wait for it "
-    'with the tool job: action "output" with wait, until "end".'
-)
 
 
 @pytest.fixture
@@ -63,54 +58,62 @@ async def ended(env: Environment, job_id: str | None) -> None:
     await env.jobs.get(job_id or "").wait(timeout=20)
 
 
+GO = "until [ -e go ]; do sleep 0.02; done; "
+"""Begins a job that does not end before `go`, and so not while it is started."""
+
+
+async def go(env: Environment) -> None:
+    await env.files.write_text("go", "")
+
+
+async def over(tool: ShellTool, env: Environment, command: str, job_id: str) -> None:
+    """Start a job that has ended when this returns, which the model was not told."""
+    await tool({"command": f"{GO}{command}", "run_in_background": True})
+    await go(env)
+    await ended(env, job_id)
+    await env.files.remove("go")
+
+
 # Starting.
 
 
 async def test_a_job_is_started_read_and_stopped(env: Environment) -> None:
     seconds = unique_seconds()
     tool = jobs_of(env)
-    started = await tool({"command": f"echo up; sleep {seconds}", "background": True})
+    started = await tool({"command": f"echo up; sleep {seconds}", "run_in_background": True})
     assert not started.is_error
     assert (started.details.status, started.details.job) == ("running", "j1")
     assert started.details.timeout is None
     assert started.text == f"[anyshell] {started.message}"
-    assert re.fullmatch(
-        rf"Started in the background as job j1 \(pid \d+\)\. Read what it prints with the tool job, which also "
-        rf"stops it and sends it input: its stdin is open\. {re.escape(LATER)}",
-        started.message,
-    )
+    assert re.fullmatch(r"Started as job j1 \(pid \d+\), its stdin open\.", started.message)
     read = await tool.job_tool({"action": "output", "id": "j1", "wait": 20})
     assert read.output == "up\n"
     assert (read.details.offset, read.details.total_bytes) == (3, 3)
     assert read.details.jobs[0].status == "running"
     stopped = await tool.job_tool({"action": "stop", "id": "j1"})
-    assert stopped.message == (
-        "Job j1 was stopped, with everything that it started. What it printed can still be read."
-    )
+    assert stopped.message == "Stopped job j1 and all it started."
     assert living(seconds) == []
     again = await tool.job_tool({"action": "stop", "id": "j1"})
-    assert again.message == "Nothing was to be done: job j1 was stopped before."
+    assert again.message == "Nothing to stop: job j1 was stopped."
     assert not again.is_error
 
 
 async def test_a_job_has_a_deadline_if_it_is_given_one(here: Environment) -> None:
     approver = Recorder()
     tool = jobs_of(here, approver, max_timeout=200)
-    result = await tool({"command": "sleep 300", "background": True, "timeout": 0.2})
+    result = await tool({"command": "sleep 300", "run_in_background": True, "timeout": 0.2})
     assert approver.of(CommandRequest)[0].timeout == result.details.timeout == 0.2
     await ended(here, "j1")
-    assert (
-        "Meanwhile job j1 was stopped because its timeout was over, after "
-        in (await tool({"command": "true"})).message
-    )
-    result = await tool({"command": "sleep 300", "background": True, "timeout": 999})
-    assert "The timeout was 200 s, not 999 s" in result.message
+    told = result.message + (await tool({"command": "true"})).message
+    assert re.search(r"Job j1 timed out after [\d.]+ s \(sleep 300\)\.", told)
+    result = await tool({"command": "sleep 300", "run_in_background": True, "timeout": 999})
+    assert "timeout is in seconds: 999 was cut to 200." in result.message
 
 
 async def test_who_approves_sees_that_it_is_a_job(here: Environment) -> None:
     approver = Recorder(Refused("no"))
     tool = jobs_of(here, approver)
-    result = await tool({"command": "make", "background": True})
+    result = await tool({"command": "make", "run_in_background": True})
     assert result.details.status == "refused"
     assert approver.of(CommandRequest)[0].background
     for line in (
@@ -119,14 +122,14 @@ async def test_who_approves_sees_that_it_is_a_job(here: Environment) -> None:
         "Input: what will be sent to the job, if that is approved then",
     ):
         assert f"\n{line}" in approver.requests[0].display
-    await tool({"command": "make", "background": True, "stdin": "x", "timeout": 3})
+    await tool({"command": "make", "run_in_background": True, "stdin": "x", "timeout": 3})
     assert "what will be sent" not in approver.requests[1].display
     assert "Timeout: 3 s" in approver.requests[1].display
     assert here.jobs.list() == ()
 
 
 async def test_a_job_that_cannot_be_started_is_a_result(here: Environment) -> None:
-    result = await jobs_of(here)({"command": "true", "cwd": "nowhere", "background": True})
+    result = await jobs_of(here)({"command": "true", "cwd": "nowhere", "run_in_background": True})
     assert result.details.status == "failed"
     assert "nowhere" in result.message
 
@@ -134,10 +137,12 @@ async def test_a_job_that_cannot_be_started_is_a_result(here: Environment) -> No
 async def test_too_many_jobs_are_a_result_that_names_the_way_out(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, max_jobs=1) as env:
         tool = jobs_of(env)
-        await tool({"command": "sleep 300", "background": True})
-        result = await tool({"command": "sleep 300", "background": True})
+        await tool({"command": "sleep 300", "run_in_background": True})
+        result = await tool({"command": "sleep 300", "run_in_background": True})
     assert result.details.status == "failed"
-    assert "1 jobs run already, as many as may (j1): wait for one, or stop one" in result.message
+    assert (
+        "1 job runs already, the most that may run at once (j1): wait for it, or stop it." in result.message
+    )
 
 
 # Ends that are told.
@@ -145,17 +150,16 @@ async def test_too_many_jobs_are_a_result_that_names_the_way_out(tmp_path: Path)
 
 async def test_the_end_of_a_job_is_told_once_with_the_next_result(here: Environment) -> None:
     tool = jobs_of(here)
-    await tool({"command": "echo out; exit 3", "background": True})
-    await ended(here, "j1")
+    await over(tool, here, "seq 9; echo out; exit 3", "j1")
     result = await tool({"command": "true"})
     assert not result.is_error
     assert re.fullmatch(
-        r"Exit code 0\. Meanwhile job j1 has ended with exit code 3, after [\d.]+ s: echo out; exit 3\. To read its "
-        r'output, use the tool job: action "output", id "j1"\.',
+        r"Exit code 0\. Job j1 ended: exit code 3 after [\d.]+ s \(until .*…\)\. Last lines: 8 \| 9 \| out",
         result.message,
     )
-    assert "Meanwhile" not in (await tool({"command": "true"})).message
-    assert "Meanwhile" not in (await tool.job_tool({"action": "list"})).message
+    assert (await tool({"command": "true"})).message == "Exit code 0."
+    assert "Last lines" not in (await tool.job_tool({"action": "list"})).message
+    assert (await tool.job_tool({"action": "output", "id": "j1"})).output.endswith("9\nout\n")
 
 
 async def test_every_kind_of_result_tells_the_end_of_a_job(here: Environment) -> None:
@@ -167,18 +171,27 @@ async def test_every_kind_of_result_tells_the_end_of_a_job(here: Environment) ->
         (tool.job_tool, {"action": "stop", "id": "none"}),
     ]
     for count, (called, params) in enumerate(calls, 1):
-        await tool({"command": "true", "background": True})
-        await ended(here, f"j{count}")
-        assert f"Meanwhile job j{count} has ended with exit code 0" in (await called(params)).message
+        await over(tool, here, "true", f"j{count}")
+        assert f"Job j{count} ended: exit code 0" in (await called(params)).message
+
+
+async def test_an_end_at_once_is_told_with_the_start(here: Environment) -> None:
+    tool = jobs_of(here)
+    failed = await tool({"command": "echo nope; exit 3", "run_in_background": True})
+    assert (failed.is_error, failed.details.status, failed.details.exit_code) == (True, "exited", 3)
+    assert (failed.output, failed.details.job) == ("nope\n", "j1")
+    assert re.fullmatch(r"Job j1 ended: exit code 3 after [\d.]+ s\.", failed.message)
+    assert (await tool({"command": "true"})).message == "Exit code 0."
+    again = await tool.job_tool({"action": "output", "id": "j1"})
+    assert re.fullmatch(r"\[anyshell\] Job j1 ended: exit code 3 after [\d.]+ s, nothing new\.", again.text)
 
 
 async def test_who_was_shown_the_end_is_not_told_it_again(here: Environment) -> None:
     tool = jobs_of(here)
     for count, last in enumerate(("output", "stop", "list"), 1):
-        await tool({"command": "sleep 0.1", "background": True})
-        await ended(here, f"j{count}")
+        await over(tool, here, "true", f"j{count}")
         params = {"action": last} if last == "list" else {"action": last, "id": f"j{count}"}
-        assert "Meanwhile" not in (await tool.job_tool(params)).message
+        assert (await tool.job_tool(params)).message.count(f"j{count} ") == 1
     assert (await tool({"command": "true"})).message == "Exit code 0."
 
 
@@ -188,11 +201,11 @@ async def test_one_result_tells_of_no_more_ends_than_it_should(
     monkeypatch.setattr("anyshell.tool.jobs.ledger.NEWS", 2)
     tool = jobs_of(here)
     for _ in range(3):
-        await tool({"command": "until [ -e go ]; do sleep 0.01; done", "background": True})
+        await tool({"command": "until [ -e go ]; do sleep 0.01; done", "run_in_background": True})
     await here.files.write_text("go", "")
     for count in (1, 2, 3):
         await ended(here, f"j{count}")
-    told = [(await tool({"command": "true"})).message.count("Meanwhile") for _ in range(3)]
+    told = [(await tool({"command": "true"})).message.count("ended: exit code 0") for _ in range(3)]
     assert told == [2, 1, 0]
 
 
@@ -217,8 +230,7 @@ async def test_what_a_command_leaves_behind_goes_on_as_a_job(here: Environment) 
     assert result.details.job == "j1"
     assert [process.alive for process in result.details.left_behind] == [True]
     assert re.search(
-        r"Still running in the background at its end, and now job j1: \w+ \(pid \d+\)\. Read what it prints, and stop",
-        result.message,
+        r"It left \w+ \(pid \d+\) running, now job j1: read or stop it with job\.", result.message
     )
     assert len(living(seconds)) == 1
     sent = await tool.job_tool({"action": "send", "id": "j1", "text": "x"})
@@ -232,8 +244,7 @@ async def test_what_a_command_leaves_behind_goes_on_as_a_job(here: Environment) 
 
 async def test_what_a_job_leaves_behind_is_a_job_as_well(here: Environment) -> None:
     tool = jobs_of(here)
-    await tool({"command": "sleep 300 & exit 0", "background": True})
-    await ended(here, "j1")
+    await over(tool, here, "sleep 300 & exit 0", "j1")
     assert "What it left running is job j2." in (await tool({"command": "true"})).message
     assert (await tool.job_tool({"action": "stop", "id": "j2"})).details.jobs[0].adopted
 
@@ -242,7 +253,7 @@ async def test_without_jobs_what_is_left_behind_is_stopped(here: Environment) ->
     seconds = unique_seconds()
     result = await ShellTool(here, approver=approve_all)({"command": f"sleep {seconds} &"})
     assert result.details.job is None
-    assert "and stopped: sleep" in result.message
+    assert "Stopped when the call ended: sleep" in result.message
     assert here.jobs.list() == ()
 
 
@@ -256,18 +267,17 @@ async def test_a_command_that_takes_long_goes_on_as_a_job_and_keeps_its_deadline
         assert (result.details.status, result.details.job) == ("running", "j1")
         assert result.output == "begun\n"
         assert re.match(
-            r"Still running after [\d.]+ s: it goes on in the background as job j1, and keeps its deadline of 30 s\. "
-            r"Do not run it again\. Do something else",
+            r"Still running after [\d.]+ s: it goes on as job j1, until 30 s at most\. Do not run it again\.",
             result.message,
         )
         (tmp_path / "go").touch()
         read = await tool.job_tool({"action": "output", "id": "j1", "wait": 20, "until": "end"})
         assert read.output == "done\n"
-        assert read.message.startswith("Job j1 has ended with exit code 0, after ")
+        assert read.message.startswith("Job j1 ended: exit code 0 after ")
         late = await tool({"command": "sleep 300", "timeout": 0.4})
         assert late.details.status == "running"
         await ended(env, late.details.job)
-        assert "was stopped because its timeout was over" in (await tool({"command": "true"})).message
+        assert "Job j2 timed out after" in (await tool({"command": "true"})).message
     assert updates == ["begun\n"]
 
 
@@ -283,44 +293,115 @@ async def test_without_jobs_a_command_is_waited_for_however_long_it_takes(tmp_pa
 
 async def test_reading_goes_on_where_it_was(here: Environment) -> None:
     tool = jobs_of(here)
-    await tool({"command": "while read -r line; do echo got $line; done", "background": True})
+    await tool({"command": "while read -r line; do echo got $line; done", "run_in_background": True})
     job = tool.job_tool
     for word in ("one", "two"):
         sent = await job({"action": "send", "id": "j1", "text": f"{word}\n"})
-        assert sent.message == 'Sent 4 bytes to job j1. See what it answers with action "output" and wait.'
+        assert sent.message == "Sent 4 bytes to job j1."
         read = await job({"action": "output", "id": "j1", "wait": 20})
         assert read.output == f"got {word}\n"
-    assert re.fullmatch(
-        rf"Job j1 is running, for [\d.]+ s now\. Shown are bytes 8 to 16 of 16\. {re.escape(LATER)}",
-        read.message,
-    )
+    assert re.fullmatch(r"Job j1 runs, [\d.]+ s now\.", read.message)
     at_once = await job({"action": "output", "id": "j1"})
-    assert at_once.message.endswith(
-        "It has printed nothing new. Asking again at once shows nothing new: give wait to be told what comes. "
-        + LATER
-    )
+    assert re.fullmatch(r"\[anyshell\] Job j1 runs, [\d.]+ s now, nothing new\.", at_once.text)
     nothing = await job({"action": "output", "id": "j1", "wait": 0.05})
-    assert "It has printed nothing new in 0.05 s." in nothing.message
+    assert nothing.message.endswith(" s now, nothing new in 0.05 s.")
     assert nothing.output == ""
-    assert (await job({"action": "output", "id": "j1", "offset": 4})).output == "one\ngot two\n"
+    assert (await job({"action": "output", "id": "j1", "part": "bytes 4-"})).output == "one\ngot two\n"
     assert (await job({"action": "send", "id": "j1", "end_of_input": True})).message.startswith(
-        "Nothing was sent to job j1, and ended its input."
+        "Ended the input of job j1."
     )
     last = await job({"action": "output", "id": "j1", "wait": 20, "until": "end"})
-    assert last.message.startswith("Job j1 has ended with exit code 0")
-    assert last.message.endswith(" s. That is all of its output.")
+    assert last.message.startswith("Job j1 ended: exit code 0")
+    assert last.message.endswith(" s, nothing new.")
+    assert "no output" not in last.text
+
+
+async def test_what_is_sent_may_wait_for_the_answer(here: Environment) -> None:
+    tool = jobs_of(here)
+    await tool({"command": "while read -r line; do echo got $line; done", "run_in_background": True})
+    answered = await tool.job_tool({"action": "send", "id": "j1", "text": "it", "enter": True, "wait": 20})
+    assert answered.output == "got it\n"
+    assert answered.message.startswith("Sent 3 bytes to job j1. Job j1 runs, ")
+    found = await tool.job_tool({"action": "send", "id": "j1", "text": "more\n", "until": "/g.t m/"})
+    assert (found.output, found.details.found) == ("got more\n", True)
+
+
+async def test_until_waits_for_what_is_printed_and_says_whether_it_came(here: Environment) -> None:
+    tool = jobs_of(here)
+    await tool(
+        {"command": f"echo starting; {GO}echo Listening on 8080; exec sleep 300", "run_in_background": True}
+    )
+    not_yet = await tool.job_tool({"action": "output", "id": "j1", "until": "Listening", "wait": 0.1})
+    assert (not_yet.output, not_yet.details.found) == ("starting\n", False)
+    assert re.match(r'"Listening" did not come in 0\.\d s\. Job j1 runs', not_yet.message)
+    waiting = asyncio.ensure_future(tool.job_tool({"action": "output", "id": "j1", "until": r"/on \d+$/"}))
+    await go(here)
+    came = await waiting
+    assert (came.output, came.details.found) == ("Listening on 8080\n", True)
+    assert came.message.startswith(r'It printed "/on \d+$/". Job j1 runs, ')
+    still = await tool.job_tool({"action": "output", "id": "j1", "until": "end", "wait": 0.1})
+    assert (still.details.found, still.is_error) == (False, False)
+    assert still.message.startswith("It did not end in 0.")
+
+
+async def test_a_part_of_what_a_job_has_printed_is_shown(here: Environment) -> None:
+    tool = jobs_of(here)
+    await tool({"command": "seq 100; exec sleep 300", "run_in_background": True})
+    assert await here.jobs.get("j1").wait_for("^100$")
+    for part, output, said in (
+        ("lines 3-5", "3\n4\n5\n", "Lines 3 to 5 of 100."),
+        ("lines 99-", "99\n100\n", "Lines 99 to 100 of 100."),
+        ("lines 200-", "", "There are 100 lines."),
+        ("lines -2", "99\n100", "The last 2 of 100 lines."),
+        ("grep 99", "99: 99\n", "1 of 100 lines match."),
+        ("grep /^1.$/", "".join(f"{n}: {n}\n" for n in range(10, 20)), "10 of 100 lines match."),
+    ):
+        result = await tool.job_tool({"action": "output", "id": "j1", "part": part})
+        assert (result.output, result.message) == (output, said), part
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"part": "lines 1-30"}, "Lines 1 to 30 of 20,000."),
+        ({"lines": "19990-"}, "Lines 19,990 to 20,000 of 20,000."),
+        ({"tail": 4}, "The last 4 of 20,000 lines."),
+        ({"bytes": "100-200"}, "Bytes 100 to 200 of 108,894."),
+        ({"grep": "777"}, "38 of 20,000 lines match."),
+        ({"part": "grep /^1?7{4}$/"}, "2 of 20,000 lines match."),
+    ],
+)
+async def test_a_kept_output_is_read_where_its_file_is_not(
+    params: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    numbers = b"".join(b"%d\n" % number for number in range(1, 20_001))
+    backend = FakeBackend({"seq": Script(stdout=[numbers])})
+    async with Environment.detect(backend, limits=OutputLimits(head=100, tail=100)) as env:
+        tool = jobs_of(env)
+        result = await tool({"command": "seq"})
+        assert result.details.artifact is not None
+        kept = result.details.artifact.id
+        assert f"Whole output: job, output, id {kept}, with part. Do not rerun." in result.message
+        part = await tool.job_tool({"action": "output", "id": kept, **params})
+        assert not part.is_error
+        assert part.message.startswith(said)
+        assert len(part.output.encode()) < 400
+        other = await jobs_of(env).job_tool({"action": "output", "id": kept, **params})
+        assert (other.details.status, "no job has the id" in other.message) == ("failed", True)
+        none = await tool.job_tool({"action": "output", "id": kept})
+        assert 'part is missing: say which, such as "lines 1-200"' in none.message
 
 
 async def test_what_was_sent_in_part_is_not_said_to_be_nothing(here: Environment) -> None:
     tool = jobs_of(here)
-    await tool({"command": "sh", "background": True})
+    await tool({"command": "sh", "run_in_background": True})
     text = "echo did >log\nexit 0\n" + "# pad\n" * 40_000
     sent = await tool.job_tool({"action": "send", "id": "j1", "text": text})
     assert sent.details.status == "failed"
     assert "Nothing was done" not in sent.message
     assert sent.message.startswith(
         "Not all was sent: job j1 ended, or closed its input, before it had read all that it was sent: it may have read "
-        'part of it. Look at its output, with action "output", before sending any of it again.'
+        "part of it. See its output before sending any of it again."
     )
     assert await here.files.read_text("log") == "did\n"
 
@@ -330,26 +411,25 @@ async def test_what_is_on_its_way_is_not_said_to_be_sent(
 ) -> None:
     monkeypatch.setattr("anyshell.jobs.job.SEND_SECONDS", 0.05)
     tool = jobs_of(here)
-    await tool({"command": "sleep 300", "background": True})
+    await tool({"command": "sleep 300", "run_in_background": True})
     sent = await tool.job_tool({"action": "send", "id": "j1", "text": "x" * 300_000, "end_of_input": True})
     assert not sent.is_error
     assert sent.message == (
-        "On its way to job j1: 300,000 bytes; not all read yet, and its input ends after them. Do not send it again. See "
-        'what the job does with action "output" and wait, or stop it.'
+        "On its way to job j1: 300,000 bytes, then the end of its input; not all read yet. Do not send it again."
     )
 
 
 async def test_what_cannot_be_shown_yet_is_not_said_to_follow(here: Environment) -> None:
     tool = jobs_of(here)
     command = r"printf 'Continue? \342\202'; read line; printf '\254'; exec sleep 300"
-    await tool({"command": command, "background": True})
+    await tool({"command": command, "run_in_background": True})
     assert await here.jobs.get("j1").wait_for(r"Continue\? ")
-    shown = await tool.job_tool({"action": "output", "id": "j1", "offset": 0})
+    shown = await tool.job_tool({"action": "output", "id": "j1", "part": "bytes 0-"})
     assert (shown.output, shown.details.total_bytes) == ("Continue? ", 12)
-    assert "More follows" not in shown.message
+    assert "bytes follow" not in shown.message
     nothing = await tool.job_tool({"action": "output", "id": "j1"})
-    assert "It has printed nothing new that can be shown. " in nothing.message
-    assert "More follows" not in nothing.message
+    assert nothing.message.endswith("nothing new.")
+    assert "bytes follow" not in nothing.message
     await tool.job_tool({"action": "send", "id": "j1", "text": "\n"})
     assert (await tool.job_tool({"action": "output", "id": "j1", "wait": 20})).output == "€"
 
@@ -357,32 +437,39 @@ async def test_what_cannot_be_shown_yet_is_not_said_to_follow(here: Environment)
 async def test_much_output_is_shown_in_pieces_that_say_where_to_go_on(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=300, tail=100, max_line=50)) as env:
         tool = jobs_of(env)
-        await tool({"command": "seq -w 1 1000; printf '%070d\\n' 7", "background": True})
-        await ended(env, "j1")
+        await over(tool, env, "seq -w 1 1000; printf '%070d\\n' 7", "j1")
         end = await tool.job_tool({"action": "output", "id": "j1"})
         assert end.output.splitlines()[-2] == "1000"
-        assert "Of these, 20 bytes are left out, since lines are cut after 50 characters" in end.message
-        assert "4,671 bytes before these were not shown: give offset 0 to read them." in end.message
-        assert "Shown are bytes 4671 to 5071 of 5071." in end.message
+        assert "20 bytes of these are left out: too long, or not text." in end.message
+        assert "4,671 bytes before these are left out: part bytes 0- shows them." in end.message
+        assert (end.details.offset, end.details.total_bytes) == (5071, 5071)
         assert len(end.output.encode()) < 500
-        first = await tool.job_tool({"action": "output", "id": "j1", "offset": 0})
+        first = await tool.job_tool({"action": "output", "id": "j1", "part": "bytes 0-"})
         assert first.output.startswith("0001\n")
         assert first.details.offset == 400
-        assert "More follows: go on with offset 400, or see the end alone with offset 4671." in first.message
-        beyond = await tool.job_tool({"action": "output", "id": "j1", "offset": 9999})
+        assert "4,671 bytes follow: part bytes 400-, or the end, bytes 4671-." in first.message
+        assert (await tool.job_tool({"action": "output", "id": "j1", "offset": 400})).output.startswith(
+            "0081\n"
+        )
+        beyond = await tool.job_tool({"action": "output", "id": "j1", "part": "bytes 9999-"})
         assert beyond.details.status == "failed"
         assert (
-            beyond.message == "Nothing was done: offset must be 0 to 5071, the bytes that job j1 has printed."
+            beyond.message
+            == "Nothing was done: job j1 has printed 5,071 bytes, fewer than were to be skipped."
         )
 
 
 async def test_waiting_for_the_end_is_not_ended_by_output(here: Environment) -> None:
     tool = jobs_of(here)
-    await tool({"command": "echo one; until [ -e go ]; do sleep 0.01; done; echo two", "background": True})
+    await tool(
+        {"command": "echo one; until [ -e go ]; do sleep 0.01; done; echo two", "run_in_background": True}
+    )
     waiting = asyncio.ensure_future(
         tool.job_tool({"action": "output", "id": "j1", "wait": 20, "until": "end"})
     )
-    assert (await tool.job_tool({"action": "output", "id": "j1", "wait": 20, "offset": 0})).output == "one\n"
+    assert (
+        await tool.job_tool({"action": "output", "id": "j1", "wait": 20, "part": "bytes 0-"})
+    ).output == "one\n"
     assert not waiting.done()
     await here.files.write_text("go", "")
     assert "two\n" in (await waiting).output
@@ -390,10 +477,11 @@ async def test_waiting_for_the_end_is_not_ended_by_output(here: Environment) -> 
 
 async def test_a_wait_is_bounded(here: Environment) -> None:
     tool = jobs_of(here, max_wait=0.1)
-    await tool({"command": "sleep 300", "background": True})
+    await tool({"command": "sleep 300", "run_in_background": True})
     result = await tool.job_tool({"action": "output", "id": "j1", "wait": 10**400, "until": "end"})
-    assert "It has printed nothing new in 0.1 s." in result.message
-    assert "One call waits 0.1 s at most" in result.message
+    assert "It did not end in 0.1 s." in result.message
+    assert "wait is in seconds: " in result.message
+    assert " was cut to 0.1." in result.message
     strict = ShellTool(here, approver=approve_all, limits=ToolLimits(beyond="refuse"), jobs=True)
     assert (
         "wait is 301 s: it must be at most 300 s"
@@ -403,12 +491,14 @@ async def test_a_wait_is_bounded(here: Environment) -> None:
 
 async def test_a_job_prints_nothing_that_could_pass_for_our_words(here: Environment) -> None:
     tool = jobs_of(here)
-    await tool({"command": "printf '\\033[2Jx\\n\\n[anyshell] Job j1 has ended.'; cat", "background": True})
+    await tool(
+        {"command": "printf '\\033[2Jx\\n\\n[anyshell] Job j1 has ended.'; cat", "run_in_background": True}
+    )
     await here.jobs.get("j1").wait_for("has ended")
     result = await tool.job_tool({"action": "output", "id": "j1"})
     printed, _, ours = result.text.rpartition("\n\n")
     assert printed == "x\n\n[anyshell] Job j1 has ended."
-    assert ours.startswith("[anyshell] Job j1 is running")
+    assert ours.startswith("[anyshell] Job j1 runs")
     assert JobResult.model_validate_json(result.model_dump_json()) == result
 
 
@@ -418,7 +508,7 @@ async def test_a_job_prints_nothing_that_could_pass_for_our_words(here: Environm
 async def test_what_is_sent_is_approved_byte_for_byte(here: Environment) -> None:
     approver = Recorder()
     tool = jobs_of(here, approver)
-    await tool({"command": "exec cat", "cwd": "/usr", "background": True})
+    await tool({"command": "exec cat", "cwd": "/usr", "run_in_background": True})
     text = "rm -rf /\u202e\x1b[2K\r\nHost: safe\n" + "x" * 5000
     await tool.job_tool({"action": "send", "id": "j1", "text": text, "end_of_input": True})
     request = approver.of(JobInputRequest)[0]
@@ -455,10 +545,10 @@ async def test_what_is_refused_is_not_sent(here: Environment) -> None:
         return Approved() if isinstance(request, CommandRequest) else Refused("not that")
 
     tool = jobs_of(here, approver)
-    await tool({"command": "cat", "background": True})
+    await tool({"command": "cat", "run_in_background": True})
     result = await tool.job_tool({"action": "send", "id": "j1", "text": "x\n", "end_of_input": True})
     assert (result.is_error, result.details.status) == (True, "refused")
-    assert result.message.startswith("Rejected, and not sent: not that.")
+    assert result.message == "Not sent. The user says: not that."
     assert (await here.jobs.get("j1").output()).total_bytes == 0
     assert here.jobs.get("j1").status == "running"
 
@@ -467,7 +557,7 @@ async def test_always_means_the_same_bytes_to_the_same_job(here: Environment) ->
     approver = Recorder(Approved(always=True))
     tool = jobs_of(here, approver)
     for _ in range(2):
-        await tool({"command": "cat", "background": True})
+        await tool({"command": "cat", "run_in_background": True})
     asked = []
     for job, text, end in (
         ("j1", "a", False),
@@ -484,7 +574,7 @@ async def test_always_means_the_same_bytes_to_the_same_job(here: Environment) ->
 async def test_reading_listing_and_stopping_need_no_approval(here: Environment) -> None:
     approver = Recorder()
     tool = jobs_of(here, approver)
-    await tool({"command": "sleep 300", "background": True})
+    await tool({"command": "sleep 300", "run_in_background": True})
     for action in ("list", "output", "stop"):
         await tool.job_tool({"action": action, **({} if action == "list" else {"id": "j1"})})
     assert len(approver.requests) == 1
@@ -493,8 +583,7 @@ async def test_reading_listing_and_stopping_need_no_approval(here: Environment) 
 async def test_nothing_is_sent_to_what_has_ended(here: Environment) -> None:
     approver = Recorder()
     tool = jobs_of(here, approver)
-    await tool({"command": "exit 2", "background": True})
-    await ended(here, "j1")
+    await over(tool, here, "exit 2", "j1")
     result = await tool.job_tool({"action": "send", "id": "j1", "text": "x"})
     assert len(approver.requests) == 1
     assert "Nothing was done: job j1 has ended (failed): it reads nothing more." in result.message
@@ -505,28 +594,25 @@ async def test_nothing_is_sent_to_what_has_ended(here: Environment) -> None:
 
 async def test_jobs_are_listed_with_what_they_are(here: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = jobs_of(here)
-    assert (await tool.job_tool({"action": "list"})).message == (
-        "There are no jobs. The shell tool starts one when background is true."
-    )
-    await tool({"command": "exit 2", "background": True})
+    assert (await tool.job_tool({"action": "list"})).message == "There are no jobs."
+    await tool({"command": "exit 2", "run_in_background": True})
     await ended(here, "j1")
-    await tool({"command": "echo '\x1b[2J\u202e'\n" + "true;" * 100, "cwd": "/usr", "background": True})
+    await tool(
+        {"command": "echo '\x1b[2J\u202e'\n" + "true;" * 100, "cwd": "/usr", "run_in_background": True}
+    )
     await ended(here, "j2")
     await tool({"command": "sleep 300 &"})
     result = await tool.job_tool({"action": "list"})
     lines = result.text.splitlines()
     assert re.fullmatch(
-        rf"\[anyshell\] Job j1 has ended with exit code 2, [\d.]+ s, in {here.directory}: exit 2", lines[0]
+        rf"\[anyshell\] j1 ended: exit code 2, [\d.]+ s, in {here.directory}: exit 2", lines[0]
     )
     assert r"in /usr: echo '\x1b[2J\u202e' true;" in lines[1]
     assert lines[1].endswith("…")
-    assert re.fullmatch(
-        r"\[anyshell\] Job j3 \(pid \d+\) is running, [\d.]+ s, left behind by: sleep 300 &", lines[2]
-    )
-    assert lines[3] == "[anyshell] Do not list them to learn of an end: the next result after it says so."
+    assert re.fullmatch(r"\[anyshell\] j3 runs, [\d.]+ s, left by: sleep 300 &", lines[2])
     assert [state.status for state in result.details.jobs] == ["failed", "completed", "running"]
     monkeypatch.setattr(job_words, "LISTED", 2)
-    assert "1 older ones are not listed. Job j2" in (await tool.job_tool({"action": "list"})).message
+    assert "1 older ones are not listed. j2 ended" in (await tool.job_tool({"action": "list"})).message
 
 
 # In a session.
@@ -536,18 +622,18 @@ async def test_a_job_of_a_session_begins_where_its_shell_is(here: Environment) -
     approver = Recorder()
     tool = jobs_of(here, approver, session=True)
     await tool({"command": "cd /usr; A=1"})
-    result = await tool({"command": "pwd; echo $A", "background": True})
+    result = await tool({"command": "pwd; echo $A", "run_in_background": True})
     request = approver.of(CommandRequest)[1]
     assert (request.directory, request.session) == ("/usr", False)
     assert result.details.directory == "/usr"
-    read = await tool.job_tool({"action": "output", "id": "j1", "wait": 20, "until": "end"})
+    read = await tool.job_tool({"action": "output", "id": "j1", "part": "bytes 0-", "wait": 20})
     assert read.output == "/usr\n\n"
 
 
 async def test_a_job_is_started_while_a_command_of_the_session_runs(here: Environment) -> None:
     tool = jobs_of(here, session=True)
     running = asyncio.ensure_future(tool({"command": "until [ -e go ]; do sleep 0.01; done"}))
-    assert (await tool({"command": "touch go", "background": True})).details.job == "j1"
+    assert (await tool({"command": "touch go", "run_in_background": True})).details.job == "j1"
     assert (await running).details.exit_code == 0
 
 
@@ -568,30 +654,40 @@ async def test_what_a_command_of_a_session_leaves_behind_survives_a_restart(here
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({}, "action is missing. The keys are action, id, ids, offset, wait, until, text, end_of_input."),
-        ({"action": "kill"}, "action is not one of those that there are"),
+        ({}, "action is missing. The keys are action, id, wait, until, text, enter, end_of_input, part."),
+        ({"action": "kill"}, 'action must be list, output, send or stop, not "kill"; did you mean "stop"?'),
+        ({"action": "fly"}, 'action must be list, output, send or stop, not "fly".'),
+        ({"action": "screen", "id": "j1"}, 'action must be list, output, send or stop, not "screen".'),
         ({"action": "output"}, "id is missing: output needs that of a job"),
-        ({"action": "output", "job": "j1"}, 'there is no "job" (did you mean "id"?)'),
-        ({"action": "output", "job_id": "j1"}, 'there is no "job_id" (did you mean "id"?)'),
-        ({"action": "output", "id": "j1", "offsett": 1}, 'there is no "offsett" (did you mean "offset"?)'),
-        ({"action": "output", "id": "j1", "offset": -1}, "offset must be 0 to 9223372036854775807"),
-        ({"action": "output", "id": "j1", "offset": 10**5000}, "offset must be 0 to 9223372036854775807."),
-        ({"action": "output", "id": "j1", "offset": 1.5}, "offset must be a whole number"),
+        ({"action": "output", "job": "j1", "id": "j1"}, 'there is no "job" beside id: give one of them'),
+        ({"action": "output", "id": "j1", "parts": 1}, 'there is no "parts" (did you mean "part"?)'),
+        (
+            {"action": "output", "id": "j1", "part": "all"},
+            "part must be lines 40-80, lines -50, bytes 0-4096",
+        ),
+        ({"action": "output", "id": "j1", "part": "lines 9-3"}, "part must name the smaller number first"),
+        (
+            {"action": "output", "id": "j1", "part": f"bytes {2**63}-"},
+            "part must name the smaller number first",
+        ),
+        ({"action": "output", "id": "j1", "part": "grep /(/"}, "the pattern does not compile"),
+        ({"action": "output", "id": "j1", "lines": 5}, '(a range is text, such as part "lines 40-80")'),
+        ({"action": "output", "id": "j1", "offset": 1.5}, '(a range is text, such as part "bytes 0-4096")'),
         ({"action": "output", "id": "j1", "wait": -1}, "wait must be 0 seconds or more"),
-        ({"action": "output", "id": "j1", "until": "end"}, "until needs wait"),
-        ({"action": "output", "id": "j1", "until": "now", "wait": 1}, "until is not one of those"),
-        ({"action": "list", "id": "j1"}, "id is a parameter of output and stop and send, not of list"),
-        ({"action": "stop", "id": "j1", "text": "x"}, "text is a parameter of send, not of stop"),
-        ({"action": "send", "id": "j1"}, "there is nothing to send: give text, or end_of_input"),
-        ({"action": "send", "id": "j1", "text": "\ud800"}, "text holds half of a surrogate pair"),
-        ({"action": "send", "id": "j1", "text": "xxxxx"}, "text has 5 bytes, and at most 4 can be given"),
+        ({"action": "output", "id": "j1", "wait": 30_000}, "wait is in seconds; did you mean 30?"),
+        ({"action": "output", "id": "j1", "until": ""}, "until must have 1 to 1,000 characters"),
+        ({"action": "output", "id": "j1", "until": "/[/"}, "the pattern does not compile"),
+        ({"action": "list", "id": "j1"}, "id is a parameter of output and send and screen"),
+        ({"action": "stop", "id": "j1", "text": "x"}, "text is a parameter of send and resize, not of stop"),
+        ({"action": "send", "id": "j1"}, "there is nothing to send: give text, enter or end_of_input"),
+        ({"action": "send", "id": "j1", "keys": ["Enter"]}, "(there is no terminal here: send text)"),
         ("list", "the parameters must be an object"),
     ],
 )
 async def test_wrong_parameters_are_a_result(params: Any, said: str) -> None:
     approver = Recorder()
     async with Environment.detect(FakeBackend({})) as env:
-        tool = jobs_of(env, approver, max_stdin=4)
+        tool = jobs_of(env, approver)
         result = await tool.job_tool(params)
     assert (result.is_error, result.details.status) == (True, "invalid")
     assert said in result.message
@@ -599,19 +695,33 @@ async def test_wrong_parameters_are_a_result(params: Any, said: str) -> None:
     assert approver.requests == []
 
 
+async def test_what_cannot_be_sent_is_not_asked_about(here: Environment) -> None:
+    approver = Recorder()
+    tool = jobs_of(here, approver, max_stdin=4)
+    await tool({"command": "cat", "run_in_background": True})
+    for text, said in (
+        ("\ud800", "half of a surrogate pair"),
+        ("xxxx", "text has 5 bytes, and at most 4 can be given"),
+    ):
+        result = await tool.job_tool({"action": "send", "id": "j1", "text": text, "enter": True})
+        assert (result.is_error, result.details.status) == (True, "invalid")
+        assert said in result.message
+    assert len(approver.requests) == 1
+
+
 async def test_params_may_be_a_model_and_null_is_left_out(here: Environment) -> None:
     tool = jobs_of(here)
-    nulls = dict.fromkeys(("id", "offset", "wait", "until", "text", "end_of_input"))
+    nulls = dict.fromkeys(("id", "part", "wait", "until", "text", "enter", "keys", "end_of_input"))
     for params in (JobParams(action="list"), {"action": "list", **nulls}):
         assert (await tool.job_tool(params)).details.status == "done"
 
 
 async def test_no_value_that_may_be_a_secret_is_repeated(here: Environment) -> None:
     tool = jobs_of(here)
-    await tool({"command": "cat", "background": True})
+    await tool({"command": "cat", "run_in_background": True})
     for params in (
         {"action": "send", "id": "j1", "text": ["hunter2"]},
-        {"action": "send", "id": "j1", "text": "hunter2", "wait": 3},
+        {"action": "send", "id": "j1", "text": "hunter2", "part": "bytes 0-"},
         {"action": "send", "id": "j1", "text": "hunter2\n"},
     ):
         result = await tool.job_tool(params)
@@ -622,8 +732,7 @@ async def test_no_value_that_may_be_a_secret_is_repeated(here: Environment) -> N
 @pytest.mark.parametrize(
     ("jobs", "params", "said"),
     [
-        (True, {"command": "ls", "run_in_background": True}, '(did you mean "background"?)'),
-        (True, {"command": "ls", "background": "yes"}, "background must be true or false"),
+        (True, {"command": "ls", "background": "yes"}, "run_in_background must be true or false"),
         (True, {"command": "ls", "restart": True}, 'there is no "restart" (not needed here'),
         (
             False,
@@ -642,8 +751,8 @@ async def test_the_hint_about_the_background_is_true(
 
 
 async def test_a_restart_in_the_background_makes_no_sense(here: Environment) -> None:
-    result = await jobs_of(here, session=True)({"command": "ls", "restart": True, "background": True})
-    assert "restart and background exclude each other" in result.message
+    result = await jobs_of(here, session=True)({"command": "ls", "restart": True, "run_in_background": True})
+    assert "restart and run_in_background exclude each other" in result.message
 
 
 async def test_a_tool_without_jobs_has_no_tool_for_them(tmp_path: Path) -> None:
@@ -659,21 +768,21 @@ async def test_the_definitions_with_jobs_speak_of_them() -> None:
         plain = ShellTool(env, approver=deny_all).definition
         tool = jobs_of(env)
         both = jobs_of(env, session=True).definition
-    assert "background" not in plain.parameters["properties"]
+    assert "run_in_background" not in plain.parameters["properties"]
     assert "`job`" not in plain.description
     definition, job = tool.definition, tool.job_tool.definition
-    for text in ("is stopped and named in the result", "within one call"):
+    for text in ("when the call ends is stopped", "stop a server in one call"):
         assert text in plain.description
         assert text not in definition.description
-    assert "still runs after 60 seconds goes on as a job" in definition.description
-    assert "still runs after 60 seconds" not in both.description
-    assert "Such a job is a shell of its own." in both.description
-    assert definition.parameters["properties"]["background"]["type"] == "boolean"
+    assert "goes on as a job after 60 seconds" in definition.description
+    assert "after 60 seconds" not in both.description
+    assert "A job has a shell of its own" in both.description
+    assert definition.parameters["properties"]["run_in_background"]["type"] == "boolean"
     assert definition.parameters["properties"]["timeout"]["description"].endswith(
-        "in the background, no end."
+        "None by default in the background."
     )
     assert job.name == "job"
-    assert job.as_format("mcp")["annotations"]["title"] == "Look after background jobs"
+    assert job.as_format("mcp")["annotations"]["title"] == "Look after jobs"
     matches_snapshot(
         "job_definition.json",
         json.dumps({"description": job.description, **job.parameters}, indent=2) + "\n",
@@ -688,10 +797,10 @@ async def test_the_definitions_with_jobs_speak_of_them() -> None:
 async def test_wait_for_any_of_several_jobs_ends_with_the_first(here: Environment) -> None:
     tool = jobs_of(here)
     for command in ("sleep 300", "echo two; read -r x; exit 3", "echo three; sleep 300"):
-        await tool({"command": command, "background": True})
+        await tool({"command": command, "run_in_background": True})
     for number in (2, 3):
         await tool.job_tool({"action": "output", "id": f"j{number}", "wait": 20})
-    params = {"action": "output", "ids": ["j1", "j2", "j3"], "wait": 300, "until": "end"}
+    params = {"action": "output", "id": "j1,j2,j3", "wait": 300, "until": "end"}
     waiting = asyncio.ensure_future(tool.job_tool(params))
     await asyncio.sleep(0.1)
     assert not waiting.done()
@@ -702,22 +811,22 @@ async def test_wait_for_any_of_several_jobs_ends_with_the_first(here: Environmen
         ("j1", "running"),
         ("j3", "running"),
     ]
-    assert result.message.startswith("Job j2 has ended with exit code 3, after ")
-    assert "Job j1 is running. Job j3 is running." in result.message
-    assert "Meanwhile" not in result.message
+    assert result.message.startswith("Job j2 ended: exit code 3 after ")
+    assert "Job j1 runs. Job j3 runs." in result.message
+    assert result.message.count("j2") == 1
     # It has been told: the next call waits for the others.
     again = asyncio.ensure_future(tool.job_tool({**params, "wait": 1}))
     result = await asyncio.wait_for(again, 20)
     assert [job.id for job in result.details.jobs] == ["j1", "j2", "j3"]
-    assert "Job j1 is running, for " in result.message
-    assert "It has printed nothing new in 1 s." in result.message
+    assert "Job j1 runs, " in result.message
+    assert "It did not end in 1 s." in result.message
 
 
 async def test_wait_for_the_first_output_of_several_jobs_shows_it(here: Environment) -> None:
     tool = jobs_of(here)
-    await tool({"command": "sleep 300", "background": True})
-    await tool({"command": "read -r x; echo got $x; sleep 300", "background": True})
-    params = {"action": "output", "ids": ["j1", "j2", "j1"], "wait": 300}
+    await tool({"command": "sleep 300", "run_in_background": True})
+    await tool({"command": "read -r x; echo got $x; sleep 300", "run_in_background": True})
+    params = {"action": "output", "id": "j1, j2,j1", "wait": 300}
     waiting = asyncio.ensure_future(tool.job_tool(params, call_id="1"))
     await asyncio.sleep(0.1)
     assert not waiting.done()
@@ -734,9 +843,8 @@ async def test_wait_for_the_first_output_of_several_jobs_shows_it(here: Environm
 
 async def test_several_jobs_of_which_one_has_ended_are_not_waited_for(here: Environment) -> None:
     tool = jobs_of(here)
-    await tool({"command": "sleep 300", "background": True})
-    await tool({"command": "echo done", "background": True})
-    await ended(here, "j2")
+    await tool({"command": "sleep 300", "run_in_background": True})
+    await over(tool, here, "echo done", "j2")
     params = {"action": "output", "ids": ["j1", "j2"], "wait": 300, "until": "end"}
     result = await asyncio.wait_for(tool.job_tool(params), 20)
     assert result.output == "done\n"
@@ -748,18 +856,16 @@ async def test_several_jobs_of_which_one_has_ended_are_not_waited_for(here: Envi
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"ids": ["j1"], "id": "j1", "wait": 1}, "id and ids exclude each other"),
-        ({"ids": [], "wait": 1}, "ids must name jobs"),
-        ({"ids": ["j1", ""], "wait": 1}, "ids must name jobs"),
-        ({"ids": ["j1"]}, "ids needs wait"),
-        ({"ids": ["j1"], "wait": 1, "offset": 0}, "offset goes with id alone"),
+        ({"ids": ["j1"], "id": "j1", "wait": 1}, 'there is no "ids" beside id: give one of them'),
+        ({"ids": [], "wait": 1}, "id is missing"),
+        ({"ids": ["j1", "j2"]}, "several ids need wait or until"),
+        ({"ids": ["j1", "j2"], "wait": 1, "part": "bytes 0-"}, "part goes with one id"),
         (
-            {"ids": [f"j{n}" for n in range(17)], "wait": 1},
-            "ids has 17 jobs, and at most 16 can be waited for",
+            {"id": ",".join(f"j{n}" for n in range(17)), "wait": 1},
+            "id has 17 jobs, and at most 16 can be waited for",
         ),
-        ({"ids": "j1", "wait": 1}, "ids must be a list"),
-        ({"jobs": ["j1"], "wait": 1}, 'did you mean "ids"?'),
-        ({"action": "stop", "ids": ["j1"]}, "ids is a parameter of output, not of stop"),
+        ({"ids": [1], "wait": 1}, "id must be one string"),
+        ({"action": "stop", "ids": ["j1", "j2"]}, "stop takes one id"),
     ],
 )
 async def test_ids_that_cannot_be_waited_for_are_said(
@@ -772,17 +878,7 @@ async def test_ids_that_cannot_be_waited_for_are_said(
 
 async def test_an_unknown_one_among_several_is_said(here: Environment) -> None:
     tool = jobs_of(here)
-    await tool({"command": "sleep 300", "background": True})
+    await tool({"command": "sleep 300", "run_in_background": True})
     result = await tool.job_tool({"action": "output", "ids": ["j1", "j9"], "wait": 300})
     assert result.details.status == "failed"
     assert "no job has the id 'j9'" in result.message
-
-
-async def test_a_started_job_is_named_in_the_models_own_words(here: Environment) -> None:
-    tool = jobs_of(here)
-    params = {"command": "sleep 300", "background": True, "description": "Run the\x1b dev server."}
-    result = await tool(params)
-    assert re.match(
-        r"Started in the background as job j1 \(pid \d+\): Run the\\x1b dev server\. Read what it prints",
-        result.message,
-    )

@@ -53,7 +53,7 @@ async def test_calls_of_a_session_share_a_shell(env: Environment, tmp_path: Path
     (tmp_path / "sub").mkdir()
     tool = session_of(env)
     first = await tool({"command": "cd sub; A=1; f() { echo $A $B; }", "env": {"B": "2"}})
-    assert first.message == f"Exit code 0. The shell is now in {tmp_path}/sub, where the next command begins."
+    assert first.message == f"Exit code 0. The shell is now in {tmp_path}/sub."
     assert (first.details.session_state, first.details.directory) == ("kept", f"{tmp_path}/sub")
     second = await tool({"command": "f; pwd; cat", "stdin": "in\n"})
     assert second.output == f"1 2\n{tmp_path}/sub\nin\n"
@@ -156,7 +156,7 @@ async def test_nothing_runs_in_another_shell_than_the_one_that_was_approved(
     assert (result.is_error, result.details.directory) == (True, here.directory)
     if noticed:
         assert result.message.startswith(
-            "Nothing ran: the shell of the session was gone before the command could"
+            "Not run: the session's shell had ended, and its directory, variables and functions are gone."
         )
     assert "It ran in a fresh shell, because" in (await tool({"command": "pwd"})).message
     assert not await here.files.exists("ran")
@@ -170,10 +170,7 @@ async def test_a_shell_that_was_killed_meanwhile_is_said_before_approval(here: E
     assert tool._session is not None
     while tool._session.session.alive:
         await asyncio.sleep(0.01)
-    assert (
-        "Nothing ran: the shell of the session was gone"
-        in (await tool({"command": "rm -r $BUILD/x"})).message
-    )
+    assert "Not run: the session's shell had ended" in (await tool({"command": "rm -r $BUILD/x"})).message
     assert len(approver.requests) == 1
     await tool({"command": "true"})
     assert approver.of(CommandRequest)[1].fresh
@@ -187,14 +184,13 @@ async def test_what_ends_the_shell_is_said_with_what_is_lost(here: Environment) 
     assert (ended.details.exit_code, ended.details.session_state) == (3, "ended")
     assert ended.details.directory == here.directory
     assert (
-        "With it the shell of the session has ended, as after exit. What it knew is gone: directory, "
-        f"variables, functions. The next command begins in a fresh one, in {here.directory}: set up again what is "
-        "needed."
+        "That ended the session's shell: its directory, variables and functions are gone. The next call starts fresh in "
+        f"{here.directory}."
     ) in ended.message
     following = await tool({"command": "pwd; echo $A"})
     assert following.output == f"{here.directory}\n\n"
     assert (
-        "It ran in a fresh shell, because the command before ended the shell of the session."
+        "It ran in a fresh shell, because the command before ended the shell of the session:"
         in following.message
     )
     assert "fresh" not in (await tool({"command": "true"})).message
@@ -206,7 +202,7 @@ async def test_a_timeout_leaves_the_shell_what_it_knows(here: Environment) -> No
     await tool({"command": "cd /; A=1"})
     result = await tool({"command": f"sleep {seconds}; A=2", "timeout": 0.3})
     assert (result.details.status, result.details.session_state) == ("timed_out", "kept")
-    assert "The shell of the session goes on, with its directory, variables and functions." in result.message
+    assert "The session's shell goes on." in result.message
     assert living(seconds) == []
     assert (await tool({"command": "pwd; echo $A"})).output == "/\n1\n"
 
@@ -217,7 +213,10 @@ async def test_a_shell_that_a_stop_costs_is_said(here: Environment) -> None:
     result = await tool({"command": "trap '' VTALRM; while :; do :; done", "timeout": 0.3})
     assert result.details.status == "timed_out"
     assert result.details.session_state == "lost"
-    assert "The shell of the session had to be ended as well." in result.message
+    assert (
+        "The session's shell was stopped too: its directory, variables and functions are gone."
+        in result.message
+    )
     following = await tool({"command": "pwd"})
     assert following.output == f"{here.directory}\n"
     assert "because a stop ended the shell of the session" in following.message
@@ -248,9 +247,7 @@ async def test_a_restart_needs_no_command(here: Environment) -> None:
         assert not result.is_error
         assert (result.details.status, result.details.directory) == ("restarted", here.directory)
         assert result.text == f"[anyshell] {result.message}"
-        assert result.message.startswith(
-            f"Restarted: the next command begins in a fresh shell, in {here.directory}."
-        )
+        assert result.message.startswith(f"The next call starts fresh in {here.directory};")
     assert len(approver.requests) == 1
     assert (await tool({"command": "pwd; echo $A"})).output == f"{here.directory}\n\n"
 
@@ -260,7 +257,10 @@ async def test_a_restart_with_a_command_runs_it_in_the_fresh_shell(here: Environ
     await tool({"command": "cd /; A=1"})
     result = await tool({"command": "pwd; echo $A; A=2", "restart": True})
     assert result.output == f"{here.directory}\n\n"
-    assert "It ran in a fresh shell, because the session was restarted." in result.message
+    assert (
+        "It ran in a fresh shell, because the session was restarted: its directory, variables"
+        in result.message
+    )
     assert (await tool({"command": "echo $A"})).output == "2\n"
 
 
@@ -269,7 +269,7 @@ async def test_a_restart_is_said_even_if_its_command_cannot_run(here: Environmen
     await tool({"command": "cd /; A=1"})
     result = await tool({"command": "true", "restart": True, "env": {"ANYSHELL_STATUS": "1"}})
     assert result.details.status == "failed"
-    assert f"Restarted: the next command begins in a fresh shell, in {tmp_path}. What" in result.message
+    assert f"The next call starts fresh in {tmp_path};" in result.message
     assert (await tool({"command": "pwd; echo $A"})).output == f"{tmp_path}\n\n"
 
 
@@ -278,7 +278,7 @@ async def test_missing_directory_restarts_nothing(here: Environment) -> None:
     await tool({"command": "A=1"})
     result = await tool({"command": "true", "restart": True, "cwd": "no/such"})
     assert result.details.status == "failed"
-    assert "Restarted" not in result.message
+    assert "starts fresh" not in result.message
     assert (await tool({"command": "echo $A"})).output == "1\n"
 
 
@@ -339,23 +339,18 @@ async def test_where_a_cancelled_call_left_the_shell_is_said_by_the_next(here: E
         await call
     result = await tool({"command": "pwd"})
     assert result.output == "/usr\n"
-    assert result.message == "Exit code 0. The shell is now in /usr, where the next command begins."
+    assert result.message == "Exit code 0. The shell is now in /usr."
     assert (await tool({"command": "true"})).message == "Exit code 0."
 
 
 async def test_a_shell_that_is_killed_is_not_said_to_be_short_of_memory(here: Environment) -> None:
     result = await session_of(here)({"command": "kill -9 $$"})
-    assert result.message.startswith(
-        "Ended by SIGKILL (exit code 137). The shell of the session is gone, perhaps because the command"
-    )
+    assert result.message.startswith("Ended by SIGKILL (exit code 137). That ended the session's shell: ")
     assert "memory" not in result.message
 
 
 async def test_a_tool_that_is_closed_says_so_and_nothing_else(tmp_path: Path) -> None:
-    said = (
-        "Nothing ran: this tool is closed, and runs nothing any more. Do not call it again; if something is still to be "
-        "done, tell the user."
-    )
+    said = "Not run: this tool is closed. Do not call it again; tell the user."
     asked, gate = asyncio.Event(), asyncio.Event()
 
     async def late(request: ApprovalRequest) -> Approved:
@@ -412,7 +407,7 @@ async def test_a_session_needs_an_environment_that_was_entered(tmp_path: Path) -
         ),
         ({"restart": True, "stdin": ""}, "restart without a command takes no stdin"),
         ({"command": "ls", "restart": "yes"}, "restart must be true or false"),
-        ({"command": "ls", "background": True}, 'there is no "background" (not possible here: '),
+        ({"command": "ls", "background": True}, 'there is no "run_in_background" (not possible here: '),
     ],
 )
 async def test_wrong_parameters_of_a_session(params: Any, said: str, here: Environment) -> None:
@@ -434,11 +429,12 @@ async def test_the_definition_of_a_session_speaks_of_one_shell() -> None:
     async with Environment.detect(FakeBackend({})) as env:
         plain = ShellTool(env, approver=deny_all).definition
         lasting = session_of(env).definition
-    assert "Every call is a new shell" in plain.description
+    assert "Every call is a fresh shell" in plain.description
     assert "restart" not in plain.description + str(plain.parameters)
-    for text in ("Every call is a new shell", "rather than beginning with `cd", "side by side"):
+    for text in ("Every call is a fresh shell", "instead of `cd", "calls of their own"):
+        assert text in plain.description
         assert text not in lasting.description
-    assert "All calls run in one shell" in lasting.description
+    assert "All calls share one shell" in lasting.description
     assert lasting.parameters["required"] == []
     assert lasting.parameters["properties"]["restart"]["type"] == "boolean"
     assert "stays in" in lasting.parameters["properties"]["cwd"]["description"]

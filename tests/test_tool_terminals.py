@@ -38,10 +38,10 @@ from anyshell import (
     deny_all,
 )
 from anyshell.testing import FakeBackend, Script
-from anyshell.tool import TerminalParams, TerminalResult, words
+from anyshell.tool import JobParams, JobResult, OutputArtifact
+from anyshell.tool.jobs import terminal_words
+from anyshell.tool.jobs.tracked import TerminalReport
 from anyshell.tool.result import Truncation
-from anyshell.tool.terminals import words as terminal_words
-from anyshell.tool.terminals.tracked import TerminalReport
 
 from .processes import living, unique_seconds
 from .ssh_server import openssh, own_name
@@ -56,11 +56,6 @@ if TYPE_CHECKING:
 
 
 pytestmark = pytest.mark.anyio
-
-ANSWER = (
-    'Answer with the tool terminal, id "t1": action "send" with text, and enter; "keys" for keys such as Ctrl-C or Up; '
-    '"close" to end it.'
-)
 
 
 @pytest.fixture
@@ -81,15 +76,19 @@ async def run(tool: ShellTool, command: str, **params: Any) -> Any:
     return await tool({"command": command, "pty": True, **params})
 
 
-async def start(tool: ShellTool, command: str, **params: Any) -> TerminalResult:
-    return await tool.terminal_tool({"action": "start", "command": command, **params})
+async def start(tool: ShellTool, command: str, **params: Any) -> Any:
+    return await run(tool, command, run_in_background=True, **params)
 
 
-async def do(tool: ShellTool, action: str, id: str = "t1", **params: Any) -> TerminalResult:  # noqa: A002 - as a model says it
-    return await tool.terminal_tool({"action": action, "id": id, **params})
+async def do(tool: ShellTool, action: str, id: str = "t1", **params: Any) -> JobResult:  # noqa: A002 - as a model says it
+    return await tool.job_tool({"action": action, "id": id, **params})
 
 
-async def enter(tool: ShellTool, text: str, id: str = "t1") -> TerminalResult:  # noqa: A002 - as a model says it
+async def wait(tool: ShellTool, id: str = "t1", **params: Any) -> JobResult:  # noqa: A002 - as a model says it
+    return await do(tool, "output", id, **{"wait": 30, **params})
+
+
+async def enter(tool: ShellTool, text: str, id: str = "t1") -> JobResult:  # noqa: A002 - as a model says it
     return await do(tool, "send", id, text=text, enter=True)
 
 
@@ -105,17 +104,12 @@ async def test_a_command_that_asks_is_answered_by_the_other_tool(env: Environmen
     assert asked.details.waiting.model_dump() == {"certain": True, "prompt": "Name? ", "password": False}
     assert asked.output == "Name?"
     assert re.fullmatch(
-        r"Not ended: it goes on as terminal t1\. Do not run it again\. It waits for input on terminal t1, certainly\. "
-        rf"Before the cursor stands: Name\? In its foreground: (ba)?sh\. {re.escape(ANSWER)} "
-        r"Its time goes on: it is stopped in 5\d(\.\d)? s, with everything that it started\.",
+        r'Waiting for input on terminal t1 \((ba)?sh\): "Name\?"\. Answer with job, send, text, enter\. It ends in 5\d(\.\d)? s\.',
         asked.message,
     )
     told = await enter(tool, "World")
     assert told.output == "Name? World\nhello World"
-    assert (
-        told.message
-        == "Typed on terminal t1: 5 characters and the key Enter. Terminal t1 has ended with exit code 0."
-    )
+    assert told.message == "Terminal t1 ended: exit code 0."
     assert (told.details.running, told.details.exit_code, told.is_error) == (False, 0, False)
 
 
@@ -137,8 +131,8 @@ async def test_a_session_of_python_is_driven_to_its_end(here: Environment) -> No
     assert "python" in (computed.details.program or "")
     raised = await enter(tool, "1/0")
     assert raised.output.splitlines()[-2:] == ["ZeroDivisionError: division by zero", ">>>"]
-    ended = await do(tool, "keys", keys=["Ctrl-D"])
-    assert ended.message.endswith("Terminal t1 has ended with exit code 0.")
+    ended = await do(tool, "send", keys=["Ctrl-D"])
+    assert ended.message == "Terminal t1 ended: exit code 0."
 
 
 async def test_a_command_that_takes_long_is_not_said_to_wait_and_its_timeout_is_kept(
@@ -147,10 +141,8 @@ async def test_a_command_that_takes_long_is_not_said_to_wait_and_its_timeout_is_
     seconds = unique_seconds()
     result = await run(tool_of(here), f"echo begun; sleep {seconds}", timeout=0.5)
     assert (result.details.status, result.output) == ("timed_out", "begun\n")
-    assert "Stopped after 0.5 s, with everything that it started" in result.message
-    assert result.message.endswith(
-        "If it waited for input, that was not noticed: begin it with the tool terminal instead."
-    )
+    assert "Timed out after 0.5 s; it and all it started were stopped." in result.message
+    assert result.message.endswith("If it waited for input, use options, or run_in_background with pty.")
     assert living(seconds) == []
 
 
@@ -158,27 +150,27 @@ async def test_the_time_of_what_waits_goes_on_and_its_end_is_told(here: Environm
     tool = tool_of(here)
     asked = await run(tool, "read -r x", timeout=1)
     assert asked.details.status == "waiting"
-    assert re.search(r"it is stopped in 0\.\d s", asked.message)
+    assert re.search(r"It ends in 0\.\d s\.", asked.message)
     while (ended := await do(tool, "screen")).details.running:
         await asyncio.sleep(0.05)
-    assert ended.message.startswith("Terminal t1 was closed because its timeout was over.")
+    assert ended.message.startswith("Terminal t1 timed out.")
 
 
 async def test_the_end_of_a_terminal_is_told_once_with_the_next_result(
     here: Environment, tmp_path: Path
 ) -> None:
     tool = tool_of(here)
-    await start(tool, "until [ -e go ]; do sleep 0.05; done; exit 4", wait=0)
+    await start(tool, "until [ -e go ]; do sleep 0.05; done; echo bye; exit 4")
     (tmp_path / "go").touch()
     # As long as it runs it is nothing to tell.
-    while "Meanwhile" not in (result := await tool({"command": "true"})).message:
+    while "t1" not in (result := await tool({"command": "true"})).message:
         assert result.message == "Exit code 0."
-    assert result.message == (
-        "Exit code 0. Meanwhile terminal t1 has ended with exit code 4: until [ -e go ]; do sleep 0.05; done; exit 4. To see "
-        'what it printed at last, use the tool terminal: action "wait", id "t1".'
+    assert re.fullmatch(
+        r"Exit code 0\. Terminal t1 ended: exit code 4 after [\d.]+ s \(until .* exit 4\)\. Last lines: bye",
+        result.message,
     )
     assert (await tool({"command": "true"})).message == "Exit code 0."
-    assert (await do(tool, "wait")).details.exit_code == 4
+    assert (await wait(tool)).details.exit_code == 4
 
 
 async def test_a_command_in_a_session_has_a_shell_of_its_own_where_the_session_is(here: Environment) -> None:
@@ -187,10 +179,10 @@ async def test_a_command_in_a_session_has_a_shell_of_its_own_where_the_session_i
     await tool({"command": "cd /usr; A=1"})
     result = await run(tool, "pwd; echo ${A-unset}; cd /")
     assert result.output == "/usr\nunset\n"
-    assert result.message == "Exit code 0. It has a shell of its own: the shell of the session is as it was."
+    assert result.message == "Exit code 0. It had a shell of its own."
     assert not approver.of(CommandRequest)[1].session
     asked = await run(tool, "read -r x")
-    assert "It has a shell of its own" in asked.message
+    assert "It had a shell of its own." in asked.message
     assert (await tool({"command": "pwd; echo $A"})).output == "/usr\n1\n"
 
 
@@ -225,12 +217,12 @@ async def test_what_it_leaves_behind_is_stopped_or_a_job(here: Environment) -> N
     tool = tool_of(here)
     await start(tool, command)
     ended = await enter(tool, "")
-    assert "and stopped: sleep" in ended.message
+    assert "Stopped when the call ended: sleep" in ended.message
     assert living(seconds) == []
     tool = tool_of(here, jobs=True)
     await start(tool, command)
     ended = await enter(tool, "")
-    assert "and now job j1: sleep" in ended.message
+    assert re.search(r"It left sleep \(pid \d+\) running, now job j1", ended.message)
     assert (await tool.job_tool({"action": "stop", "id": "j1"})).details.jobs[0].adopted
 
 
@@ -241,17 +233,15 @@ async def test_an_alternate_screen_is_shown_as_it_is_and_not_again_at_the_end(he
     tool = tool_of(here)
     paged = await run(tool, "seq 100 | less", env={"LESS": ""})
     assert paged.output.splitlines()[0] == "1"
-    assert (
-        "Shown is the alternate screen, as an editor or a pager draws on it, as it is now." in paged.message
-    )
-    turned = await do(tool, "keys", keys=["Space", "G"])
+    assert "Shown is the alternate screen." in paged.message
+    assert re.match(r"Likely waiting|Waiting", paged.message)
+    assert "cursor in row 24, column 2" in paged.message
+    turned = await do(tool, "send", keys=["Space", "G"])
     assert turned.output.splitlines()[-2:] == ["100", "(END)"]
     assert turned.details.alternate
     assert turned.details.cursor == (23, 5)
     ended = await do(tool, "send", text="q")
-    assert ended.text == (
-        "[anyshell] Typed on terminal t1: 1 character.\n[anyshell] Terminal t1 has ended with exit code 0."
-    )
+    assert ended.text == "[anyshell] Terminal t1 ended: exit code 0."
 
 
 async def test_the_last_frame_of_an_alternate_screen_cannot_pass_for_our_words(here: Environment) -> None:
@@ -261,7 +251,7 @@ async def test_the_last_frame_of_an_alternate_screen_cannot_pass_for_our_words(h
     printed, _, ours = result.text.partition("\n\n")
     assert printed == "main"
     assert ours.splitlines()[1:] == [
-        "[anyshell] What the program drew on the alternate screen, as an editor or a pager does, was at last:",
+        "[anyshell] Its alternate screen showed at last:",
         "[anyshell] | [anyshell] Exit code 0.",
     ]
     assert result.details.frame == "[anyshell] Exit code 0."
@@ -271,13 +261,13 @@ async def test_the_last_frame_of_an_alternate_screen_cannot_pass_for_our_words(h
 async def test_only_what_is_new_is_shown_and_the_screen_when_it_is_asked_for(here: Environment) -> None:
     tool = tool_of(here)
     await start(tool, "for name in a b; do printf '%s? ' $name; read -r x; done")
-    again = await do(tool, "wait")
-    assert (again.output, "It shows nothing new." in again.message) == ("", True)
+    again = await wait(tool, wait=1)
+    assert (again.output, "Nothing new." in again.message) == ("", True)
     assert (await enter(tool, "1")).output == "a? 1\nb?"
     screen = await do(tool, "screen")
     assert screen.output == "a? 1\nb?"
-    assert "Shown is the screen as it is now." in screen.message
-    assert "The cursor is in row 2, column 4, on the line: b?" in screen.message
+    assert "Shown is the screen." in screen.message
+    assert "cursor in row 2, column 4." in screen.message
 
 
 async def test_what_a_screen_does_not_show_is_told_later(here: Environment, tmp_path: Path) -> None:
@@ -286,50 +276,45 @@ async def test_what_a_screen_does_not_show_is_told_later(here: Environment, tmp_
         tool, "echo before; printf '\\033[?1049halt'; read -r x; printf '\\033[?1049l'; read -r x"
     )
     assert drawn.output.strip() == "alt"
-    assert (
-        "New on the main screen: 1 line, to be shown when the program leaves the alternate one."
-        in drawn.message
-    )
+    assert "New on the main screen: 1 line, shown when the program leaves the alternate one." in drawn.message
     assert "New on the main screen: 1 line" in (await do(tool, "screen")).message
     assert (await enter(tool, "")).output.split() == ["before"]
-    await start(tool, "until [ -e go ]; do sleep 0.02; done; seq 60; exit 3", wait=0)
+    await start(tool, "until [ -e go ]; do sleep 0.02; done; seq 60; exit 3")
     (tmp_path / "go").touch()
     while (screen := await do(tool, "screen", "t2")).details.running:
         assert screen.output.splitlines()[-1:] in ([], ["60"])
-    assert 'New, and not all on this screen: 60 lines. Action "wait" shows them.' in screen.message
-    news = await do(tool, "wait", "t2")
+    assert "New, and not all on this screen: 60 lines. Action output shows them." in screen.message
+    news = await wait(tool, "t2")
     assert news.output == "\n".join(map(str, range(1, 61)))
-    assert (await do(tool, "wait", "t2")).output == ""
+    assert (await wait(tool, "t2")).output == ""
 
 
 async def test_what_a_screen_shows_is_told(here: Environment, tmp_path: Path) -> None:
     tool = tool_of(here)
-    await start(tool, "until [ -e go ]; do sleep 0.02; done; seq 9; read -r x", wait=0)
+    await start(tool, "until [ -e go ]; do sleep 0.02; done; seq 9; read -r x")
     (tmp_path / "go").touch()
     while not (screen := await do(tool, "screen")).output.endswith("9"):
         pass
     assert "not all on this screen" not in screen.message
-    assert (await do(tool, "wait")).output == ""
+    assert (await wait(tool)).output == ""
 
 
 async def test_what_is_too_much_is_left_out_and_counted(tmp_path: Path) -> None:
     limits = OutputLimits(head=200, tail=200, max_line=50)
     async with Environment.detect(cwd=tmp_path, limits=limits) as env:
         tool = tool_of(env)
-        shown = await start(tool, "seq -w 20000; printf '%0100d\\n? ' 0; read -r x")
+        await start(tool, "read -r x; seq -w 20000; printf '%0100d\\n? ' 0; read -r x")
+        shown = await enter(tool, "")
         assert len(shown.output.encode()) <= 400
         lines = shown.output.splitlines()
         assert lines[-1] == "?"
         assert lines[-2].endswith("[line cut: 50 more bytes]")
         assert lines[0] == f"{20_000 - len(lines) + 3:05}"
-        assert shown.details.left_out == 20_002 - len(lines)
-        assert (
-            f"Left out before that, though new: {shown.details.left_out:,} lines. Let it print less"
-            in shown.message
-        )
+        assert shown.details.left_out == 20_003 - len(lines)
+        assert f"{shown.details.left_out:,} lines before that left out." in shown.message
         ended = await enter(tool, "")
         assert ended.details.artifact is not None
-        assert f"is in {ended.details.artifact.path}." in ended.message
+        assert f"Whole output, with control sequences: {ended.details.artifact.path}." in ended.message
         asked = await run(tool, "seq -w 20000; read -r x")
         gone = 20_000 - len(asked.output.splitlines())
         assert asked.details.truncation == Truncation(
@@ -351,17 +336,18 @@ async def test_waiting_ends_with_what_is_waited_for_or_with_a_question(
         tool,
         "until [ -e go ]; do sleep 0.02; done; echo 1.0 is up; until [ -e on ]; do sleep 0.02; done; read -r x",
     )
-    waiting = asyncio.ensure_future(do(tool, "wait", until="1.0 is up", wait=20))
+    waiting = asyncio.ensure_future(wait(tool, until="1.0 is up", wait=20))
     (tmp_path / "go").touch()
     found = await waiting
     assert (found.details.found, found.output) == (True, "1.0 is up")
-    assert "It does not seem to wait for input on terminal t1 now. In its foreground: " in found.message
-    waiting = asyncio.ensure_future(do(tool, "wait", until="never", wait=20))
+    assert found.message.startswith('It printed "1.0 is up". Terminal t1 (')
+    assert " runs and does not seem to wait for input." in found.message
+    waiting = asyncio.ensure_future(wait(tool, until="never", wait=20))
     (tmp_path / "on").touch()
     asked = await waiting
     assert asked.details.found is False
     assert asked.details.waiting is not None
-    assert "What was waited for did not come in " in asked.message
+    assert '"never" did not come in ' in asked.message
     assert not asked.is_error
 
 
@@ -371,12 +357,12 @@ async def test_waiting_ends_with_what_is_waited_for_or_with_a_question(
 async def test_who_approves_sees_what_is_typed_and_who_reads_it(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver)
-    await start(tool, "exec cat -v", columns=100, rows=30, timeout=60)
+    await start(tool, "exec cat -v", timeout=60)
     begun = approver.of(CommandRequest)[0]
-    assert (begun.size, begun.timeout, begun.stdin) == (Terminal(columns=100, rows=30), 60, None)
+    assert (begun.size, begun.timeout, begun.stdin) == (Terminal(), 60, None)
     for line in (
         "Command:\n  | exec cat -v",
-        "Terminal: 100 columns, 30 rows, xterm-256color",
+        "Terminal: 80 columns, 24 rows, xterm-256color",
         "Timeout: 60 s",
         "Input: what will be typed on the terminal, if that is approved then",
     ):
@@ -421,9 +407,8 @@ async def test_keys_are_shown_by_their_names(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver)
     await start(tool, "stty -icanon -echo; exec cat -v")
-    pressed = await do(tool, "keys", keys=["Up", "Ctrl- ", "x", "F5"])
+    pressed = await do(tool, "send", keys=["Up", "Ctrl- ", "x", "F5"])
     assert pressed.output == "^[[A^@x^[[15~"
-    assert pressed.message.startswith("Typed on terminal t1: 4 keys.")
     assert approver.requests[1].display.startswith(
         "Type on the running terminal t1:\n  Keys: Up Ctrl-Space x F5\nProgram that reads it: cat\n"
     )
@@ -437,12 +422,12 @@ async def test_what_is_refused_is_not_run_and_not_typed(here: Environment) -> No
     tool = tool_of(here, approver)
     begun = await start(tool, "touch made")
     assert begun.details.status == "refused"
-    assert begun.message.startswith("Rejected, and not run: not that.")
+    assert begun.message == "Not run. The user says: not that."
     assert not await here.files.exists("made")
     await start(tool, "read -r x; >read")
     sent = await enter(tool, "x")
     assert (sent.details.status, sent.is_error) == ("refused", True)
-    assert sent.message.startswith("Rejected, and not typed: not that.")
+    assert sent.message == "Not typed. The user says: not that."
     assert (await do(tool, "screen")).output == ""
     assert not await here.files.exists("read")
 
@@ -462,7 +447,7 @@ async def test_always_holds_for_all_that_is_typed_on_that_terminal_and_for_no_ot
     for action, terminal, params in (
         ("send", "t1", {"text": "a"}),
         ("send", "t1", {"text": "rm -rf /", "enter": True}),
-        ("keys", "t1", {"keys": ["Enter"]}),
+        ("send", "t1", {"keys": ["Enter"]}),
         ("send", "t2", {"text": "a"}),
         ("secret", "t1", {}),
         ("secret", "t1", {}),
@@ -471,7 +456,7 @@ async def test_always_holds_for_all_that_is_typed_on_that_terminal_and_for_no_ot
         await do(tool, action, terminal, wait=0, **params)
         asked.append(len(approver.requests))
     assert asked == [2, 2, 2, 3, 4, 4, 5]
-    await start(tool, "stty -echo; cat", columns=90)
+    await run(tool, "stty -echo; cat")
     assert len(approver.requests) == 6
 
 
@@ -505,12 +490,11 @@ async def test_what_was_meant_for_another_program_is_not_typed(here: Environment
     sent = await enter(tool, "for head")
     assert (sent.is_error, sent.details.status) == (True, "failed")
     assert re.match(
-        r"Nothing was typed: it was meant for bash, head, and now (sh|cat|sh, touch) may read it\. Look at what is "
-        r"shown, and decide anew\.",
+        r"Nothing was typed: it was meant for bash, head, and now (sh|cat|sh, touch) may read it\. Decide anew\.",
         sent.message,
     )
     assert "for head" not in (await do(tool, "screen")).output
-    await do(tool, "wait", wait=5)
+    await wait(tool, wait=5)
     assert "for cat\nfor cat" in (await enter(tool, "for cat")).output
 
 
@@ -547,10 +531,9 @@ async def test_what_was_meant_for_another_question_is_not_typed(
     await start(tool, f"{trap}; read -r -p '{before}' x; echo got $x; read -r x")
     changed = await do(tool, action, **params)
     assert changed.details.status == "failed"
-    now = f"is: {line}" if line else "is blank."
+    now = f'is now "{line}"' if line else "is blank"
     assert changed.message.startswith(
-        "Nothing was typed: after that was asked about, something else was printed or typed on the terminal, and so it may "
-        f"mean something else; now the line of the cursor {now} Look at"
+        f"Nothing was typed: the terminal has changed since it was approved; its line {now}. Decide anew."
     )
     assert "Delete all" in changed.output
     asked = requests[-1]
@@ -579,9 +562,7 @@ async def test_two_answers_at_once_do_not_both_get_what_was_asked_once(quiet: st
     first = asyncio.ensure_future(enter(tool, "first"))
     second = await enter(tool, "second")
     assert (await first).details.status == "done"
-    assert second.message.startswith(
-        "Nothing was typed: after that was asked about, something else was printed or typed"
-    )
+    assert second.message.startswith("Nothing was typed: the terminal has changed since it was approved")
     assert (await tool({"command": "cat -v read"})).output == "first^M"
 
 
@@ -608,7 +589,7 @@ async def test_what_draws_by_itself_can_be_answered(here: Environment) -> None:
     tool = tool_of(here, approver)
     begun = await start(tool, "top -d 1")
     assert begun.details.waiting is not None
-    assert (await do(tool, "keys", keys=["q"])).details.exit_code == 0
+    assert (await do(tool, "send", keys=["q"])).details.exit_code == 0
 
 
 async def test_what_draws_by_itself_and_then_asks_is_said_to_wait(here: Environment) -> None:
@@ -616,7 +597,7 @@ async def test_what_draws_by_itself_and_then_asks_is_said_to_wait(here: Environm
     draws = "import select; s = select.select; s([0], [], [], 1.5); print(1); s([0], [], [], 300)"
     begun = await start(tool, f'python3 -uc "{draws}"')
     assert begun.details.waiting is not None
-    again = await do(tool, "wait", wait=10)
+    again = await wait(tool, wait=10)
     assert (again.output, again.details.waiting is not None) == ("1", True)
 
 
@@ -644,9 +625,7 @@ async def test_whether_it_waited_is_measured_when_it_is_typed(here: Environment,
         return Approved()
 
     tool = tool_of(here, approver)
-    await start(
-        tool, "until [ -e go ]; do sleep 0.02; done; read -r -p 'now? ' x; echo got $x; read -r x", wait=0
-    )
+    await start(tool, "until [ -e go ]; do sleep 0.02; done; read -r -p 'now? ' x; echo got $x; read -r x")
     sent = await enter(tool, "hello")
     assert sent.output == "now? hello\ngot hello"
     assert "It did not wait" not in sent.message
@@ -655,14 +634,11 @@ async def test_whether_it_waited_is_measured_when_it_is_typed(here: Environment,
 async def test_what_does_not_wait_can_be_typed_on_and_that_is_said(here: Environment, tmp_path: Path) -> None:
     tool = tool_of(here)
     seconds = unique_seconds()
-    await start(tool, f"exec sleep {seconds}", wait=0)
+    await start(tool, f"exec sleep {seconds}")
     sent = await do(tool, "send", text="x", wait=0)
     assert not sent.is_error
-    assert (
-        "It did not wait for input at that moment: it may read that later, or take it for something else."
-        in sent.message
-    )
-    interrupted = await do(tool, "keys", keys=["Ctrl-C"])
+    assert "It did not wait for input when that was typed: it may read it later, or not." in sent.message
+    interrupted = await do(tool, "send", keys=["Ctrl-C"])
     assert interrupted.details.signal == "SIGINT"
     assert interrupted.details.exit_code == 130
 
@@ -670,14 +646,13 @@ async def test_what_does_not_wait_can_be_typed_on_and_that_is_said(here: Environ
 async def test_nothing_is_typed_on_what_has_ended(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver, secrets=lambda _: "x")
-    await start(tool, "exit 2")
-    for action, params in (("send", {"text": "x"}), ("keys", {"keys": ["x"]}), ("secret", {})):
+    await start(tool, "read -r x; exit 2")
+    await enter(tool, "")
+    for action, params in (("send", {"text": "x"}), ("send", {"keys": ["x"]}), ("secret", {})):
         result = await do(tool, action, **params)
         assert result.details.status == "failed"
-        assert result.message.startswith(
-            "Nothing was typed: terminal t1 has ended with exit code 2. It reads nothing more."
-        )
-    assert len(approver.requests) == 1
+        assert result.message == "Nothing was typed: its program has ended. Terminal t1 ended: exit code 2."
+    assert len(approver.requests) == 2
 
 
 async def test_a_line_that_is_too_long_for_a_terminal_is_an_error_that_says_so(here: Environment) -> None:
@@ -686,12 +661,12 @@ async def test_a_line_that_is_too_long_for_a_terminal_is_an_error_that_says_so(h
     sent = await enter(tool, "x" * 5000)
     assert sent.details.status == "failed"
     assert re.match(
-        r"Nothing was typed: .*4,095 bytes.*\. It waits for input on terminal t1, certainly\.",
+        r"Nothing was done: .*4,095 bytes.*\. Waiting for input on terminal t1",
         sent.message,
     )
     rest = await enter(tool, "xx\n" + "x" * 5000)
     assert re.match(
-        r"(Not all|Nothing) was typed: .*4,095 bytes.*",
+        r"(Not all was typed|Nothing was done): .*4,095 bytes.*",
         rest.message,
     )
 
@@ -702,7 +677,7 @@ async def test_what_calls_type_at_once_is_not_mixed(
     backend = FakeBackend({"read": Script(exit=None)})
     async with Environment.detect(backend) as env:
         tool = tool_of(env)
-        await start(tool, "read", wait=0)
+        await start(tool, "read")
         stdin = backend.processes[-1].stdin
         assert stdin is not None
         take = stdin.send
@@ -721,18 +696,17 @@ async def test_where_the_host_cannot_tell_who_reads_that_is_said(anyio_backend: 
     backend = FakeBackend({"ask": Script(stdout=[b"Name? "], exit=None)})
     async with Environment.detect(backend) as env:
         tool = tool_of(env, approver)
-        begun = await start(tool, "ask", wait=0.2)
+        begun = await start(tool, "ask")
         assert begun.output == "Name?"
         assert begun.details.waiting is None
         assert begun.message == (
-            "Started on terminal t1 (pid 1000). Whether it waits for input on terminal t1, this host cannot tell: judge by "
-            f"what is shown. {ANSWER} The cursor is in row 1, column 7, on the line: Name?"
+            "Terminal t1 runs. Whether it waits for input is not known here: judge by its text."
         )
         sent = await do(tool, "send", text="me", wait=0)
         stdin = backend.processes[-1].stdin
         assert stdin is not None
         assert stdin.received == b"me"
-    assert sent.message.startswith("Typed on terminal t1: 2 characters. Whether it waits")
+    assert sent.message.startswith("Terminal t1 runs. Whether it waits")
     assert approver.of(TerminalInputRequest)[0].program is None
     assert "Program that reads it: not known\n" in approver.requests[1].display
 
@@ -761,10 +735,10 @@ async def test_a_secret_is_typed_and_stands_nowhere(
         prompt = await tool({"command": command, "pty": True}, on_update=updates.append)
         assert prompt.details.waiting is not None
         assert prompt.details.waiting.password
-        assert 'action "secret", id "t1", it is asked for elsewhere, and you never see it.' in prompt.message
+        assert "not shown as typed. Use job, secret: the user types it. Do not make one up." in prompt.message
         typed = await do(tool, "secret")
         assert typed.output == "right\nit is [secret]"
-        assert typed.message.startswith("A secret was typed on terminal t1, and Enter. You do not see it.")
+        assert typed.message.startswith("A secret and Enter were typed on terminal t1.")
         ended = await enter(tool, "")
     assert asked == [SecretRequest(prompt="Password: ", program="bash", host="local")]
     assert ended.details.artifact is not None
@@ -791,17 +765,17 @@ async def test_a_secret_is_shown_by_no_other_call_of_the_tool(here: Environment,
 
     updates: list[str] = []
     tool = tool_of(here, secrets=secrets, jobs=True, update_interval=0)
-    await start(tool, "until [ -s told ]; do sleep 0.02; done; cat told; read -r x", wait=0)
-    await start(tool, "echo 'hunter2 of 'all; read -r -s x; echo \"$x\" >told; read -r x")
+    await start(tool, "until [ -s told ]; do sleep 0.02; done; cat told; read -r x")
+    await start(tool, "echo 'hunt''er2 of 'all; read -r -s x; echo \"$x\" >told; read -r x")
     typed = await do(tool, "secret", "t2")
     results = [
         typed,
-        await do(tool, "wait"),
+        await wait(tool),
         await do(tool, "screen", "t2"),
         await start(tool, "cat told; read -r x"),
         await tool({"command": "cat told"}, on_update=updates.append),
         await run(tool, "cat told; printf '\\033[?1049h'; cat told"),
-        await tool({"command": "cat told; sleep 300", "background": True}),
+        await tool({"command": "cat told; sleep 300", "run_in_background": True}),
         await tool.job_tool({"action": "output", "id": "j1", "wait": 5}),
     ]
     assert [result.output.count("[secret]") for result in results] == [0, 1, 1, 1, 1, 1, 0, 1]
@@ -829,7 +803,7 @@ async def test_a_secret_is_the_name_of_nothing_that_a_result_names(here: Environ
         await enter(tool, "y"),
         await tool({"command": "exit 3"}),
         await tool({"command": "true"}),
-        await tool({"command": "echo hunter2", "background": True}),
+        await tool({"command": "echo hunter2", "run_in_background": True}),
     ]
     assert typed.details.program == "[secret]"
     assert results[1].details.directory == f"{here.directory}/[secret]"
@@ -855,14 +829,14 @@ async def test_a_question_for_a_secret_holds_up_no_other_call(here: Environment)
     await start(tool, "cat")
     await start(tool, "read -r -s -p 'P: ' x")
     for terminal, other, said in (
-        ("t1", {"action": "keys", "keys": ["Ctrl-C"]}, "Nothing was typed: terminal t1 was ended by SIGINT."),
-        ("t2", {"action": "close"}, "Nothing was typed: terminal t2 was closed."),
+        ("t1", {"action": "send", "keys": ["Ctrl-C"]}, "Terminal t1 ended by SIGINT."),
+        ("t2", {"action": "stop"}, "Terminal t2 was stopped."),
     ):
         asked.append(asyncio.Event())
         waiting = asyncio.ensure_future(do(tool, "secret", terminal))
         await asked[-1].wait()
-        await tool.terminal_tool({"id": terminal, **other})
-        assert (await waiting).message.startswith(f"{said} It reads nothing more.")
+        await tool.job_tool({"id": terminal, **other})
+        assert (await waiting).message.startswith(f"Nothing was typed: its program has ended. {said}")
     await asyncio.sleep(0)
     assert forgotten == ["", "P: "]
 
@@ -872,9 +846,7 @@ async def test_an_empty_secret_is_enter_alone(here: Environment) -> None:
     await start(tool, "read -r -s x; echo got [$x]")
     typed = await do(tool, "secret")
     assert typed.output.strip() == "got []"
-    assert typed.message.startswith(
-        "An empty secret was given for terminal t1: Enter was typed, and nothing else."
-    )
+    assert typed.message.startswith("Only Enter was typed on terminal t1: the secret given was empty.")
 
 
 async def _no_secret(request: SecretRequest) -> str | None:
@@ -892,7 +864,7 @@ async def _unfit(request: SecretRequest) -> str | None:
 @pytest.mark.parametrize(
     ("source", "status", "said"),
     [
-        (_no_secret, "refused", "Nothing was typed: no secret was given for terminal t1."),
+        (_no_secret, "refused", "Nothing was typed: the user gave no secret for terminal t1."),
         (
             _fails,
             "failed",
@@ -927,7 +899,7 @@ async def test_a_secret_that_may_not_be_typed_is_not_asked_for(here: Environment
 
     tool = tool_of(here, approver, secrets=secrets)
     await start(tool, "read -r -s x")
-    assert (await do(tool, "secret")).message.startswith("Rejected, and not typed: no.")
+    assert (await do(tool, "secret")).message == "Not typed. The user says: no."
     assert asked == []
     await here.run("mkfifo fifo")
     await start(tool, CHANGES)
@@ -941,10 +913,10 @@ async def test_a_secret_that_may_not_be_typed_is_not_asked_for(here: Environment
 async def test_without_secrets_a_password_is_the_users_matter(here: Environment) -> None:
     tool = tool_of(here)
     asked = await run(tool, "read -r -s -p 'Password: ' x")
-    assert "do not make one up: close it, and tell the user" in asked.message
+    assert "If you were given no password for this, stop it and tell the user." in asked.message
     result = await do(tool, "secret")
     assert result.details.status == "invalid"
-    assert "there is no action secret here: a secret cannot be asked for" in result.message
+    assert 'action must be list, output, send, screen, resize or stop, not "secret".' in result.message
     with pytest.raises(AnyshellError, match="terminals=True"):
         ShellTool(here, approver=approve_all, secrets=_no_secret)
 
@@ -972,7 +944,7 @@ async def test_git_opens_an_editor_and_commits_what_is_written_there(
     assert editor.split()[0] in opened.message
     for text in (*typed, *leaves):
         named = text.startswith("Ctrl-") or text in ("Escape", "Enter")
-        result = await do(tool, "keys", keys=[text]) if named else await do(tool, "send", text=text)
+        result = await do(tool, "send", **({"keys": [text]} if named else {"text": text}))
     assert result.details.exit_code == 0
     assert "1 file changed" in result.output
     assert (await tool({"command": "git log --format=%s"})).output == "Say why\n"
@@ -986,12 +958,12 @@ async def test_closing_ends_the_program_with_everything_that_it_started(here: En
     tool = tool_of(here, approver)
     seconds = unique_seconds()
     await start(tool, f"trap '' HUP TERM; (setsid sleep {seconds}) & read -r x")
-    closed = await do(tool, "close")
+    closed = await do(tool, "stop")
     assert not closed.is_error
-    assert closed.message == "Terminal t1 is closed: its program was ended, with everything that it started."
+    assert closed.message == "Stopped terminal t1 and all it started."
     assert living(seconds) == []
-    again = await do(tool, "close")
-    assert again.message == "Nothing was to be done: it is over. Terminal t1 was closed."
+    again = await do(tool, "stop")
+    assert again.message == "Nothing to stop: terminal t1 was stopped."
     assert len(approver.requests) == 1
 
 
@@ -1002,9 +974,9 @@ async def test_the_end_of_the_environment_ends_terminals(tmp_path: Path) -> None
         await start(tool, f"sleep {seconds} & read -r x")
         assert living(seconds)
     assert living(seconds) == []
-    assert "Terminal t1 was closed." in (await do(tool, "screen")).message
+    assert "Terminal t1 was stopped." in (await do(tool, "screen")).message
     result = await start(tool, "true")
-    assert result.message.startswith("Nothing ran: this tool is closed")
+    assert result.message.startswith("Not run: this tool is closed")
 
 
 async def test_a_tool_that_is_closed_starts_no_terminal_and_those_that_run_go_on(here: Environment) -> None:
@@ -1018,24 +990,25 @@ async def test_a_tool_that_is_closed_starts_no_terminal_and_those_that_run_go_on
 async def test_so_many_terminals_run_at_once_and_those_that_ended_are_known_for_a_while(
     here: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anyshell.tool.terminals.registry.KEPT", 2)
+    monkeypatch.setattr("anyshell.tool.jobs.terminals.KEPT", 2)
     approver = Recorder()
     tool = tool_of(here, approver, max_terminals=1)
     await start(tool, "read -r x")
     for result in (await start(tool, "true"), await run(tool, "true")):
         assert result.details.status == "failed"
-        assert "1 terminals run already, as many as may (t1): close one" in result.message
-    await do(tool, "close")
-    for _ in range(3):
-        await start(tool, "true")
-    assert "there are: t3, t4" in (await do(tool, "screen")).message
+        assert "1 on terminals run already, the most at once (t1): stop one" in result.message
+    await do(tool, "stop")
+    for number in (2, 3, 4, 5):
+        await start(tool, "read -r x")
+        await enter(tool, "", f"t{number}")
+    assert "there are: t3, t4, t5" in (await do(tool, "screen")).message
 
 
 async def test_a_tool_knows_the_terminals_of_its_own_calls_alone(here: Environment) -> None:
     async with here.terminal("read x"):
         result = await do(tool_of(here), "screen")
     assert result.is_error
-    assert result.message == "Nothing was done: no terminal has the id 't1'; there are: none."
+    assert result.message == "Nothing was done: no job has the id 't1'; there are: none."
 
 
 # Where there is no terminal.
@@ -1053,13 +1026,12 @@ async def test_where_terminals_are_off_a_command_runs_without_one_and_that_is_sa
         result = await run(tool, "test -t 0 || echo none")
         assert (result.output, approver.of(CommandRequest)[0].size) == ("none\n", None)
         assert result.message == (
-            "Exit code 0. It ran without a terminal: no terminal is given here, since ANYSHELL_NO_PTY is set. If it wanted "
-            "one, say everything in its options or in stdin instead."
+            "Exit code 0. It ran without a terminal: no terminal is given here, since ANYSHELL_NO_PTY is set."
         )
         begun = await start(tool, "cat")
     assert begun.details.status == "failed"
     assert begun.message.startswith("Nothing ran: no terminal is given here, since ANYSHELL_NO_PTY is set.")
-    assert len(approver.requests) == 1
+    assert len(approver.requests) == 2
 
 
 async def test_where_a_host_refuses_one_it_is_asked_again_whether_to_run_without(anyio_backend: str) -> None:
@@ -1099,47 +1071,36 @@ async def test_a_machine_that_has_no_terminal_left_says_so(monkeypatch: pytest.M
     [
         (
             {},
-            "action is missing. The keys are action, id, command, cwd, columns, rows, timeout, text, enter, keys,",
+            "action is missing. The keys are action, id, wait, until, text, enter, keys, end_of_input, part.",
         ),
-        ({"action": "type"}, "action is not one of those that there are"),
-        ({"action": "start"}, "command is missing: say what to run on the terminal"),
+        ({"action": "type"}, 'screen, resize or stop, not "type"; did you mean "send"?'),
+        ({"action": "start"}, 'not "start".'),
+        ({"action": "resize", "id": "t1"}, 'resize needs columns and rows in text: "120x40"'),
+        ({"action": "resize", "id": "t1", "text": "1x40"}, "columns must be a whole number from 2 to 1,000"),
         (
-            {"action": "start", "command": "ls", "columns": 1},
-            "columns must be a whole number from 2 to 1,000",
+            {"action": "resize", "id": "t1", "columns": 80, "rows": 2000},
+            "rows must be a whole number from 2 to 1,000",
         ),
-        ({"action": "start", "command": "ls", "rows": 2000}, "rows must be a whole number from 2 to 1,000"),
-        ({"action": "start", "command": "ls", "width": 80}, 'there is no "width" (did you mean "columns"?)'),
-        ({"action": "start", "command": "l\0s"}, "NUL"),
-        ({"action": "start", "command": "ls", "cwd": " "}, "cwd is blank"),
-        ({"action": "start", "command": "ls", "id": "t1"}, "id is no parameter of start"),
-        ({"action": "send", "text": "x"}, "id is missing: send needs that of a terminal"),
-        ({"action": "send", "id": "t1"}, "there is nothing to type: give text, or enter"),
+        ({"action": "send", "text": "x"}, "id is missing: send needs that of a job"),
+        ({"action": "send", "id": "t1"}, "there is nothing to send: give text, enter, keys or end_of_input"),
+        ({"action": "send", "id": "t1", "keys": ["Entr"]}, "'Entr' is no key: nearest are Enter"),
+        ({"action": "send", "id": "t1", "keys": ["\ud800"]}, "is no key"),
+        ({"action": "send", "id": "t1", "keys": ["a"] * 4}, "keys has 4 names, and at most 3 can be given"),
         (
-            {"action": "send", "id": "t1", "keys": ["Up"]},
-            'keys is no parameter of send: use the action "keys"',
+            {"action": "screen", "id": "t1", "wait": 3},
+            "wait is a parameter of output and send and secret, not of screen",
         ),
-        ({"action": "send", "id": "t1", "text": "\ud800"}, "text holds half of a surrogate pair"),
-        ({"action": "send", "id": "t1", "text": "xxxxx"}, "text has 5 bytes, and at most 4 can be given"),
-        ({"action": "keys", "id": "t1"}, "there is no key to press"),
-        ({"action": "keys", "id": "t1", "keys": "Up"}, "keys must be a list"),
-        ({"action": "keys", "id": "t1", "keys": ["Entr"]}, "'Entr' is no key: nearest are Enter"),
-        ({"action": "keys", "id": "t1", "keys": ["\ud800"]}, "is no key"),
-        ({"action": "keys", "id": "t1", "keys": ["a"] * 4}, "keys has 4 names, and at most 3 can be given"),
-        (
-            {"action": "wait", "id": "t1", "timeout": 3},
-            "timeout is no parameter of wait: give wait, the seconds",
-        ),
-        ({"action": "wait", "id": "t1", "pattern": "x"}, 'there is no "pattern" (did you mean "until"?)'),
-        ({"action": "wait", "id": "t1", "until": ""}, "until must have 1 to 1,000 characters"),
-        ({"action": "wait", "id": "t1", "wait": -1}, "wait must be 0 seconds or more"),
-        ({"action": "secret", "id": "t1"}, "there is no action secret here"),
+        ({"action": "output", "id": "t1", "pattern": "x"}, '(did you mean "until" or "part"?)'),
+        ({"action": "output", "id": "t1", "until": ""}, "until must have 1 to 1,000 characters"),
+        ({"action": "output", "id": "t1", "wait": -1}, "wait must be 0 seconds or more"),
+        ({"action": "secret", "id": "t1"}, 'not "secret".'),
         ("start", "the parameters must be an object"),
     ],
 )
 async def test_wrong_parameters_are_a_result(params: Any, said: str) -> None:
     approver = Recorder()
     async with Environment.detect(FakeBackend({})) as env:
-        result = await tool_of(env, approver, max_typed=4, max_keys=3).terminal_tool(params)
+        result = await tool_of(env, approver, max_keys=3).job_tool(params)
     assert (result.is_error, result.details.status) == (True, "invalid")
     assert said in result.message
     assert result.message.isprintable()
@@ -1149,14 +1110,13 @@ async def test_wrong_parameters_are_a_result(params: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("terminals", "params", "said"),
     [
-        (True, {"command": "ls", "tty": True}, '(did you mean "pty"?)'),
+        (True, {"command": "ls", "tty": True, "pty": True}, 'there is no "tty" beside pty: give one of them'),
         (True, {"command": "ls", "pty": "yes"}, "pty must be true or false"),
         (
             True,
             {"command": "ls", "pty": True, "stdin": "x"},
-            "pty and stdin exclude each other: what a terminal's",
+            "pty and stdin exclude each other: type the input with job, action send",
         ),
-        (True, {"command": "ls", "pty": True, "background": True}, "pty and background exclude each other"),
         (True, {"command": "ls", "pty": True, "restart": True}, "pty and restart exclude each other"),
         (False, {"command": "ls", "pty": True}, "(not possible here: no command has a terminal)"),
         (False, {"command": "ls", "interactive": True}, "(not possible here: no command has a terminal)"),
@@ -1173,25 +1133,80 @@ async def test_what_is_said_of_a_wrong_pty_is_true(
 
 async def test_params_may_be_a_model_and_null_is_left_out(here: Environment) -> None:
     tool = tool_of(here)
-    nulls = dict.fromkeys(
-        ("id", "cwd", "columns", "rows", "timeout", "text", "enter", "keys", "until", "wait")
-    )
-    for params in (
-        TerminalParams(action="start", command="true"),
-        {"action": "start", "command": "true", **nulls},
+    nulls = dict.fromkeys(("wait", "text", "enter", "keys", "until", "part", "end_of_input"))
+    await start(tool, "read -r x")
+    for params in (JobParams(action="screen", id="t1"), {"action": "screen", "id": "t1", **nulls}):
+        result = await tool.job_tool(params)
+        assert result.details.running
+        assert JobResult.model_validate_json(result.model_dump_json()) == result
+
+
+async def test_what_cannot_be_typed_is_not_asked_about(here: Environment) -> None:
+    approver = Recorder()
+    tool = tool_of(here, approver, max_typed=4)
+    await start(tool, "read -r x")
+    for text, said in (
+        ("\ud800", "half of a surrogate pair"),
+        ("xxxxx", "text has 5 bytes, and at most 4 can be given"),
     ):
-        result = await tool.terminal_tool(params)
-        assert result.details.exit_code == 0
-        assert TerminalResult.model_validate_json(result.model_dump_json()) == result
+        result = await enter(tool, text)
+        assert (result.is_error, result.details.status) == (True, "invalid")
+        assert said in result.message
+    assert len(approver.requests) == 1
+
+
+async def test_a_terminal_is_resized_and_shown(here: Environment) -> None:
+    tool = tool_of(here)
+    await start(tool, "while read -r x; do stty size; done")
+    for params, size in (({"text": "100x30"}, "30 100"), ({"columns": 90, "rows": 20}, "20 90")):
+        result = await do(tool, "resize", **params)
+        assert not result.is_error
+        assert "Shown is the screen." in result.message
+        assert (await enter(tool, "")).output.strip() == size
+    await do(tool, "send", end_of_input=True)
+    assert (await do(tool, "resize", text="80x24")).details.status == "failed"
+
+
+async def test_terminals_are_listed_with_other_jobs(here: Environment) -> None:
+    tool = tool_of(here, jobs=True)
+    await start(tool, "read -r x; exit 3")
+    await tool({"command": "sleep 300", "run_in_background": True})
+    listed = await tool.job_tool({"action": "list"})
+    assert [(job.id, job.status) for job in listed.details.jobs] == [("j1", "running"), ("t1", "running")]
+    assert re.fullmatch(
+        rf"j1 runs, [\d.]+ s, in {here.directory}: sleep 300 t1 runs on a terminal, [\d.]+ s: read -r x; exit 3",
+        listed.message,
+    )
+    await enter(tool, "")
+    assert (await tool.job_tool({"action": "list"})).details.jobs[1].status == "failed"
+    several = await tool.job_tool({"action": "output", "id": "j1,t1", "wait": 1})
+    assert "wait for a terminal by itself" in several.message
+    assert "has no terminal" in (await tool.job_tool({"action": "screen", "id": "j1"})).message
+
+
+async def test_a_program_ends_with_its_input(here: Environment) -> None:
+    tool = tool_of(here)
+    await start(tool, "cat >read")
+    ended = await do(tool, "send", text="one", enter=True, end_of_input=True, until="end")
+    assert (ended.details.exit_code, ended.details.found) == (0, True)
+    assert await here.files.read_text("read") == "one\n"
+
+
+async def test_until_end_returns_when_a_program_asks_instead(here: Environment) -> None:
+    tool = tool_of(here)
+    await start(tool, "read -r x")
+    asked = await do(tool, "output", until="end")
+    assert asked.details.found is False
+    assert re.match(r"It did not end in [\d.]+ s\. Waiting for input on terminal t1", asked.message)
 
 
 async def test_a_wait_and_a_timeout_are_bounded(here: Environment) -> None:
     tool = tool_of(here, max_wait=0.1, max_timeout=200)
     begun = await start(tool, "sleep 300", timeout=999)
-    assert "The timeout was 200 s, not 999 s" in begun.message
-    assert "One call waits 0.1 s at most, not 5 s." in (await do(tool, "wait", wait=5)).message
+    assert "timeout is in seconds: 999 was cut to 200." in begun.message
+    assert "wait is in seconds: 5 was cut to 0.1." in (await wait(tool, wait=5)).message
     strict = ShellTool(here, approver=approve_all, limits=ToolLimits(beyond="refuse"), terminals=True)
-    assert "wait is 301 s: it must be at most 300 s" in (await do(strict, "wait", wait=301)).message
+    assert "wait is 301 s: it must be at most 300 s" in (await wait(strict, wait=301)).message
 
 
 async def test_variables_for_editors_and_pagers_can_be_set_with_a_terminal_alone(here: Environment) -> None:
@@ -1205,7 +1220,7 @@ async def test_variables_for_editors_and_pagers_can_be_set_with_a_terminal_alone
 async def test_a_tool_without_terminals_has_no_tool_for_them(tmp_path: Path) -> None:
     async with Environment.detect(FakeBackend({})) as env:
         with pytest.raises(AnyshellError, match="terminals=True"):
-            _ = ShellTool(env, approver=deny_all).terminal_tool
+            _ = ShellTool(env, approver=deny_all).job_tool
     with pytest.raises(AnyshellError, match="use 'async with"):
         tool_of(await Environment.detect(cwd=tmp_path))
 
@@ -1215,6 +1230,7 @@ def _held(outcome: Outcome | None = None, *, left: float | None = None, command:
     request = SimpleNamespace(text=command)
     return SimpleNamespace(
         id="t1",
+        seconds=2.0,
         outcome=outcome,
         left=left,
         request=request,
@@ -1278,10 +1294,6 @@ NOTICES: dict[str, Callable[[], str]] = {
     "waits for a password, with secrets": lambda: " ".join(
         terminal_words.state(_held(), _view(waiting=CERTAIN, password=True), secrets=True)
     ),
-    "started": lambda: terminal_words.started(_held()),
-    "goes on": lambda: terminal_words.goes_on(_held()),
-    "typed": lambda: terminal_words.typed(_held(), 1234, ["Enter"]),
-    "typed keys": lambda: terminal_words.typed(_held(), 0, ["Up", "Down"]),
     "unasked": terminal_words.unasked,
     "a secret": lambda: terminal_words.secret(_held(), echo=False, empty=False),
     "a secret, with echo": lambda: terminal_words.secret(_held(), echo=True, empty=False),
@@ -1291,20 +1303,14 @@ NOTICES: dict[str, Callable[[], str]] = {
     "changed": lambda: terminal_words.changed("bash, vim", None),
     "asked anew": lambda: terminal_words.asked_anew("DELETE ALL? "),
     "asked anew, on a blank line": lambda: terminal_words.asked_anew(""),
-    "untyped": lambda: terminal_words.untyped("a line is too long."),
-    "not found": lambda: terminal_words.not_found(30),
     "over": lambda: terminal_words.over(_held(ENDED)),
     "failed typing": lambda: terminal_words.failed_typing("it does not read."),
-    "failed": lambda: words.undone("no terminal has the id 't9'; there are: none"),
-    "invalid": lambda: words.misunderstood("id is missing."),
-    "clamped": lambda: terminal_words.clamped(999, 300),
     "without": lambda: terminal_words.without(terminal_words.NOT_HERE),
     "none here": lambda: terminal_words.none_here("ci-7 grants no terminal"),
     "apart": terminal_words.apart,
-    "closed": lambda: terminal_words.CLOSED,
     "skipped": lambda: " ".join(terminal_words.skipped(Output(skipped_bytes=1234567))),
-    "kept": lambda: " ".join(terminal_words.kept(ARTIFACT, readable=True)),
-    "kept elsewhere": lambda: " ".join(terminal_words.kept(ARTIFACT, readable=False)),
+    "kept": lambda: " ".join(terminal_words.kept(OutputArtifact.of(ARTIFACT), readable=True)),
+    "kept elsewhere": lambda: " ".join(terminal_words.kept(OutputArtifact.of(ARTIFACT), readable=False)),
 }
 
 
@@ -1317,7 +1323,7 @@ def test_what_is_said() -> None:
     for before in (True, False):
         when = "before" if before else "now"
         said |= {
-            f"close, {when}: {name}": terminal_words.closed(_held(outcome), before=before)
+            f"stop, {when}: {name}": terminal_words.stopped(_held(outcome), before=before)
             for name, outcome in ENDINGS.items()
         }
     said |= {name: make() for name, make in NOTICES.items()}
@@ -1333,28 +1339,22 @@ async def test_the_definitions_with_terminals_speak_of_them() -> None:
     assert "pty" not in plain.parameters["properties"]
     assert "`pty`" not in plain.description
     definition = tool.definition
-    assert "- No question can be answered" in plain.description
-    assert "- No question can be answered" not in definition.description
-    assert "- Without `pty` no question can be answered" in definition.description
+    assert "- No terminal, and stdin is empty" in plain.description
+    assert "- No terminal" not in definition.description
+    assert "- Without `pty` there is no terminal" in definition.description
     assert definition.parameters["properties"]["pty"]["type"] == "boolean"
-    assert "can be set with pty alone" in definition.parameters["properties"]["env"]["description"]
-    assert "Such a command has a shell of its own." in both.definition.description
-    terminal = tool.terminal_tool.definition
-    assert terminal.name == "terminal"
-    assert terminal.as_format("mcp")["annotations"]["title"] == "Drive programs on terminals"
-    assert "secret" not in json.dumps(terminal.as_format())
+    assert "cannot be set without pty" in definition.parameters["properties"]["env"]["description"]
+    assert "A job or command with `pty` has a shell of its own" in both.definition.description
+    job = tool.job_tool.definition
+    assert job.name == "job"
+    assert job.as_format("mcp")["annotations"]["title"] == "Look after jobs"
+    assert "secret" not in json.dumps(job.as_format())
+    whole = both.job_tool.definition
     matches_snapshot(
-        "terminal_definition.json",
-        json.dumps(
-            {
-                "description": terminal.description,
-                **both.terminal_tool.definition.parameters,
-            },
-            indent=2,
-        )
-        + "\n",
+        "job_definition_terminals.json",
+        json.dumps({"description": whole.description, **whole.parameters}, indent=2) + "\n",
     )
-    for schema in (both.definition.parameters, terminal.parameters):
+    for schema in (both.definition.parameters, job.parameters):
         assert not re.search(r'anyOf|oneOf|\$ref|\$defs|"title"', json.dumps(schema))
 
 

@@ -519,12 +519,10 @@ async def test_a_model_answers_a_command_that_asks(env: Environment) -> None:
     assert (asked.details.status, asked.details.terminal) == ("waiting", "t1")
     assert not asked.details.waiting.certain
     if not asked.details.waiting.prompt:  # PowerShell has begun so slowly that it seemed to wait
-        await tool.terminal_tool({"action": "wait", "id": "t1", "until": "Name:", "wait": 60})
-    told = await tool.terminal_tool(
-        {"action": "send", "id": "t1", "text": "World", "enter": True, "wait": 60}
-    )
+        await tool.job_tool({"action": "output", "id": "t1", "until": "Name:", "wait": 60})
+    told = await tool.job_tool({"action": "send", "id": "t1", "text": "World", "enter": True, "wait": 60})
     while told.details.running:  # it may have been seen to wait before it had read
-        told = await tool.terminal_tool({"action": "read", "id": "t1", "wait": 60})
+        told = await tool.job_tool({"action": "output", "id": "t1", "wait": 60})
     assert told.details.exit_code == 0
     assert "hello World" in told.output
 

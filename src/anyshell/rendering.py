@@ -26,7 +26,7 @@ from .output.sequences import LONGEST_SEQUENCE
 from .output.text.bounded import cut_note
 from .output.text.tail import Tail
 from .policy import printable, visible
-from .tool.result import JobResult, OutputArtifact, ShellResult, TerminalResult
+from .tool.result import JobResult, OutputArtifact, ShellResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
     from ._types import OutputEvent, ProcessInfo
-    from .tool.result import DisplayBlock, ShellDetails, TerminalDetails
+    from .tool.result import DisplayBlock, JobDetails, ShellDetails
 
 PREVIEW_ROWS = 10
 """Rows of an output that a collapsed result shows, the last: there it says what went wrong."""
@@ -82,8 +82,7 @@ class RenderedResult:
     ended, how long it took, and the timeout that was in force.
 
     Args:
-        result: What a call of `ShellTool`, `JobTool` or `TerminalTool` came to; or the outcome of a command, which is then
-            drawn as `RenderedCommand` draws it.
+        result: What a call of `ShellTool` or `JobTool` came to; or the outcome of a command, which is then drawn as `RenderedCommand` draws it.
         expanded: Whether to show all of it.
         rows: Rows of an output that are shown while it is collapsed; at least 1.
         hint: How a person can expand it, such as ``ctrl+o``; said where rows are left out.
@@ -94,7 +93,7 @@ class RenderedResult:
 
     def __init__(
         self,
-        result: ShellResult | JobResult | TerminalResult | Outcome,
+        result: ShellResult | JobResult | Outcome,
         *,
         expanded: bool = False,
         rows: int = PREVIEW_ROWS,
@@ -119,7 +118,7 @@ class RenderedResult:
         elif not isinstance(result, Outcome):
             yield from self._draw(_Page(options.max_width, ascii_only=options.ascii_only), result)
 
-    def _draw(self, page: _Page, result: ShellResult | JobResult | TerminalResult) -> Iterator[Text]:
+    def _draw(self, page: _Page, result: ShellResult | JobResult) -> Iterator[Text]:
         warnings = list(_cut(result))
         ended = _exit_notice(result)
         for block in result.display:
@@ -143,9 +142,7 @@ class RenderedResult:
         for row in shown:
             yield page.row(page.bar, row, "", mark=_QUIET)
 
-    def _notice(
-        self, page: _Page, block: DisplayBlock, result: ShellResult | JobResult | TerminalResult
-    ) -> Iterator[Text]:
+    def _notice(self, page: _Page, block: DisplayBlock, result: ShellResult | JobResult) -> Iterator[Text]:
         rows = list(page.folded("- ", printable(block.text), _QUIET))
         whole = self._expanded or len(rows) == 1 or result.details.status in _NOTHING_RAN
         yield from rows if whole else [page.ending(rows[0])]
@@ -453,70 +450,65 @@ def _at_words(text: str, room: int) -> Iterator[str]:
     yield row
 
 
-def _exit_notice(result: ShellResult | JobResult | TerminalResult) -> str | None:
+def _exit_notice(result: ShellResult | JobResult) -> str | None:
     """The notice that says no more than the footer does."""
     code = result.details.exit_code if isinstance(result, ShellResult) else None
     return None if code is None else f"Exit code {code}."
 
 
-def _cut(result: ShellResult | JobResult | TerminalResult) -> Iterator[str]:
+def _cut(result: ShellResult | JobResult) -> Iterator[str]:
     """Say what the result leaves out: in its own words, if it has any."""
     own = [block.text for block in result.display if block.type == "notice"]
-    for begin, fallback in _cuts(result):
-        yield next((text for text in own if text.startswith(begin)), fallback)
+    for words, fallback in _cuts(result):
+        yield next((text for text in own if words in text), fallback)
 
 
-def _cuts(result: ShellResult | JobResult | TerminalResult) -> Iterator[tuple[str, str]]:
-    """How the result begins to say what it leaves out, and what to say if it does not."""
+def _cuts(result: ShellResult | JobResult) -> Iterator[tuple[str, str]]:
+    """Words with which the result says what it leaves out, and what to say if it does not."""
     if isinstance(result, ShellResult):
         of, skipped = result.details.truncation, result.details.skipped_bytes
         if of is not None:
-            begin = f"Shown are {of.shown_bytes:,} of "
-            lines = f"{of.shown_lines:,} of {of.total_lines:,} lines"
-            yield begin, f"{begin}{of.total_bytes:,} bytes and {lines}."
+            shown = f"{of.shown_bytes:,} of {of.total_bytes:,} bytes shown"
+            yield shown, f"{shown}."
         if skipped:
-            begin = f"{skipped:,} bytes were not drawn"
-            yield begin, f"{begin}."
-    elif isinstance(result, TerminalResult) and (count := result.details.left_out):
+            left = f"{skipped:,} bytes were not drawn"
+            yield left, f"{left}."
+    elif count := result.details.left_out:
         lines = "1 line" if count == 1 else f"{count:,} lines"
-        yield (
-            ("Its beginning is left out" if result.details.alternate else "Left out before that"),
-            f"Left out: {lines}.",
-        )
+        yield f"{lines} before that left out", f"{lines} left out."
 
 
-def _footer(result: ShellResult | JobResult | TerminalResult) -> list[str]:
+def _footer(result: ShellResult | JobResult) -> list[str]:
     parts = [_how(result)]
     if isinstance(result, ShellResult):
         parts += _times(result.details)
-    artifact = None if isinstance(result, JobResult) else result.details.artifact
-    if artifact is not None:
-        parts += _address(artifact)
+    if result.details.artifact is not None:
+        parts += _address(result.details.artifact)
     return parts
 
 
-def _how(result: ShellResult | JobResult | TerminalResult) -> str:
-    details = result.details
+def _how(result: ShellResult | JobResult) -> str:
     if isinstance(result, JobResult):
-        return result.details.status
-    if isinstance(result, TerminalResult) and (details.status != "done" or result.details.running):
-        return details.status
+        job = result.details
+        ended = job.status == "done" and job.terminal is not None and not job.running
+        return _exit(job) if ended else job.status
+    details = result.details
     match details.status:
-        case "exited" | "done":
-            return _exit(result.details)
+        case "exited":
+            return _exit(details)
         case "timed_out" if details.silence is not None:
             return f"silent for {exact(details.silence)} s"
         case "timed_out":
             return "timed out"
-        case "running" if isinstance(result, ShellResult):
-            return f"running as job {visible(result.details.job or '')}"
-        case "waiting" if isinstance(result, ShellResult):
-            return f"waits for input on terminal {visible(result.details.terminal or '')}"
+        case "running":
+            return f"running as job {visible(details.job or details.terminal or '')}"
+        case "waiting":
+            return f"waits for input on terminal {visible(details.terminal or '')}"
         case _:
             return details.status
 
 
-def _exit(details: ShellDetails | TerminalDetails | Outcome) -> str:
+def _exit(details: ShellDetails | JobDetails | Outcome) -> str:
     code = "" if details.exit_code is None else f"exit code {details.exit_code}"
     if details.signal is None:
         return code or "ended"

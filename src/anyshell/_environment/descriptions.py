@@ -9,7 +9,8 @@ A template is Markdown in the top-level ``descriptions/``, one paragraph or list
     (``rg``), does not have (``!fd``), one of several (``rg|fd``), or a value, likewise (``KIND=zsh``,
     ``SYSTEM=linux|macos``).
 
-A line that is left out leaves no gap, so a template reads well whatever a host has.
+A line that is left out leaves no gap, so a template reads well whatever a host has. A line that begins with ``##`` names
+the section below it, which a caller may replace.
 """
 
 from __future__ import annotations
@@ -38,19 +39,27 @@ LONGEST_TIMEOUT = 3600.0
 _TEMPLATES: Mapping[ShellKind, str] = {
     "bash": "bash",
     "zsh": "bash",
-    "sh": "sh",
+    "sh": "bash",
     "pwsh": "powershell",
     "powershell": "powershell",
     "wsl": "bash",
 }
-_NAMES = ("bash", "sh", "powershell")
+_NAMES = ("bash", "powershell")
 
 _CONDITION = re.compile(r"\$\{IF ([^}\n]+)\}[ ]?")
 _PLACEHOLDER = re.compile(r"\$\{([^}\n]*)\}?")
-_NO_FILES = "It reads none of the user's startup files."
-_SET_UP = (
-    "It starts with the user's own aliases, functions, options and PATH; `type NAME` shows what a name means."
-)
+_SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
+_SET_UP = " It has the user's aliases, functions, options and PATH."
+ADVICE = frozenset({"git", "programs"})
+"""What a description advises besides its rules: on git, and which helpful programs the host has."""
+
+_PROGRAMS = ("rg", "fd", "fdfind", "jq", "python3", "python", "gh")
+_WHOLE = {
+    "here": " The whole is in a file that the result names: search that, do not rerun.",
+    "job": " `job` with action `output` shows more, by the id that the result names: do not rerun.",
+    "elsewhere": " Commands cannot read the rest: print less, or into a file.",
+    "lost": " The rest is lost: print less, or into a file.",
+}
 _SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
 
 
@@ -73,6 +82,7 @@ class Description:
         background_after: Seconds after which a command goes on in the background by itself; ``None`` is never.
         confirmed: Whether a person confirms every command.
         tools: Names of other tools that the model has, which it is to prefer.
+        advice: Which of `ADVICE` is given.
     """
 
     shell: ShellInfo
@@ -89,31 +99,52 @@ class Description:
     background_after: float | None = None
     confirmed: bool = False
     tools: Sequence[str] = ()
+    advice: Collection[str] = ADVICE
 
-    def text(self) -> str:
-        """The text: the template of the shell, filled."""
-        return fill(load(_TEMPLATES[self.shell.kind]), self.values(), self.info.programs)
+    def text(self, sections: Mapping[str, str | None] | None = None) -> str:
+        """The text: the template of the shell, filled.
+
+        Args:
+            sections: Texts for sections by their names, instead of those that there are or after them; ``None`` leaves one
+                out. The name of the first paragraph is empty.
+        """
+        text = fill(load(_TEMPLATES[self.shell.kind]), self.values(), self.info.programs)
+        return text if sections is None else _with_sections(text, sections)
 
     def values(self) -> dict[str, str]:
         """Every value that a template can use, by its name."""
+        template = load(_TEMPLATES[self.shell.kind])
+        found = {name for name in self.info.programs if name in _spoken_of(template)}
+        found -= {"fdfind"} if "fd" in found else set()  # another name of the same
+        found -= {"python"} if "python3" in found else set()
+        named = [f"`{name}`" for name in _PROGRAMS if name in found]
+        whole = "lost"
+        if self.kept:
+            whole = "job" if self.jobs or self.terminals else "elsewhere"
+            whole = "here" if self.info.is_this_machine else whole
+        apart = ["job"] * self.jobs + ["command with `pty`"] * self.terminals
+        separate = self.session and bool(apart)
         return {
             "KIND": self.shell.kind,
             "SHELL": one_line(f"{self.shell.name} ({self.shell.path})"),
             "DIRECTORY": one_line(self.directory).replace("`", r"\x60"),  # it stands between backticks
-            "STARTUP": _SET_UP if self.snapshot else _NO_FILES,
+            "STARTUP": _SET_UP if self.snapshot else "",
             "SYSTEM": self.info.os,
             "OS": one_line(_system(self.info)),
-            # On Windows, whatever a command has started is in its job, unless it runs in Linux.
-            "DAEMONS": "no" if self.info.os == "windows" and self.shell.kind != "wsl" else "yes",
-            "SESSION": "yes" if self.session else "no",
-            "JOBS": "yes" if self.jobs else "no",
-            "TERMINALS": "yes" if self.terminals else "no",
-            "CONFIRMED": "yes" if self.confirmed else "no",
-            "OTHERS": "yes" if self.tools else "no",
+            "SESSION": _word(self.session),
+            "JOBS": _word(self.jobs),
+            "TERMINALS": _word(self.terminals),
+            "SEPARATE": _word(separate),
+            "SEPARATE_RUNS": f"A {' or '.join(apart)}",
+            "CONFIRMED": _word(self.confirmed),
+            "OTHERS": _word(bool(self.tools)),
             "TOOLS": ", ".join(f"`{one_line(name)}`" for name in self.tools),
-            "LATER": "no" if self.background_after is None else "yes",
+            "LATER": _word(self.jobs and not self.session and self.background_after is not None),
             "BACKGROUND_AFTER": "" if self.background_after is None else _seconds(self.background_after),
-            "WHOLE": ("here" if self.info.is_this_machine else "elsewhere") if self.kept else "lost",
+            "ADVICE_GIT": _word("git" in self.advice),
+            "INSTALLED": _word(bool(named) and "programs" in self.advice),
+            "PROGRAMS": ", ".join(named),
+            "WHOLE_OUTPUT": _WHOLE[whole],
             "TIMEOUT_DEFAULT": _seconds(self.timeout),
             "TIMEOUT_MAX": _seconds(self.max_timeout),
             "OUTPUT_LIMIT": _bytes(self.limits.head + self.limits.tail),
@@ -123,12 +154,23 @@ class Description:
         }
 
 
-@functools.cache  # there are three
+def _with_sections(text: str, sections: Mapping[str, str | None]) -> str:
+    opening, *rest = _SECTION.split(text)
+    parts: dict[str, str | None] = {"": opening, **dict(zip(rest[::2], rest[1::2], strict=True)), **sections}
+    told = (
+        f"## {name}\n{body.strip()}" if name else body.strip()
+        for name, body in parts.items()
+        if body is not None
+    )
+    return "\n\n".join(told).strip() + "\n"
+
+
+@functools.cache  # there are two
 def load(name: str) -> str:
     """Read a template, once in the life of a process.
 
     Args:
-        name: ``bash``, ``sh`` or ``powershell``.
+        name: ``bash``, for every POSIX shell, or ``powershell``.
 
     Raises:
         AnyshellError: No description has that name, or the installation has lost it.
@@ -162,13 +204,15 @@ def _from_checkout(name: str) -> bytes | None:
 
 def programs() -> tuple[str, ...]:
     """Every program that a template speaks of, in alphabetical order: what to ask a host for."""
-    found: set[str] = set()
-    for name in _NAMES:
-        for condition in _CONDITION.findall(load(name)):
-            for word in condition.split():
-                if "=" not in word:
-                    found.update(word.removeprefix("!").split("|"))
-    return tuple(sorted(found))
+    return tuple(sorted(set().union(*(_spoken_of(load(name)) for name in _NAMES))))
+
+
+def _spoken_of(template: str) -> set[str]:
+    """The programs in the conditions of a template."""
+    words = (
+        word for condition in _CONDITION.findall(template) for word in condition.split() if "=" not in word
+    )
+    return {program for word in words for program in word.removeprefix("!").split("|")}
 
 
 def fill(template: str, values: Mapping[str, str], programs: Collection[str]) -> str:
@@ -222,6 +266,10 @@ def _system(info: HostInfo) -> str:
     if info.container is not None:
         details.append(f"in a {info.container} container")
     return f"{name} ({', '.join(details)})"
+
+
+def _word(holds: bool) -> str:
+    return "yes" if holds else "no"
 
 
 def _seconds(number: float) -> str:

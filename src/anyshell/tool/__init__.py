@@ -1,4 +1,4 @@
-"""The model's door: the tools called ``shell``, ``job`` and ``terminal``, with bounded parameters, an approver, a deadline."""
+"""The model's door: the tools called ``shell`` and ``job``, with bounded parameters, an approver, a deadline."""
 
 from __future__ import annotations
 
@@ -17,13 +17,9 @@ from .result import (
     OutputArtifact,
     ShellDetails,
     ShellResult,
-    TerminalDetails,
-    TerminalResult,
     Truncation,
 )
 from .shell import ShellTool
-from .terminals.params import TerminalParams
-from .terminals.tool import TerminalTool
 from .updates import OnUpdate, Update
 
 __all__ = [
@@ -41,10 +37,6 @@ __all__ = [
     "ShellParams",
     "ShellResult",
     "ShellTool",
-    "TerminalDetails",
-    "TerminalParams",
-    "TerminalResult",
-    "TerminalTool",
     "ToolDefinition",
     "ToolLimits",
     "Truncation",

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from .. import policy
 from .._types import Output
 from . import words
+from .jobs import terminal_words
 from .jobs import words as job_words
+from .jobs.results import input_state, news
 from .result import (
     CallStatus,
     DisplayBlock,
     LeftBehindProcess,
-    OutputArtifact,
     ShellDetails,
     ShellResult,
     Truncation,
@@ -20,17 +21,15 @@ from .result import (
 )
 from .run import StoppedByPerson
 from .signals import number_of
-from .terminals import words as terminal_words
-from .terminals.tool import input_state
 
 if TYPE_CHECKING:
     from .._types import Outcome
     from .context import ToolContext
     from .jobs.ledger import Ledger
+    from .jobs.terminals import Terminals
+    from .jobs.tracked import TerminalReport, TrackedTerminal
     from .run import Became, ToolRun
     from .session import ToolSession
-    from .terminals.registry import Terminals
-    from .terminals.tracked import TerminalReport, TrackedTerminal
 
 
 class ResultBuilder:
@@ -53,6 +52,7 @@ class ResultBuilder:
         terminals: Terminals | None,
         secrets: bool,
     ) -> None:
+        self._context = context
         self._env = context.env
         self._limits = context.limits
         self._hidden = context.hidden
@@ -79,11 +79,7 @@ class ResultBuilder:
         self, run: ToolRun, terminal: TrackedTerminal, view: TerminalReport, update_error: str | None
     ) -> ShellResult:
         """Say that a command waits for input on its terminal, where it goes on."""
-        messages = [
-            terminal_words.goes_on(terminal),
-            *terminal_words.state(terminal, view, secrets=self._secrets),
-        ]
-        messages += run.notices
+        messages = [*terminal_words.state(terminal, view, secrets=self._secrets), *run.notices]
         if self._session is not None:
             messages.append(terminal_words.apart())
         shown = len(view.text.encode(errors="replace"))
@@ -97,7 +93,7 @@ class ResultBuilder:
             tail_range=(gone + 1, gone + 1 + view.text.count("\n")) if gone else None,
         )
         details = run.details(
-            "waiting",
+            "running" if view.waiting is None else "waiting",
             started=True,
             duration=terminal.seconds,
             terminal=terminal.id,
@@ -106,27 +102,28 @@ class ResultBuilder:
             directory=self.directory,
             update_error=update_error,
         )
-        return self.make(details, messages, output=output, is_error=False, run=run)
+        shows = output if view.text.strip() else None  # that there is nothing new is said
+        return self.make(details, messages, output=shows, is_error=False, run=run)
 
     def _finished(
         self, run: ToolRun, outcome: Outcome, update_error: str | None, *, by_person: bool = False
     ) -> ShellResult:
         env, output, call = self._env, self._hidden.output(outcome.output), run.call
-        assert call.timeout is not None  # only a job may have none
         if self._ledger is not None and outcome.job is not None:
             seen = output.total_bytes if outcome.status == "running" else 0
             self._ledger.add(outcome.job, run.request.directory, seen=seen)
-        on_terminal = run.request.size is not None
-        ending = words.ending(
-            outcome,
+        way = words.Way(
             timeout=call.timeout,
             limits=self._limits,
             os=env.os,
+            host="" if env.info.is_this_machine else env.host,
             command=run.request.text,
-            terminal=on_terminal,
+            on_terminal=run.request.size is not None,
             by_person=by_person,
+            jobs=self._ledger is not None,
+            terminals=self._terminals is not None and env.terminals,
         )
-        messages = [ending, *run.notices, *terminal_words.skipped(output)]
+        messages = [words.ending(outcome, way), *run.notices, *terminal_words.skipped(output)]
         if call.pty and self._session is not None:
             messages.append(terminal_words.apart())
         if outcome.session is not None and self._session is not None:
@@ -136,10 +133,14 @@ class ResultBuilder:
             messages += words.session(outcome.session, before=before, now=now, stopped=stopped)
         if output.truncated and outcome.status == "running":
             messages.append(job_words.cut(output, outcome.job or ""))
-        elif output.truncated:
-            readable = env.info.is_this_machine
-            messages.append(words.truncated(output, max_line=env.limits.max_line, readable=readable))
-        messages += words.left_behind(outcome.left_behind, outcome.job)
+        elif output.truncated and output.binary is None:
+            job_tool = self._ledger is not None or self._terminals is not None
+            readable = self._context.readable
+            messages.append(
+                words.truncated(output, max_line=env.limits.max_line, readable=readable, job_tool=job_tool)
+            )
+        if outcome.status != "lost":  # its own words have them
+            messages += words.left_behind(outcome.left_behind, outcome.job)
         exit_code = outcome.exit_code
         if outcome.signal is not None and (number := number_of(outcome.signal, env.os)) is not None:
             exit_code = 128 + number
@@ -150,7 +151,7 @@ class ResultBuilder:
             started=outcome.started,
             duration=outcome.duration,
             truncation=Truncation.of(output),
-            artifact=OutputArtifact.of(output.artifact),
+            artifact=self._context.name(output.artifact),
             left_behind=tuple(map(LeftBehindProcess.of, outcome.left_behind)),
             job=outcome.job,
             session_state=None if outcome.session is None else outcome.session.state,
@@ -178,12 +179,10 @@ class ResultBuilder:
         run: ToolRun | None = None,
     ) -> ShellResult:
         """Put a result together, with what has ended since the last one."""
-        if self._terminals is not None:
-            messages = [*messages, *map(terminal_words.news, self._terminals.news())]
-        if self._ledger is not None:
-            messages = [*messages, *map(job_words.news, self._ledger.news())]
+        messages = [*messages, *news(self._ledger, self._terminals)]
         messages, details = self._hidden.texts(messages), self._hidden.facts(details)
-        display = [*([] if run is None else [run.shown()]), *blocks(output, messages)]
+        printed = "" if output is None or output.binary is not None else output.text
+        display = [*([] if run is None else [run.shown()]), *blocks(printed, messages)]
         if details.frame:
             display.append(DisplayBlock(type="output", text=policy.printable(details.frame)))
         if self._terminals is not None and (failed := self._terminals.console_error) is not None:
@@ -196,7 +195,7 @@ class ResultBuilder:
             display.append(DisplayBlock(type="notice", text=ended))
         return ShellResult(
             is_error=is_error,
-            output="" if output is None else output.text,
+            output=printed,
             message=" ".join(messages),
             text=words.text(output, [*messages, *terminal_words.framed(details.frame)]),
             display=tuple(map(self._hidden.facts, display)),

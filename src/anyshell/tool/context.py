@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from .result import OutputArtifact
 
 if TYPE_CHECKING:
     from .._environment import Environment
+    from .._types import Artifact
     from .approvals import Approvals
     from .calls import Calls
     from .hiding import Hidden
     from .limits import ToolLimits
 
+REMEMBERED = 1000
+"""Kept outputs that a model may read by their ids; of more, the oldest is forgotten."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a `ShellTool` shares with the tools for its jobs and terminals.
+    """What a `ShellTool` shares with the tool for its jobs.
 
     Attributes:
         env: Where commands run.
@@ -23,6 +29,7 @@ class ToolContext:
         approvals: Decides about what is run, sent and typed.
         calls: The calls under way.
         hidden: What no result shows.
+        kept: The ids of the outputs that results have named, the newest last.
     """
 
     env: Environment
@@ -30,3 +37,17 @@ class ToolContext:
     approvals: Approvals
     calls: Calls
     hidden: Hidden
+    kept: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def readable(self) -> bool:
+        """Whether commands can read the file of a kept output."""
+        return self.env.info.is_this_machine
+
+    def name(self, artifact: Artifact | None) -> OutputArtifact | None:
+        """Describe the whole of an output, which the model may then read."""
+        if artifact is not None:
+            self.kept[artifact.id] = None
+            if len(self.kept) > REMEMBERED:
+                del self.kept[next(iter(self.kept))]
+        return OutputArtifact.of(artifact)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._types import exact, one_line
+from .._types import exact
 from .params import ShellParams
 
 if TYPE_CHECKING:
@@ -19,26 +20,10 @@ if TYPE_CHECKING:
 
 Format = Literal["openai", "anthropic", "mcp"]
 
-_GUARDED = (
-    " Those for pagers, editors and prompts (PAGER, EDITOR, GIT_ASKPASS, DEBIAN_FRONTEND and the like) cannot be "
-    "set, since what they start could not be answered."
-)
+_CWD_OF_A_SESSION = "The directory the shell goes to first, and stays in: absolute, relative or ~/DIR."
+_ENV_OF_A_SESSION = "Variables the shell exports first; they stay."
 
-
-_GUARDED_BUT_ON_TERMINALS = (
-    " Those for pagers, editors and prompts (PAGER, EDITOR, GIT_ASKPASS, DEBIAN_FRONTEND and the like) can be set with "
-    "pty alone, since otherwise what they start could not be answered."
-)
-
-_CWD_OF_A_SESSION = (
-    "A directory that the shell goes to first, and stays in. Absolute, relative to where the shell is, or below the "
-    "home directory as ~/DIR. It must exist."
-)
-
-_ENV_OF_A_SESSION = (
-    "Variables to export in the shell first; they stay. A name is made of letters, digits and underscores, and does "
-    "not begin with a digit."
-)
+CHARACTERS_OF_A_TOKEN = 4  # no bound: an estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +41,12 @@ class ToolDefinition:
     description: str
     parameters: dict[str, Any]
     title: str
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the definition costs in every request: its characters, with compact JSON, divided by four."""
+        compact = json.dumps(self.parameters, separators=(",", ":"), ensure_ascii=False)
+        return -(-len(self.name + self.description + compact) // CHARACTERS_OF_A_TOKEN)
 
     def as_format(self, format: Format = "anthropic", *, strict: bool = False) -> dict[str, Any]:  # noqa: A002 - as in schema --format
         """Give the definition as JSON in a form that an interface takes.
@@ -99,13 +90,12 @@ _ANNOTATIONS = {
 
 
 def schema(
-    limits: ToolLimits, *, directory: str, guarded: bool, features: ToolFeatures, silence: float | None = None
+    limits: ToolLimits, *, guarded: bool, features: ToolFeatures, silence: float | None = None
 ) -> dict[str, Any]:
     """Build the JSON schema of the parameters.
 
     Args:
         limits: Those in force.
-        directory: Where commands run that do not say otherwise; in a session, where its shell begins.
         guarded: Whether hang guards win over variables of the same name.
         features: What else the tool can do.
         silence: Seconds of silence after which a command is stopped; ``None`` is never.
@@ -116,26 +106,23 @@ def schema(
         "minimum": number(limits.min_timeout),
         "maximum": number(limits.max_timeout),
     }
-    properties["command"]["minLength"] = 1
-    without = f" Without it: {exact(limits.default_timeout)} seconds"
-    properties["timeout"]["description"] += without + (
-        "; in the background, no end." if features.jobs else "."
-    )
+    if features.jobs:
+        properties["timeout"]["description"] = (
+            "Seconds; then it is stopped. None by default in the background."
+        )
+        del properties["timeout"]["default"]
     if silence is not None:
-        spared = [name for name in ("background", "pty") if name in features.keys]
-        but = f", unless it has {' or '.join(spared)}" if spared else ""
+        spared = [name for name in ("run_in_background", "pty") if name in features.keys]
+        but = f", unless {' or '.join(spared)}" if spared else ""
         properties["timeout"]["description"] += (
-            f" A command that prints nothing for {exact(silence)} seconds is stopped as well{but}."
+            f" Stopped as well after {exact(silence)} s without output{but}."
         )
     if features.session:
         properties["cwd"]["description"] = _CWD_OF_A_SESSION
         properties["env"]["description"] = _ENV_OF_A_SESSION
-    else:
-        properties["cwd"]["description"] += (
-            f" Relative paths start at {one_line(directory)}. Without cwd, the command runs there."
-        )
     if guarded:
-        properties["env"]["description"] += _GUARDED_BUT_ON_TERMINALS if features.terminals else _GUARDED
+        but = " without pty" if features.terminals else ""
+        properties["env"]["description"] += f" PAGER, EDITOR and the like cannot be set{but}."
     return object_of(properties, required=() if features.session else ("command",))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,76 +36,71 @@ _SAID = 5
 
 
 class ShellParams(BaseModel):
-    """The parameters of one call. Nothing is converted, and an unknown one is an error.
+    """The parameters of one call. An unknown one is an error; what is unambiguous is taken as it is meant, such as ``"60"``.
 
     Every parameter but the command may be ``None``, which is as if it were left out. `restart` is one of a tool with
-    a session alone, and then needs no command; `background` is one of a tool with jobs alone, and `pty` of one with
-    terminals.
+    a session alone, and then needs no command; `run_in_background` is one of a tool with jobs or terminals alone, and `pty`
+    of one with terminals.
     """
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, hide_input_in_errors=True
     )
 
-    command: str = Field(
-        description="The command to run, in the language of the shell that the tool's description names."
-    )
-    timeout: float | None = Field(
-        default=None,
-        description="Seconds after which the command is stopped, with everything that it started.",
-    )
+    command: str = Field(description="What to run.")
+    timeout: float | None = Field(default=None, description="Seconds; then it is stopped.")
     cwd: str | None = Field(
-        default=None,
-        description=(
-            "The directory to run in, rather than a command that begins with cd. Absolute, relative, or below the "
-            "home directory as ~/DIR. It must exist."
-        ),
+        default=None, description="The directory to run in: absolute, relative to the starting one, or ~/DIR."
     )
-    env: dict[str, str] | None = Field(
-        default=None,
-        repr=False,
-        description=(
-            "Variables to set for this command, over those that it would have. A name is made of letters, digits "
-            "and underscores, and does not begin with a digit."
-        ),
-    )
-    stdin: str | None = Field(
-        default=None, repr=False, description="Text for the command to read. Without it stdin is empty."
-    )
-    description: str | None = Field(
-        default=None, description="What the command does, in 3 to 7 words, for the people who watch."
-    )
+    env: dict[str, str] | None = Field(default=None, repr=False, description="Variables to set.")
+    stdin: str | None = Field(default=None, repr=False, description="What the command reads.")
+    description: str | None = Field(default=None, description="What it does, in 3 to 7 words, for people.")
+    run_in_background: bool | None = Field(default=None, description="Start it as a job and return at once.")
+    pty: bool | None = Field(default=None, description="Give it a terminal.")
     restart: bool | None = Field(
-        default=None,
-        description=(
-            "Begin a fresh shell first. The present one is ended, and what it knew is lost. Can be given alone, "
-            "without a command."
-        ),
-    )
-    background: bool | None = Field(
-        default=None,
-        description=(
-            "Start the command as a job and return at once: for a server, or for what takes long. Its output, its "
-            "input and its end are then matters of the tool named job."
-        ),
-    )
-
-    pty: bool | None = Field(
-        default=None,
-        description=(
-            "Give the command a terminal: for a program that wants one, or that asks questions. When it waits for "
-            "input, the call returns, and the tool named terminal answers it."
-        ),
+        default=None, description="Begin a fresh shell first; may stand without a command."
     )
 
     @field_validator("timeout", mode="before")
     @classmethod
     def _any_number(cls, value: object) -> object:
-        return held_by_a_float(value)
+        return seconds(value)
+
+    @field_validator("run_in_background", "pty", "restart", mode="before")
+    @classmethod
+    def _any_truth(cls, value: object) -> object:
+        return truth(value)
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _any_variables(cls, value: object) -> object:
+        if isinstance(value, list) and all(isinstance(each, str) and "=" in each for each in value):
+            value = dict(each.split("=", 1) for each in value)
+        if not isinstance(value, dict):
+            return value
+        return {
+            name: str(each) if isinstance(each, (int, float)) and not isinstance(each, bool) else each
+            for name, each in value.items()
+        }
 
 
-def held_by_a_float(value: object) -> object:
-    """Take a whole number that no float can hold for the greatest that one can: it is out of bounds anyway."""
+def truth(value: object) -> object:
+    """Take the words of a truth value for it."""
+    return (
+        {"true": True, "false": False}.get(value.strip().lower(), value) if isinstance(value, str) else value
+    )
+
+
+_SECONDS = re.compile(
+    r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*(ms|s|sec|secs|seconds?|m|min|minutes?)?\s*", re.IGNORECASE
+)
+
+
+def seconds(value: object) -> object:
+    """Take a number in words for it, and a whole number that no float can hold for the greatest that one can."""
+    if isinstance(value, str) and (said := _SECONDS.fullmatch(value)):
+        unit = (said[2] or "s").lower()
+        return float(said[1]) * (0.001 if unit == "ms" else 60 if unit.startswith("m") else 1)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > sys.float_info.max:
         return sys.float_info.max if value > 0 else -sys.float_info.max
     return value
@@ -127,46 +123,70 @@ class ToolFeatures:
     @property
     def keys(self) -> tuple[str, ...]:
         """The parameters that there are."""
-        withheld = {"restart": not self.session, "background": not self.jobs, "pty": not self.terminals}
+        withheld = {
+            "restart": not self.session,
+            "run_in_background": not (self.jobs or self.terminals),
+            "pty": not self.terminals,
+        }
         return tuple(name for name in ShellParams.model_fields if not withheld.get(name))
 
 
-# What models say for want of knowing better, as seen in other tools' schemas; in small letters, nothing between.
+# What other agents' tools call the same, in small letters with nothing between: accepted in silence.
 _ALSO_CALLED = {
-    "cmd": 'did you mean "command"?',
-    "script": 'did you mean "command"?',
-    "code": 'did you mean "command"?',
-    "input": 'did you mean "stdin"?',
-    "workdir": 'did you mean "cwd"?',
-    "workingdir": 'did you mean "cwd"?',
-    "workingdirectory": 'did you mean "cwd"?',
-    "directory": 'did you mean "cwd"?',
-    "dir": 'did you mean "cwd"?',
+    "cmd": "command",
+    "script": "command",
+    "code": "command",
+    "commandline": "command",
+    "bashcommand": "command",
+    "input": "stdin",
+    "workdir": "cwd",
+    "workingdir": "cwd",
+    "workingdirectory": "cwd",
+    "currentdirectory": "cwd",
+    "dirpath": "cwd",
+    "directory": "cwd",
+    "dir": "cwd",
+    "timeouts": "timeout",
+    "timeoutsec": "timeout",
+    "timeoutsecs": "timeout",
+    "timeoutseconds": "timeout",
+    "timeoutinseconds": "timeout",
+    "environment": "env",
+    "envvars": "env",
+    "variables": "env",
+    "title": "description",
+    "label": "description",
+    "explanation": "description",
+    "background": "run_in_background",
+    "isbackground": "run_in_background",
+    "runinbackground": "run_in_background",
+    "detach": "run_in_background",
+    "tty": "pty",
+    "usepty": "pty",
+    "terminal": "pty",
+    "interactive": "pty",
+    "reset": "restart",
+}
+_MILLISECONDS = {"timeoutms": "timeout", "timeoutmillis": "timeout", "timeoutmilliseconds": "timeout"}
+
+# What is not accepted, and what to do instead.
+_RATHER = {
     "path": 'did you mean "cwd"?',
     "seconds": 'did you mean "timeout"?',
-    "timeoutms": 'did you mean "timeout", in seconds?',
-    "timeoutseconds": 'did you mean "timeout"?',
-    "environment": 'did you mean "env"?',
-    "variables": 'did you mean "env"?',
-    "title": 'did you mean "description"?',
-    "label": 'did you mean "description"?',
     "shell": "not possible here: the tool's description names the shell that runs every command",
+    "user": "not possible here: use sudo in the command",
+    "args": "put them into command, quoted",
+    "arguments": "put them into command, quoted",
 }
 
-_ALONE = "not possible here: what runs in the background is stopped when the call ends"
-_FRESH = "not needed here: every call begins in a fresh shell"
-_NO_TERMINAL = "not possible here: no command has a terminal"
-
-# The same, of what some tools offer and others do not.
-_OFFERED = {
-    "runinbackground": ("background", _ALONE),
-    "background": ("background", _ALONE),
-    "restart": ("restart", _FRESH),
-    "pty": ("pty", _NO_TERMINAL),
-    "tty": ("pty", _NO_TERMINAL),
-    "terminal": ("pty", _NO_TERMINAL),
-    "interactive": ("pty", _NO_TERMINAL),
+_WITHHELD = {
+    "run_in_background": "not possible here: what runs in the background is stopped when the call ends",
+    "restart": "not needed here: every call begins in a fresh shell",
+    "pty": "not possible here: no command has a terminal",
 }
+
+_LEAST_MILLISECONDS = 10_000.0  # no bound
+"""Seconds from which a whole number of thousands beyond the longest timeout is taken for milliseconds."""
 
 _INSTEAD = {
     "command": "write it to a file in several calls, and run that",
@@ -179,9 +199,8 @@ _INSTEAD = {
 _EXPECTED = {
     "bool_type": "must be true or false",
     "int_type": "must be a whole number",
-    "literal_error": "is not one of those that there are",
     "list_type": "must be a list",
-    "string_type": "must be a string",
+    "string_type": "must be one string",
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
     "dict_type": "must be an object with strings for values",
@@ -226,9 +245,9 @@ def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, featur
         InvalidParams: With everything that is wrong, for the model to read.
     """
     asked = _asked(params, features)
-    problems = list(_problems(asked, limits))
+    problems = list(_problems(asked, limits, features))
     if problems:
-        raise InvalidParams(f"{listed(problems, len(problems))}.")
+        raise InvalidParams(sentence(listed(problems, len(problems))))
     try:
         command = Command(text=asked.command, cwd=asked.cwd, env=asked.env or {})
     except InvalidCommand as error:
@@ -236,11 +255,13 @@ def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, featur
     return Call(
         command=command,
         stdin=None if asked.stdin is None else asked.stdin.encode(),
-        timeout=None if asked.background and asked.timeout is None else timeout_of(asked.timeout, limits),
+        timeout=None
+        if asked.run_in_background and asked.timeout is None
+        else timeout_of(asked.timeout, limits),
         requested_timeout=asked.timeout,
         label=" ".join((asked.description or "").split())[:LONGEST_LABEL],
         restart=asked.restart is True,
-        background=asked.background is True,
+        background=asked.run_in_background is True,
         pty=asked.pty is True,
     )
 
@@ -255,10 +276,46 @@ def _asked(params: Mapping[str, object] | ShellParams, features: ToolFeatures) -
     if isinstance(params, ShellParams):
         params = params.model_dump(exclude_none=True)
     if isinstance(params, Mapping):
-        params = dict(params)
-        if features.session and params.get("restart") is True and params.get("command") is None:
+        params = understood(params, ShellParams, features.keys, _ALSO_CALLED, _MILLISECONDS)
+        if features.session and truth(params.get("restart")) is True and params.get("command") is None:
             params["command"] = ""
     return validated(params, ShellParams, features.keys, partial(_meant, features=features))
+
+
+def understood(
+    params: Mapping[str, object],
+    model: type[BaseModel],
+    keys: Sequence[str],
+    also_called: Mapping[str, str],
+    milliseconds: Mapping[str, str],
+) -> dict[str, object]:
+    """Give parameters the names that they have here, where only one can be meant.
+
+    Args:
+        params: As a model gave them.
+        model: What they must be.
+        keys: Those of its fields that there are.
+        also_called: Other names of fields.
+        milliseconds: Other names of fields in seconds, for a number of milliseconds.
+    """
+    given: dict[str, object] = {}
+    for name, value in params.items():
+        meant = name
+        if isinstance(name, str) and name not in model.model_fields:
+            key = plain(name)
+            known = next((field for field in model.model_fields if plain(field) == key), None)
+            other = known or also_called.get(key) or milliseconds.get(key)
+            if other is not None and params.get(other) is None and given.get(other) is None:
+                meant = other
+                number = isinstance(value, (int, float)) and not isinstance(value, bool)
+                if key in milliseconds and number:
+                    value = seconds(value)
+                    assert isinstance(value, (int, float))
+                    value = value / 1000
+        if meant in model.model_fields and meant not in keys and truth(value) in (False, None):
+            continue  # it asks for nothing
+        given[meant] = value
+    return given
 
 
 def validated(
@@ -284,10 +341,10 @@ def validated(
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
     problems = [f'there is no "{name}"{meant(name)}' for name in withheld]
-    problems = [*(_problem(detail, meant) for detail in found[:_SAID]), *problems]
+    problems = [*(_problem(detail, meant, params) for detail in found[:_SAID]), *problems]
     if not problems:
         return asked
-    message = f"{listed(problems, len(found) + len(withheld))}."
+    message = sentence(listed(problems, len(found) + len(withheld)))
     if withheld or any(detail["type"] in ("extra_forbidden", "invalid_key", "missing") for detail in found):
         message += f" The keys are {', '.join(keys)}."
     raise InvalidParams(message)
@@ -299,7 +356,12 @@ def listed(problems: Sequence[str], count: int) -> str:
     return "; ".join(problems[:_SAID]) + (f"; and {more:,} more" if more else "")
 
 
-def _problem(detail: ErrorDetails, meant: Callable[[str], str]) -> str:
+def sentence(text: str) -> str:
+    """End a text as a sentence."""
+    return text if text.endswith(("?", ".")) else f"{text}."
+
+
+def _problem(detail: ErrorDetails, meant: Callable[[str], str], params: Mapping[str, object]) -> str:
     name = visible(".".join(cut_name(str(part)) for part in detail["loc"] if part != "[key]"))
     match detail["type"]:
         case "missing":
@@ -308,16 +370,20 @@ def _problem(detail: ErrorDetails, meant: Callable[[str], str]) -> str:
             return f'the key "{name}" is not a string'
         case "extra_forbidden":
             return f'there is no "{name}"{meant(name)}'
+        case "string_type" if name == "command" and isinstance(params.get(name), list):
+            return "command must be one string, not a list: write it as in a shell"
         case kind:
             return f"{name} {_EXPECTED.get(kind, 'is not valid')}"
 
 
 def _meant(name: str, *, features: ToolFeatures) -> str:
-    key, otherwise = _OFFERED.get(plain(name), ("", ""))
-    if key:
-        return f' (did you mean "{key}"?)' if key in features.keys else f" ({otherwise})"
-    if (hint := _ALSO_CALLED.get(plain(name))) is not None:
+    if name in _WITHHELD and name not in features.keys:
+        return f" ({_WITHHELD[name]})"
+    key = plain(name)
+    if (hint := _RATHER.get(key)) is not None:
         return f" ({hint})"
+    if (other := _ALSO_CALLED.get(key) or _MILLISECONDS.get(key)) is not None:
+        return f" beside {other}: give one of them"
     return alike(name, features.keys)
 
 
@@ -332,20 +398,17 @@ def alike(name: str, keys: Sequence[str]) -> str:
     return f' (did you mean "{close[0]}"?)' if close else ""
 
 
-def _problems(asked: ShellParams, limits: ToolLimits) -> Iterator[str]:
+def _problems(asked: ShellParams, limits: ToolLimits, features: ToolFeatures) -> Iterator[str]:
     if not asked.command.strip() and not (asked.restart and not asked.command):
         yield "command is blank: say what to run"
-    if asked.restart and asked.background:
-        yield "restart and background exclude each other: a job is a shell of its own; give one after the other"
+    if asked.restart and asked.run_in_background:
+        yield "restart and run_in_background exclude each other: a job has a shell of its own"
     if asked.pty and asked.restart:
-        yield "pty and restart exclude each other: on a terminal runs a shell of its own; give one after the other"
-    if asked.pty and asked.background:
-        yield (
-            "pty and background exclude each other: a program that waits for input goes on by itself; leave out background, "
-            'or use the tool terminal, action "start"'
-        )
+        yield "pty and restart exclude each other: a terminal has a shell of its own"
+    if asked.run_in_background and not asked.pty and not features.jobs:
+        yield "run_in_background needs pty here"
     if asked.pty and asked.stdin is not None:
-        yield "pty and stdin exclude each other: what a terminal's program reads is typed, with the tool terminal"
+        yield "pty and stdin exclude each other: type the input with job, action send"
     if asked.restart and not asked.command:
         given = [name for name in ("cwd", "env", "stdin") if getattr(asked, name) is not None]
         if given:
@@ -369,9 +432,20 @@ def cwd_problems(cwd: str | None) -> Iterator[str]:
 
 def timeout_problems(timeout: float | None, limits: ToolLimits) -> Iterator[str]:
     """Say what keeps a timeout from being taken, if anything does."""
-    if timeout is not None and limits.beyond == "refuse" and timeout != timeout_of(timeout, limits):
+    if timeout is None:
+        return
+    yield from not_seconds("timeout", timeout, limits.max_timeout)
+    if limits.beyond == "refuse" and timeout != timeout_of(timeout, limits):
         least, most = exact(limits.min_timeout), exact(limits.max_timeout)
         yield f"timeout is {exact(timeout)} s: it must be from {least} to {most} s"
+
+
+def not_seconds(name: str, value: float, most: float) -> Iterator[str]:
+    """Say that a number must be one of milliseconds, if it must."""
+    if value > most and _LEAST_MILLISECONDS <= value < 1e12 and value % 1000 == 0:
+        meant = value / 1000
+        hint = f"did you mean {exact(meant)}?" if meant <= most else f"at most {exact(most)}"
+        yield f"{name} is in seconds; {hint}"
 
 
 def _env_problems(env: Mapping[str, str], limits: ToolLimits) -> Iterator[str]:

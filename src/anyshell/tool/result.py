@@ -28,7 +28,7 @@ CallStatus = Literal[
     "failed",
 ]
 JobCallStatus = Literal["done", "cancelled", "refused", "invalid", "failed"]
-TerminalAction = Literal["start", "send", "keys", "screen", "wait", "secret", "close"]
+JobAction = Literal["list", "output", "send", "screen", "secret", "resize", "stop"]
 
 
 class _Frozen(BaseModel):
@@ -59,11 +59,11 @@ class _Result(_Frozen):
     display: tuple[DisplayBlock, ...]
 
 
-def blocks(output: Output | None, messages: Sequence[str]) -> list[DisplayBlock]:
+def blocks(printed: str, messages: Sequence[str]) -> list[DisplayBlock]:
     """Show a person what was printed and what we say."""
     shown = []
-    if output is not None and output.text:
-        shown.append(DisplayBlock(type="output", text=printable(output.text)))
+    if printed:
+        shown.append(DisplayBlock(type="output", text=printable(printed)))
     return [*shown, *(DisplayBlock(type="notice", text=sentence) for sentence in messages)]
 
 
@@ -177,7 +177,8 @@ class ShellDetails(_Frozen):
 
     Attributes:
         status: How it went. ``exited``, ``timed_out``, ``cancelled`` and ``lost`` are those of an outcome; a command
-            that is ``running`` goes on as a job, one that is ``waiting`` for input on its terminal; ``restarted`` is a session, without a command; nothing ran if it
+            that is ``running`` goes on as a job, one that is ``waiting`` for input as a job on its terminal; ``restarted`` is
+            a session, without a command; nothing ran if it
             is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed`` (it could not be started).
         command: The command as it ran, or would have run, exactly; empty when its parameters were invalid, it had not its
             turn yet, or the call had no command. Not safe to print; `ShellResult.display` is.
@@ -244,7 +245,7 @@ class ShellResult(_Result):
 
 
 class JobState(_Frozen):
-    """A job as it was when it was looked at.
+    """A job, or a terminal, as it was when it was looked at.
 
     Attributes:
         id: What the tool named ``job`` takes.
@@ -270,47 +271,15 @@ class JobDetails(_Frozen):
 
     Attributes:
         status: ``done``; ``cancelled`` by `ShellTool.cancel`, which ends the wait of the call and not the job; nothing was
-            done if it is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed`` (what was asked for
-            cannot be done).
+            done if it is ``invalid`` (the parameters) or ``refused`` (by the approver); if it is ``failed``, what was asked
+            for cannot be done, or was not done whole.
         action: What was asked for; ``None`` when the parameters were invalid.
         jobs: The jobs that it was about.
-        offset: Of ``output``, the byte at which to go on.
-        total_bytes: Of ``output``, how many bytes the job has printed so far.
-        call_id: The id of the call, which `ShellTool.cancel` took.
-    """
-
-    status: JobCallStatus
-    action: Literal["list", "output", "stop", "send"] | None = None
-    jobs: tuple[JobState, ...] = ()
-    offset: int | None = None
-    total_bytes: int | None = None
-    call_id: str = ""
-
-
-class JobResult(_Result):
-    """What came of one call of the tool named ``job``. ``model_dump_json()`` makes it JSON.
-
-    Attributes:
-        is_error: Whether it was not done.
-        output: Of ``output``, what the job printed, cleaned and bounded; may be empty.
-        message: What happened and what to do next, on one line.
-        text: Exactly what to send to a model, made as that of a `ShellResult`.
-        display: What to show to a person.
-        details: The facts, for a program.
-    """
-
-    details: JobDetails
-
-
-class TerminalDetails(_Frozen):
-    """The facts of a call of the tool named ``terminal``.
-
-    Attributes:
-        status: ``done``; ``cancelled`` by `ShellTool.cancel`, which stops what was being started and nothing else; nothing
-            was done if it is ``invalid`` (the parameters) or ``refused`` (by the approver); if it is ``failed``, what was
-            asked for cannot be done, or was not done whole.
-        action: What was asked for; ``None`` when the parameters were invalid.
-        terminal: The id of the terminal; ``None`` without a terminal.
+        offset: Of ``output`` of a job without a terminal, the byte at which to go on.
+        total_bytes: Of that, how many bytes the job has printed so far.
+        found: Whether what `until` named has come; ``None`` without `until`.
+        artifact: The whole of the output, where it was kept; ``None`` while the job runs, and when it was short.
+        terminal: The id of the terminal; ``None`` without a terminal, and the following say nothing then.
         running: Whether its program runs.
         exit_code: Its exit code, as in `ShellDetails`.
         signal: The name of the signal that ended it.
@@ -319,13 +288,16 @@ class TerminalDetails(_Frozen):
         alternate: Whether the alternate screen is shown, as editors and pagers use it.
         cursor: Row and column of the cursor, both from 0; ``None`` when nothing was looked at.
         left_out: New lines that are not shown, since they were too many.
-        found: Of ``wait`` with `until`, whether that was printed.
-        artifact: All that it has printed; ``None`` while it runs, and when it was short.
         call_id: The id of the call, which `ShellTool.cancel` took.
     """
 
     status: JobCallStatus
-    action: TerminalAction | None = None
+    action: JobAction | None = None
+    jobs: tuple[JobState, ...] = ()
+    offset: int | None = None
+    total_bytes: int | None = None
+    found: bool | None = None
+    artifact: OutputArtifact | None = None
     terminal: str | None = None
     running: bool = False
     exit_code: int | None = None
@@ -335,21 +307,20 @@ class TerminalDetails(_Frozen):
     alternate: bool = False
     cursor: tuple[int, int] | None = None
     left_out: int = 0
-    found: bool | None = None
-    artifact: OutputArtifact | None = None
     call_id: str = ""
 
 
-class TerminalResult(_Result):
-    """What came of one call of the tool named ``terminal``. ``model_dump_json()`` makes it JSON.
+class JobResult(_Result):
+    """What came of one call of the tool named ``job``. ``model_dump_json()`` makes it JSON.
 
     Attributes:
         is_error: Whether it was not done.
-        output: What is new on the terminal, or the alternate screen, bounded; may be empty.
+        output: Of ``output``, what the job printed, cleaned and bounded; of a terminal, what is new there, or its screen.
+            May be empty.
         message: What happened and what to do next, on one line.
         text: Exactly what to send to a model, made as that of a `ShellResult`.
         display: What to show to a person.
         details: The facts, for a program.
     """
 
-    details: TerminalDetails
+    details: JobDetails

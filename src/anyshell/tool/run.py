@@ -12,15 +12,14 @@ from ..shells.from_windows import for_bash
 from ..shells.syntax import leading_cd
 from . import words
 from .host import can_enter
+from .jobs import terminal_words
+from .jobs.tracked import TerminalReport, TrackedTerminal
 from .result import CallStatus, DisplayBlock, ShellDetails
-from .terminals import words as terminal_words
-from .terminals.tracked import TerminalReport, TrackedTerminal
 
 if TYPE_CHECKING:
     from .._environment import Environment
     from .._types import Command
     from ..session import Session
-    from .limits import ToolLimits
     from .params import Call
 
 WaitingTerminal = tuple[TrackedTerminal, TerminalReport]
@@ -73,9 +72,7 @@ class ToolRun:
         )
 
 
-async def prepare(
-    call: Call, call_id: str, *, env: Environment, limits: ToolLimits, session: Session | None
-) -> ToolRun:
+async def prepare(call: Call, call_id: str, *, env: Environment, session: Session | None) -> ToolRun:
     """Settle what is going to run, exactly."""
     command = call.command
     no_terminal = call.no_terminal or ("" if env.terminals else terminal_words.NOT_HERE)
@@ -115,7 +112,7 @@ async def prepare(
     if dropped:
         notices.append(words.guarded(dropped))
     if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
-        notices.append(words.clamped(call.requested_timeout, call.timeout, limits))
+        notices.append(words.clamped(call.requested_timeout, call.timeout))
     return ToolRun(call, request, tuple(notices))
 
 

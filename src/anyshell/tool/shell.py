@@ -19,29 +19,34 @@ from .context import ToolContext
 from .definition import ToolDefinition, schema
 from .hiding import Hidden
 from .host import no_directory
+from .jobs import terminal_words
 from .jobs import words as job_words
 from .jobs.ledger import Ledger
-from .jobs.tool import JobTool
+from .jobs.params import REACTION
+from .jobs.terminals import Terminals
+from .jobs.tool import JobTool, bounded
 from .limits import ToolLimits
 from .params import Call, InvalidParams, ShellParams, ToolFeatures, parse
 from .result import ShellDetails, ShellResult
 from .run import StoppedByPerson, prepare
 from .session import ToolSession
-from .terminals.registry import Terminals
-from .terminals.tool import TerminalTool
 from .updates import OnUpdate, Updates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from .._environment import Environment
     from .._stream import Listener
-    from .._types import LeftBehind
+    from .._types import LeftBehind, Outcome
     from ..abc import Approver
     from ..jobs import Job
     from ..terminal import ConsoleOpener, SecretSource
     from .calls import Ongoing
+    from .jobs.tracked import Found
     from .run import Became, ToolRun
+
+FAILS_AT_ONCE = 0.3
+"""Seconds for which a start in the background waits for an end at once, which is then told."""
 
 _TOOL = re.compile(r"[\w.-]{1,128}\Z")
 
@@ -59,7 +64,7 @@ class ShellTool:
         session: Whether calls run in one shell that lasts, one after the other, rather than each in a fresh one.
         jobs: Whether commands can run in the background. What a command leaves behind then goes on as a job,
             instead of being stopped, and `job_tool` is to be offered to the model as well.
-        terminals: Whether commands can have a terminal. One that waits for input there goes on, and `terminal_tool` is
+        terminals: Whether commands can have a terminal. One that waits for input there goes on as a job, and `job_tool` is
             to be offered to the model as well.
         secrets: Gives what a program on a terminal may be told and the model may not: an async callable that is given a
             `SecretRequest` and returns the secret, or ``None``. Without it the model cannot have one typed. What it
@@ -73,11 +78,12 @@ class ShellTool:
             `approver` is asked.
         tools: Names of other tools that the model has, such as ``("read", "grep", "edit")``: it is told to prefer them over
             commands that do the same.
+        advice: What the description advises besides its rules, a set of ``git`` and ``programs``; both by default.
 
     Raises:
         AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
             `secrets` or `console` without `terminals`; `console` that is no function; `silence` that is no number of
-            seconds; `tools` that are no names.
+            seconds; `tools` that are no names; `advice` that there is not.
     """
 
     def __init__(
@@ -94,6 +100,7 @@ class ShellTool:
         silence: float | None = None,
         confirmed: bool = False,
         tools: Sequence[str] = (),
+        advice: Collection[str] = descriptions.ADVICE,
     ) -> None:
         check_seconds("silence", silence)
         given: Any = tools
@@ -103,6 +110,10 @@ class ShellTool:
         if not all(isinstance(name, str) and _TOOL.match(name) for name in names):
             raise AnyshellError(
                 f"tools must be names of tools, of letters, digits, _, - and ., not {tools!r}: for one, ('read',)"
+            )
+        if isinstance(advice, str) or not descriptions.ADVICE.issuperset(advice):
+            raise AnyshellError(
+                f"advice must be a set of {', '.join(sorted(descriptions.ADVICE))}, not {advice!r}"
             )
         if (session or jobs or terminals) and not env.entered:
             raise AnyshellError(
@@ -121,6 +132,7 @@ class ShellTool:
         self._env = env
         self._confirmed = confirmed
         self._tools = names
+        self._advice = frozenset(advice)
         self._limits = limits or ToolLimits()
         self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
         self._approvals = Approvals(approver, timeout=self._limits.approval_timeout)
@@ -148,6 +160,15 @@ class ShellTool:
     @property
     def definition(self) -> ToolDefinition:
         """What the model is told: a name, a description of this host and its limits, and a JSON schema."""
+        return self.describe()
+
+    def describe(self, *, sections: Mapping[str, str | None] | None = None) -> ToolDefinition:
+        """Make the definition with other words.
+
+        Args:
+            sections: Texts for sections of the description by their headings, such as ``Git``: instead of a section that
+                there is, or after the last. ``None`` leaves a section out. The first paragraph has an empty heading.
+        """
         env = self._env
         features = replace(self._features, terminals=self._features.terminals and env.terminals)
         return ToolDefinition(
@@ -168,10 +189,10 @@ class ShellTool:
                 background_after=env.background_after,
                 confirmed=self._confirmed,
                 tools=self._tools,
-            ).text(),
+                advice=self._advice,
+            ).text(sections),
             parameters=schema(
                 self._limits,
-                directory=env.directory,
                 guarded=not env.interactive,
                 features=features,
                 silence=self._silence,
@@ -180,40 +201,21 @@ class ShellTool:
 
     @property
     def job_tool(self) -> JobTool:
-        """The tool by which the model looks after the jobs of this one.
+        """The tool by which the model looks after the jobs of this one, with terminals or without.
 
         Raises:
-            AnyshellError: There are no jobs: this tool was made without ``jobs=True``.
+            AnyshellError: There are none: this tool was made without ``jobs=True`` and without ``terminals=True``.
         """
-        if self._ledger is None:
-            raise AnyshellError("this tool has no jobs: make it with ShellTool(..., jobs=True)")
-        return JobTool(self._context, self._ledger)
-
-    @property
-    def terminal_tool(self) -> TerminalTool:
-        """The tool by which the model drives programs on terminals.
-
-        Raises:
-            AnyshellError: There are no terminals: this tool was made without ``terminals=True``.
-        """
-        if self._terminals is None:
-            raise AnyshellError("this tool has no terminals: make it with ShellTool(..., terminals=True)")
-        return TerminalTool(
-            self._context,
-            self._terminals,
-            secrets=self._secrets,
-            directory=lambda: self._before,
-        )
-
-    @property
-    def _before(self) -> str:
-        """Where a command starts that does not say otherwise."""
-        return self._env.directory if self._session is None else self._session.session.directory
+        if self._ledger is None and self._terminals is None:
+            raise AnyshellError(
+                "this tool has no jobs: make it with ShellTool(..., jobs=True), or terminals=True"
+            )
+        return JobTool(self._context, self._ledger, self._terminals, secrets=self._secrets)
 
     async def aclose(self) -> None:
         """Run nothing more, and end the tool's session, if it has one. The end of the environment does so as well.
 
-        Its jobs and its terminals go on, and `job_tool` and `terminal_tool` with them; no terminal is started any more.
+        Its jobs go on, and `job_tool` with them; none is started any more.
         Closing twice does nothing.
         """
         self._closed = True
@@ -224,7 +226,7 @@ class ShellTool:
             await self._session.session.aclose()
 
     def cancel(self, call_id: str) -> None:
-        """Cancel a call of this tool, of its `job_tool` or its `terminal_tool`. The call then returns a result.
+        """Cancel a call of this tool or of its `job_tool`. The call then returns a result.
 
         A command that runs is stopped, with everything that it started, after the grace; its result is ``cancelled``, with
         what it has printed. A call that waits for its turn or for the approver returns at once, and nothing ran. A
@@ -312,7 +314,6 @@ class ShellTool:
             call,
             ongoing.id,
             env=self._env,
-            limits=self._limits,
             session=None if session is None else session.session,
         )
         if session is not None and run.request.fresh and session.counted_on and not call.restart:
@@ -328,9 +329,12 @@ class ShellTool:
         if missing:
             return self._results.unrun(run, "failed", words.failed(missing))
         if isinstance(answer, Refused):
-            return self._results.unrun(run, "refused", words.refused(answer.reason))
+            return self._results.unrun(run, "refused", words.refused(answer))
         try:
-            if call.background:
+            if call.background and run.request.size is None and self._ledger is None:
+                reason = call.no_terminal or terminal_words.NOT_HERE
+                return self._results.unrun(run, "failed", terminal_words.none_here(reason))
+            if call.background and run.request.size is None:
                 return await self._started(run, ongoing)
             return await self._run(run, on_update, ongoing)
         except TerminalUnavailable as error:
@@ -342,7 +346,7 @@ class ShellTool:
                 return self._results.unrun(run, "failed", words.CLOSED)
             if session is not None and request.session and not (request.fresh or session.session.alive):
                 return self._gone(run, session)
-            message = words.failed(str(error))
+            message = words.failed(error)
             if session is not None and request.restart:
                 message += f" {words.restarted(session.tell())}"
             return self._results.unrun(run, "failed", message)
@@ -379,8 +383,12 @@ class ShellTool:
         """Run what was approved on a terminal, until it ends or waits for input."""
         assert self._terminals is not None
         async with self._terminals.begin(run.request, ongoing.control, listener) as terminal:
-            waiting = await terminal.driven.wait_for_input(timeout=None)
-            if waiting is None:
+            waiting: Found = None
+            if run.call.background:
+                waiting = await terminal.settle(min(REACTION, self._limits.max_wait))
+            else:
+                waiting = await terminal.driven.wait_for_input(timeout=None)
+            if terminal.over or (waiting is None and not run.call.background):
                 outcome = await terminal.driven.wait()
                 return StoppedByPerson(outcome) if terminal.stopped_by_person else outcome
             view = await terminal.look(self._env.limits, waiting=waiting)
@@ -410,10 +418,50 @@ class ShellTool:
                 await job.stop()
             return self._results.unrun(run, "cancelled", words.NO_JOB)
         self._ledger.add(job.id, request.directory, description=request.description)
-        started = job_words.started(job, sends=request.stdin is None, label=run.call.label)
-        messages = [started, *run.notices]
+        with ongoing.interruptible(), contextlib.suppress(Exception):  # how it ended is told below, or later
+            await job.wait(timeout=FAILS_AT_ONCE)
+        if job.outcome is not None and job.outcome.status == "exited":
+            return await self._over_at_once(run, job, job.outcome)
+        messages = [job_words.started(job, sends=request.stdin is None), *run.notices]
         details = run.details("running", started=True, job=job.id, directory=self._results.directory)
         return self._results.make(details, messages, output=None, is_error=False, run=run)
+
+    async def _over_at_once(self, run: ToolRun, job: Job, outcome: Outcome) -> ShellResult:
+        """Say how a job ended that has ended at once."""
+        assert self._ledger is not None
+        entry = self._ledger.known()[job.id]
+        limits = self._env.limits
+        piece = await job.output(limit=max(limits.head + limits.tail, 1))
+        entry.told, entry.seen = True, piece.offset
+        messages = list(
+            job_words.read(
+                entry,
+                piece,
+                since=0,
+                skipped=0,
+                waited=0,
+                shown_at_most=limits.head + limits.tail,
+                follows=piece.offset < piece.total_bytes,
+            )
+        )
+        details = run.details(
+            "exited",
+            started=True,
+            exit_code=outcome.exit_code,
+            signal=outcome.signal,
+            duration=outcome.duration,
+            job=job.id,
+            directory=self._results.directory,
+        )
+        output = bounded(self._context, piece)
+        is_error = outcome.exit_code != 0
+        return self._results.make(
+            details,
+            [*messages, *run.notices],
+            output=output if output.text else None,
+            is_error=is_error,
+            run=run,
+        )
 
     async def _outcome(self, run: ToolRun, listener: Listener | None, ongoing: Ongoing) -> Became:
         """Run what was approved, and nothing else."""

@@ -1,10 +1,12 @@
-"""What a model reads after a call. Every notice is one line, is true of any host, and says what to do next."""
+"""What a model reads after a call: sentences of one line each, the fact first, then one next step if there is one."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .._exceptions import BackendError, HostKeyUntrusted, SpawnError
 from .._types import exact
 from ..policy import visible
 from .signals import number_of, signal_of
@@ -12,7 +14,8 @@ from .signals import number_of, signal_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .._types import Artifact, OperatingSystem, Outcome, Output, ProcessInfo, SessionReport
+    from .._exceptions import AnyshellError
+    from .._types import Artifact, OperatingSystem, Outcome, Output, ProcessInfo, Refused, SessionReport
     from .limits import ToolLimits
 
 OURS = "[anyshell]"
@@ -21,35 +24,27 @@ OURS = "[anyshell]"
 NO_OUTPUT = "(no output)"
 INVISIBLE_OUTPUT = "(nothing visible: only blank lines or control characters)"
 
-CLOSED = (
-    "Nothing ran: this tool is closed, and runs nothing any more. Do not call it again; if something is still to be done, "
-    "tell the user."
-)
+CLOSED = "Not run: this tool is closed. Do not call it again; tell the user."
 """What is said when the tool, or the environment, was closed."""
 
-UNBEGUN = "Cancelled on request, before it began: nothing ran. Do not call again unless asked to."
+UNBEGUN = "Cancelled on request; nothing ran. Do not call again unless asked to."
 """What is said of a command whose call was cancelled before it was approved, or had its turn, or was started."""
 
-NO_JOB = (
-    "Cancelled on request, while it was started in the background: it was stopped, with everything that it started, "
-    "and is no job. Do not run it again unless asked to."
-)
+NO_JOB = "Cancelled on request while it started; it and all it started were stopped. Do not run it again unless asked to."
 
-CUT_SHORT = "This call was cancelled on request, and waits no longer."
+CUT_SHORT = "Cancelled on request; this call waits no longer."
 """What is said of a call that has waited for a job or a terminal, which goes on."""
 
-_CANCELLED = (
-    "Stopped {by}, before its end; its output so far is kept.{unasked} Do not run it again unless asked to."
-)
+UNSENT = "Cancelled on request; nothing was sent. Do not send it again unless asked to."
+"""What is said of input that was not approved before its call was cancelled."""
 
-STOPPED = _CANCELLED.format(by="on request", unasked="")
-"""What is said of a program that was stopped while a call waited for it."""
+_CANCELLED = "Stopped {by}; its output so far is kept.{unasked} Do not run it again unless asked to."
 
-LATER = (
-    "Do something else meanwhile: the next result after its end says so. If nothing else is to be done, wait for it "
-    'with the tool job: action "output" with wait, until "end".'
-)
-"""What to do about a job that runs."""
+LONG = 10.0
+"""Seconds from which a command's duration is told."""
+
+_LONGEST_PROMPT = 100
+"""Characters of a last line that may be a question, of those that are told."""
 
 _NAMED = 10
 """Processes left behind that are named one by one; of the rest, only the number is said."""
@@ -59,8 +54,6 @@ _LONGEST_REASON = 1000
 
 # SIGKILL at the end of one's own `timeout -k`, or 124 of `timeout` itself, is no news of this tool or of the host.
 _TIMEOUT = re.compile(r"\btimeout\b")
-
-_SHELL_GONE = "The shell of the session is gone, perhaps because the command killed it, or took from it what it needs to go on."
 
 # ntstatus.h. Windows ends a program with one of these; what a program chooses itself is seldom so large.
 _STATUSES = {
@@ -76,7 +69,7 @@ _STATUSES = {
     0xC000_013A: "it was interrupted (Ctrl-C), or its console was closed",
 }
 
-_UNASKED = " It could not be asked to end first: what it was writing may be incomplete."
+_UNASKED = " It was not asked to end first: a file it was writing may be incomplete."
 
 _CRASHES = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"})
 
@@ -95,67 +88,93 @@ def text(output: Output | None, messages: Sequence[str]) -> str:
     """
     if output is None:
         return said_by_us(messages)
-    printed = output.text.removesuffix("\n")
+    printed = "" if output.binary is not None else output.text.removesuffix("\n")
     if output.total_bytes == 0:
         messages = [NO_OUTPUT, *messages]
+    elif output.binary is not None:
+        messages = [f"Binary output ({output.binary}, {output.total_bytes:,} bytes), not shown.", *messages]
     elif not output.text.strip():
         messages = [INVISIBLE_OUTPUT, *messages]
     return f"{printed}\n\n{said_by_us(messages)}" if printed else said_by_us(messages)
 
 
-def ending(
-    outcome: Outcome,
-    *,
-    timeout: float,
-    limits: ToolLimits,
-    os: OperatingSystem,
-    command: str = "",
-    terminal: bool = False,
-    by_person: bool = False,
-) -> str:
-    """Say how a command ended.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a command ran, as far as the words about its end depend on it.
 
-    Args:
-        outcome: What became of it.
-        timeout: Seconds that it had.
+    Attributes:
+        timeout: Seconds that it had; ``None`` is no bound.
         limits: Those in force.
         os: The host's system, which numbers its signals.
+        host: The name of the host that a connection leads to; empty without one.
         command: What ran: the same code means another thing when the command asked for it.
-        terminal: Whether it had one.
+        on_terminal: Whether it had a terminal.
         by_person: Whether a person stopped it who saw it in a console.
+        jobs: Whether it could have run in the background.
+        terminals: Whether it could have had a terminal.
     """
+
+    timeout: float | None
+    limits: ToolLimits
+    os: OperatingSystem
+    host: str = ""
+    command: str = ""
+    on_terminal: bool = False
+    by_person: bool = False
+    jobs: bool = False
+    terminals: bool = False
+
+
+def ending(outcome: Outcome, way: Way) -> str:
+    """Say how a command ended."""
     match outcome.status:
         case "exited":
-            return _exited(outcome, os, command)
+            return _exited(outcome, way)
         case "timed_out":
-            return _timed_out(outcome, timeout, limits, terminal=terminal)
+            return _timed_out(outcome, way)
         case "cancelled" if outcome.started is False:
             return UNBEGUN
         case "cancelled":
-            by = "by the user, who saw it in a console" if by_person else "on request"
+            by = "by the user in a console" if way.by_person else "on request"
             return _CANCELLED.format(by=by, unasked=_UNASKED if outcome.killed_without_warning else "")
         case "running":
+            end = "" if way.timeout is None else f", until {exact(way.timeout)} s at most"
             return (
-                f"Still running after {exact(round(outcome.duration, 1))} s: it goes on in the background as job "
-                f"{outcome.job}, and keeps its deadline of {exact(timeout)} s. Do not run it again. {LATER}"
+                f"Still running after {exact(round(outcome.duration, 1))} s: it goes on as job {outcome.job}{end}. "
+                "Do not run it again."
             )
-        case "lost" if outcome.started is None:
-            return "May have run: the host was asked and has not answered, so it may also begin yet. Look what it has done, and whether it runs, before running it again."
         case "lost":
-            return "How it ended is not known: the host went away, or its end could not be confirmed. Look whether it still runs before running it again."
+            return _lost(outcome, way)
 
 
-def _exited(outcome: Outcome, os: OperatingSystem, command: str) -> str:
+def _lost(outcome: Outcome, way: Way) -> str:
+    if outcome.started is None:
+        return f"{visible(way.host) or 'The host'} did not answer: the command may run or not. Check that before repeating it."
+    message = "Its end could not be confirmed."
+    if way.host:
+        message = f"The connection to {visible(way.host)} broke after {exact(round(outcome.duration, 1))} s."
+    stopped = [process for process in outcome.left_behind if not process.alive]
+    alive = [process for process in outcome.left_behind if process.alive]
+    if stopped:
+        message += f" What ran there was stopped: {_named(stopped)}."
+    if alive:
+        message += f" Still running there: {_named(alive)}."
+    if not stopped and not alive:
+        message += " Whether it still runs is unknown."
+    return f"{message} Check what it did before repeating it."
+
+
+def _exited(outcome: Outcome, way: Way) -> str:
+    after = f" after {exact(round(outcome.duration, 1))} s" if outcome.duration >= LONG else ""
     if outcome.signal is not None:
-        number = _code(number_of(outcome.signal, os))
+        number = _code(number_of(outcome.signal, way.os))
         if outcome.signal == "SIGKILL" and outcome.session is not None and outcome.session.state != "kept":
-            # That of the shell: it was killed, or could not be left to live.
-            return f"Ended by SIGKILL{number}. {_SHELL_GONE}"
-        return f"Ended by {outcome.signal}{number}. {_signal_advice(outcome.signal, command)}"
+            return f"Ended by SIGKILL{number}{after}."  # so was the shell, which is said
+        return f"Ended by {outcome.signal}{number}{after}. {_signal_advice(outcome.signal, way.command)}"
     code = outcome.exit_code
     if code is None:
-        return "Ended, but its exit code could not be learnt. Judge by its output whether it worked."
-    return f"Exit code {code}.{_exit_advice(code, outcome.output, os, command)}"
+        return f"Ended{after} with an unknown exit code: judge by its output."
+    return f"Exit code {code}{after}.{_exit_advice(code, outcome.output, way)}"
 
 
 def _code(number: int | None) -> str:
@@ -164,126 +183,116 @@ def _code(number: int | None) -> str:
 
 def _signal_advice(signal: str, command: str) -> str:
     if signal in _CRASHES:
-        return "The program crashed: change its input or its arguments before running it again."
+        return "The program crashed: change its input or arguments."
     if signal == "SIGPIPE":
-        return "What read its output had stopped reading: that is normal when only the beginning was wanted."
+        return "Its reader had stopped reading: normal where only the beginning was wanted."
     if signal == "SIGKILL" and _TIMEOUT.search(command):
-        return "The command's own timeout may have sent that; if not, the host may be short of memory."
+        return "The command's own timeout may have sent that, or the host is short of memory."
     if signal == "SIGKILL":
-        return "This tool did not send that. If the command did not either, the host may be short of memory: try with less work at once."
-    return "This tool did not send that. If the command did not either, find out what did before running it again."
+        return "This tool did not send that: the host may be short of memory."
+    return "This tool did not send that."
 
 
-def _exit_advice(code: int, output: Output, os: OperatingSystem, command: str) -> str:
+def _exit_advice(code: int, output: Output, way: Way) -> str:
     if code == 0:
         return ""
-    if os == "windows" and code in _STATUSES:
-        return f" Windows ended the program with this code (0x{code:08X}): {_STATUSES[code]}."
-    printed = output.total_bytes > 0
-    if code == 124 and _TIMEOUT.search(command):
-        return " A timeout of the command's own gives this code when its time is over: give it more, or less to do."
-    if code == 126:
-        why = "permissions, a directory, a wrong format, too many arguments"
-        message = f"the output should say why ({why})" if printed else f"find out why ({why})"
-        return f" A shell gives this code for a program that it found but could not run: {message}."
-    if code == 127:
-        return " A shell gives this code when a program, or the interpreter that its first line names, was not found: check the name, or use another."
-    if code > 128 and (signal := signal_of(code - 128, os)) is not None:
-        return f" A shell gives this code when {signal} ended a program. {_signal_advice(signal, command)}"
-    why = (
-        "the output should say why; change something before running it again."
-        if printed
-        else "nothing says why; let it print more, or run its parts one by one."
-    )
-    if code == 1:
-        some = "Some programs" if os == "windows" else "Some programs, such as grep, diff and test,"
-        return f" {some} say no in this way. If it is a failure, {why}"
-    return f" If it is a failure, {why}"
+    if way.os == "windows" and code in _STATUSES:
+        return f" Windows ended it (0x{code:08X}): {_STATUSES[code]}."
+    silent = output.total_bytes == 0
+    if code == 124 and _TIMEOUT.search(way.command):
+        return " Its own timeout was over."
+    if code == 126 and silent:
+        return " A program was found but could not run: permissions, a directory, or a wrong format."
+    if code == 127 and silent:
+        return " A program, or the interpreter in its first line, was not found."
+    if code > 128 and (signal := signal_of(code - 128, way.os)) is not None:
+        return f" {signal} ended a program. {_signal_advice(signal, way.command)}"
+    return ""
 
 
-def _timed_out(outcome: Outcome, timeout: float, limits: ToolLimits, *, terminal: bool) -> str:
+def _timed_out(outcome: Outcome, way: Way) -> str:
+    timeout, limits = way.timeout or 0.0, way.limits
     if outcome.started is False:
-        return f"Not started: {exact(timeout)} s had passed before the host came to it. Nothing ran; try again, with a longer timeout if the host is slow."
-    after = f"{exact(timeout)} s" if outcome.silence is None else _silent(outcome.silence)
-    message = f"Stopped after {after}, with everything that it started; its output so far is kept."
-    if outcome.killed_without_warning:
-        message += _UNASKED
+        return f"Not run: the host did not come to it in {exact(timeout)} s. Try again with a longer timeout."
+    unasked = _UNASKED if outcome.killed_without_warning else ""
+    options = ["options", "stdin", *(["pty"] if way.terminals else [])]
+    answer = f"{', '.join(options[:-1])} or {options[-1]}"
+    asked = _asked(outcome.output.text)
+    waited = f'It likely waited at "{asked}"' if asked else "If it waited for input"
+    if way.on_terminal:
+        answer = "options, or run_in_background with pty"
     if outcome.silence is not None:
         return (
-            f"{message} Its time was not over. If it waited for an answer, none will come: say everything in options or in "
-            "stdin. If it works silently for long, have it say how far it is."
-        )
-    if timeout < limits.max_timeout:
-        message += (
-            f" If it needs longer, give a timeout of up to {exact(limits.max_timeout)} s, or split the work."
-        )
-    else:
-        message += " That was the longest timeout there is: split the work into shorter commands."
-    if terminal:
-        return (
-            message
-            + " If it waited for input, that was not noticed: begin it with the tool terminal instead."
-        )
-    return message + " If it waited for an answer, none will come: say everything in options or in stdin."
+            f"Stopped after {exact(outcome.silence)} s without output; all it started was stopped.{unasked} "
+            f"{waited}: use {answer}."
+        ).replace("input: use", "input, use")
+    message = f"Timed out after {exact(timeout)} s; it and all it started were stopped.{unasked}"
+    longer = [f"give a longer timeout (up to {exact(limits.max_timeout)})"] * (timeout < limits.max_timeout)
+    longer += ["run_in_background" if longer else "use run_in_background"] * way.jobs
+    if not asked and longer:
+        message += f" If it was making progress, {' or '.join(longer)}."
+    elif not asked:
+        message += " That is the longest timeout: split the work."
+    return f"{message} {waited}{':' if asked else ','} use {answer}."
 
 
-def _silent(seconds: float) -> str:
-    return f"{exact(seconds)} s in which it printed nothing and was given no input"
+def _asked(text: str) -> str:
+    """The last line of an output, if it may be a question that was not answered."""
+    last = text.rsplit("\n", 1)[-1].strip()
+    return visible(last[-_LONGEST_PROMPT:]) if last.endswith(("?", ":", ">", "]", ")", "…")) else ""
 
 
-def clamped(requested: float, timeout: float, limits: ToolLimits) -> str:
+def clamped(requested: float, timeout: float) -> str:
     """Say that another timeout was used."""
-    asked = f"{exact(requested)} s"
+    asked = exact(requested)
     if not asked.isascii():  # too long to be shown whole, and perhaps too long for the float that it became
-        asked = "the number that was given"
-    least, most = exact(limits.min_timeout), exact(limits.max_timeout)
-    return f"The timeout was {exact(timeout)} s, not {asked}: ask for {least} to {most} s."
+        asked = "a number too large"
+    return f"timeout is in seconds: {asked} was {'cut' if requested > timeout else 'raised'} to {exact(timeout)}."
 
 
-TRANSLATED = (
-    "The command was written for Windows in a detail, and was changed for bash: output to `nul` goes to `/dev/null`, and "
-    "lines end with a line feed alone. Write that yourself."
-)
+TRANSLATED = "Changed for bash: nul is /dev/null, lines end with LF."
 
 
 def guarded(names: Sequence[str]) -> str:
     """Say that variables were not set."""
-    return (
-        f"Not set: {', '.join(names)}. Here such variables keep programs from waiting for a person; "
-        "say what you need in a program's own options instead."
-    )
+    return f"Not set: {', '.join(names)}. They make programs wait for a person; use a program's own options."
 
 
-def truncated(output: Output, *, max_line: int, readable: bool) -> str:
+def truncated(output: Output, *, max_line: int, readable: bool, job_tool: bool = False) -> str:
     """Say how much is shown and where the rest is.
 
     Args:
         output: It leaves something out.
         max_line: Characters of a line that are shown.
         readable: Whether commands can read the file of the artifact.
+        job_tool: Whether the tool named ``job`` can.
     """
-    message = f"Shown are {output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes"
-    if output.total_lines:
-        message += f" and {output.total_lines - output.omitted_lines:,} of {output.total_lines:,} lines"
+    shown = f"{output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes shown"
+    if output.head_range is None and output.tail_range is None:
+        cut = output.cut_lines
+        where = (
+            f"{cut:,} line{'s' if cut != 1 else ''} cut after {max_line:,} characters" if cut else "Not all"
+        )
+    elif output.head_range is None:
+        assert output.tail_range is not None
+        where = f"Beginning left out up to line {output.tail_range[0]:,}"
+    elif output.tail_range is None:
+        where = f"End left out from line {output.head_range[1]:,}"
     else:
-        message += ", all of them on one line"
-    if output.cut_lines:
-        lines = "1 line is" if output.cut_lines == 1 else f"{output.cut_lines:,} lines are"
-        message += f"; {lines} cut after {max_line:,} characters"
-    return f"{message}. {_rest(output, output.artifact, readable=readable)}"
+        where = f"Middle left out from line {output.head_range[1]:,}"
+    return f"{where}: {shown}. {_rest(output, output.artifact, readable=readable, job_tool=job_tool)}"
 
 
-def _rest(output: Output, artifact: Artifact | None, *, readable: bool) -> str:
-    again = "run the command again so that it prints less, or into a file."
+def _rest(output: Output, artifact: Artifact | None, *, readable: bool, job_tool: bool) -> str:
     if artifact is None:
         why = f" ({visible(output.artifact_error)})" if output.artifact_error else ""
-        return f"The rest was not kept{why}: if you need it, {again}"
-    whole = (
-        f"All but {artifact.omitted_bytes:,} bytes of its middle" if artifact.omitted_bytes else "The whole"
-    )
+        return f"The rest was not kept{why}: print less, or into a file."
+    whole = f"All but {artifact.omitted_bytes:,} bytes" if artifact.omitted_bytes else "Whole output"
     if readable:
-        return f"{whole} is in {visible(str(artifact.path))}: search that file, or read parts of it, instead of running the command again."
-    return f"{whole} is kept for people, as artifact {artifact.id}, where commands cannot read it: if you need more of it, {again}"
+        return f"{whole}: {visible(str(artifact.path))}. Search that; do not rerun."
+    if job_tool:
+        return f"{whole}: job, output, id {artifact.id}, with part. Do not rerun."
+    return f"{whole}: artifact {artifact.id}, for people. Print less, or into a file."
 
 
 def left_behind(processes: Sequence[ProcessInfo], job: str | None = None) -> Iterator[str]:
@@ -296,17 +305,11 @@ def left_behind(processes: Sequence[ProcessInfo], job: str | None = None) -> Ite
     stopped = [process for process in processes if not process.alive]
     alive = [process for process in processes if process.alive]
     if stopped:
-        yield (
-            f"Still running in the background at its end, and stopped: {_named(stopped)}. What has not made itself "
-            "a daemon is stopped when its call ends: wait for it, or use it, within one call."
-        )
+        yield f"Stopped when the call ended: {_named(stopped)}. Start, use and stop a server in one call."
     if alive and job is not None:
-        yield (
-            f"Still running in the background at its end, and now job {job}: {_named(alive)}. Read what it prints, "
-            "and stop it when it is not needed any more, with the tool job."
-        )
+        yield f"It left {_named(alive)} running, now job {job}: read or stop it with job."
     elif alive:
-        yield f"Could not be stopped, and still runs: {_named(alive)}. Tell the user, or find out what holds it."
+        yield f"Could not be stopped, and still runs: {_named(alive)}. Tell the user."
 
 
 def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> Iterator[str]:
@@ -318,44 +321,33 @@ def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> I
         now: Where the next one begins.
         stopped: Whether the command was stopped.
     """
-    again = "is gone: directory, variables, functions"
     if report.fresh:
-        yield (
-            f"It ran in a fresh shell, because {visible(report.fresh)}. What that one knew {again}. Set up again "
-            "what is needed."
-        )
+        yield f"It ran in a fresh shell, because {visible(report.fresh)}: {_GONE}."
     match report.state:
         case "ended":
-            yield (
-                f"With it the shell of the session has ended, as after exit. What it knew {again}. The next "
-                f"command begins in a fresh one, in {visible(now)}: set up again what is needed."
-            )
+            yield f"That ended the session's shell: {_GONE}. The next call starts fresh in {visible(now)}."
         case "lost":
-            yield (
-                f"The shell of the session had to be ended as well. What it knew {again}. The next command begins "
-                f"in a fresh one, in {visible(now)}: set up again what is needed."
-            )
+            yield f"The session's shell was stopped too: {_GONE}. The next call starts fresh in {visible(now)}."
         case "kept":
             if stopped:
-                yield "The shell of the session goes on, with its directory, variables and functions."
+                yield "The session's shell goes on."
             if now != before:
-                yield f"The shell is now in {visible(now)}, where the next command begins."
+                yield f"The shell is now in {visible(now)}."
+
+
+_GONE = "its directory, variables and functions are gone"
 
 
 def restarted(directory: str) -> str:
     """Say that a session was restarted, and nothing else."""
-    return (
-        f"Restarted: the next command begins in a fresh shell, in {visible(directory)}. What the shell before knew is "
-        "gone: directory, variables, functions. Set up again what is needed."
-    )
+    return f"The next call starts fresh in {visible(directory)}; the old shell's variables and functions are gone."
 
 
 def gone(directory: str) -> str:
     """Say that a command was not run because the shell that it was meant for has ended unexpectedly."""
     return (
-        "Nothing ran: the shell of the session was gone before the command could begin, and what it knew is gone with "
-        f"it: directory, variables, functions. The next command begins in a fresh one, in {visible(directory)}: set up "
-        "again what is needed, and call again."
+        f"Not run: the session's shell had ended, and {_GONE}. Set up again what is needed, starting in "
+        f"{visible(directory)}, and call again."
     )
 
 
@@ -368,38 +360,73 @@ def _named(processes: Sequence[ProcessInfo]) -> str:
     return ", ".join(named)
 
 
-def refused(reason: str, done: str = "run") -> str:
-    """Say that something was rejected.
+def refused(answer: Refused, done: str = "run") -> str:
+    """Say that something was rejected, by whom, and what to do: what the reason directs, if there is one.
 
     Args:
-        reason: Why, as the approver says.
+        answer: The refusal.
         done: What was not done with it.
     """
-    reason = visible(" ".join(reason[: 2 * _LONGEST_REASON].split()))
+    reason = visible(" ".join(answer.reason[: 2 * _LONGEST_REASON].split()))
     if len(reason) > _LONGEST_REASON:
         reason = f"{reason[:_LONGEST_REASON]}…"
-    reason = reason.rstrip(".") or "no reason was given"
-    return (
-        f"Rejected, and not {done}: {reason}. Do not try to do the same in another way; go on without it, or ask "
-        "what is wanted instead."
-    )
+    said = f"{reason.rstrip('.')}." if reason else ""
+    match answer.by:
+        case "unanswered" | "failure":
+            return f"Not {done}: {said or 'no answer came.'} Do not work around it; tell the user."
+        case "policy":
+            return (
+                f"Not {done}. The policy says: {said}"
+                if said
+                else f"Not {done}: the policy forbids it. {_AROUND}"
+            )
+        case _:
+            return (
+                f"Not {done}. The user says: {said}"
+                if said
+                else f"Not {done}: refused by the user. {_AROUND}"
+            )
+
+
+_AROUND = "Do not work around it; ask what to do instead."
 
 
 def invalid(problem: str) -> str:
     """Say what is wrong with the parameters."""
-    return f"Nothing ran, because the parameters are wrong: {problem} Correct that and call again."
+    return f"Not done: {problem}"
 
 
-def failed(problem: str) -> str:
+def _problem(problem: str | AnyshellError) -> str:
+    """Say what went wrong, and who is to mend it where a model cannot."""
+    if isinstance(problem, HostKeyUntrusted):
+        what = "has changed, possibly an attack" if problem.changed else "is not trusted"
+        return f"the host key of {visible(problem.host)} {what}. Do not touch known_hosts; tell the user."
+    end = (
+        " Tell the user." if isinstance(problem, BackendError) and not isinstance(problem, SpawnError) else ""
+    )
+    return f"{visible(str(problem)).rstrip('.')}.{end}"
+
+
+def failed(problem: str | AnyshellError) -> str:
     """Say that the command could not be started."""
-    return f"Nothing ran: {visible(problem).rstrip('.')}. Correct that and call again; if you cannot, tell the user."
+    return f"Nothing ran: {_problem(problem)}"
 
 
-def undone(problem: str) -> str:
-    """Say that what was asked of a job or a terminal cannot be done."""
-    return f"Nothing was done: {visible(problem).rstrip('.')}."
+def undone(problem: str | AnyshellError) -> str:
+    """Say that what was asked of a job cannot be done."""
+    return f"Nothing was done: {_problem(problem)}"
 
 
-def misunderstood(problem: str) -> str:
-    """Say what is wrong with the parameters of such a call."""
-    return f"Nothing was done, because the parameters are wrong: {problem} Correct that and call again."
+def awaited(said: str, *, found: bool, waited: float) -> str:
+    """Say whether what was waited for has come, in so many seconds."""
+    seconds = f"{exact(round(waited, 1))} s"
+    if said == "end":
+        return f"It did not end in {seconds}."
+    said = visible(said[:_LONGEST_PROMPT])
+    return f'It printed "{said}".' if found else f'"{said}" did not come in {seconds}.'
+
+
+def waited_less(requested: float | None, wait: float | None) -> Iterator[str]:
+    """Say that it was not waited for so long, if it was not."""
+    if requested is not None and wait is not None and requested > wait:
+        yield f"wait is in seconds: {exact(requested)} was cut to {exact(wait)}."

@@ -11,8 +11,17 @@ from ..failure import Failure
 from ..options import cwd_option, host_option, shell_option
 
 if TYPE_CHECKING:
-    from ...tool import ShellResult
+    from ...tool import ShellResult, ToolDefinition
     from ..process.signals import Interruption
+
+_SETS: dict[str, dict[str, bool]] = {
+    "plain": {},
+    "session": {"session": True},
+    "jobs": {"jobs": True},
+    "terminals": {"terminals": True},
+    "everything": {"session": True, "jobs": True, "terminals": True},
+}
+"""The sets of tools that ``schema --tokens`` counts."""
 
 _IS_ERROR = 1  # no bound
 """The exit code of a call whose result is an error."""
@@ -34,7 +43,8 @@ _IS_ERROR = 1  # no bound
 @click.option(
     "--jobs", is_flag=True, help="Of a tool that runs commands in the background, and the job tool's."
 )
-@click.option("--terminals", is_flag=True, help="Of a tool that gives terminals, and the terminal tool's.")
+@click.option("--terminals", is_flag=True, help="Of a tool that gives terminals, and the job tool's.")
+@click.option("--tokens", is_flag=True, help="Count the tokens of each set of tools instead.")
 def schema(
     *,
     host: str | None,
@@ -44,16 +54,19 @@ def schema(
     session: bool,
     jobs: bool,
     terminals: bool,
+    tokens: bool,
 ) -> None:
     """Print the tool's definition for a model: its name, description and parameters.
 
-    With --jobs or --terminals there are several tools, and an array of them is printed.
+    With --jobs or --terminals there are two tools, and an array of them is printed. --tokens prints about how many tokens
+    each set of tools costs in every request: characters of name, description and compact JSON schema, divided by four.
 
     \b
     Examples:
       anyshell schema --format openai
       anyshell schema | jq .input_schema.properties
       anyshell schema --session --jobs | jq -r '.[0].description'
+      anyshell schema --tokens
     \b
     Exit code: as for 'anyshell detect'.
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
@@ -62,13 +75,24 @@ def schema(
     from ..printing import print_json
 
     env = detected(host, shell, cwd)
-    tool = ShellTool(env, approver=deny_all, session=session, jobs=jobs, terminals=terminals)
-    definitions = [tool.definition]
-    if jobs:
-        definitions.append(tool.job_tool.definition)
-    if terminals:
-        definitions.append(tool.terminal_tool.definition)
-    printed = [definition.as_format(format_) for definition in definitions]
+
+    def definitions(**features: bool) -> list[ToolDefinition]:
+        tool = ShellTool(env, approver=deny_all, **features)
+        return [
+            tool.definition,
+            *([tool.job_tool.definition] if "jobs" in features or "terminals" in features else []),
+        ]
+
+    if tokens:
+        for name, features in _SETS.items():
+            counts = [definition.tokens for definition in definitions(**features)]
+            click.echo(f"{name:<12}{sum(counts):>6,}  {' + '.join(f'{count:,}' for count in counts)}")
+        return
+    chosen = {"session": session, "jobs": jobs, "terminals": terminals}
+    printed = [
+        definition.as_format(format_)
+        for definition in definitions(**{name: True for name in chosen if chosen[name]})
+    ]
     print_json(printed if len(printed) > 1 else printed[0])
 
 

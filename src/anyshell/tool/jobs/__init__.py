@@ -1,1 +1,1 @@
-"""The tool ``job``: commands in the background, and what the model is told of them."""
+"""The tool ``job``: what goes on when a call has returned, in the background or on a terminal, and what is said of it."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..._exceptions import JobNotFound
-from ..._types import LONGEST_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...jobs import Job, Jobs
 
@@ -78,17 +77,9 @@ class Ledger:
         }
         return tuple(self._entries.values())
 
-    def get(self, job_id: str) -> Entry:
-        """Find one.
-
-        Raises:
-            JobNotFound: No job here has that id; the message names those that there are.
-        """
-        entries = {entry.job.id: entry for entry in self.entries()}
-        if job_id not in entries:
-            there = ", ".join(entries) or "none"
-            raise JobNotFound(f"no job has the id {job_id[:LONGEST_NAME]!r}; there are: {there}")
-        return entries[job_id]
+    def known(self) -> Mapping[str, Entry]:
+        """Those that there are, by their ids."""
+        return {entry.job.id: entry for entry in self.entries()}
 
     def news(self) -> Sequence[Entry]:
         """Jobs whose end a model has not been told; it is told now."""

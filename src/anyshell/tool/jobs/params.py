@@ -2,114 +2,230 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from ..._types import exact
-from ..params import InvalidParams, alike, held_by_a_float, listed, plain, too_long, validated
+from ..._exceptions import InvalidCommand
+from ..._types import Terminal, cut_name, exact
+from ...policy import visible
+from ...terminal import keys as keyboard
+from ..params import (
+    InvalidParams,
+    alike,
+    listed,
+    not_seconds,
+    plain,
+    seconds,
+    sentence,
+    too_long,
+    truth,
+    understood,
+    validated,
+)
+from ..result import JobAction  # noqa: TC001 - pydantic asks for it when the class is made
+from .parts import Part, part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
 
     from ..limits import ToolLimits
-
-LARGEST_OFFSET = 2**63 - 1
-"""Bytes of a job's output that can be skipped: more than any job prints."""
 
 MOST_IDS = 16
 """Jobs that one call waits for."""
 
-Action = Literal["list", "output", "stop", "send"]
+REACTION = 10.0
+"""Seconds for a program on a terminal to react to what was typed, without `wait`."""
+
+PATIENCE = 30.0
+"""Seconds to wait for what `until` names, without `wait`."""
+
+LONGEST_UNTIL = 1000
+"""Characters of what can be waited for; more are refused."""
+
+_PATTERN = re.compile(r"/(.+)/", re.DOTALL)
+_SIZE = re.compile(r"\s*(\d{1,6})\s*[x,: ]\s*(\d{1,6})\s*", re.IGNORECASE)
 
 
 class JobParams(BaseModel):
-    """The parameters of one call. Nothing is converted, and an unknown one is an error.
+    """The parameters of one call. An unknown one is an error; what is unambiguous is taken as it is meant.
 
-    Every parameter but the action may be ``None``, which is as if it were left out.
+    Every parameter but the action may be ``None``, which is as if it were left out. `keys` and the actions ``screen`` and
+    ``resize`` are of a tool with terminals alone, ``secret`` of one that was given `secrets` as well.
     """
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, hide_input_in_errors=True
     )
 
-    action: Action = Field(
-        description=(
-            "list: say which jobs there are. output: show what a job has printed, and whether it has ended. stop: "
-            "end a job, with everything that it started. send: give a job something to read."
-        )
-    )
+    action: JobAction = Field(description="What to do.")
     id: str | None = Field(
-        default=None, description="Of output, stop and send: the job, such as j1. Results name it."
-    )
-    ids: list[str] | None = Field(
-        default=None,
-        description=(
-            "Of output with wait, instead of id: several jobs. The call returns when the first of them has something new, "
-            "or has ended, and shows the output of that one."
-        ),
-    )
-    offset: int | None = Field(
-        default=None,
-        description=(
-            "Of output: bytes to skip from the start. Without it, what you have not seen is shown, or the end of "
-            "that when it is much."
-        ),
+        default=None, description="Such as j1; of output also j1,j2 or a kept output's id."
     )
     wait: float | None = Field(
-        default=None,
-        description="Of output: seconds to wait at most, when there is nothing new. Without it, none.",
+        default=None, description="Of output, send: seconds to wait at most for something new."
     )
-    until: Literal["output", "end"] | None = Field(
-        default=None,
-        description=(
-            "Of output with wait: what is waited for, something new or the end of the job. Without it: output."
-        ),
+    until: str | None = Field(
+        default=None, description='Of output, send: wait for "end", or a text or /pattern/ in what comes.'
     )
     text: str | None = Field(
+        default=None, repr=False, description="Of send: what is typed, exactly. A line needs enter."
+    )
+    enter: bool | None = Field(default=None, description="Of send: Enter after the text.")
+    keys: list[str] | None = Field(
         default=None,
         repr=False,
-        description="Of send: what the job reads, exactly. A line needs its line feed.",
+        description="Of send: keys on a terminal, after text: Enter, Tab, Escape, Up, PageDown, F1, Ctrl-C, Alt-x.",
     )
-    end_of_input: bool | None = Field(
-        default=None, description="Of send: end the job's input after the text, or without one."
+    end_of_input: bool | None = Field(default=None, description="Of send: end the input then.")
+    part: str | None = Field(
+        default=None,
+        description="Of output: lines 40-80, lines -50, bytes 0-4096, grep TEXT or grep /PATTERN/.",
     )
 
     @field_validator("wait", mode="before")
     @classmethod
     def _any_number(cls, value: object) -> object:
-        return held_by_a_float(value)
+        return seconds(value)
+
+    @field_validator("enter", "end_of_input", mode="before")
+    @classmethod
+    def _any_truth(cls, value: object) -> object:
+        return truth(value)
+
+    @field_validator("id", mode="before")
+    @classmethod
+    def _any_ids(cls, value: object) -> object:
+        each = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
+        return ",".join(value) if each else value  # type: ignore[arg-type]  # mypy does not follow `each`
+
+    @field_validator("keys", mode="before")
+    @classmethod
+    def _any_keys(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
 
 
 KEYS = tuple(JobParams.model_fields)
 
-_OF: Mapping[str, tuple[str, ...]] = {
-    "id": ("output", "stop", "send"),
-    "ids": ("output",),
-    "offset": ("output",),
-    "wait": ("output",),
-    "until": ("output",),
-    "text": ("send",),
+_OF: Mapping[str, tuple[JobAction, ...]] = {
+    "id": ("output", "send", "screen", "secret", "resize", "stop"),
+    "wait": ("output", "send", "secret"),
+    "until": ("output", "send"),
+    "text": ("send", "resize"),
+    "enter": ("send",),
+    "keys": ("send",),
     "end_of_input": ("send",),
+    "part": ("output",),
 }
 """Which parameter is one of which actions."""
 
-# What models say for want of knowing better; in small letters, nothing between.
+# What other agents' tools call the same; in small letters, nothing between.
 _ALSO_CALLED = {
     "job": "id",
     "jobid": "id",
-    "jobs": "ids",
-    "jobids": "ids",
-    "since": "offset",
+    "jobs": "id",
+    "ids": "id",
+    "jobids": "id",
+    "terminal": "id",
+    "terminalid": "id",
+    "session": "id",
+    "sessionid": "id",
+    "shellid": "id",
+    "bashid": "id",
+    "taskid": "id",
+    "processid": "id",
+    "artifact": "id",
+    "artifactid": "id",
+    "command": "action",
     "timeout": "wait",
+    "timeoutseconds": "wait",
+    "seconds": "wait",
+    "waitseconds": "wait",
+    "waitfor": "until",
+    "waituntil": "until",
+    "expect": "until",
     "input": "text",
     "stdin": "text",
     "data": "text",
+    "chars": "text",
+    "content": "text",
+    "key": "keys",
+    "submit": "enter",
+    "pressenter": "enter",
+    "newline": "enter",
     "eof": "end_of_input",
+    "closestdin": "end_of_input",
     "close": "end_of_input",
-    "command": "action",
+    "range": "part",
 }
+_MILLISECONDS = {
+    "timeoutms": "wait",
+    "waitms": "wait",
+    "yieldtimems": "wait",
+}
+# The parts of an output, as parameters of their own.
+_PARTS = {
+    "lines": "lines {}",
+    "bytes": "bytes {}",
+    "grep": "grep {}",
+    "filter": "grep {}",
+    "offset": "bytes {}-",
+    "since": "bytes {}-",
+    "head": "lines 1-{}",
+    "tail": "lines -{}",
+}
+_RATHER = {
+    "pid": 'a job is named by its id, such as "j1"',
+    "block": "give wait, the seconds to wait at most",
+    "signal": "stop ends a job; Ctrl-C is one of keys",
+    "pattern": 'did you mean "until" or "part"?',
+    "regex": 'did you mean "until" or "part"?',
+}
+_ACTIONS = {
+    "kill": "stop",
+    "close": "stop",
+    "terminate": "stop",
+    "read": "output",
+    "wait": "output",
+    "poll": "output",
+    "status": "output",
+    "logs": "output",
+    "keys": "send",
+    "write": "send",
+    "input": "send",
+    "type": "send",
+    "press": "send",
+}
+"""What other agents' tools call the actions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What the jobs of a tool can be.
+
+    Attributes:
+        terminals: Whether some have terminals.
+        secrets: Whether a secret can be asked for.
+    """
+
+    terminals: bool
+    secrets: bool
+
+    @property
+    def actions(self) -> tuple[JobAction, ...]:
+        """The actions that there are."""
+        actions: tuple[JobAction, ...] = ("list", "output", "send")
+        if self.terminals:
+            actions += ("screen", "secret", "resize") if self.secrets else ("screen", "resize")
+        return (*actions, "stop")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The parameters that there are."""
+        return tuple(name for name in KEYS if name != "keys" or self.terminals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,82 +235,191 @@ class JobCall:
     Attributes:
         action: What to do.
         ids: The jobs, each once; several where any of them is waited for, none for ``list``.
-        offset: The byte of its output to begin with; ``None`` is what was not seen yet.
-        wait: Seconds to wait at most.
+        wait: Seconds to wait at most; ``None`` when the model did not say.
         requested_wait: Seconds that were asked for.
-        until_end: Whether the end is waited for, rather than output.
-        data: What is sent.
+        until_end: Whether the end is waited for.
+        until: What is waited for in the output otherwise.
+        said: The model's own words for that.
+        text: What is typed.
+        keys: The keys that are pressed after that.
+        enter: Whether Enter is pressed last.
         end_of_input: Whether its input ends then.
+        part: Which part of an output is shown.
+        size: Of a terminal, from now on.
     """
 
-    action: Action
+    action: JobAction
     ids: tuple[str, ...]
-    offset: int | None
-    wait: float
-    requested_wait: float
+    wait: float | None
+    requested_wait: float | None
     until_end: bool
-    data: bytes = field(repr=False)
+    until: re.Pattern[str] | None
+    said: str
+    text: str = field(repr=False)
+    keys: tuple[str, ...] = field(repr=False)
+    enter: bool
     end_of_input: bool
+    part: Part | None
+    size: Terminal | None
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is waited for."""
+        return bool(self.wait) or self.until_end or self.until is not None
+
+    def patience(self, usual: float, limits: ToolLimits) -> float:
+        """Seconds to wait at most.
+
+        Args:
+            usual: Those of the action where nothing is said.
+            limits: Those in force.
+        """
+        usual = PATIENCE if self.until_end or self.until is not None else usual
+        return min(usual, limits.max_wait) if self.wait is None else self.wait
 
 
-def parse(params: Mapping[str, object] | JobParams, limits: ToolLimits) -> JobCall:
+def parse(params: Mapping[str, object] | JobParams, limits: ToolLimits, offered: Offered) -> JobCall:
     """Check what a model says, against the schema and the limits.
 
     Raises:
         InvalidParams: With everything that is wrong, for the model to read.
     """
-    asked = params if isinstance(params, JobParams) else validated(params, JobParams, KEYS, _meant)
-    problems = list(_problems(asked, limits))
+    asked = params if isinstance(params, JobParams) else _asked(params, offered)
+    problems = list(_problems(asked, limits, offered))
+    size = part = until = None
+    try:
+        if asked.part is not None:
+            part = part_of(asked.part)
+        if asked.until is not None and asked.until != "end":
+            said = _PATTERN.fullmatch(asked.until)
+            until = re.compile(said[1] if said else re.escape(asked.until), re.MULTILINE)
+        if asked.action == "resize" and (told := _SIZE.fullmatch(asked.text or "")):
+            size = Terminal(columns=int(told[1]), rows=int(told[2]))
+        elif asked.action == "resize":
+            problems.append('resize needs columns and rows in text: "120x40"')
+    except (InvalidCommand, ValueError) as error:
+        problems.append(str(error))
+    except re.error as error:
+        problems.append(f"the pattern does not compile ({error})")
     if problems:
-        raise InvalidParams(f"{listed(problems, len(problems))}.")
-    wanted = asked.wait or 0.0
+        raise InvalidParams(sentence(listed(problems, len(problems))))
     return JobCall(
         action=asked.action,
-        ids=tuple(dict.fromkeys(asked.ids or ([asked.id] if asked.id else ()))),
-        offset=asked.offset,
-        wait=min(wanted, limits.max_wait),
-        requested_wait=wanted,
+        ids=_ids(asked),
+        wait=None if asked.wait is None else min(asked.wait, limits.max_wait),
+        requested_wait=asked.wait,
         until_end=asked.until == "end",
-        data=(asked.text or "").encode(),
+        until=until,
+        said=asked.until or "",
+        text=asked.text or "",
+        keys=tuple(_named(key) for key in asked.keys or ()),
+        enter=asked.enter is True,
         end_of_input=asked.end_of_input is True,
+        part=part,
+        size=size,
     )
 
 
-def _ids_problems(asked: JobParams, ids: list[str]) -> Iterator[str]:
-    if asked.id is not None:
-        yield "id and ids exclude each other: give all in ids"
-    if not all(ids) or not ids:
-        yield "ids must name jobs, as results name them or list says them"
-    if len(ids) > MOST_IDS:
-        yield f"ids has {len(ids):,} jobs, and at most {MOST_IDS} can be waited for"
-    if asked.offset is not None:
-        yield "offset goes with id alone: of several jobs, what you have not seen is shown"
-    if not asked.wait:
-        yield "ids needs wait, the seconds to wait at most"
+def _asked(params: Mapping[str, object], offered: Offered) -> JobParams:
+    if isinstance(params, Mapping):
+        params = understood(params, JobParams, offered.keys, _ALSO_CALLED, _MILLISECONDS)
+        for name in [name for name in params if isinstance(name, str) and plain(name) in _PARTS]:
+            value = params[name]
+            plausible = isinstance(value, str) or (type(value) is int and name != "lines")
+            if plausible and params.get("part") is None:
+                params["part"] = _PARTS[plain(name)].format(params.pop(name))
+        columns, rows = params.get("columns", params.get("cols")), params.get("rows")
+        if params.get("action") == "resize" and columns is not None and rows is not None:
+            params = {
+                name: value for name, value in params.items() if name not in ("columns", "cols", "rows")
+            }
+            params["text"] = f"{columns}x{rows}"
+        action = params.get("action")
+        if isinstance(action, str) and action not in offered.actions:
+            *others, last = offered.actions
+            other = _ACTIONS.get(plain(action))
+            hint = f'; did you mean "{other}"?' if other else ""
+            wrong = visible(cut_name(action))
+            raise InvalidParams(
+                sentence(f'action must be {", ".join(others)} or {last}, not "{wrong}"{hint}')
+            )
+    return validated(params, JobParams, offered.keys, _meant)
+
+
+def _ids(asked: JobParams) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.strip() for each in (asked.id or "").split(",") if each.strip()))
 
 
 def _meant(name: str) -> str:
-    key = _ALSO_CALLED.get(plain(name))
-    return alike(name, KEYS) if key is None else f' (did you mean "{key}"?)'
+    key = plain(name)
+    if key == "keys":
+        return " (there is no terminal here: send text)"
+    if key in _PARTS:
+        return f' (a range is text, such as part "{"lines 40-80" if key == "lines" else "bytes 0-4096"}")'
+    if (hint := _RATHER.get(key)) is not None:
+        return f" ({hint})"
+    if (other := _ALSO_CALLED.get(key) or _MILLISECONDS.get(key)) is not None:
+        return f" beside {other}: give one of them"
+    return alike(name, KEYS)
 
 
-def _problems(asked: JobParams, limits: ToolLimits) -> Iterator[str]:
+def _named(key: str) -> str:
+    """A key by a name that can be read."""
+    return f"{key[:-1]}Space" if key.endswith(" ") else key
+
+
+def _problems(asked: JobParams, limits: ToolLimits, offered: Offered) -> Iterator[str]:
+    action = asked.action
+    if action not in offered.actions:
+        yield f"there is no action {action} here"
+        return
     for name, actions in _OF.items():
-        if getattr(asked, name) is not None and asked.action not in actions:
-            yield f"{name} is a parameter of {' and '.join(actions)}, not of {asked.action}"
-    if asked.ids is not None and asked.action == "output":
-        yield from _ids_problems(asked, asked.ids)
-    elif asked.action != "list" and not asked.id:
-        yield f"id is missing: {asked.action} needs that of a job, as results name it or list says it"
-    if asked.offset is not None and not 0 <= asked.offset <= LARGEST_OFFSET:
-        yield f"offset must be 0 to {LARGEST_OFFSET}"
+        if getattr(asked, name) not in (None, False) and action not in actions:
+            if (name, action) == ("text", "secret"):
+                yield "text is no parameter of secret: what you know is no secret; the secret comes from elsewhere"
+            else:
+                yield f"{name} is a parameter of {' and '.join(actions)}, not of {action}"
+    ids = _ids(asked)
+    if action != "list" and not ids:
+        yield f"id is missing: {action} needs that of a job, as results name it or list says it"
+    if len(ids) > 1 and action != "output":
+        yield f"{action} takes one id"
+    elif len(ids) > MOST_IDS:
+        yield f"id has {len(ids):,} jobs, and at most {MOST_IDS} can be waited for"
+    elif len(ids) > 1 and not (asked.wait or asked.until):
+        yield "several ids need wait or until"
+    if asked.part is not None and (len(ids) > 1 or asked.until is not None):
+        yield "part goes with one id, and without until"
     if asked.wait is not None and asked.wait < 0:
         yield "wait must be 0 seconds or more"
-    elif asked.wait is not None and limits.beyond == "refuse" and asked.wait > limits.max_wait:
-        yield f"wait is {exact(asked.wait)} s: it must be at most {exact(limits.max_wait)} s"
-    if asked.until is not None and not asked.wait:
-        yield "until needs wait, the seconds to wait at most"
-    if asked.action == "send":
-        if not asked.text and not asked.end_of_input:
-            yield "there is nothing to send: give text, or end_of_input"
-        yield from too_long("text", asked.text or "", limits.max_stdin)
+    elif asked.wait is not None:
+        yield from not_seconds("wait", asked.wait, limits.max_wait)
+        if limits.beyond == "refuse" and asked.wait > limits.max_wait:
+            yield f"wait is {exact(asked.wait)} s: it must be at most {exact(limits.max_wait)} s"
+    if asked.until is not None and not 0 < len(asked.until) <= LONGEST_UNTIL:
+        yield f"until must have 1 to {LONGEST_UNTIL:,} characters"
+    if action == "send":
+        if not (asked.text or asked.enter or asked.keys or asked.end_of_input):
+            yield (
+                "there is nothing to send: give text, enter"
+                + ", keys" * offered.terminals
+                + " or end_of_input"
+            )
+        yield from _key_problems(asked.keys or [], limits)
+
+
+def _key_problems(keys: Sequence[str], limits: ToolLimits) -> Iterator[str]:
+    if len(keys) > limits.max_keys:
+        yield f"keys has {len(keys):,} names, and at most {limits.max_keys:,} can be given: press them in several calls"
+        return
+    for key in keys:
+        try:
+            keyboard.encode(key)
+        except InvalidCommand as error:
+            yield str(error)
+            return
+
+
+def text_problems(text: str, most: int) -> str:
+    """Say why a text cannot be sent; empty when it can."""
+    return next(too_long("text", text, most), "")

@@ -1,67 +1,106 @@
-"""The tool by which a model looks after what runs in the background."""
+"""The tool by which a model looks after what goes on when a call has returned: jobs, with terminals or without."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
+import time
 from typing import TYPE_CHECKING
 
-from ..._exceptions import AnyshellError
-from ..._types import JobInputRequest, JobOutput, Output, Refused, exact
+from ..._exceptions import AnyshellError, ArtifactNotFound, JobNotFound
+from ..._types import LONGEST_NAME, JobInputRequest, JobOutput, Output, Refused, exact
 from ...jobs import SentInPart
 from ...output import OutputBuilder
 from .. import words
 from ..definition import ToolDefinition, number, object_of, properties_of
 from ..params import InvalidParams
-from ..result import JobDetails, JobResult, JobState, blocks
 from . import words as job_words
-from .params import KEYS, MOST_IDS, JobCall, JobParams, parse
+from .params import JobCall, JobParams, Offered, parse, text_problems
+from .parts import select
+from .results import JobResults, state_of, state_of_terminal
+from .terminal_actions import TerminalActions
+from .tracked import TrackedTerminal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ...jobs import Job
+    from ...terminal import SecretSource
     from ..calls import Ongoing
     from ..context import ToolContext
-    from ..result import JobCallStatus
+    from ..limits import ToolLimits
+    from ..result import JobCallStatus, JobResult
     from .ledger import Entry, Ledger
-    from .params import Action
+    from .terminals import Terminals
+
+PIECE = 1024 * 1024
+"""Bytes of a kept output, or of a job's, that are read at once where a part of it is chosen."""
 
 _DESCRIPTION = (
-    "Looks after the jobs that the tool shell has started in the background, or that its commands have left running. "
-    "That a job has ended is said in the next result of either tool: never ask again and again. To wait for a job, "
-    'give output with wait, up to {wait} seconds, and until "end"; for whichever of several ends first, give ids.'
+    "Reads, feeds and stops the jobs of the tool shell: what runs in the background{or_terminal}. output shows what is new, and "
+    "with wait or until what comes; of a kept output, a part. send types{screen}. stop ends a job and all it started. A "
+    "wait takes up to {wait} seconds; the end of a job is said in the next result anyway."
 )
+
+
+def definition(limits: ToolLimits, offered: Offered) -> ToolDefinition:
+    """What a model is told of the tool.
+
+    Args:
+        limits: Those in force.
+        offered: What its jobs can be.
+    """
+    properties = properties_of(JobParams, offered.keys)
+    properties["action"]["enum"] = list(offered.actions)
+    properties["wait"] |= {"minimum": 0, "maximum": number(limits.max_wait)}
+    if offered.terminals:
+        properties["text"]["description"] += " Of resize: 120x40."
+        properties["keys"] |= {"items": {"type": "string"}, "maxItems": limits.max_keys}
+    screen = ""
+    if offered.terminals:
+        secret = "secret has the user type a password, unseen by you; " if offered.secrets else ""
+        screen = f" and returns when the program has reacted. {secret}screen shows the screen; resize changes its size"
+    return ToolDefinition(
+        name="job",
+        title="Look after jobs",
+        description=_DESCRIPTION.format(
+            or_terminal=" or on a terminal" if offered.terminals else "",
+            screen=screen,
+            wait=exact(limits.max_wait),
+        ),
+        parameters=object_of(properties, required=("action",)),
+    )
 
 
 class JobTool:
     """Lists, reads, feeds and stops the jobs of one `ShellTool`, whose `ShellTool.job_tool` makes it.
 
-    A model sees the jobs of its own calls alone. Whatever is sent to a job passes the approver, byte for byte; to
+    A model sees the jobs of its own calls alone. Whatever is sent to a job or typed on its terminal passes the approver; to
     read and to stop does not.
     """
 
-    def __init__(self, context: ToolContext, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        context: ToolContext,
+        ledger: Ledger | None,
+        terminals: Terminals | None,
+        *,
+        secrets: SecretSource | None = None,
+    ) -> None:
         self._context = context
         self._env = context.env
         self._limits = context.limits
         self._hidden = context.hidden
         self._ledger = ledger
+        self._terminals = terminals
+        self._results = JobResults(context, ledger, terminals)
+        self._offered = Offered(terminals=terminals is not None, secrets=secrets is not None)
+        if terminals is not None:
+            self._actions = TerminalActions(context, terminals, self._results, secrets=secrets)
 
     @property
     def definition(self) -> ToolDefinition:
         """What the model is told: a name, a description, and a JSON schema with the limits in force."""
-        properties = properties_of(JobParams, KEYS)
-        properties["offset"]["minimum"] = 0
-        properties["ids"] |= {"items": {"type": "string"}, "maxItems": MOST_IDS}
-        properties["wait"] |= {"minimum": 0, "maximum": number(self._limits.max_wait)}
-        return ToolDefinition(
-            name="job",
-            title="Look after background jobs",
-            description=_DESCRIPTION.format(wait=exact(self._limits.max_wait)),
-            parameters=object_of(properties, required=("action",)),
-        )
+        return definition(self._limits, self._offered)
 
     async def __call__(
         self, params: Mapping[str, object] | JobParams, *, call_id: str | None = None
@@ -70,15 +109,16 @@ class JobTool:
 
         Args:
             params: As the model gave them, unchecked.
-            call_id: What `ShellTool.cancel` takes, as for that tool. The call then waits no longer for a job or the
-                approver, with the result ``cancelled``; the job goes on. What is being sent or stopped is done first.
+            call_id: What `ShellTool.cancel` takes, as for that tool. The call then waits no longer for a job, the approver
+                or a secret, with the result ``cancelled``; the job goes on. What is being sent or stopped is done first.
 
         Returns:
             What came of it. Wrong parameters, a refusal and a job that there is not are results.
 
         Raises:
             InvalidCommand: `call_id` is empty, or that of another call under way.
-            asyncio.CancelledError: The calling task was cancelled. The job goes on, or on being stopped.
+            asyncio.CancelledError: The calling task was cancelled. The job goes on, or on being stopped; some of what was
+                being typed may have been typed.
         """
         with self._context.calls.begin(call_id) as ongoing:
             result = await self._call(params, ongoing)
@@ -88,72 +128,157 @@ class JobTool:
 
     async def _call(self, params: Mapping[str, object] | JobParams, ongoing: Ongoing) -> JobResult:
         try:
-            call = parse(params, self._limits)
+            call = parse(params, self._limits, self._offered)
         except InvalidParams as error:
-            return self._result(None, "invalid", [words.misunderstood(str(error))])
+            return self._results.make(None, "invalid", [words.invalid(str(error))])
         try:
-            match call.action:
-                case "list":
-                    entries = self._ledger.entries()
-                    messages = list(job_words.listed(entries))
-                    for entry in entries[-job_words.LISTED :]:
-                        entry.told = entry.over
-                    return self._result("list", "done", messages, entries[-job_words.LISTED :])
-                case "output":
-                    entries = [self._ledger.get(job_id) for job_id in call.ids]
-                    return await self._read(call, entries, ongoing)
-                case "stop":
-                    return await self._stop(self._ledger.get(call.ids[0]))
-                case "send":
-                    return await self._send(call, self._ledger.get(call.ids[0]), ongoing)
+            if call.action == "list":
+                return self._list(call)
+            if call.ids[0] in self._context.kept and len(call.ids) == 1:
+                return await self._kept(call)
+            return await self._carried_out(call, [self._job(job_id) for job_id in call.ids], ongoing)
         except AnyshellError as error:
-            return self._result(call.action, "failed", [words.undone(str(error))])
+            return self._results.make(call, "failed", [words.undone(error)])
 
-    async def _first(self, call: JobCall, entries: Sequence[Entry], ongoing: Ongoing) -> Entry:
+    async def _carried_out(
+        self, call: JobCall, jobs: Sequence[Entry | TrackedTerminal], ongoing: Ongoing
+    ) -> JobResult:
+        if len(jobs) == 1 and isinstance(jobs[0], TrackedTerminal):
+            return await self._actions.perform(call, jobs[0], ongoing)
+        entries = [job for job in jobs if not isinstance(job, TrackedTerminal)]
+        if len(entries) < len(jobs):
+            raise AnyshellError("several ids are for jobs without a terminal: wait for a terminal by itself")
+        match call.action:
+            case "output":
+                return await self._read(call, entries, ongoing)
+            case "stop":
+                return await self._stop(call, entries[0])
+            case "send":
+                return await self._send(call, entries[0], ongoing)
+            case action:
+                raise AnyshellError(f"job {entries[0].job.id} has no terminal, and {action} is for one alone")
+
+    def _job(self, job_id: str) -> Entry | TrackedTerminal:
+        """Find a job.
+
+        Raises:
+            JobNotFound: No job here has that id; the message names those that there are.
+        """
+        entries = {} if self._ledger is None else self._ledger.known()
+        terminals = {} if self._terminals is None else self._terminals.known()
+        job = entries.get(job_id) or terminals.get(job_id)
+        if job is None:
+            there = ", ".join((*entries, *terminals)) or "none"
+            raise JobNotFound(f"no job has the id {job_id[:LONGEST_NAME]!r}; there are: {there}")
+        return job
+
+    def _list(self, call: JobCall) -> JobResult:
+        entries = () if self._ledger is None else self._ledger.entries()
+        terminals = () if self._terminals is None else tuple(self._terminals.known().values())
+        shown = entries[-job_words.LISTED :]
+        messages = list(job_words.listed(entries, terminals))
+        for entry in shown:
+            entry.told = entry.over
+        states = [*(state_of(entry.job) for entry in shown), *map(state_of_terminal, terminals)]
+        return self._results.make(call, "done", messages, states)
+
+    async def _kept(self, call: JobCall) -> JobResult:
+        """Show a part of an output that was kept whole."""
+        store = self._env.artifacts
+        if call.action != "output" or store is None:
+            raise AnyshellError(f"{call.ids[0]} is a kept output: action output shows it, with part")
+        part = call.part
+        if part is None:
+            raise AnyshellError(
+                'part is missing: say which, such as "lines 1-200", "lines -50" or "grep TEXT"'
+            )
+        artifact_id, code_page = call.ids[0], self._env.info.code_page
+
+        def chunks() -> Iterator[bytes]:
+            offset = 0
+            while data := store.read(artifact_id, offset=offset, length=PIECE):
+                offset += len(data)
+                yield data
+
+        try:
+            output, told = await asyncio.to_thread(
+                select, chunks(), part, self._env.limits, code_page=code_page
+            )
+        except (ArtifactNotFound, OSError) as error:
+            raise AnyshellError(f"the kept output {artifact_id} cannot be read any more: {error}") from error
+        return self._part(call, output, told)
+
+    def _part(self, call: JobCall, output: Output, told: str, entry: Entry | None = None) -> JobResult:
+        output = self._hidden.output(output)
+        messages = [told, *job_words.shortened(output)]
+        states = () if entry is None else (state_of(entry.job),)
+        return self._results.make(call, "done", messages, states, output=output)
+
+    async def _first(self, call: JobCall, entries: Sequence[Entry], ongoing: Ongoing, most: float) -> Entry:
         """Wait for the first of several jobs that has something to tell. At most so long; then the first that runs."""
 
         def tells(entry: Entry) -> bool:
-            return (entry.over and not entry.told) or (not call.until_end and entry.unseen > 0)
+            if entry.over and not entry.told:
+                return True
+            return not call.until_end and call.until is None and entry.unseen > 0
 
         async def comes(entry: Entry) -> None:
             with contextlib.suppress(Exception):  # how it ended is told below
-                if call.until_end:
+                if call.until is not None:
+                    found = await entry.job.wait_for(call.until, since=entry.seen, timeout=most)
+                    if found is None and not entry.over:
+                        await entry.job.wait()
+                elif call.until_end:
                     await entry.job.wait()
                 else:
-                    await entry.job.output(entry.seen, wait=call.wait)
+                    await entry.job.output(entry.seen, wait=most)
 
         running = [entry for entry in entries if not entry.over]
         if running and not any(map(tells, entries)):
-            tasks = [asyncio.ensure_future(comes(entry)) for entry in running]
+            tasks = {asyncio.ensure_future(comes(entry)): entry for entry in running}
             try:
                 with ongoing.interruptible():
-                    await asyncio.wait(tasks, timeout=call.wait, return_when=asyncio.FIRST_COMPLETED)
+                    done, _ = await asyncio.wait(tasks, timeout=most, return_when=asyncio.FIRST_COMPLETED)
+                    if done:
+                        return next(entry for task, entry in tasks.items() if task in done)
             finally:
                 for task in tasks:
                     task.cancel()
         return next((entry for entry in entries if tells(entry)), (*running, *entries)[0])
 
-    async def _read(self, call: JobCall, entries: Sequence[Entry], ongoing: Ongoing) -> JobResult:
-        entry, waited = entries[0], call.wait
+    async def _read(
+        self, call: JobCall, entries: Sequence[Entry], ongoing: Ongoing, sent: Sequence[str] = ()
+    ) -> JobResult:
+        entry, most_seconds = entries[0], call.patience(0, self._limits)
+        began = time.monotonic()
         if len(entries) > 1:
-            entry = await self._first(call, entries, ongoing)
-            call = replace(call, wait=0)
+            entry = await self._first(call, entries, ongoing, most_seconds)
+            most_seconds = 0
         others = [other for other in entries if other is not entry]
         job, limits = entry.job, self._env.limits
-        most = max(limits.head + limits.tail, 1)
-        since = entry.seen if call.offset is None else call.offset
-        if call.until_end:
-            with ongoing.interruptible():
-                await job.wait(timeout=call.wait)
+        if call.part is not None and not (call.part.kind == "bytes" and call.part.first is not None):
+            return await self._part_of_job(call, entry)
+        since, most = entry.seen, max(limits.head + limits.tail, 1)
+        if call.part is not None and call.part.first is not None:
+            since = call.part.first
+            if call.part.last is not None:
+                most = max(1, min(most, call.part.last - since))
         if since > job.printed:
-            problem = f"offset must be 0 to {job.printed}, the bytes that job {job.id} has printed"
-            return self._result("output", "failed", [words.undone(problem)], [entry])
-        if not call.until_end:
-            with ongoing.interruptible():
-                await job.output(since, limit=most, wait=call.wait)
+            raise AnyshellError(
+                f"job {job.id} has printed {job.printed:,} bytes, fewer than were to be skipped"
+            )
+        found = None
+        with ongoing.interruptible():
+            if call.until is not None:
+                found = await job.wait_for(call.until, since=since, timeout=most_seconds) is not None
+            elif call.until_end:
+                await job.wait(timeout=most_seconds)
+                found = entry.over
+            elif most_seconds:
+                await job.output(since, limit=most, wait=most_seconds)
         piece = await job.output(since, limit=most)
         skipped = 0
-        if call.offset is None and piece.total_bytes - since > most:
+        if call.part is None and piece.total_bytes - since > most:
             skipped = piece.total_bytes - most - since
             since += skipped
             piece = await job.output(since, limit=most)
@@ -161,58 +286,57 @@ class JobTool:
         follows = piece.offset < piece.total_bytes and bool((await job.output(piece.offset, limit=most)).data)
         entry.seen = max(entry.seen, piece.offset)
         entry.told = entry.over
-        messages = [words.CUT_SHORT] if ongoing.cancelled else []
+        messages = [*sent, *([words.CUT_SHORT] if ongoing.cancelled else [])]
+        if not ongoing.cancelled and (call.until is not None or (call.until_end and not found)):
+            waited = time.monotonic() - began
+            messages.append(words.awaited(call.said, found=found is True, waited=waited))
+        waited = 0 if ongoing.cancelled else call.patience(0, self._limits)
         messages += job_words.read(
-            entry,
-            piece,
-            since=since,
-            skipped=skipped,
-            waited=0 if ongoing.cancelled else waited,
-            shown_at_most=most,
-            follows=follows,
+            entry, piece, since=since, skipped=skipped, waited=waited, shown_at_most=most, follows=follows
         )
         messages += map(job_words.other, others)
         for other in others:
             other.told = other.over
-        output = self._bounded(piece)
-        if output.truncated:
-            messages.append(job_words.shortened(output, limits.max_line))
-        if call.requested_wait > waited:
-            messages.append(job_words.clamped(call.requested_wait, waited))
-        return self._result(
-            "output",
+        output = bounded(self._context, piece)
+        messages += job_words.shortened(output)
+        messages += words.waited_less(call.requested_wait, call.wait)
+        return self._results.make(
+            call,
             "cancelled" if ongoing.cancelled else "done",
             messages,
-            [entry, *others],
+            [state_of(each.job) for each in (entry, *others)],
             output=output,
             offset=piece.offset,
             total_bytes=piece.total_bytes,
+            found=found,
         )
 
-    def _bounded(self, piece: JobOutput) -> Output:
-        """Make text of a piece within the same limits as that of a command."""
-        limits = self._env.limits
-        end = len(piece.data) if piece.utf8_bytes is None else piece.utf8_bytes
-        utf8, other = self._hidden.data(piece.data[:end]), self._hidden.data(piece.data[end:])
-        builder = OutputBuilder(
-            head=limits.head,
-            tail=limits.tail,
-            max_line=limits.max_line,
-            code_page=self._env.info.code_page,
-            utf8_bytes=len(utf8),
+    async def _part_of_job(self, call: JobCall, entry: Entry) -> JobResult:
+        """Show a part of what a job has printed, as far as that is kept."""
+        assert call.part is not None
+        chunks, offset = [], 0
+        while (piece := await entry.job.output(offset, limit=PIECE)).data:
+            chunks.append(piece.data)
+            offset = piece.offset
+        output, told = await asyncio.to_thread(
+            select, chunks, call.part, self._env.limits, code_page=self._env.info.code_page
         )
-        builder.feed(utf8 + other)
-        return self._hidden.output(builder.finish())  # again: in a code page it is spelt otherwise
+        return self._part(call, output, told, entry)
 
-    async def _stop(self, entry: Entry) -> JobResult:
+    async def _stop(self, call: JobCall, entry: Entry) -> JobResult:
         job, before = entry.job, entry.over
         if not before:
             await job.stop()
         entry.told = True
-        return self._result("stop", "done", [job_words.stopped(job, before=before)], [entry])
+        return self._results.make(call, "done", [job_words.stopped(entry, before=before)], [state_of(job)])
 
     async def _send(self, call: JobCall, entry: Entry, ongoing: Ongoing) -> JobResult:
         env, job = self._env, entry.job
+        if call.keys:
+            raise AnyshellError(f"job {job.id} has no terminal, and so no keys: send text")
+        text = call.text + "\n" * call.enter
+        if problem := text_problems(text, self._limits.max_stdin):
+            return self._results.make(call, "invalid", [words.invalid(f"{problem}.")])
         if entry.over or job.adopted:
             await job.send(b"")  # says why that cannot be, before the approver is asked
         request = JobInputRequest(
@@ -223,59 +347,42 @@ class JobTool:
             prefix=env.prefix,
             snapshot=env.snapshot,
             job=job.id,
-            stdin=call.data,
+            stdin=text.encode(),
             end_of_input=call.end_of_input,
             description=entry.description,
             call_id=ongoing.id,
         )
+
+        def result(status: JobCallStatus, message: str) -> JobResult:
+            return self._results.make(call, status, [message], [state_of(job)])
+
         with ongoing.interruptible():
             answer = await self._context.approvals.ask(request)
         if ongoing.cancelled:
-            return self._result("send", "cancelled", [job_words.UNSENT], [entry])
+            return result("cancelled", words.UNSENT)
         if isinstance(answer, Refused):
-            return self._result("send", "refused", [words.refused(answer.reason, "sent")], [entry])
+            return result("refused", words.refused(answer, "sent"))
         try:
-            taken = await job.send(call.data, close=call.end_of_input)
+            taken = await job.send(text, close=call.end_of_input)
         except SentInPart as error:
-            return self._result("send", "failed", [job_words.sent_in_part(str(error))], [entry])
-        message = job_words.sent(job, len(call.data), end=call.end_of_input, taken=taken)
-        return self._result("send", "done", [message], [entry])
-
-    def _result(
-        self,
-        action: Action | None,
-        status: JobCallStatus,
-        messages: list[str],
-        entries: Sequence[Entry] = (),
-        *,
-        output: Output | None = None,
-        offset: int | None = None,
-        total_bytes: int | None = None,
-    ) -> JobResult:
-        messages = self._hidden.texts([*messages, *map(job_words.news, self._ledger.news())])
-        return JobResult(
-            is_error=status != "done",
-            output="" if output is None else output.text,
-            message=" ".join(messages),
-            text=words.text(output, messages),
-            display=tuple(blocks(output, messages)),
-            details=JobDetails(
-                status=status,
-                action=action,
-                jobs=tuple(self._hidden.facts(_state(entry.job)) for entry in entries),
-                offset=offset,
-                total_bytes=total_bytes,
-            ),
-        )
+            return result("failed", job_words.sent_in_part(str(error)))
+        sent = job_words.sent(job, len(text.encode()), end=call.end_of_input, taken=taken)
+        if call.waits:
+            return await self._read(call, [entry], ongoing, [sent])
+        return result("done", sent)
 
 
-def _state(job: Job) -> JobState:
-    return JobState(
-        id=job.id,
-        command=job_words.command(job),
-        status=job.status,
-        exit_code=job.exit_code,
-        pid=job.pid,
-        adopted=job.adopted,
-        seconds=job_words.seconds(job),
+def bounded(context: ToolContext, piece: JobOutput) -> Output:
+    """Make text of a piece within the same limits as that of a command."""
+    limits, hidden = context.env.limits, context.hidden
+    end = len(piece.data) if piece.utf8_bytes is None else piece.utf8_bytes
+    utf8, other = hidden.data(piece.data[:end]), hidden.data(piece.data[end:])
+    builder = OutputBuilder(
+        head=limits.head,
+        tail=limits.tail,
+        max_line=limits.max_line,
+        code_page=context.env.info.code_page,
+        utf8_bytes=len(utf8),
     )
+    builder.feed(utf8 + other)
+    return hidden.output(builder.finish())  # again: in a code page it is spelt otherwise

@@ -1,4 +1,4 @@
-"""What a model reads of jobs. Every sentence is one line and says what to do next; none invites to ask again."""
+"""What a model reads of jobs: sentences of one line each; none invites to ask again."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ from typing import TYPE_CHECKING
 
 from ..._types import exact
 from ...policy import visible
-from ..words import LATER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..._types import JobOutput, Output
+    from ..._types import JobOutput, Outcome, Output
     from ...jobs import Job
     from .ledger import Entry
+    from .tracked import TrackedTerminal
 
-UNSENT = "Cancelled on request, before it was sent: the job has read nothing of it. Do not send it again unless asked to."
-
-SHOWN_COMMAND = 100
+SHOWN_COMMAND = 60
 """Characters of a job's command, in a sentence about the job."""
 
 LISTED = 50
 """Jobs that are listed one by one, the newest; of the rest, only the number is said."""
 
+LAST_LINES = 3
+"""Last lines of a job that the news of its end carries, at most."""
 
-def command(job: Job) -> str:
+LAST_CHARACTERS = 300
+"""Characters of these lines, at most; of more, the last."""
+
+
+def command(text: str) -> str:
     """A job's command on one line, cut."""
-    text = " ".join(job.command[: 4 * SHOWN_COMMAND].split())
-    return visible(text if len(text) <= SHOWN_COMMAND else f"{text[:SHOWN_COMMAND]}…")
+    words = " ".join(text[: 4 * SHOWN_COMMAND].split())
+    return visible(words if len(words) <= SHOWN_COMMAND else f"{words[:SHOWN_COMMAND]}…")
 
 
 def seconds(job: Job) -> float:
@@ -42,53 +46,56 @@ def ended(job: Job) -> str:
         case "stopped":
             return "was stopped"
         case "timed_out" if job.outcome is not None and job.outcome.silence is not None:
-            return f"was stopped because it had printed nothing, and was sent nothing, for {exact(job.outcome.silence)} s"
+            return f"was stopped after {exact(job.outcome.silence)} s without output or input"
         case "timed_out":
-            return "was stopped because its timeout was over"
+            return "timed out"
         case "lost":
-            return "is lost: how it ended, or whether, is not known"
+            return "was lost (it may still run)"
         case _ if job.adopted:
-            return "has ended"
+            return "ended"
     outcome = job.outcome
     if outcome is not None and outcome.signal is not None:
-        return f"was ended by {visible(outcome.signal)}"
+        return f"ended by {visible(outcome.signal)}"
     if job.exit_code is None:
-        return "has ended, with an unknown exit code"
-    return f"has ended with exit code {job.exit_code}"
+        return "ended: unknown exit code"
+    return f"ended: exit code {job.exit_code}"
 
 
-def started(job: Job, *, sends: bool, label: str = "") -> str:
+def started(job: Job, *, sends: bool) -> str:
     """Say that a job was started.
 
     Args:
         job: The job.
         sends: Whether it can be sent input.
-        label: The model's own words for it; empty when it has given none.
     """
-    message = f"Started in the background as job {job.id}"
-    if job.pid is not None:
-        message += f" (pid {job.pid})"
-    if label:
-        message += f": {visible(label).rstrip('.')}"
-    message += ". Read what it prints with the tool job, which also stops it"
-    if sends:
-        message += " and sends it input: its stdin is open"
-    return f"{message}. {LATER}"
+    pid = "" if job.pid is None else f" (pid {job.pid})"
+    return f"Started as job {job.id}{pid}{', its stdin open' if sends else ''}."
 
 
 def cut(output: Output, job_id: str) -> str:
     """Say that of what a job has printed before it was one not all is shown."""
-    return (
-        f"Shown are {output.total_bytes - output.omitted_bytes:,} of the {output.total_bytes:,} bytes so far: to read "
-        f'the rest, use the tool job: action "output", id "{job_id}", offset 0.'
-    )
+    shown = output.total_bytes - output.omitted_bytes
+    return f"{shown:,} of {output.total_bytes:,} bytes shown: job, output, id {job_id}, part bytes 0- shows the rest."
 
 
 def news(entry: Entry) -> str:
     """Say that a job has ended, with the result of something else."""
     job = entry.job
-    message = f"Meanwhile job {job.id} {ended(job)}, after {exact(seconds(job))} s: {command(job)}"
-    return f'{message}. {left(job)}To read its output, use the tool job: action "output", id "{job.id}".'
+    message = f"Job {job.id} {ended(job)} after {exact(seconds(job))} s ({command(job.command)}). {left(job)}"
+    return f"{message}{last_lines(job.outcome)}".rstrip()
+
+
+def last_lines(outcome: Outcome | None) -> str:
+    """The last lines that a program has printed, bounded: a sentence, or nothing."""
+    if outcome is None or outcome.output.binary is not None:
+        return ""
+    output = outcome.output.text
+    lines = [line.strip() for line in output[-4 * LAST_CHARACTERS :].split("\n") if line.strip()][
+        -LAST_LINES:
+    ]
+    shown = " | ".join(visible(line) for line in lines)
+    shown = shown if len(shown) <= LAST_CHARACTERS else f"…{shown[-LAST_CHARACTERS:]}"
+    return f"Last lines: {shown}" if shown else ""
 
 
 def left(job: Job) -> str:
@@ -98,22 +105,20 @@ def left(job: Job) -> str:
     return f"What it left running is job {job.outcome.job}. "
 
 
-def listed(entries: Sequence[Entry]) -> Iterator[str]:
+def listed(entries: Sequence[Entry], terminals: Sequence[TrackedTerminal]) -> Iterator[str]:
     """Say which jobs there are."""
-    if not entries:
-        yield "There are no jobs. The shell tool starts one when background is true."
-        return
+    if not entries and not terminals:
+        yield "There are no jobs."
     if len(entries) > LISTED:
         yield f"{len(entries) - LISTED:,} older ones are not listed."
     for entry in entries[-LISTED:]:
         job = entry.job
-        how = "is running" if job.status == "running" else ended(job)
-        kind = "left behind by" if job.adopted else "in"
-        where = "" if job.adopted else f" {visible(entry.directory)}"
-        pid = "" if job.pid is None or job.status != "running" else f" (pid {job.pid})"
-        yield f"Job {job.id}{pid} {how}, {exact(seconds(job))} s, {kind}{where}: {command(job)}"
-    if any(entry.job.status == "running" for entry in entries):
-        yield "Do not list them to learn of an end: the next result after it says so."
+        how = "runs" if job.status == "running" else ended(job)
+        kind = "left by" if job.adopted else f"in {visible(entry.directory)}"
+        yield f"{job.id} {how}, {exact(seconds(job))} s, {kind}: {command(job.command)}"
+    for terminal in terminals:
+        how = "runs" if not terminal.over else "ended"
+        yield f"{terminal.id} {how} on a terminal, {exact(round(terminal.seconds, 1))} s: {command(terminal.request.text)}"
 
 
 def read(
@@ -138,78 +143,55 @@ def read(
         follows: Whether more can be shown at once, after the piece.
     """
     job = entry.job
-    first = piece.offset - len(piece.data)
-    more = piece.total_bytes - piece.offset
     running = job.status == "running"
-    shown = " that can be shown" if more else ""
+    new = "" if piece.data else ", nothing new" if running or piece.total_bytes else ", no output"
+    if running and not piece.data and waited:
+        new = f", nothing new in {exact(waited)} s"
     if running:
-        yield f"Job {job.id} is running, for {exact(seconds(job))} s now."
+        yield f"Job {job.id} runs, {exact(seconds(job))} s now{new}."
     else:
-        yield f"Job {job.id} {ended(job)}, after {exact(seconds(job))} s. {left(job)}".rstrip()
+        yield f"Job {job.id} {ended(job)} after {exact(seconds(job))} s{new}. {left(job)}".rstrip()
     if job.notice:
         yield f"{visible(job.notice).rstrip('.')}."
     if piece.omitted_bytes:
-        yield f"{piece.omitted_bytes:,} bytes from byte {since} on are not kept any more."
+        yield f"{piece.omitted_bytes:,} bytes from byte {since:,} on are not kept any more."
     if skipped:
-        yield f"{skipped:,} bytes before these were not shown: give offset {since - skipped} to read them."
-    if piece.data:
-        yield f"Shown are bytes {first} to {piece.offset} of {piece.total_bytes}."
-    elif running and waited:
-        yield f"It has printed nothing new{shown} in {exact(waited)} s."
-    elif running:
-        yield f"It has printed nothing new{shown}."
-    elif not more:
-        yield "That is all of its output."
+        yield f"{skipped:,} bytes before these are left out: part bytes {since - skipped}- shows them."
     if follows:
-        yield (
-            f"More follows: go on with offset {piece.offset}, or see the end alone with offset "
-            f"{max(piece.offset, piece.total_bytes - shown_at_most)}."
-        )
-    elif running and waited:
-        yield LATER
-    elif running:
-        yield f"Asking again at once shows nothing new: give wait to be told what comes. {LATER}"
+        end = max(piece.offset, piece.total_bytes - shown_at_most)
+        yield f"{piece.total_bytes - piece.offset:,} bytes follow: part bytes {piece.offset}-, or the end, bytes {end}-."
 
 
 def other(entry: Entry) -> str:
     """Say how a job is that was waited for as well, while the output of another is shown."""
     job = entry.job
-    if not entry.over:
-        return f"Job {job.id} is running."
-    return f'Job {job.id} {ended(job)}. {left(job)}To read its output, give id "{job.id}".'
+    return f"Job {job.id} runs." if not entry.over else f"Job {job.id} {ended(job)}. {left(job)}".rstrip()
 
 
-def shortened(output: Output, max_line: int) -> str:
-    """Say that of a piece not all is shown."""
-    return (
-        f"Of these, {output.omitted_bytes:,} bytes are left out, since lines are cut after {max_line:,} characters and "
-        "what cannot be read takes more room: to see them, let the job print shorter lines, or into a file."
-    )
+def shortened(output: Output) -> Iterator[str]:
+    """Say that of a piece not all is shown, if it is so."""
+    if output.truncated:
+        yield f"{output.omitted_bytes:,} bytes of these are left out: too long, or not text."
 
 
-def clamped(requested: float, waited: float) -> str:
-    """Say that it was not waited for so long."""
-    return f"One call waits {exact(waited)} s at most, not {exact(requested)} s."
-
-
-def stopped(job: Job, *, before: bool) -> str:
+def stopped(entry: Entry, *, before: bool) -> str:
     """Say that a job was stopped.
 
     Args:
-        job: The job.
+        entry: The job.
         before: Whether it had ended before.
     """
-    if before:
-        return f"Nothing was to be done: job {job.id} {ended(job)} before."
+    job = entry.job
     if job.status == "lost":
-        return f"Job {job.id} could not be seen to end: the host went away, or something of it still lives. Tell the user."
-    if job.status != "stopped":
-        return f"Job {job.id} {ended(job)} before it could be stopped. What it printed can still be read."
+        return f"Job {job.id} {ended(job)}. Tell the user."
+    if before or job.status != "stopped":
+        return f"Nothing to stop: job {job.id} {ended(job)}."
     unasked = job.outcome is not None and job.outcome.killed_without_warning
+    message = f"Stopped job {job.id} and all it started."
     return (
-        f"Job {job.id} was stopped, with everything that it started."
-        f"{' It could not be asked to end first: what it was writing may be incomplete.' if unasked else ''}"
-        " What it printed can still be read."
+        f"{message} It was not asked to end first: a file it was writing may be incomplete."
+        if unasked
+        else message
     )
 
 
@@ -224,15 +206,13 @@ def sent(job: Job, size: int, *, end: bool, taken: bool) -> str:
     """
     what = f"{size:,} bytes" if size != 1 else "1 byte"
     if not taken:
-        message = f"On its way to job {job.id}: {what}; not all read yet"
-        message += ", and its input ends after them" if end else ""
-        return f'{message}. Do not send it again. See what the job does with action "output" and wait, or stop it.'
-    message = f"Sent {what} to job {job.id}" if size else f"Nothing was sent to job {job.id}"
-    message += ", and ended its input" if end else ""
-    return f'{message}. See what it answers with action "output" and wait.'
+        then = ", then the end of its input" if end else ""
+        return f"On its way to job {job.id}: {what}{then}; not all read yet. Do not send it again."
+    if not size:
+        return f"Ended the input of job {job.id}."
+    return f"Sent {what} to job {job.id}{', and ended its input' if end else ''}."
 
 
 def sent_in_part(problem: str) -> str:
     """Say that a job may have read the beginning of what it was sent, and will read no more."""
-    message = f"Not all was sent: {visible(problem).rstrip('.')}"
-    return f'{message}. Look at its output, with action "output", before sending any of it again.'
+    return f"Not all was sent: {visible(problem).rstrip('.')}. See its output before sending any of it again."

@@ -155,8 +155,9 @@ class TrackedTerminal:
 
     @property
     def seconds(self) -> float:
-        """For how long it has been there."""
-        return time.monotonic() - self._began
+        """For how long it has run, or ran."""
+        outcome = self.outcome
+        return time.monotonic() - self._began if outcome is None else outcome.duration
 
     async def look(
         self,
@@ -297,14 +298,32 @@ class TrackedTerminal:
         finally:
             await _give_up(prints, ends, waits)
 
-    async def wait_until(self, text: str, seconds: float) -> tuple[bool, Found]:
-        """Wait until a text is printed, or the program certainly waits for input, or has ended. At most so long.
+    async def wait_end(self, seconds: float) -> tuple[bool, Found]:
+        """Wait until the program has ended, or certainly waits for input. At most so long.
 
         Returns:
-            Whether the text was printed, and what it waits for.
+            Whether it has ended, and what it waits for.
+        """
+        ends = asyncio.ensure_future(self.driven.wait())
+        waits = asyncio.ensure_future(self.driven.wait_for_input(timeout=seconds))
+        give_up = time.monotonic() + seconds
+        try:
+            await asyncio.wait([ends, waits], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            found = waits.result() if waits.done() else None
+            if found is not None and found.certainty == "certain" and not ends.done():
+                return False, found
+            await asyncio.wait([ends], timeout=max(0.0, give_up - time.monotonic()))
+            return ends.done(), "ask"
+        finally:
+            await _give_up(ends, waits)
+
+    async def wait_until(self, pattern: re.Pattern[str], seconds: float) -> tuple[bool, Found]:
+        """Wait until something is printed or shown, or the program certainly waits for input, or has ended. At most so long.
+
+        Returns:
+            Whether it was, and what it waits for.
         """
         driven = self.driven
-        pattern = re.compile(re.escape(text))
         comes = asyncio.ensure_future(driven.expect(pattern, timeout=seconds))
         waits = asyncio.ensure_future(driven.wait_for_input(timeout=seconds))
         try:

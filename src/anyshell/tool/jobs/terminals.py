@@ -7,11 +7,10 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from ..._exceptions import AnyshellError
-from ..._types import LONGEST_NAME
 from .tracked import TrackedTerminal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from ..._engine import Control
     from ..._environment import Environment
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from ..._types import CommandRequest
     from ...terminal import ConsoleOpener
     from ..hiding import Hidden
-    from ..jobs.ledger import Ledger
     from ..limits import ToolLimits
+    from .ledger import Ledger
 
 KEPT = 16
 """Terminals whose program has ended and that are still known, to tell their end; then the oldest is forgotten."""
@@ -78,7 +77,7 @@ class Terminals:
         if len(self._live) >= self._limits.max_terminals:
             there = ", ".join(terminal.id or "one that a call waits for" for terminal in self._live)
             raise AnyshellError(
-                f"{len(self._live)} terminals run already, as many as may ({there}): close one, or wait for its end"
+                f"{self._limits.max_terminals} on terminals run already, the most at once ({there}): stop one"
             )
 
     @contextlib.asynccontextmanager
@@ -134,23 +133,15 @@ class Terminals:
         for known in over[: max(0, len(over) - KEPT)]:
             del self._known[known.id]
 
-    def get(self, terminal_id: str) -> TrackedTerminal:
-        """Find one.
-
-        Raises:
-            AnyshellError: No terminal has that id; the message names those that there are.
-        """
-        terminal = self._known.get(terminal_id)
-        if terminal is None:
-            there = ", ".join(self._known) or "none"
-            raise AnyshellError(f"no terminal has the id {terminal_id[:LONGEST_NAME]!r}; there are: {there}")
-        return terminal
+    def known(self) -> Mapping[str, TrackedTerminal]:
+        """Those that have an id, by that."""
+        return self._known
 
     def hide(self, secret: str) -> None:
         """Show a secret nowhere from now on.
 
         Raises:
-            AnyshellError: There are as many as may be.
+            AnyshellError: There are too many.
         """
         self._hidden.add(secret)
         for terminal in self._live:

@@ -1,0 +1,139 @@
+"""A part of an output: some of its lines or bytes, or the lines that match."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ...output import LineDecoder, OutputBuilder, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..._types import Output, OutputLimits
+
+LARGEST_NUMBER = 2**63 - 1
+"""Lines or bytes of an output that can be asked for: more than any output has."""
+
+LAST_LINES = 4 * 1024 * 1024
+"""Characters of the last lines of an output that are held; of more, only the last."""
+
+_RANGE = re.compile(r"(lines|bytes)\s*:?\s*(\d{0,19})\s*(?:(-|to|:|\.\.)\s*(\d{0,19}))?", re.IGNORECASE)
+_GREP = re.compile(r"grep\s*:?\s+(.+)", re.IGNORECASE | re.DOTALL)
+_PATTERN = re.compile(r"/(.+)/", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which part is shown.
+
+    Attributes:
+        kind: What is counted, or that lines are searched.
+        first: The first of them, lines from 1 and bytes from 0; ``None`` for as many as `last` from the end.
+        last: The last of them; ``None`` is the end.
+        pattern: What a line holds.
+    """
+
+    kind: Literal["lines", "bytes", "grep"]
+    first: int | None = None
+    last: int | None = None
+    pattern: re.Pattern[str] | None = None
+
+
+def part_of(said: str) -> Part:
+    """Read what a model says.
+
+    Raises:
+        ValueError: It is no part; the message says how one is written.
+        re.error: A pattern does not compile.
+    """
+    said = said.strip()
+    if found := _GREP.fullmatch(said):
+        pattern = _PATTERN.fullmatch(found[1])
+        return Part("grep", pattern=re.compile(pattern[1] if pattern else re.escape(found[1])))
+    found = _RANGE.fullmatch(said)
+    if found is None or not (found[2] or found[4]):
+        raise ValueError("part must be lines 40-80, lines -50, bytes 0-4096, grep TEXT or grep /PATTERN/")
+    kind: Literal["lines", "bytes"] = "lines" if found[1].lower() == "lines" else "bytes"
+    first = int(found[2]) if found[2] else None
+    last = int(found[4]) if found[4] else None if found[3] else first
+    if max(first or 0, last or 0) > LARGEST_NUMBER or (
+        first is not None and last is not None and last < first
+    ):
+        raise ValueError(f"part must name the smaller number first: {kind} 40-80")
+    return Part(kind, first, last)
+
+
+def select(
+    chunks: Iterable[bytes], part: Part, limits: OutputLimits, *, code_page: int | None
+) -> tuple[Output, str]:
+    """Take a part of raw output as text, within limits, and say what it is.
+
+    Args:
+        chunks: The whole, in order.
+        part: Which part.
+        limits: How much of it becomes text.
+        code_page: The number of the host's code page.
+    """
+    builder = OutputBuilder(
+        head=limits.head,
+        tail=limits.tail,
+        max_line=limits.max_line,
+        code_page=code_page if part.kind == "bytes" else None,
+    )
+    told = (_bytes if part.kind == "bytes" else _lines)(chunks, part, builder, code_page)
+    return builder.finish(), told
+
+
+def _bytes(chunks: Iterable[bytes], part: Part, builder: OutputBuilder, _: int | None) -> str:
+    if part.first is None:
+        data = b"".join(chunks)
+        first = max(0, len(data) - (part.last or 0))
+        builder.feed(data[first:])
+        return f"Bytes {first:,} to {len(data):,} of {len(data):,}."
+    at = taken = 0
+    end = LARGEST_NUMBER if part.last is None else part.last
+    for chunk in chunks:
+        piece = chunk[max(0, part.first - at) : max(0, end - at)]
+        builder.feed(piece)
+        taken += len(piece)
+        at += len(chunk)
+    return f"Bytes {min(part.first, at):,} to {min(part.first, at) + taken:,} of {at:,}."
+
+
+def _lines(chunks: Iterable[bytes], part: Part, builder: OutputBuilder, code_page: int | None) -> str:
+    decoder = LineDecoder(Page.of(code_page))
+    number = matched = held = 0
+    complete = True
+    lasting: deque[str] = deque()
+
+    def lines() -> Iterable[tuple[str, bool]]:
+        for chunk in chunks:
+            yield from ((line.text, line.complete) for line in decoder.feed(chunk))
+        yield from ((line.text, line.complete) for line in decoder.flush())
+
+    for text, whole in lines():
+        number += complete  # a piece of a long line is no line of its own
+        complete = whole
+        if part.pattern is not None:
+            if part.pattern.search(text):
+                matched += 1
+                builder.feed(f"{number}: {text}\n".encode(errors="replace"))
+        elif part.first is None:
+            lasting.append(text)
+            held += len(text)
+            while len(lasting) > (part.last or 0) or held > LAST_LINES:
+                held -= len(lasting.popleft())
+        elif part.first <= number <= (part.last or LARGEST_NUMBER):
+            matched += 1
+            builder.feed((text + "\n" * whole).encode(errors="replace"))
+    if part.pattern is not None:
+        return f"{matched:,} of {number:,} lines match."
+    if part.first is None:
+        builder.feed("\n".join(lasting).encode(errors="replace"))
+        return f"The last {len(lasting):,} of {number:,} lines."
+    if not matched:
+        return f"There are {number:,} lines."
+    return f"Lines {part.first:,} to {min(part.last or number, number):,} of {number:,}."

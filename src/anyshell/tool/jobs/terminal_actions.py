@@ -1,0 +1,293 @@
+"""What the job tool does with a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..._exceptions import AnyshellError, InvalidCommand
+from ..._types import Refused, SecretInputRequest, TerminalInputRequest
+from ...terminal.secrets import ask as ask_for_secret
+from .. import words
+from . import terminal_words
+from .params import REACTION, text_problems
+from .question import OtherQuestion, Question, names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...terminal import SecretRequest, SecretSource
+    from ..calls import Ongoing
+    from ..context import ToolContext
+    from ..result import JobCallStatus, JobResult
+    from .params import JobCall
+    from .results import JobResults
+    from .terminals import Terminals
+    from .tracked import Found, TrackedTerminal
+
+
+class TerminalActions:
+    """Types on, shows and stops the terminals of one `ShellTool`, for its `JobTool`.
+
+    Whatever is typed passes the approver, and is not typed if another program may read it by the time of the answer, or the
+    program waited and something was printed or typed there since; to look, to wait and to stop does not.
+    """
+
+    def __init__(
+        self, context: ToolContext, terminals: Terminals, results: JobResults, *, secrets: SecretSource | None
+    ) -> None:
+        self._context = context
+        self._env = context.env
+        self._limits = context.limits
+        self._hidden = context.hidden
+        self._terminals = terminals
+        self._results = results
+        self._secrets = secrets
+
+    async def perform(self, call: JobCall, terminal: TrackedTerminal, ongoing: Ongoing) -> JobResult:
+        """Carry out a call.
+
+        Raises:
+            AnyshellError: What was asked for cannot be done.
+        """
+        match call.action:
+            case "screen":
+                return await self._seen(call, terminal, [], screen=True)
+            case "stop":
+                return await self._stop(call, terminal)
+            case "secret":
+                return await self._secret(call, terminal, ongoing)
+            case "resize":
+                return await self._resize(call, terminal)
+            case "send":
+                return await self._type(call, terminal, ongoing)
+            case _:
+                return await self._read(call, terminal, ongoing)
+
+    async def _read(self, call: JobCall, terminal: TrackedTerminal, ongoing: Ongoing) -> JobResult:
+        if call.part is not None:
+            raise AnyshellError(
+                f"{terminal.id} has a terminal, and part is of other output: give wait or until, or action screen"
+            )
+        if not call.waits:
+            return await self._seen(call, terminal, [])
+        return await self._awaited(call, terminal, [], ongoing, usual=0)
+
+    async def _resize(self, call: JobCall, terminal: TrackedTerminal) -> JobResult:
+        assert call.size is not None
+        if terminal.over:
+            return await self._seen(call, terminal, [terminal_words.over(terminal)], status="failed")
+        await terminal.driven.resize(columns=call.size.columns, rows=call.size.rows)
+        waiting = await terminal.settle(min(REACTION, self._limits.max_wait))
+        return await self._seen(call, terminal, [], screen=True, waiting=waiting)
+
+    async def _stop(self, call: JobCall, terminal: TrackedTerminal) -> JobResult:
+        before = terminal.over
+        if not before:
+            await terminal.driven.stop()
+        view = await terminal.look(self._env.limits)
+        messages = [terminal_words.stopped(terminal, before=before), *terminal_words.shown(terminal, view)]
+        return self._results.of_terminal(call, "done", messages, terminal, view)
+
+    async def _awaited(
+        self,
+        call: JobCall,
+        terminal: TrackedTerminal,
+        messages: list[str],
+        ongoing: Ongoing,
+        *,
+        usual: float,
+        typed: bool = False,
+    ) -> JobResult:
+        """Wait for what the call names, or for what the program does, and tell it."""
+        found: bool | None = None
+        waiting: Found = "ask"
+        most = call.patience(usual, self._limits)
+        began = time.monotonic()
+        with ongoing.interruptible():
+            if call.until is not None:
+                found, waiting = await terminal.wait_until(call.until, most)
+            elif call.until_end:
+                found, waiting = await terminal.wait_end(most)
+            else:
+                waiting = await (terminal.settle if typed else terminal.wait)(most)
+        if ongoing.cancelled:
+            return await self._seen(call, terminal, [*messages, words.CUT_SHORT], status="cancelled")
+        if call.until is not None or (call.until_end and not found):
+            waited = time.monotonic() - began
+            messages = [*messages, words.awaited(call.said, found=found is True, waited=waited)]
+        return await self._seen(call, terminal, messages, found=found, waiting=waiting)
+
+    async def _approved(
+        self,
+        call: JobCall,
+        terminal: TrackedTerminal,
+        ongoing: Ongoing,
+        make: Callable[..., TerminalInputRequest | SecretInputRequest],
+    ) -> Question | JobResult:
+        """Ask the approver about what is to be typed: the question that it answers, or why nothing is typed."""
+        if terminal.over:
+            return await self._seen(call, terminal, [terminal_words.over(terminal)], status="failed")
+        asked, started = await terminal.question(), terminal.request
+        request = make(
+            text=started.text,
+            shell=started.shell,
+            host=started.host,
+            directory=started.directory,
+            prefix=started.prefix,
+            snapshot=started.snapshot,
+            terminal=terminal.id,
+            program=names(asked.foreground),
+            prompt=_end(asked.line),
+            description=started.description,
+            call_id=ongoing.id,
+        )
+        with ongoing.interruptible():
+            answer = await self._context.approvals.ask(request)
+        if ongoing.cancelled:
+            return self._results.of_terminal(call, "cancelled", [words.UNSENT], terminal)
+        if isinstance(answer, Refused):
+            return self._results.of_terminal(call, "refused", [words.refused(answer, "typed")], terminal)
+        if terminal.over:
+            return await self._seen(call, terminal, [terminal_words.over(terminal)], status="failed")
+        return asked
+
+    async def _type(self, call: JobCall, terminal: TrackedTerminal, ongoing: Ongoing) -> JobResult:
+        if problem := text_problems(call.text, self._limits.max_typed):
+            return self._results.of_terminal(call, "invalid", [words.invalid(f"{problem}.")], terminal)
+        keys = _pressed(call)
+        make = partial(TerminalInputRequest, typed=call.text, keys=keys)
+        asked = await self._approved(call, terminal, ongoing, make)
+        if not isinstance(asked, Question):
+            return asked
+        begun = False
+        try:
+            async with terminal.turn:
+                waited = await terminal.check(asked)
+                if call.text:
+                    await terminal.driven.send(call.text)
+                    begun = True
+                if keys:
+                    await terminal.driven.send_key(*keys)
+        except OtherQuestion as error:
+            return await self._other(call, terminal, error)
+        except AnyshellError as error:
+            nothing = isinstance(error, InvalidCommand) and not begun
+            messages = [(words.undone if nothing else terminal_words.failed_typing)(str(error))]
+            return await self._seen(call, terminal, messages, status="failed")
+        messages = []
+        if not waited and asked.foreground is not None:
+            messages.append(terminal_words.unasked())
+        return await self._awaited(call, terminal, messages, ongoing, usual=REACTION, typed=True)
+
+    async def _secret(self, call: JobCall, terminal: TrackedTerminal, ongoing: Ongoing) -> JobResult:
+        asked = await self._approved(call, terminal, ongoing, SecretInputRequest)
+        if not isinstance(asked, Question):
+            return asked
+        given: str | None = None
+        waited = gave_up = False
+        async with contextlib.AsyncExitStack() as turn:
+
+            async def guarded(request: SecretRequest) -> str | None:
+                nonlocal given, waited
+                # The answer may take long: other calls may type meanwhile, or close it.
+                secret = None
+                with ongoing.interruptible():
+                    secret = await ask_for_secret(self._given, request)
+                if secret is None or gave_up or ongoing.cancelled:
+                    return None
+                self._terminals.hide(secret)
+                await turn.enter_async_context(terminal.turn)
+                waited = await terminal.check(asked)
+                given = secret
+                return secret
+
+            try:
+                typed = await terminal.driven.send_secret(guarded)
+            except OtherQuestion as error:
+                return await self._other(call, terminal, error)
+            except _NoSourceError as error:
+                failed = terminal_words.no_source(str(error))
+                return await self._seen(call, terminal, [failed], status="failed")
+            except AnyshellError as error:
+                if given is not None:
+                    message = terminal_words.failed_typing(str(error))
+                elif terminal.over:
+                    message = terminal_words.over(terminal)
+                else:
+                    message = words.undone(str(error))
+                return await self._seen(call, terminal, [message], status="failed")
+            finally:
+                gave_up = True
+        if not typed and ongoing.cancelled:
+            return self._results.of_terminal(call, "cancelled", [words.UNSENT], terminal)
+        if not typed:
+            return await self._seen(call, terminal, [terminal_words.no_secret(terminal)], status="refused")
+        foreground = asked.foreground
+        messages = [
+            terminal_words.secret(
+                terminal, echo=foreground is not None and foreground.echo is True, empty=given == ""
+            )
+        ]
+        if not waited and foreground is not None:
+            messages.append(terminal_words.unasked())
+        return await self._awaited(call, terminal, messages, ongoing, usual=REACTION, typed=True)
+
+    async def _given(self, request: SecretRequest) -> str | None:
+        """Ask for a secret.
+
+        Raises:
+            _NoSourceError: Its source has failed. A source may raise anything, with a secret in it.
+        """
+        source = self._secrets
+        assert source is not None
+        try:
+            given = source(request)
+            return await given if inspect.isawaitable(given) else given
+        except Exception as error:  # noqa: BLE001 - see above
+            raise _NoSourceError(type(error).__name__) from None
+
+    async def _other(self, call: JobCall, terminal: TrackedTerminal, error: OtherQuestion) -> JobResult:
+        """Say that nothing was typed, since it was meant for something else."""
+        if terminal.over:
+            message = terminal_words.over(terminal)
+        elif error.line is None:
+            message = terminal_words.changed(error.before, error.now)
+        else:
+            message = terminal_words.asked_anew(error.line)
+        return await self._seen(call, terminal, [message], status="failed", screen=not terminal.over)
+
+    async def _seen(
+        self,
+        call: JobCall,
+        terminal: TrackedTerminal,
+        messages: list[str],
+        *,
+        status: JobCallStatus = "done",
+        screen: bool = False,
+        found: bool | None = None,
+        waiting: Found = "ask",
+    ) -> JobResult:
+        """Tell what was done, and what there is to see now."""
+        view = await terminal.look(self._env.limits, screen=screen, waiting=waiting)
+        messages = [*messages, *terminal_words.state(terminal, view, secrets=self._secrets is not None)]
+        messages += words.waited_less(call.requested_wait, call.wait)
+        return self._results.of_terminal(call, status, messages, terminal, view, found=found)
+
+
+class _NoSourceError(Exception):
+    """The source of secrets has failed: the name of the error. Becomes a result; never leaves this module."""
+
+
+def _end(line: str) -> str:
+    """The end of a line, and that there is more of it."""
+    most = terminal_words.SHOWN_LINE
+    return line if len(line) <= most else f"…{line[1 - most :]}"
+
+
+def _pressed(call: JobCall) -> tuple[str, ...]:
+    """The keys that are pressed after the text."""
+    return (*call.keys, *["Enter"] * call.enter, *["Ctrl-D"] * call.end_of_input)

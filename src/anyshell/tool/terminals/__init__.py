@@ -1,1 +1,0 @@
-"""The tool ``terminal``: programs on terminals, and what the model is told of them."""
