@@ -50,6 +50,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_in_jobs": "its commands are texts of a POSIX shell; test_windows has jobs there",
     "test_in_sessions": "a session's shell is bash, zsh or sh",
     "test_silence": "its commands are texts of a POSIX shell",
+    "test_situations": "OpenSSH's server, and commands that are texts of a POSIX shell",
     "test_sync": "its commands are texts of a POSIX shell",
     "test_terminals": "its commands are texts of a POSIX shell; test_windows_terminals has those of Windows",
     "test_recordings": "its commands are texts of a POSIX shell; test_windows has a recording there",
@@ -83,7 +84,8 @@ COMPUTED = frozenset(
     f"test_{name}"
     for name in (
         "architecture", "asciicast", "bench", "builder", "decode", "descriptions", "docs", "emulator", "exported_members",
-        "filter", "keys", "kitty", "map", "package", "pages", "policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
+        "filter", "keys", "kitty", "map", "package", "pages",
+        "parameter_mistakes", "policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
         "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",
     )
 )  # fmt: skip
@@ -153,6 +155,7 @@ NOT_QUICK: Mapping[str, str] = {
     "test_player": "Chromium",
     "test_powershell": "Wine",
     "test_replay": "tmux",
+    "test_situations": "SSH",
     "test_ssh": "SSH",
     "test_ssh_blind": "SSH",
     "test_ssh_connecting": "SSH",

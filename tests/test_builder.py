@@ -612,7 +612,7 @@ def test_small_chunks_are_gathered() -> None:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (b"\x7fELF\x02\x01\x01" + bytes(2000), "ELF program or library"),
+        (b"\x7fELF\x02\x01\x01" + bytes(2000), "ELF program"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)), "PNG image"),
         (b"%PDF-1.7\n%\xb5\xed\xae\xfb\x01\n" + b"text\n" * 9, "PDF document"),
         (bytes(range(256)) * 40, "no text"),

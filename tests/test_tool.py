@@ -1174,7 +1174,7 @@ NOTICES: dict[str, Callable[[], str]] = {
     "nobody answered": lambda: words.refused(Refused("no answer within 600 s", by="unanswered")),
     "the approver failed": lambda: words.refused(Refused("the approver failed (KeyError)", by="failure")),
     "invalid": lambda: words.invalid("command is blank: say what to run."),
-    "failed": lambda: words.failed("cwd '/nope' cannot be used: No such file or directory"),
+    "failed": lambda: words.failed("cwd '/nope' does not exist"),
     "no connection": lambda: words.failed(ConnectionFailed("web-1 does not answer at port 22")),
     "too many jobs": lambda: words.failed(AnyshellError("64 jobs run already: stop one")),
     "the host key has changed": lambda: words.failed(KEY_CHANGED),
@@ -1184,7 +1184,7 @@ NOTICES: dict[str, Callable[[], str]] = {
     "no end": lambda: words.awaited("end", found=False, waited=30),
     "waited less": lambda: "\n".join(words.waited_less(900, 300)),
     "binary": lambda: words.text(
-        Output(text="\ufffd", total_bytes=142_144, binary="ELF program or library"), ["Exit code 0."]
+        Output(text="\ufffd", total_bytes=142_144, binary="ELF program"), ["Exit code 0."]
     ),
 }
 
@@ -1218,7 +1218,7 @@ async def test_approver_is_not_asked_about_a_missing_directory(
     session = params.pop("session", False)
     tool = ShellTool(env, approver=approver, session=session, jobs=True, terminals=True)
     for cwd, why in (
-        ("nowhere", "cannot be used: No such file or directory"),
+        ("nowhere", "does not exist"),
         ("file", "is not a directory"),
         ("file/below", "cannot be used: "),
     ):
@@ -1332,7 +1332,7 @@ async def test_output_that_is_no_text_is_one_line(env: Environment) -> None:
     printed = r"printf '\177ELF\001\002\003'; head -c 30000 /dev/zero"
     result = await tool_of(env)({"command": printed})
     assert result.text == (
-        "[anyshell] Binary output (ELF program or library, 30,007 bytes), not shown.\n[anyshell] Exit code 0."
+        "[anyshell] Binary output not shown: ELF program, 30,007 bytes.\n[anyshell] Exit code 0."
     )
     assert (result.output, result.details.exit_code) == ("", 0)
     assert [block.type for block in result.display] == ["command", "notice"]

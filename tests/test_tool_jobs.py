@@ -381,7 +381,7 @@ async def test_a_kept_output_is_read_where_its_file_is_not(
         result = await tool({"command": "seq"})
         assert result.details.artifact is not None
         kept = result.details.artifact.id
-        assert f"Whole output: job, output, id {kept}, with part. Do not rerun." in result.message
+        assert f"Whole output: job, output, id {kept}, with part." in result.message
         part = await tool.job_tool({"action": "output", "id": kept, **params})
         assert not part.is_error
         assert part.message.startswith(said)

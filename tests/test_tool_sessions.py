@@ -53,7 +53,7 @@ async def test_calls_of_a_session_share_a_shell(env: Environment, tmp_path: Path
     (tmp_path / "sub").mkdir()
     tool = session_of(env)
     first = await tool({"command": "cd sub; A=1; f() { echo $A $B; }", "env": {"B": "2"}})
-    assert first.message == f"Exit code 0. The shell is now in {tmp_path}/sub."
+    assert first.message == f"Exit code 0. Now in {tmp_path}/sub."
     assert (first.details.session_state, first.details.directory) == ("kept", f"{tmp_path}/sub")
     second = await tool({"command": "f; pwd; cat", "stdin": "in\n"})
     assert second.output == f"1 2\n{tmp_path}/sub\nin\n"
@@ -339,7 +339,7 @@ async def test_where_a_cancelled_call_left_the_shell_is_said_by_the_next(here: E
         await call
     result = await tool({"command": "pwd"})
     assert result.output == "/usr\n"
-    assert result.message == "Exit code 0. The shell is now in /usr."
+    assert result.message == "Exit code 0. Now in /usr."
     assert (await tool({"command": "true"})).message == "Exit code 0."
 
 

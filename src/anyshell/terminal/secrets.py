@@ -131,7 +131,7 @@ class Masks:
         """Mask one from now on.
 
         Raises:
-            AnyshellError: There are as many as may be.
+            AnyshellError: There are too many.
         """
         data = secret.encode(errors="surrogateescape")
         if not data or data in self._secrets:

@@ -182,6 +182,7 @@ class ResultBuilder:
         messages = [*messages, *news(self._ledger, self._terminals)]
         messages, details = self._hidden.texts(messages), self._hidden.facts(details)
         printed = "" if output is None or output.binary is not None else output.text
+        by_itself = details.status == "exited" and details.signal is None
         display = [*([] if run is None else [run.shown()]), *blocks(printed, messages)]
         if details.frame:
             display.append(DisplayBlock(type="output", text=policy.printable(details.frame)))
@@ -197,7 +198,7 @@ class ResultBuilder:
             is_error=is_error,
             output=printed,
             message=" ".join(messages),
-            text=words.text(output, [*messages, *terminal_words.framed(details.frame)]),
+            text=words.text(output, [*messages, *terminal_words.framed(details.frame)], ended=by_itself),
             display=tuple(map(self._hidden.facts, display)),
             details=details,
         )

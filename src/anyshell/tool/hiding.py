@@ -41,7 +41,7 @@ class Hidden:
         """Hide one from now on.
 
         Raises:
-            AnyshellError: There are as many as may be.
+            AnyshellError: There are too many.
         """
         if not secret or secret in self.secrets:
             return

@@ -26,7 +26,9 @@ async def no_directory(env: Environment, path: str) -> str:
         try:
             if (await env.files.stat(path)).kind != "directory":
                 return f"cwd {path!r} is not a directory"
-        except (FileNotFoundError, NotADirectoryError) as error:
+        except FileNotFoundError:
+            return f"cwd {path!r} does not exist"
+        except NotADirectoryError as error:
             return f"cwd {path!r} cannot be used: {error.strerror}"
         except (OSError, AnyshellError):
             pass  # then the command itself meets whatever is wrong

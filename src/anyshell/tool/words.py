@@ -79,21 +79,22 @@ def said_by_us(sentences: Sequence[str]) -> str:
     return "\n".join(f"{OURS} {sentence}" for sentence in sentences)
 
 
-def text(output: Output | None, messages: Sequence[str]) -> str:
+def text(output: Output | None, messages: Sequence[str], *, ended: bool = True) -> str:
     """What was printed, but for its last line feed, an empty line, and what we say.
 
     Args:
         output: What was printed; ``None`` when nothing could be.
         messages: What we say.
+        ended: Whether the command has ended by itself, and so that it printed nothing says something.
     """
     if output is None:
         return said_by_us(messages)
     printed = "" if output.binary is not None else output.text.removesuffix("\n")
-    if output.total_bytes == 0:
+    if output.total_bytes == 0 and ended:
         messages = [NO_OUTPUT, *messages]
     elif output.binary is not None:
-        messages = [f"Binary output ({output.binary}, {output.total_bytes:,} bytes), not shown.", *messages]
-    elif not output.text.strip():
+        messages = [f"Binary output not shown: {output.binary}, {output.total_bytes:,} bytes.", *messages]
+    elif output.total_bytes and not output.text.strip():
         messages = [INVISIBLE_OUTPUT, *messages]
     return f"{printed}\n\n{said_by_us(messages)}" if printed else said_by_us(messages)
 
@@ -187,10 +188,10 @@ def _signal_advice(signal: str, command: str) -> str:
     if signal == "SIGPIPE":
         return "Its reader had stopped reading: normal where only the beginning was wanted."
     if signal == "SIGKILL" and _TIMEOUT.search(command):
-        return "The command's own timeout may have sent that, or the host is short of memory."
+        return "The command's own timeout may have sent it, or the host is short of memory."
     if signal == "SIGKILL":
-        return "This tool did not send that: the host may be short of memory."
-    return "This tool did not send that."
+        return "This tool did not send it: the host may be short of memory."
+    return "This tool did not send it."
 
 
 def _exit_advice(code: int, output: Output, way: Way) -> str:
@@ -291,7 +292,7 @@ def _rest(output: Output, artifact: Artifact | None, *, readable: bool, job_tool
     if readable:
         return f"{whole}: {visible(str(artifact.path))}. Search that; do not rerun."
     if job_tool:
-        return f"{whole}: job, output, id {artifact.id}, with part. Do not rerun."
+        return f"{whole}: job, output, id {artifact.id}, with part."
     return f"{whole}: artifact {artifact.id}, for people. Print less, or into a file."
 
 
@@ -332,7 +333,7 @@ def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> I
             if stopped:
                 yield "The session's shell goes on."
             if now != before:
-                yield f"The shell is now in {visible(now)}."
+                yield f"Now in {visible(now)}."
 
 
 _GONE = "its directory, variables and functions are gone"

@@ -6,9 +6,9 @@ LOOKED_AT = 1024
 """Bytes of the beginning of an output by which it is taken for text or not."""
 
 _KINDS = (
-    (b"\x7fELF", "ELF program or library"),
-    (b"MZ", "Windows program or library"),
-    (b"\xcf\xfa\xed\xfe", "Mach-O program or library"),
+    (b"\x7fELF", "ELF program"),
+    (b"MZ", "Windows program"),
+    (b"\xcf\xfa\xed\xfe", "Mach-O program"),
     (b"\xca\xfe\xba\xbe", "Mach-O or Java class file"),
     (b"\0asm", "WebAssembly module"),
     (b"\x89PNG\r\n\x1a\n", "PNG image"),
