@@ -162,7 +162,7 @@ RESULTS = {
     "refused": result_of(
         "rm -rf /",
         "",
-        "Rejected, and not run: no.",
+        "Not run. The user says: no.",
         is_error=True,
         status="refused",
         exit_code=None,

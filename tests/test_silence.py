@@ -211,7 +211,7 @@ async def test_job_that_is_sent_input_is_not_silent(here: Environment) -> None:
     assert job.ended is None
     assert is_silent(await job.wait(timeout=30), 4)
     assert job.status == "timed_out"
-    assert job_words.ended(job) == "was stopped because it had printed nothing, and was sent nothing, for 4 s"
+    assert job_words.ended(job) == "was stopped after 4 s without output or input"
 
 
 async def test_command_that_goes_on_as_a_job_keeps_it(here: Environment) -> None:
@@ -263,10 +263,7 @@ async def test_tool_says_so(session: bool, here: Environment) -> None:
     result = await tool({"command": "echo a; sleep 300"})
     assert (result.details.status, result.details.silence, result.details.timeout) == ("timed_out", 0.5, 120)
     assert result.is_error
-    assert result.message.startswith(
-        "Stopped after 0.5 s in which it printed nothing and was given no input, with everything that it started; its "
-        "output so far is kept. Its time was not over."
-    )
+    assert result.message.startswith("Stopped after 0.5 s without output; all it started was stopped.")
     assert (await tool({"command": "echo x"})).details.silence is None
 
 
@@ -277,10 +274,10 @@ async def test_tool_tells_the_model_in_its_schema(here: Environment) -> None:
         assert isinstance(text, str)
         return text
 
-    assert "prints nothing" not in told()
-    assert told(silence=60).endswith(" A command that prints nothing for 60 seconds is stopped as well.")
+    assert "without output" not in told()
+    assert told(silence=60).endswith(" Stopped as well after 60 s without output.")
     assert told(silence=60, jobs=True, terminals=True).endswith(
-        " A command that prints nothing for 60 seconds is stopped as well, unless it has background or pty."
+        " Stopped as well after 60 s without output, unless run_in_background or pty."
     )
 
 
@@ -295,8 +292,8 @@ async def test_tool_spares_jobs_and_terminals(here: Environment) -> None:
 
 def test_what_is_said_when_it_could_not_be_asked() -> None:
     outcome = Outcome(status="timed_out", silence=5, killed_without_warning=True)
-    said = words.ending(outcome, timeout=9, limits=ToolLimits(), os="windows")
-    assert "It could not be asked to end first" in said
+    said = words.ending(outcome, words.Way(timeout=9, limits=ToolLimits(), os="windows"))
+    assert "It was not asked to end first" in said
     assert "longer timeout" not in said
 
 

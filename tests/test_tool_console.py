@@ -99,7 +99,7 @@ async def test_dismissing_it_stops_the_program_and_the_model_is_told() -> None:
         top(app).dismiss(None)
         result = await call
         assert result.is_error
-        assert "Stopped by the user, who saw it in a console, before its end" in result.text
+        assert "Stopped by the user in a console;" in result.text
         assert "line" in result.output
         assert living(seconds) == []
 

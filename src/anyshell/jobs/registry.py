@@ -145,9 +145,9 @@ class Jobs:
             raise AnyshellError("this environment is closed: it starts nothing more")
         if not self.has_room:
             there, several = ", ".join(job.id for job in self._running()), self._max_jobs != 1
-            run, one = ("jobs run", "one") if several else ("job runs", "it")
+            these, one = ("jobs run", "one") if several else ("job runs", "it")
             raise AnyshellError(
-                f"{self._max_jobs} {run} already, the most that may run at once ({there}): wait for {one}, or stop {one}"
+                f"{self._max_jobs} {these} already, the most that may run at once ({there}): wait for {one}, or stop {one}"
             )
         work = Work(self._store, sends=sends, code_page=self._code_page)
         work.begin(run(work))

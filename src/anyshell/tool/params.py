@@ -301,8 +301,8 @@ def understood(
     given: dict[str, object] = {}
     for name, value in params.items():
         meant = name
-        if isinstance(name, str) and name not in model.model_fields:
-            key = plain(name)
+        if name not in model.model_fields:
+            key = plain(str(name))
             known = next((field for field in model.model_fields if plain(field) == key), None)
             other = known or also_called.get(key) or milliseconds.get(key)
             if other is not None and params.get(other) is None and given.get(other) is None:

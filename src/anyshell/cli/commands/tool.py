@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ...tool import ShellResult, ToolDefinition
     from ..process.signals import Interruption
 
-_SETS: dict[str, dict[str, bool]] = {
-    "plain": {},
-    "session": {"session": True},
-    "jobs": {"jobs": True},
-    "terminals": {"terminals": True},
-    "everything": {"session": True, "jobs": True, "terminals": True},
+_SETS: dict[str, tuple[str, ...]] = {
+    "plain": (),
+    "session": ("session",),
+    "jobs": ("jobs",),
+    "terminals": ("terminals",),
+    "everything": ("session", "jobs", "terminals"),
 }
 """The sets of tools that ``schema --tokens`` counts."""
 
@@ -76,23 +76,18 @@ def schema(
 
     env = detected(host, shell, cwd)
 
-    def definitions(**features: bool) -> list[ToolDefinition]:
-        tool = ShellTool(env, approver=deny_all, **features)
-        return [
-            tool.definition,
-            *([tool.job_tool.definition] if "jobs" in features or "terminals" in features else []),
-        ]
+    def definitions(*, session: bool, jobs: bool, terminals: bool) -> list[ToolDefinition]:
+        tool = ShellTool(env, approver=deny_all, session=session, jobs=jobs, terminals=terminals)
+        return [tool.definition, *([tool.job_tool.definition] if jobs or terminals else [])]
 
     if tokens:
-        for name, features in _SETS.items():
-            counts = [definition.tokens for definition in definitions(**features)]
+        for name, on in _SETS.items():
+            made = definitions(session="session" in on, jobs="jobs" in on, terminals="terminals" in on)
+            counts = [definition.tokens for definition in made]
             click.echo(f"{name:<12}{sum(counts):>6,}  {' + '.join(f'{count:,}' for count in counts)}")
         return
-    chosen = {"session": session, "jobs": jobs, "terminals": terminals}
-    printed = [
-        definition.as_format(format_)
-        for definition in definitions(**{name: True for name in chosen if chosen[name]})
-    ]
+    chosen = definitions(session=session, jobs=jobs, terminals=terminals)
+    printed = [definition.as_format(format_) for definition in chosen]
     print_json(printed if len(printed) > 1 else printed[0])
 
 

@@ -323,7 +323,7 @@ def parse(params: Mapping[str, object] | JobParams, limits: ToolLimits, offered:
 def _asked(params: Mapping[str, object], offered: Offered) -> JobParams:
     if isinstance(params, Mapping):
         params = understood(params, JobParams, offered.keys, _ALSO_CALLED, _MILLISECONDS)
-        for name in [name for name in params if isinstance(name, str) and plain(name) in _PARTS]:
+        for name in [name for name in params if plain(str(name)) in _PARTS]:
             value = params[name]
             plausible = isinstance(value, str) or (type(value) is int and name != "lines")
             if plausible and params.get("part") is None:
