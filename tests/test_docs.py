@@ -220,7 +220,6 @@ MADE_FOR_CALLERS = {
     "Job",
     "Jobs",
     "JobTool",
-    "TerminalTool",
     "FakeProcess",
     "FakeStdin",
 }

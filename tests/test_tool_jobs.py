@@ -26,6 +26,7 @@ from anyshell import (
 from anyshell.testing import FakeBackend, Script
 from anyshell.tool import JobParams, JobResult
 from anyshell.tool.jobs import words as job_words
+from anyshell.tool.jobs.patterns import pattern_of
 
 from .processes import living, unique_seconds
 from .test_tool import Recorder, matches_snapshot
@@ -677,6 +678,24 @@ async def test_what_a_command_of_a_session_leaves_behind_survives_a_restart(here
         ({"action": "output", "id": "j1", "wait": 30_000}, "wait is in seconds; did you mean 30?"),
         ({"action": "output", "id": "j1", "until": ""}, "until must have 1 to 1,000 characters"),
         ({"action": "output", "id": "j1", "until": "/[/"}, "the pattern does not compile"),
+        *(
+            ({"action": "output", "id": "j1", "until": f"/{slow}/"}, "a /pattern/ repeats one thing at most")
+            for slow in (
+                *(
+                    "(a+)+$",
+                    "(a|a)*b",
+                    ".*.*x",
+                    "a+b+",
+                    "(a?){25}",
+                    "a?a?a?a?",
+                    "(a)\\1",
+                    "(?=a)b",
+                    "(a*|b)(c*|d)",
+                ),
+                *(r"\w+\s\w+", "a{2,}b*", "(?i)a"),
+            )
+        ),
+        ({"action": "output", "id": "j1", "part": "grep /(a+)+$/"}, "a /pattern/ repeats one thing at most"),
         ({"action": "list", "id": "j1"}, "id is a parameter of output and send and screen"),
         ({"action": "stop", "id": "j1", "text": "x"}, "text is a parameter of send and resize, not of stop"),
         ({"action": "send", "id": "j1"}, "there is nothing to send: give text, enter or end_of_input"),
@@ -693,6 +712,28 @@ async def test_wrong_parameters_are_a_result(params: Any, said: str) -> None:
     assert said in result.message
     assert result.message.isprintable()
     assert approver.requests == []
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (r"/on port \d+$/", "on port 8080"),
+        (r"/ready|error: .*|\d+ failed/", "3 failed"),
+        (r"/^[Ll]istening( now)?/", None),
+        (r"/^[Ll]istening|[)*+]/", "Listening"),
+        (r"/a\+b\*c\?/", "a+b*c?"),
+        ("a.*", "a.*"),
+        ("/usr", "/usr"),
+    ],
+)
+def test_patterns_that_cannot_take_long_are_found(said: str, found: str | None) -> None:
+    if found is None:
+        with pytest.raises(ValueError, match="repeats one thing"):
+            pattern_of(said)
+        return
+    match = pattern_of(said).search(f"x a\n{found}\ny")
+    assert match is not None
+    assert match[0] == found
 
 
 async def test_what_cannot_be_sent_is_not_asked_about(here: Environment) -> None:

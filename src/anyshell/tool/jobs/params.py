@@ -28,6 +28,7 @@ from ..params import (
 )
 from ..result import JobAction  # noqa: TC001 - pydantic asks for it when the class is made
 from .parts import Part, part_of
+from .patterns import pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +47,6 @@ PATIENCE = 30.0
 LONGEST_UNTIL = 1000
 """Characters of what can be waited for; more are refused."""
 
-_PATTERN = re.compile(r"/(.+)/", re.DOTALL)
 _SIZE = re.compile(r"\s*(\d{1,6})\s*[x,: ]\s*(\d{1,6})\s*", re.IGNORECASE)
 
 
@@ -291,8 +291,7 @@ def parse(params: Mapping[str, object] | JobParams, limits: ToolLimits, offered:
         if asked.part is not None:
             part = part_of(asked.part)
         if asked.until is not None and asked.until != "end":
-            said = _PATTERN.fullmatch(asked.until)
-            until = re.compile(said[1] if said else re.escape(asked.until), re.MULTILINE)
+            until = pattern_of(asked.until)
         if asked.action == "resize" and (told := _SIZE.fullmatch(asked.text or "")):
             size = Terminal(columns=int(told[1]), rows=int(told[2]))
         elif asked.action == "resize":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ...output import LineDecoder, OutputBuilder, Page
+from .patterns import pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,9 +22,11 @@ LARGEST_NUMBER = 2**63 - 1
 LAST_LINES = 4 * 1024 * 1024
 """Characters of the last lines of an output that are held; of more, only the last."""
 
+SEARCH_SECONDS = 20.0
+"""Seconds for a search through an output; then the result says how far it came."""
+
 _RANGE = re.compile(r"(lines|bytes)\s*:?\s*(\d{0,19})\s*(?:(-|to|:|\.\.)\s*(\d{0,19}))?", re.IGNORECASE)
 _GREP = re.compile(r"grep\s*:?\s+(.+)", re.IGNORECASE | re.DOTALL)
-_PATTERN = re.compile(r"/(.+)/", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,12 @@ def part_of(said: str) -> Part:
     """Read what a model says.
 
     Raises:
-        ValueError: It is no part; the message says how one is written.
+        ValueError: It is no part, or its pattern could take long; the message says how one is written.
         re.error: A pattern does not compile.
     """
     said = said.strip()
     if found := _GREP.fullmatch(said):
-        pattern = _PATTERN.fullmatch(found[1])
-        return Part("grep", pattern=re.compile(pattern[1] if pattern else re.escape(found[1])))
+        return Part("grep", pattern=pattern_of(found[1]))
     found = _RANGE.fullmatch(said)
     if found is None or not (found[2] or found[4]):
         raise ValueError("part must be lines 40-80, lines -50, bytes 0-4096, grep TEXT or grep /PATTERN/")
@@ -83,11 +86,14 @@ def select(
         max_line=limits.max_line,
         code_page=code_page if part.kind == "bytes" else None,
     )
-    told = (_bytes if part.kind == "bytes" else _lines)(chunks, part, builder, code_page)
+    if part.kind == "bytes":
+        told = _bytes(chunks, part, builder)
+    else:
+        told = _lines(chunks, part, builder, code_page, limits)
     return builder.finish(), told
 
 
-def _bytes(chunks: Iterable[bytes], part: Part, builder: OutputBuilder, _: int | None) -> str:
+def _bytes(chunks: Iterable[bytes], part: Part, builder: OutputBuilder) -> str:
     if part.first is None:
         data = b"".join(chunks)
         first = max(0, len(data) - (part.last or 0))
@@ -103,7 +109,9 @@ def _bytes(chunks: Iterable[bytes], part: Part, builder: OutputBuilder, _: int |
     return f"Bytes {min(part.first, at):,} to {min(part.first, at) + taken:,} of {at:,}."
 
 
-def _lines(chunks: Iterable[bytes], part: Part, builder: OutputBuilder, code_page: int | None) -> str:
+def _lines(
+    chunks: Iterable[bytes], part: Part, builder: OutputBuilder, code_page: int | None, limits: OutputLimits
+) -> str:
     decoder = LineDecoder(Page.of(code_page))
     number = matched = held = 0
     complete = True
@@ -114,11 +122,14 @@ def _lines(chunks: Iterable[bytes], part: Part, builder: OutputBuilder, code_pag
             yield from ((line.text, line.complete) for line in decoder.feed(chunk))
         yield from ((line.text, line.complete) for line in decoder.flush())
 
+    give_up = time.monotonic() + SEARCH_SECONDS
     for text, whole in lines():
         number += complete  # a piece of a long line is no line of its own
+        if part.pattern is not None and time.monotonic() > give_up:
+            return f"{matched:,} of the first {number - 1:,} lines match; the search was stopped after {SEARCH_SECONDS:g} s."
         complete = whole
         if part.pattern is not None:
-            if part.pattern.search(text):
+            if part.pattern.search(text[: limits.max_line]):
                 matched += 1
                 builder.feed(f"{number}: {text}\n".encode(errors="replace"))
         elif part.first is None:
