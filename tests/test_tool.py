@@ -1339,14 +1339,11 @@ async def test_output_that_is_no_text_is_one_line(env: Environment) -> None:
 
 
 async def test_a_caller_changes_the_words_of_the_description(anyio_backend: str) -> None:
-    backend = FakeBackend({}, info=replace(FAKE_HOST, programs={"git": "/usr/bin/git", "rg": "/usr/bin/rg"}))
-    async with Environment.detect(backend) as env:
+    async with Environment.detect(FakeBackend({})) as env:
         tool = ShellTool(env, approver=approve_all)
         assert "## Git" in tool.definition.description
-        assert "`rg`" in tool.definition.description
         without = ShellTool(env, approver=approve_all, advice={"programs"}).definition
         assert "## Git" not in without.description
-        assert "`rg`" in without.description
         told = tool.describe(sections={"Git": "- Never push.", "House": "- Be kind.", "Calls": None})
         assert told.description.endswith("## Git\n- Never push.\n\n## House\n- Be kind.\n")
         assert "## Calls" not in told.description
