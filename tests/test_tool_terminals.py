@@ -217,7 +217,7 @@ async def test_what_it_leaves_behind_is_stopped_or_a_job(here: Environment) -> N
     tool = tool_of(here)
     await start(tool, command)
     ended = await enter(tool, "")
-    assert "Stopped when the call ended: sleep" in ended.message
+    assert "Stopped when the program ended: sleep" in ended.message
     assert living(seconds) == []
     tool = tool_of(here, jobs=True)
     await start(tool, command)

@@ -106,11 +106,13 @@ def schema(
         "minimum": number(limits.min_timeout),
         "maximum": number(limits.max_timeout),
     }
-    if features.jobs:
+    if "run_in_background" in features.keys:
         properties["timeout"]["description"] = (
             "Seconds; then it is stopped. None by default in the background."
         )
         del properties["timeout"]["default"]
+    if features.terminals and not features.jobs:
+        properties["run_in_background"]["description"] = "With pty: return once the program waits or works."
     if silence is not None:
         spared = [name for name in ("run_in_background", "pty") if name in features.keys]
         but = f", unless {' or '.join(spared)}" if spared else ""

@@ -192,7 +192,8 @@ class ShellDetails(_Frozen):
         truncation: How much of the output is shown; ``None`` when all of it is.
         artifact: The whole of a truncated output; ``None`` when nothing was left out, or it could not be kept.
         left_behind: Processes that outlived the command.
-        job: The id of the job that it goes on as, or that has what it left behind; ``None`` without a job.
+        job: The id of the job that it goes on as, or was if it ended at once, or that has what it left behind; ``None``
+            without a job.
         terminal: The id of the terminal on which it goes on; ``None`` when it does not.
         waiting: What it waits for there.
         frame: What the alternate screen of its terminal showed last; ``None`` when it was not used, or is `output`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from .._exceptions import BackendError, HostKeyUntrusted, SpawnError
 from .._types import exact
@@ -296,17 +296,21 @@ def _rest(output: Output, artifact: Artifact | None, *, readable: bool, job_tool
     return f"{whole}: artifact {artifact.id}, for people. Print less, or into a file."
 
 
-def left_behind(processes: Sequence[ProcessInfo], job: str | None = None) -> Iterator[str]:
+def left_behind(
+    processes: Sequence[ProcessInfo], job: str | None = None, *, of: Literal["call", "program"] = "call"
+) -> Iterator[str]:
     """Say what outlived the command, and what became of it.
 
     Args:
         processes: All of that.
         job: What it goes on as; ``None`` when it was stopped.
+        of: What it has outlived: a call, or a program on a terminal that calls drive.
     """
     stopped = [process for process in processes if not process.alive]
     alive = [process for process in processes if process.alive]
     if stopped:
-        yield f"Stopped when the call ended: {_named(stopped)}. Start, use and stop a server in one call."
+        advice = " Start, use and stop a server in one call." if of == "call" else ""
+        yield f"Stopped when the {of} ended: {_named(stopped)}.{advice}"
     if alive and job is not None:
         yield f"It left {_named(alive)} running, now job {job}: read or stop it with job."
     elif alive:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ... import policy
 from .. import words
-from ..result import DisplayBlock, InputState, JobDetails, JobResult, JobState, OutputArtifact, blocks
+from ..result import DisplayBlock, InputState, JobDetails, JobResult, JobState, blocks
 from ..signals import number_of
 from . import terminal_words
 from . import words as job_words
@@ -59,7 +59,6 @@ class JobResults:
             offset=offset,
             total_bytes=total_bytes,
             found=found,
-            artifact=None if output is None else OutputArtifact.of(output.artifact),
         )
         return self._put_together(call, details, messages, output=output)
 
@@ -80,7 +79,7 @@ class JobResults:
             artifact = self._context.name(outcome.output.artifact)
             messages = [*messages, *terminal_words.kept(artifact, readable=self._context.readable)]
             messages += terminal_words.skipped(outcome.output)
-            messages += words.left_behind(outcome.left_behind, outcome.job)
+            messages += words.left_behind(outcome.left_behind, outcome.job, of="program")
             exit_code = outcome.exit_code
             if outcome.signal is not None:
                 number = number_of(outcome.signal, self._context.env.os)
