@@ -923,3 +923,17 @@ async def test_an_unknown_one_among_several_is_said(here: Environment) -> None:
     result = await tool.job_tool({"action": "output", "ids": ["j1", "j9"], "wait": 300})
     assert result.details.status == "failed"
     assert "no job has the id 'j9'" in result.message
+
+
+async def test_the_first_of_several_jobs_that_prints_what_is_waited_for_is_shown(here: Environment) -> None:
+    tool = jobs_of(here)
+    await tool({"command": "echo one; sleep 300", "run_in_background": True})
+    await tool({"command": f"echo two; {GO}echo Listening; sleep 300", "run_in_background": True})
+    waiting = asyncio.ensure_future(tool.job_tool({"action": "output", "id": "j1,j2", "until": "Listening"}))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    await go(here)
+    result = await asyncio.wait_for(waiting, 20)
+    assert [job.id for job in result.details.jobs] == ["j2", "j1"]
+    assert (result.output, result.details.found) == ("two\nListening\n", True)
+    assert result.message.startswith('It printed "Listening". Job j2 runs, ')

@@ -1184,6 +1184,28 @@ async def test_terminals_are_listed_with_other_jobs(here: Environment) -> None:
     assert "has no terminal" in (await tool.job_tool({"action": "screen", "id": "j1"})).message
 
 
+async def test_only_a_program_on_a_terminal_starts_in_the_background_where_there_are_no_jobs(
+    here: Environment,
+) -> None:
+    tool = tool_of(here)
+    refused = await tool({"command": "sleep 300", "run_in_background": True})
+    assert (refused.details.status, refused.message) == (
+        "invalid",
+        "Not done: run_in_background needs pty here.",
+    )
+    started = await start(tool, "sleep 300")
+    assert (started.details.status, started.details.terminal, started.details.timeout) == (
+        "running",
+        "t1",
+        None,
+    )
+    assert re.match(
+        r"Terminal t1 \((bash, )?sleep\) runs and does not seem to wait for input\.", started.message
+    )
+    ended = await start(tool, "echo nope; exit 3")
+    assert (ended.details.status, ended.details.exit_code, ended.details.terminal) == ("exited", 3, None)
+
+
 async def test_a_program_ends_with_its_input(here: Environment) -> None:
     tool = tool_of(here)
     await start(tool, "cat >read")
