@@ -47,7 +47,9 @@ async def answer_of(approver: object, timeout: float = 20) -> Approved | Refused
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("answer", [Approved(), Approved(always=True), Refused(), Refused("no")])
+@pytest.mark.parametrize(
+    "answer", [Approved(), Approved(always=True), Refused(), Refused("no"), Refused("no", by="policy")]
+)
 async def test_an_answer_is_passed_on(answer: Approved | Refused) -> None:
     async def approver(request: ApprovalRequest) -> Approved | Refused:
         assert request is REQUEST
@@ -62,7 +64,7 @@ async def test_anything_else_is_a_refusal(answer: object) -> None:
     async def approver(request: ApprovalRequest) -> object:
         return answer
 
-    assert await answer_of(approver) == Refused("the approver gave no valid answer")
+    assert await answer_of(approver) == Refused("the approver gave no valid answer", by="failure")
 
 
 @pytest.mark.anyio
@@ -70,13 +72,13 @@ async def test_an_approver_that_raises_has_refused_and_its_text_goes_nowhere() -
     async def approver(request: ApprovalRequest) -> Approved:
         raise RuntimeError("the token is hunter2")
 
-    assert await answer_of(approver) == Refused("the approver failed (RuntimeError)")
+    assert await answer_of(approver) == Refused("the approver failed (RuntimeError)", by="failure")
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("approver", [None, lambda request: Approved(), lambda: None])
 async def test_what_is_no_approver_has_refused(approver: object) -> None:
-    assert await answer_of(approver) == Refused("the approver failed (TypeError)")
+    assert await answer_of(approver) == Refused("the approver failed (TypeError)", by="failure")
 
 
 @pytest.mark.anyio
@@ -93,7 +95,7 @@ async def test_an_approver_that_never_answers_has_refused() -> None:
         await asyncio.Event().wait()
         return Approved()
 
-    assert await answer_of(approver, 0.05) == Refused("no answer within 0.05 s")
+    assert await answer_of(approver, 0.05) == Refused("no answer within 0.05 s", by="unanswered")
 
 
 @pytest.mark.anyio
@@ -112,7 +114,7 @@ async def test_an_answer_from_an_approver_that_blocked_the_loop_beyond_its_bound
         time.sleep(0.2)  # more than it has
         return Approved()
 
-    assert await answer_of(approver, 0.1) == Refused("no answer within 0.1 s")
+    assert await answer_of(approver, 0.1) == Refused("no answer within 0.1 s", by="unanswered")
 
 
 @pytest.mark.anyio
@@ -122,6 +124,14 @@ async def test_a_reason_that_is_no_text_is_none(reason: Any) -> None:
         return Refused(reason)
 
     assert await answer_of(approver) == Refused("")
+
+
+@pytest.mark.anyio
+async def test_who_refused_is_one_of_those_that_there_are() -> None:
+    async def approver(request: ApprovalRequest) -> Refused:
+        return Refused("no", by="the boss")  # type: ignore[arg-type]  # bad input is the point
+
+    assert await answer_of(approver) == Refused("no", by="user")
 
 
 @pytest.mark.anyio
@@ -586,7 +596,7 @@ class Person:
         (b"a\n", Approved(always=True)),
         (b"n\n", Refused()),
         (b"n not on a Friday \n", Refused("not on a Friday")),
-        (b"\x04", Refused("the terminal was closed without an answer")),
+        (b"\x04", Refused("the terminal was closed without an answer", by="unanswered")),
     ],
 )
 def test_a_person_answers(typed: bytes, answer: Approved | Refused) -> None:
@@ -668,7 +678,7 @@ def test_one_question_stands_there_at_a_time() -> None:
 def test_an_absent_person_is_a_refusal_in_time() -> None:
     person = Person(timeout=0.1)
     person.wait_seen(b"no answer is needed any more")
-    assert person.result() == f"[{Refused('no answer within 0.1 s')!r}]"
+    assert person.result() == f"[{Refused('no answer within 0.1 s', by='unanswered')!r}]"
 
 
 @on_posix
@@ -690,5 +700,5 @@ def test_no_terminal_is_a_refusal() -> None:
 async def test_a_terminal_that_cannot_be_asked_about_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system calls fail of one that was hung up, as they do of a file that is no terminal."""
     monkeypatch.setattr("anyshell.policy._terminal.PATH", os.devnull)
-    answer = Refused("approval cannot be asked for: there is no terminal")
+    answer = Refused("approval cannot be asked for: there is no terminal", by="unanswered")
     assert await answer_of(ask_on_terminal) == answer
