@@ -456,9 +456,8 @@ async def test_a_host_has_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_model_is_told_of_it_where_it_is_so(home: Path) -> None:
     env = await detected(home, "f() { :; }")
-    assert "the user's own aliases, functions" in env.description
-    assert "startup files" not in env.description
-    assert "startup files" in (await Environment.detect(shell="bash")).description
+    assert "It has the user's aliases, functions, options and PATH." in env.description
+    assert "aliases" not in (await Environment.detect(shell="bash")).description
 
 
 async def test_a_home_that_is_not_there_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
