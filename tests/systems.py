@@ -227,6 +227,9 @@ POSIX_TEXTS: Mapping[str, Collection[str]] = {
         "test_what_a_text_says_in_the_shells_name_changes_nothing",
         "test_end_of_a_text_of_zsh_is_its_own",
         "test_interrupts_of_a_busy_shell_keep_it_each_time",
+        "test_debug_trap_of_zsh_prints_nothing_among_the_variables",
+        "test_builtin_that_is_switched_off_is_there_for_the_next_command",
+        "test_zsh_that_skips_its_lines_after_an_interrupt_is_asked_again",
         "test_a_shell_that_cannot_be_killed_is_abandoned_and_named",
         "test_generated_lines_are_those_that_bash_does_not_end_a_script_for",
     ),
@@ -252,6 +255,7 @@ POSIX_TEXTS: Mapping[str, Collection[str]] = {
         "test_a_command_that_takes_long_goes_on_as_a_job_and_keeps_its_deadline",
         "test_without_jobs_a_command_is_waited_for_however_long_it_takes",
         "test_much_output_is_shown_in_pieces_that_say_where_to_go_on",
+        "test_who_approves_input_sees_how_the_job_was_started",
     ),
     "test_tool_sessions": (
         "env",
