@@ -230,6 +230,7 @@ POSIX_TEXTS: Mapping[str, Collection[str]] = {
         "test_debug_trap_of_zsh_prints_nothing_among_the_variables",
         "test_builtin_that_is_switched_off_is_there_for_the_next_command",
         "test_zsh_that_skips_its_lines_after_an_interrupt_is_asked_again",
+        "test_late_question_to_zsh_does_not_interrupt_the_next_command",
         "test_a_shell_that_cannot_be_killed_is_abandoned_and_named",
         "test_generated_lines_are_those_that_bash_does_not_end_a_script_for",
     ),

@@ -808,6 +808,39 @@ async def test_zsh_that_skips_its_lines_after_an_interrupt_is_asked_again(
         assert await printed(session, "echo $A") == "5\n"
 
 
+async def test_late_question_to_zsh_does_not_interrupt_the_next_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far away, where a signal takes a round trip."""
+    tree = pytest.importorskip("anyshell.backends.local.posix.process").PosixCommandTree
+    interrupt = tree.interrupt
+    asked = asyncio.Event()
+
+    async def late(self: object) -> None:
+        if asked.is_set():
+            await asyncio.sleep(0.3)
+        asked.set()
+        await interrupt(self)
+
+    line = Conversation.line
+
+    def slow(self: Conversation, number: int, run: str = "", command: str | None = None, *, back: str) -> str:
+        *lines, last = line(self, number, run, command, back=back).splitlines(keepends=True)
+        return "".join([*lines, "zmodload zsh/zselect; zselect -t 20\n", last])
+
+    async with Environment.detect(shell="zsh", cwd=tmp_path) as env, env.session() as session:
+        await printed(session, "A=5")
+        monkeypatch.setattr(tree, "interrupt", late)
+        with monkeypatch.context() as patch:
+            patch.setattr(Conversation, "line", slow)
+            running = asyncio.create_task(session.run("touch begun; while :; do :; done", timeout=30))
+            await wait_for(tmp_path / "begun")
+        await session.interrupt()
+        assert (await running).exit_code == 130
+        outcome = await session.run("for n in 1 2 3 4 5 6; do sleep 0.1; done; echo $A", timeout=30)
+        assert (outcome.exit_code, outcome.output.text) == (0, "5\n")
+
+
 async def test_a_program_that_handles_an_interrupt_ends_in_its_own_time(
     local: Environment, tmp_path: Path
 ) -> None:

@@ -213,7 +213,7 @@ async def run(
             left_behind=_fates(survivors, alive),
             started=process.started,
             killed_without_warning=stop is not None and not stop.asked,
-            silence=silence if quiet is not None and quiet.over else None,
+            silence=silence if quiet is not None and quiet.over and status != "exited" else None,
         )
     except asyncio.CancelledError:
         if process is not None:
@@ -256,14 +256,15 @@ def _fates(survivors: Sequence[ProcessInfo], alive: Sequence[ProcessInfo]) -> tu
 async def _end_by_now(process: Process) -> ExitStatus | None:
     """How a process has ended already, when its run is cut short in the moment in which it ends."""
     waiting = asyncio.ensure_future(process.wait())
-    for _ in range(TURNS):
-        await asyncio.sleep(0)
-        if waiting.done():
-            break
-    else:
+    try:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+            if waiting.done():
+                return None if waiting.exception() is not None else waiting.result()
+        return None
+    finally:
         waiting.cancel()
         await asyncio.wait([waiting])
-    return None if waiting.cancelled() or waiting.exception() is not None else waiting.result()
 
 
 async def _settle(process: Process, reading: _Reading) -> Sequence[ProcessInfo]:

@@ -1,6 +1,6 @@
 r"""What the approver of a command sees: all that decides what runs, and nothing that could pass for more.
 
-Every line that a request can fill begins with a mark of ours, and every character that cannot be seen, or that
+Every line that a request can fill begins with a mark of anyshell, and every character that cannot be seen, or that
 changes how its neighbours are seen, is shown by its number: ``\x1b``, ``\u202e``, ``\U000e0041``. So is a long run
 of spaces, which could push what follows out of sight: ``\x20{74}``. Letters that are read from right to left stay
 as they are, and the line that holds them is followed by one that says so. Two requests that do not do the same

@@ -28,6 +28,9 @@ INTERRUPT_AGAIN = 0.02
 UNWIND_SECONDS = 0.05
 """Seconds for a shell that starts programs to leave its functions, before what its command has started is signalled."""
 
+LONGEST_PAUSE = 1.0
+"""Seconds between two questions to a shell that has said nothing since an interrupt, at most; twice as long each time."""
+
 HEED_SECONDS = 1.0
 """Seconds for a shell like PowerShell to say that it stops a command which is to be killed; else the shell is replaced."""
 
@@ -69,12 +72,14 @@ class CommandShell(Protocol):
         doomed: Whether it was killed, and may not know that yet.
         interruptible: Whether an interrupt is sure to keep it from running what is left of a text.
         unwinds_by_programs: Whether it starts programs to leave its functions after an interrupt.
+        skips_lines: Whether it may read its lines and run none of them after an interrupt, until the next one.
     """
 
     info: ProcessInfo
     doomed: bool
     interruptible: bool
     unwinds_by_programs: bool
+    skips_lines: bool
 
     @property
     def can_terminate(self) -> bool:
@@ -85,6 +90,9 @@ class CommandShell(Protocol):
 
     async def interrupt(self, command: SessionProcess, command_tree: CommandTree) -> None:
         """Have it go no further with a command, nor begin with it."""
+
+    async def ask(self, command: SessionProcess, command_tree: CommandTree) -> None:
+        """Have it say once more how a command has ended, if it has its own input."""
 
     def forget(self, command: SessionProcess) -> None:
         """Take note that nothing of a command is to go on when it has ended."""
@@ -120,6 +128,7 @@ class SessionProcess:
         self._interrupted = False
         self._unwound = False
         self._signals: set[asyncio.Task[None]] = set()
+        self._asking: asyncio.Task[None] | None = None
         self.dumps: list[dict[str, str]] = []
         """The exported variables before and after it, if they were asked for."""
         self._killed_at: float | None = None
@@ -238,17 +247,13 @@ class SessionProcess:
 
     async def interrupt(self) -> None:
         """Have the shell go no further with the text, as far as that keeps the shell; SIGINT to what the text has started."""
-        shell = self._shell
-        sure = shell.may_interrupt(begun=self.begun.done())
-        if not sure and shell.interruptible:  # far away, the text may not have begun
-            await asyncio.wait((self.begun,), timeout=HEED_SECONDS)
-            sure = shell.may_interrupt(begun=self.begun.done())
+        sure = await self._may_interrupt()
         if self.ended.done():
             return
         if sure:
             self._interrupted = True
             with anyio.move_on_after(HEED_SECONDS):
-                await asyncio.shield(self._send(shell.interrupt(self, self._command_tree)))
+                await asyncio.shield(self._send(self._shell.interrupt(self, self._command_tree)))
             await self._unwind()
         await asyncio.shield(self._send(self._command_tree.send_signal("interrupt")))
 
@@ -322,17 +327,43 @@ class SessionProcess:
 
     async def _interrupt(self) -> None:
         """Have the shell go no further with the text, nor begin with it; where that is not sure, kill it."""
-        if self._shell.may_interrupt(begun=self.begun.done()):
+        sure = await self._may_interrupt()
+        if self.ended.done():
+            return
+        if sure:
             await asyncio.shield(self._send(self._shell.interrupt(self, self._command_tree)))
             await self._unwind()
         else:
             await self._kill_shell()
 
+    async def _may_interrupt(self) -> bool:
+        """Whether an interrupt is sure to keep the shell from the text. Far away, that may take until the text has begun."""
+        sure = self._shell.may_interrupt(begun=self.begun.done())
+        if not sure and self._shell.interruptible:
+            await asyncio.wait((self.begun,), timeout=HEED_SECONDS)
+            sure = self._shell.may_interrupt(begun=self.begun.done())
+        return sure
+
     async def _unwind(self) -> None:
-        """Give a shell time to leave its functions, once: a signal that ends a program which it needs for that is too early."""
+        """Help a shell that was interrupted to leave its functions, and to say so.
+
+        A signal would be too early, once, that ends a program which it needs for that.
+        """
+        if self._shell.skips_lines and self._asking is None:
+            self._asking = asyncio.get_running_loop().create_task(self._ask())
+            self._asking.add_done_callback(note_failure)
         if self._shell.unwinds_by_programs and not self._unwound:
             self._unwound = True
             await asyncio.wait((self.ended,), timeout=UNWIND_SECONDS)
+
+    async def _ask(self) -> None:
+        """Ask the shell again how this has ended, until it says so. The next command waits while a question is under way."""
+        pause = INTERRUPT_AGAIN
+        while not (self.ended.done() or self._closed):
+            await asyncio.wait((self.ended,), timeout=pause)
+            if not self.ended.done():
+                await self._send(self._shell.ask(self, self._command_tree))
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _kill_shell(self) -> None:
         self._shell.doomed = True

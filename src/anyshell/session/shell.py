@@ -45,9 +45,6 @@ KEPT = 64
 LONGEST_RECORD = 16 * 1024 * 1024
 """Bytes that a shell says of one command, its variables above all; a shell that says more is replaced."""
 
-LONGEST_PAUSE = 1.0
-"""Seconds between two questions to a shell that has said nothing since an interrupt, at most; twice as long each time."""
-
 LOOK_AGAIN = 0.001
 """Seconds between two looks whether the output of a command on another host has ended, once its shell says so."""
 
@@ -77,7 +74,10 @@ class SessionShell:
         self.info = ProcessInfo(process.pid or 0, name, 0.0)
         self._pipe_directory = pipe_directory
         self._conversation = conversation
-        self.unwinds_by_programs = conversation.unwinds_by_programs
+        self.unwinds_by_programs, self.skips_lines = (
+            conversation.unwinds_by_programs,
+            conversation.skips_lines,
+        )
         self._numbers = itertools.count(1)
         self._current: SessionProcess | None = None
         self._command_tree: CommandTree | None = None
@@ -110,7 +110,6 @@ class SessionShell:
         self._output_pipes: Sequence[OutputPipe] = ()
         """What the current command prints to."""
         self._coming_back: asyncio.Task[None] | None = None
-        self._asking_again: asyncio.Task[None] | None = None
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
@@ -317,29 +316,18 @@ class SessionShell:
         line = self._conversation.interrupt(int(command.number))
         if not line:
             await command_tree.interrupt()
-            if self._conversation.skips_lines and (self._asking_again is None or self._asking_again.done()):
-                self._asking_again = asyncio.get_running_loop().create_task(
-                    self._ask_again(command, command_tree)
-                )
             return
         if command.heeded is None:
             command.heeded = asyncio.get_running_loop().create_future()
             await self._tell(line)
         await asyncio.wait((command.heeded, command.ended), return_when=asyncio.FIRST_COMPLETED)
 
-    async def _ask_again(self, command: SessionProcess, command_tree: CommandTree) -> None:
-        """Ask a shell that skips its lines after an interrupt how the command has ended, until it says so.
-
-        An interrupt while it reads its input has it skip no more of them.
-        """
+    async def ask(self, command: SessionProcess, command_tree: CommandTree) -> None:
+        """Have it say once more how a command has ended, if it has its own input. An interrupt there ends the skipping."""
         assert isinstance(self._conversation, shells.Conversation)
-        pause = INTERRUPT_AGAIN
-        while not command.ended.done():
-            await asyncio.wait((command.ended,), timeout=pause)
-            if not command.ended.done() and await command_tree.shell_is_back():
-                await command_tree.interrupt()
-                await self._tell(self._conversation.ask(self._back))
-            pause = min(2 * pause, LONGEST_PAUSE)
+        if await command_tree.shell_is_back() and not command.ended.done():
+            await command_tree.interrupt()
+            await self._tell(self._conversation.ask(self._back))
 
     def kill(self) -> None:
         """Kill it, and nothing that it has started."""
@@ -547,9 +535,8 @@ class SessionShell:
         with anyio.move_on_after(END_SECONDS):
             await asyncio.wait([self._listening])
         self._listening.cancel()
-        for task in (self._coming_back, self._asking_again):
-            if task is not None:
-                task.cancel()
+        if self._coming_back is not None:
+            self._coming_back.cancel()
         await self._pipe_directory.aclose()
 
 

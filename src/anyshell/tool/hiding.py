@@ -56,7 +56,7 @@ class Hidden:
         return text if self._pattern is None else self._pattern.sub(_MASK, text)
 
     def texts(self, texts: Iterable[str]) -> list[str]:
-        """Take them out of texts, such as sentences of ours that name programs and directories."""
+        """Take them out of texts, such as sentences of anyshell that name programs and directories."""
         return [self.text(text) for text in texts]
 
     def facts(self, facts: _Facts) -> _Facts:

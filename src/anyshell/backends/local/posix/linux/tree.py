@@ -412,9 +412,9 @@ def _tag_children(leader: int, tag: Tag) -> None:
                 if os.getsid(pid) == leader and read_limit(pid) == UNLIMITED:
                     set_tag(pid, tag)
         return
-    waiting = [leader]
-    while waiting:
-        pid = waiting.pop()
+    waiting, looked = [leader], 0
+    while waiting and looked < NEWEST:
+        pid, looked = waiting.pop(), looked + 1
         with suppress(OSError, ValueError):  # gone meanwhile, or a kernel without CONFIG_PROC_CHILDREN
             for thread in os.listdir(f"/proc/{pid}/task"):
                 with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
