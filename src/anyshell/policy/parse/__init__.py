@@ -1,0 +1,1 @@
+"""What a text runs, before it runs."""

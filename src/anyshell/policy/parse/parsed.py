@@ -47,13 +47,9 @@ class Redirection:
         """Whether its target is a file, rather than a descriptor or a text."""
         if self.operator.startswith("<<"):
             return False
-        duplicates = self.operator in (">&", "<&")
-        return not (
-            duplicates
-            and self.target.literal
-            and self.target.text.rstrip("-").isdigit()
-            or self.target.text == "-"
-        )
+        target = self.target.text
+        is_descriptor = self.target.literal and (target == "-" or target.rstrip("-").isdigit())
+        return not (self.operator in (">&", "<&") and is_descriptor)
 
     @property
     def writes(self) -> bool:

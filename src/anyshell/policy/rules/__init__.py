@@ -1,0 +1,1 @@
+"""What may run: rules on parsed commands."""
