@@ -69,8 +69,8 @@ def spawn(program: Program, standard: Sequence[int] | str) -> int:
         OSError: It could not be started, and nothing of it is left.
     """
     path = os.fsencode(program.find())
-    with _actions(standard, program.cwd, program.inherited) as actions, _attributes() as attributes:
-        return _spawn(path, [os.fsencode(word) for word in program.argv], program.env, actions, attributes)
+    with _actions(standard, program.cwd, program.inherited) as actions:
+        return _spawn(path, [os.fsencode(word) for word in program.argv], program.env, actions)
 
 
 def _spawn(
@@ -78,14 +78,13 @@ def _spawn(
     argv: Sequence[bytes],
     env: Mapping[bytes, bytes],
     actions: ctypes.Array[ctypes.c_char],
-    attributes: ctypes.Array[ctypes.c_char],
 ) -> int:
     pid = ctypes.c_int()
     error = _SPAWNING.posix_spawn(
         ctypes.byref(pid),
         program,
         actions,
-        attributes,
+        _ATTRIBUTES,
         _words(argv),
         _words([b"%b=%b" % variable for variable in env.items()]),
     )
@@ -95,7 +94,7 @@ def _spawn(
 
 
 def _words(words: Sequence[bytes]) -> ctypes.Array[ctypes.c_char_p]:
-    if any(b"\0" in word for word in words):
+    if b"\0" in b"".join(words):
         raise ValueError("embedded null byte")  # C would end the word there
     return (ctypes.c_char_p * (len(words) + 1))(*words, None)
 
@@ -137,8 +136,7 @@ def _actions(
         _call("posix_spawn_file_actions_destroy", actions)
 
 
-@contextmanager
-def _attributes() -> Iterator[ctypes.Array[ctypes.c_char]]:
+def _attributes() -> ctypes.Array[ctypes.c_char]:
     """A session of its own, and every signal as it is by nature.
 
     What this process ignores or blocks its children would: below nohup, a hang-up would do nothing to them.
@@ -146,19 +144,20 @@ def _attributes() -> Iterator[ctypes.Array[ctypes.c_char]]:
     attributes = ctypes.create_string_buffer(_SIZE)
     signals = ctypes.create_string_buffer(_SIZE)
     _call("posix_spawnattr_init", attributes)
-    try:
-        _call("sigemptyset", signals)
-        _call("posix_spawnattr_setsigmask", attributes, signals)
-        # Every bit, for which sigfillset does not do: two signals that glibc keeps for itself would then be ignored.
-        ctypes.memset(signals, 0xFF, _SIZE)
-        _call("posix_spawnattr_setsigdefault", attributes, signals)
-        _call("posix_spawnattr_setflags", attributes, ctypes.c_short(_FLAGS))
-        yield attributes
-    finally:
-        _call("posix_spawnattr_destroy", attributes)
+    _call("sigemptyset", signals)
+    _call("posix_spawnattr_setsigmask", attributes, signals)
+    # Every bit, for which sigfillset does not do: two signals that glibc keeps for itself would then be ignored.
+    ctypes.memset(signals, 0xFF, _SIZE)
+    _call("posix_spawnattr_setsigdefault", attributes, signals)
+    _call("posix_spawnattr_setflags", attributes, ctypes.c_short(_FLAGS))
+    return attributes
 
 
 def _call(name: str, *arguments: object) -> None:
     error = getattr(_PREPARING, name)(*arguments)
     if error:
         raise OSError(error, os.strerror(error))
+
+
+_ATTRIBUTES = _attributes() if AVAILABLE else None
+"""The same for every program; the library only reads them."""
