@@ -1,0 +1,475 @@
+"""The walk from a tree to its commands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from . import dynamic
+from .grammar import MISSING, Deadline, Late, installed, tree
+from .guard import Guard
+from .parsed import Argument, Assignment, Parsed, ParsedCommand, Redirection
+from .words import argument, names
+from .wrappers import runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tree_sitter import Node
+
+    from ..._types import ShellKind
+    from .parsed import Span
+
+MAX_COMMANDS = 500
+"""Commands of a text, with those of the texts within it. A text that has more is not understood."""
+
+MAX_DEPTH = 60
+"""Levels of groups and substitutions within each other. A text that goes deeper is not understood."""
+
+MAX_TEXTS = 8
+"""Levels of texts within texts, such as ``bash -c "…"``, and of commands that run commands. A text that goes deeper is not
+understood."""
+
+_RESERVED = names("if then else elif fi case esac for select while until do done in function { } ! [[ ]]")
+_RESERVED_ZSH = _RESERVED | names("repeat foreach end nocorrect noglob always - declare typeset")
+_WORDS = names(
+    "word number string raw_string ansi_c_string concatenation simple_expansion expansion command_substitution "
+    "process_substitution arithmetic_expansion brace_expression extglob_pattern regex array"
+)
+_STATEMENTS = names(
+    "command list pipeline negated_command redirected_statement compound_statement subshell if_statement while_statement "
+    "for_statement c_style_for_statement case_statement test_command variable_assignment variable_assignments "
+    "declaration_command unset_command function_definition"
+)
+_CONDITIONAL = names(
+    "if_statement while_statement for_statement c_style_for_statement case_statement subshell command_substitution "
+    "process_substitution function_definition"
+)
+_NUMBER = re.compile(r"-?\d+|\$\(\(.*\)\)|\$\{#\w+\}|\$[#?]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command stands.
+
+    Attributes:
+        until: The character up to which an assignment there holds for sure.
+        level: How many groups and substitutions are around it.
+    """
+
+    until: int
+    redirections: tuple[Redirection, ...] = ()
+    via: tuple[str, ...] = ()
+    host: str = ""
+    piped: bool = False
+    background: bool = False
+    defines: bool = False
+    level: int = 0
+
+
+class Reading:
+    """What is read of a text and of the texts within it."""
+
+    def __init__(self) -> None:
+        self.commands: list[ParsedCommand] = []
+        self.unknown: dict[str, None] = {}
+        self.functions: set[str] = set()
+        self.texts: set[str] = set()  # variables that are given what is not a number
+        self.deadline = Deadline()
+
+    def doubt(self, *clauses: str) -> None:
+        """Say why not all is understood."""
+        for clause in clauses:
+            self.unknown.setdefault(clause)
+
+    def add(self, command: ParsedCommand) -> None:
+        """Add a command; raises `Late` if there are too many."""
+        self.deadline.check()
+        if len(self.commands) >= MAX_COMMANDS:
+            raise Late
+        self.commands.append(command)
+        self.doubt(*command.unknown)
+
+
+class Walk:
+    """The commands of one text.
+
+    Args:
+        within: Where the text is written, if it is one within another.
+    """
+
+    def __init__(self, text: str, shell: ShellKind, reading: Reading, within: Span | None = None) -> None:
+        self._text, self._shell, self._reading, self._within = text, shell, reading, within
+        self._numbers: dict[str, list[Span]] = {}  # where a variable is a number
+
+    def walk(self, place: Place) -> None:
+        """Read the text."""
+        root = tree(self._text, "bash", self._reading.deadline)
+        guard = Guard(self._text, self._shell, self._reading.deadline)
+        guard.check(root)
+        self._reading.doubt(*guard.unknown)
+        self._children(root, replace(place, until=len(self._text)))
+        for name, at in guard.operands:
+            known = any(start <= at < end for start, end in self._numbers.get(name, ()))
+            if not known or name in self._reading.texts:
+                self._reading.doubt(f"arithmetic evaluates the value of {name}")
+
+    def _span(self, start: int, end: int) -> Span:
+        return self._within or (start, end)
+
+    def _word(self, node: Node) -> Argument:
+        start, end = node.start_byte, node.end_byte
+        return argument(self._text[start:end], self._span(start, end), self._shell)
+
+    def _children(self, node: Node, place: Place) -> None:
+        """The statements and words beneath a node, in order."""
+        if place.level > MAX_DEPTH:
+            raise Late
+        inner = replace(place, level=place.level + 1)
+        children = node.children
+        for position, child in enumerate(children):
+            kind = child.type
+            if kind in _STATEMENTS:
+                following = children[position + 1].type if position + 1 < len(children) else ""
+                self._statement(child, replace(inner, background=True) if following == "&" else inner)
+            elif kind in _WORDS:
+                self._substitutions(child, inner)
+            elif kind == "subscript" or child.is_named:
+                self._children(child, inner)
+
+    def _statement(
+        self, node: Node, place: Place, own: tuple[Redirection, ...] = (), more: Sequence[Argument] = ()
+    ) -> None:
+        """A statement, with the redirections and words that stand behind it."""
+        kind = node.type
+        if kind in (
+            "command",
+            "declaration_command",
+            "unset_command",
+            "variable_assignment",
+            "variable_assignments",
+        ):
+            self._command(node, place, own, more)
+        elif kind == "redirected_statement":
+            self._redirected(node, place, own, more)
+        elif kind in ("list", "pipeline", "negated_command"):
+            self._list(node, place, own, more)
+        elif kind == "function_definition":
+            self._function(node, place)
+        elif kind == "test_command" and not self._text.startswith("[[", node.start_byte):
+            words = [self._word(leaf) for leaf in _operands(node)]
+            self._simple([self._named("[", node), *words], (), own, place, node)
+            self._children(node, place)
+        else:
+            before = len(self._reading.commands)
+            until = min(place.until, node.end_byte) if kind in _CONDITIONAL else place.until
+            if kind in ("for_statement", "c_style_for_statement"):
+                self._loop(node)
+            if more:
+                self._reading.doubt("words behind a group")
+            self._children(node, replace(place, until=until, redirections=own + place.redirections))
+            if own and len(self._reading.commands) == before:
+                self._simple([], (), own, place, node)
+
+    def _list(self, node: Node, place: Place, own: tuple[Redirection, ...], more: Sequence[Argument]) -> None:
+        """Commands one after another: what stands behind them is of the last."""
+        children = [child for child in node.children if child.type in _STATEMENTS]
+        for position, child in enumerate(children):
+            here = place
+            if node.type == "pipeline":
+                here = replace(
+                    place, piped=place.piped or position > 0, until=min(place.until, child.end_byte)
+                )
+            elif position:
+                here = replace(place, until=min(place.until, node.end_byte))
+            last = position == len(children) - 1
+            self._statement(child, here, own if last else (), more if last else ())
+
+    def _function(self, node: Node, place: Place) -> None:
+        name = node.child_by_field_name("name")
+        if name is not None:
+            self._reading.functions.add(self._text[name.start_byte : name.end_byte])
+        here = Place(node.end_byte, via=place.via, host=place.host, defines=True, level=place.level + 1)
+        own, _, _ = self._redirections(node.children)
+        body = node.child_by_field_name("body")
+        if body is not None:
+            self._statement(body, here, own)
+        self._targets(node.children, here)
+
+    def _loop(self, node: Node) -> None:
+        """The variable of a loop is a number if all of its words are."""
+        name = node.child_by_field_name("variable")
+        if name is None:
+            return
+        values = [
+            self._text[value.start_byte : value.end_byte] for value in node.children_by_field_name("value")
+        ]
+        numbers = bool(values) and all(re.fullmatch(r"-?\d+|\{\d+\.\.\d+\}", value) for value in values)
+        self._assigned(self._text[name.start_byte : name.end_byte], numbers, (node.start_byte, node.end_byte))
+
+    def _assigned(self, name: str, number: bool, where: Span) -> None:
+        if number:
+            self._numbers.setdefault(name, []).append(where)
+        else:
+            self._reading.texts.add(name)
+        if dynamic.variable(name):
+            self._reading.doubt(f"{name} says what programs run")
+
+    def _redirected(
+        self, node: Node, place: Place, own: tuple[Redirection, ...], more: Sequence[Argument]
+    ) -> None:
+        children = [child for child in node.children if child.type.endswith("_redirect")]
+        redirections, words, rest = self._redirections(children)
+        body = node.child_by_field_name("body")
+        if body is None:
+            if words or more:
+                self._reading.doubt("a program behind a redirection")
+            self._simple([], (), redirections + own, place, node)
+        else:
+            first = rest and rest[0].type == "pipeline"
+            self._statement(
+                body,
+                replace(place, background=False) if first else place,
+                redirections + own,
+                [*words, *more],
+            )
+        self._targets(children, place)
+        for child in rest:  # of the line of a here-document
+            self._statement(child, replace(place, piped=True) if child.type == "pipeline" else place)
+
+    def _redirections(
+        self, nodes: Sequence[Node]
+    ) -> tuple[tuple[Redirection, ...], list[Argument], list[Node]]:
+        """The redirections of these nodes; words that the grammar takes for a part of one; and statements of that kind."""
+        found: list[Redirection] = []
+        words: list[Argument] = []
+        rest: list[Node] = []
+        for node in nodes:
+            if not node.type.endswith("_redirect"):
+                continue
+            descriptor, operator, targets, body = "", "", list[Argument](), None
+            for child in node.children:
+                kind = child.type
+                if kind == "file_descriptor":
+                    descriptor = self._text[child.start_byte : child.end_byte]
+                elif not child.is_named and not operator:
+                    operator = self._text[child.start_byte : child.end_byte]
+                elif kind == "heredoc_body":
+                    body = child
+                elif kind in _STATEMENTS:
+                    rest.append(child)
+                elif kind in _WORDS:
+                    targets.append(self._word(child))
+            if node.type == "heredoc_redirect":
+                found.append(Redirection(operator, descriptor, self._body(node, body)))
+                inner, more, statements = self._redirections(node.children)
+                found += inner
+                words += [*targets, *more]
+                rest += statements
+            elif operator.endswith("&-"):
+                found.append(
+                    Redirection(
+                        operator[:-1],
+                        descriptor,
+                        Argument("-", True, self._span(node.start_byte, node.end_byte)),
+                    )
+                )
+                words += targets
+            elif targets:
+                found.append(Redirection(operator, descriptor, targets[0]))
+                words += targets[1:]
+        return tuple(found), words, rest
+
+    def _body(self, node: Node, body: Node | None) -> Argument:
+        if body is None:
+            return Argument("", True, self._span(node.start_byte, node.end_byte))
+        text = self._text[body.start_byte : body.end_byte]
+        opening = next((child for child in node.children if child.type == "heredoc_start"), None)
+        raw = opening is not None and self._text[opening.start_byte] in "'\"\\"
+        return Argument(
+            text, raw or not re.search(r"[$`\\]", text), self._span(body.start_byte, body.end_byte)
+        )
+
+    def _targets(self, nodes: Sequence[Node], place: Place) -> None:
+        """The substitutions of redirections."""
+        for node in nodes:
+            if node.type == "heredoc_redirect":
+                for child in node.children:
+                    if child.type in _WORDS or child.type == "heredoc_body":
+                        self._substitutions(child, place)
+                self._targets(node.children, place)
+            elif node.type.endswith("_redirect"):
+                for child in node.children:
+                    self._substitutions(child, place)
+
+    def _named(self, name: str, node: Node) -> Argument:
+        return Argument(name, True, self._span(node.start_byte, node.start_byte + len(name)))
+
+    def _command(
+        self, node: Node, place: Place, own: tuple[Redirection, ...], more: Sequence[Argument]
+    ) -> None:
+        """A simple command."""
+        words: list[Argument] = []
+        variables: list[Assignment] = []
+        children = [node] if node.type == "variable_assignment" else node.children
+        declares = node.type in ("declaration_command", "unset_command")
+        for child in children:
+            kind = child.type
+            if kind == "variable_assignment":
+                variable = self._assignment(child, place)
+                if declares:
+                    words.append(replace(self._word(child), literal=self._word(child).literal))
+                else:
+                    variables.append(variable)
+            elif kind == "command_name":
+                written = self._text[child.start_byte : child.end_byte]
+                if written in (_RESERVED_ZSH if self._shell == "zsh" else _RESERVED):
+                    self._reading.doubt(f"{written} where a program would stand")
+                words.append(self._word(child))
+            elif kind in _WORDS or kind == "variable_name":
+                words.append(self._word(child))
+            elif not child.is_named and declares:
+                words.append(self._named(self._text[child.start_byte : child.end_byte], child))
+        inner, behind, _ = self._redirections(children)
+        self._simple([*words, *behind, *more], tuple(variables), inner + own, place, node)
+        for child in children:
+            if child.type == "variable_assignment":
+                self._children(child, place)
+            elif child.is_named:
+                self._substitutions(child, place)
+
+    def _assignment(self, node: Node, place: Place) -> Assignment:
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        named = self._text[name.start_byte : name.end_byte] if name is not None else ""
+        bare = named.partition("[")[0]
+        if value is None:
+            given = Argument("", True, self._span(node.end_byte, node.end_byte))
+        else:
+            given = self._word(value)
+        written = self._text[value.start_byte : value.end_byte] if value is not None else ""
+        plain = node.children[1].type == "=" if len(node.children) > 1 else False
+        self._assigned(
+            bare, plain and bare == named and bool(_NUMBER.fullmatch(written)), (node.end_byte, place.until)
+        )
+        if "[" in named and not re.fullmatch(r"\w+\[-?\d+\]", named):
+            self._reading.doubt(f"an index is evaluated: {named}")
+        if (
+            value is not None
+            and value.type == "array"
+            and any(self._text[item.start_byte] == "[" for item in value.children)
+        ):
+            self._reading.doubt(f"an index is evaluated: {written[:40]}")
+        return Assignment(bare, given)
+
+    def _substitutions(self, node: Node, place: Place) -> None:
+        """The commands of the substitutions in a word."""
+        if node.type in ("command_substitution", "process_substitution"):
+            piped = place.piped or self._text.startswith(">(", node.start_byte)
+            self._children(
+                node,
+                replace(
+                    place,
+                    redirections=(),
+                    background=False,
+                    piped=piped,
+                    until=min(place.until, node.end_byte),
+                ),
+            )
+        elif node.child_count and place.level <= MAX_DEPTH:
+            inner = replace(place, level=place.level + 1)
+            for child in node.children:
+                if child.is_named:
+                    self._substitutions(child, inner)
+        elif node.child_count:
+            raise Late
+
+    def _simple(
+        self,
+        words: Sequence[Argument],
+        variables: tuple[Assignment, ...],
+        own: tuple[Redirection, ...],
+        place: Place,
+        node: Node,
+    ) -> None:
+        """A command of words; and, where it is given commands to run, these."""
+        self._run(
+            words, variables, own + place.redirections, place, self._span(node.start_byte, node.end_byte)
+        )
+
+    def _run(
+        self,
+        words: Sequence[Argument],
+        variables: tuple[Assignment, ...],
+        redirections: tuple[Redirection, ...],
+        place: Place,
+        span: Span,
+    ) -> None:
+        unknown = [f"{each.name} says what programs run" for each in variables if dynamic.variable(each.name)]
+        program: str | None = ""
+        if words:
+            first, rest = words[0], tuple(words[1:])
+            program = first.text if first.literal and first.text else None
+            if program is None:
+                unknown.append(f"the program is not literal: {first.text[:40]}")
+            elif place.via or program not in self._reading.functions:
+                unknown += dynamic.clauses(program, rest, self._shell)
+        elif not redirections and not variables:
+            return
+        else:
+            rest = ()
+        inner = list(runs(program, rest, self._shell)) if program else []
+        unknown += [each.unknown for each in inner if each.unknown]
+        self._reading.add(
+            ParsedCommand(
+                program,
+                rest,
+                redirections,
+                variables,
+                place.via,
+                span,
+                place.host,
+                place.piped,
+                place.background,
+                place.defines,
+                tuple(dict.fromkeys(unknown)),
+            )
+        )
+        if inner and len(place.via) >= MAX_TEXTS:
+            raise Late
+        for each in inner:
+            here = replace(
+                place,
+                via=(*place.via, program or ""),
+                host=each.host or place.host,
+                redirections=redirections,
+            )
+            if each.text is not None:
+                Walk(each.text, each.shell, self._reading, each.span or span).walk(here)
+            elif each.words:
+                self._run(each.words, each.variables, redirections, here, span)
+
+
+def _operands(node: Node) -> Iterator[Node]:
+    """The words of a ``[ ]``, in order."""
+    for child in node.children:
+        if child.type in _WORDS or child.type in ("test_operator", "variable_name") or not child.is_named:
+            if child.type not in ("[", "]"):
+                yield child
+        else:
+            yield from _operands(child)
+
+
+def parse_posix(text: str, shell: ShellKind) -> Parsed:
+    """Parse a text of bash, zsh or sh."""
+    reading = Reading()
+    if not installed("bash"):
+        return Parsed(text, shell, (), (MISSING,))
+    reading.deadline = Deadline()
+    try:
+        Walk(text, shell, reading).walk(Place(len(text)))
+    except Late:
+        reading.doubt("too much to be understood in time")
+    except RecursionError:
+        reading.doubt("too deep to be understood")
+    return Parsed(text, shell, tuple(reading.commands), tuple(reading.unknown))

@@ -1,0 +1,84 @@
+"""tree-sitter and its grammars, loaded when first used, and held to a deadline."""
+
+from __future__ import annotations
+
+import re
+import time
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node
+
+TIME = 0.02
+"""Seconds of its thread's processor time that the parsing of a text takes, with the texts within it. A text that takes longer
+is not understood."""
+
+MISSING = "the extra is not installed: pip install 'anyshell[policy]'"
+
+_CHUNK = 4096  # no bound: how much of the text the parser is handed at a time
+_FOREIGN = re.compile(r"[^\x00-\x7f]")
+
+
+class Late(Exception):  # noqa: N818 - it never leaves this package
+    """The deadline is over."""
+
+
+class Deadline:
+    """An end of the processor time of this thread: how busy the machine is changes no verdict."""
+
+    def __init__(self, seconds: float = TIME) -> None:
+        self._end = time.thread_time() + seconds
+
+    def over(self, *_state: object) -> bool:
+        """Whether it is over."""
+        return time.thread_time() > self._end
+
+    def check(self) -> None:
+        """Raise `Late` if it is over."""
+        if self.over():
+            raise Late
+
+
+@cache
+def _language(name: str) -> Language | None:
+    try:
+        import tree_sitter
+
+        if name == "bash":
+            import tree_sitter_bash as grammar
+        else:
+            import tree_sitter_powershell as grammar
+    except ImportError:
+        return None
+    return tree_sitter.Language(grammar.language())
+
+
+def installed(name: str) -> bool:
+    """Whether the grammar of ``bash`` or ``powershell`` is there. Loads it."""
+    return _language(name) is not None
+
+
+def tree(text: str, name: str, deadline: Deadline) -> Node:
+    """The root of a text's tree. Its offsets are those of the text's characters.
+
+    A character outside ASCII is one of a word for every shell: the parser sees a dot in its place, so that a byte is a
+    character. What is read of the text is read of the text itself.
+
+    Raises:
+        Late: The deadline is over.
+    """
+    from tree_sitter import Parser
+
+    language = _language(name)
+    assert language is not None
+    data = _FOREIGN.sub(".", text).encode("ascii")
+    try:
+        # Bytes as the source would leave the progress unasked about.
+        parsed = Parser(language).parse(
+            lambda offset, _point: data[offset : offset + _CHUNK],
+            progress_callback=deadline.over,
+        )
+    except ValueError:
+        raise Late from None
+    return parsed.root_node

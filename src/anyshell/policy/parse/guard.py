@@ -1,0 +1,480 @@
+"""What a tree must show before it is believed: the grammar leaves out what a shell runs, without an error.
+
+Each leaf must be what the shell itself reads as one token there, between leaves there may be blanks alone, and every sign of
+a substitution must begin or end a node of one, or stand where the shell leaves it alone. What is not in a table here is not
+understood.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tree_sitter import Node
+
+    from ..._types import ShellKind
+    from .grammar import Deadline
+
+_SIGN = re.compile(r"`|\$\(|<\(|>\(")
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_FORBIDDEN_ZSH = re.compile(r"<\d*-\d*>|>[>&]?!|=\(|&[!|]|\$[~^=+]")
+
+# Where a node stands, as bits.
+_QUOTED = 1  # in double quotes or a here-document
+_EXPANSION = 2  # in ${ }, where quotes mean what only the shell knows
+_BACKTICK = 4
+_SUBSTITUTION = 8
+_BRACKET = 16  # in [ ], which is a command for a shell, and an expression for the grammar
+
+_DOLLAR = r"""\$(?=[\s"/.,:;%)\]|}=]|\Z)"""  # a dollar that begins nothing
+_LEAVES = {
+    "word": re.compile(rf"""(?:[^\s\\'"$`;&|<>()]|\\[^\n]|{_DOLLAR})+"""),
+    "number": re.compile(r"-?[0-9a-fA-Fx#]+"),
+    "raw_string": re.compile(r"'[^']*'"),
+    "ansi_c_string": re.compile(r"\$'(?:[^'\\]|\\[^\n])*'"),
+    "variable_name": re.compile(r"[A-Za-z_0-9]+"),
+    "special_variable_name": re.compile(r"[@*#?$!_0-9-]"),
+    "simple_expansion": re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])"),
+    "test_operator": re.compile(r"-[A-Za-z]+"),
+    "file_descriptor": re.compile(r"[0-9]+"),
+    "brace_expression": re.compile(r"\{-?\w+\.\.-?\w+\}"),
+    "comment": re.compile(r"#[^\n]*"),
+    # Patterns: of a case, and of [[ ]], where a pair of parentheses may stand.
+    "extglob_pattern": re.compile(r"""(?:[^\s\\'"$`;&|<>()]|\\[^\n])+"""),
+    "regex": re.compile(r"""(?:[^\s\\'"$`;&<>]|\\[^\n]|\$(?=[\s)|]|\Z))+"""),
+}
+_PIECES = re.compile(rf"""(?:[^"$`\\]|\\[\s\S]|{_DOLLAR})*""")
+_BODY = re.compile(rf"""(?:[^$`\\]|\\[\s\S]|{_DOLLAR}|\$')*""")
+
+_WORDS = frozenset(
+    {
+        "word",
+        "number",
+        "string",
+        "raw_string",
+        "ansi_c_string",
+        "concatenation",
+        "simple_expansion",
+        "expansion",
+        "command_substitution",
+        "process_substitution",
+        "arithmetic_expansion",
+        "brace_expression",
+        "command_name",
+        "variable_assignment",
+        "variable_name",
+    }
+)
+_ON_A_LINE = frozenset(
+    {
+        "command",
+        "declaration_command",
+        "unset_command",
+        "file_redirect",
+        "herestring_redirect",
+        "variable_assignments",
+        "redirected_statement",
+        "negated_command",
+        "unary_expression",
+        "binary_expression",
+        "parenthesized_expression",
+    }
+)
+_TIGHT = frozenset({"concatenation", "variable_assignment", "subscript", "command_name"})
+_SEQUENCES = frozenset(
+    {
+        "program",
+        "compound_statement",
+        "subshell",
+        "do_group",
+        "if_statement",
+        "elif_clause",
+        "else_clause",
+        "while_statement",
+        "command_substitution",
+        "process_substitution",
+    }
+)
+_OTHERS = frozenset(
+    {
+        "list",
+        "pipeline",
+        "for_statement",
+        "c_style_for_statement",
+        "case_statement",
+        "case_item",
+        "function_definition",
+        "test_command",
+        "array",
+    }
+)
+_KNOWN = _ON_A_LINE | _TIGHT | _SEQUENCES | _OTHERS
+_NOT_IN_SH = frozenset(
+    {
+        "ansi_c_string",
+        "array",
+        "brace_expression",
+        "c_style_for_statement",
+        "extglob_pattern of [[",
+        "herestring_redirect",
+        "process_substitution",
+        "subscript",
+        "((",
+        "[[",
+        "&>",
+        "&>>",
+        "|&",
+        "+=",
+        "select",
+        "function",
+        ";&",
+        ";;&",
+    }
+)
+_NOT_IN_ZSH = frozenset({"array", "c_style_for_statement", "subscript", "((", ";;&", "select"})
+_KEYWORD = re.compile(r"[a-z]+|[{}!]|\[\[?|\]\]?")
+_METACHARACTERS = " \t\n;&|()<>"
+
+_NAME = r"(?:[A-Za-z_]\w*|\d+|[@*#?$!-])"
+_INDEX = r"(?:\[(?:[@*]|-?\d+|\$?[A-Za-z_]\w*)\])?"
+_PLAIN = r"(?:[^'\"\\`{}$<>()&;\x00-\x1f]|\\[][/.\\*?+_ :-])"  # \x01 is put back by _expansion
+_OPERATORS = {
+    "sh": r"(?::?[-+?=]|##?|%%?)TEXT*",
+    "bash": r"(?::?[-+?=]|##?|%%?|//?[#%]?|\^\^?|,,?)TEXT*|: ?-?\d+(?::-?\d+)?",
+}
+_TEXTS = {False: rf"(?:{_PLAIN}|\x01|\x02|'[^'`$\\{{}}]*')", True: rf"(?:{_PLAIN}|\x01)"}
+
+
+def _expansion_pattern(shell: str, text: str) -> re.Pattern[str]:
+    index = _INDEX if shell == "bash" else ""
+    indirect = rf"|!{_NAME}\[[@*]\]" if shell == "bash" else ""
+    operators = _OPERATORS[shell].replace("TEXT", text)
+    return re.compile(rf"\$\{{(?:#?{_NAME}{index}|{_NAME}{index}(?:{operators}){indirect})\}}")
+
+
+_EXPANSIONS = {
+    (shell, quoted): _expansion_pattern(shell, text)
+    for shell in _OPERATORS
+    for quoted, text in _TEXTS.items()
+}
+_ARITHMETIC = re.compile(r"[\w\s+\-*/%()<>=!&|^~?:,;$#{}\x01]*")
+_OPERAND = re.compile(r"\$\{?(?P<special>[@*0-9])|(?<![\w#])(?P<name>[A-Za-z_]\w*)")
+_NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_DELIMITER = re.compile(r"""'([^'\n]+)'|"([^"\\$`\n]+)"|\\?([\w.-]+)""")
+
+
+class Guard:
+    """The checks of one text and its tree.
+
+    Attributes:
+        unknown: Why the tree is not believed, a clause each.
+        operands: Variables that arithmetic evaluates, each with its place: their values are texts that it reads in turn.
+    """
+
+    def __init__(self, text: str, shell: ShellKind, deadline: Deadline) -> None:
+        self.unknown: dict[str, None] = {}
+        self.operands: list[tuple[str, int]] = []
+        self._text, self._shell, self._deadline = text, shell, deadline
+        self._signs = {sign.start() for sign in _SIGN.finditer(text)}
+
+    def check(self, root: Node) -> None:
+        """Look at every node."""
+        if _FORBIDDEN.search(self._text) or (self._shell == "zsh" and _FORBIDDEN_ZSH.search(self._text)):
+            self._doubt("a character that shells read differently")
+        if root.has_error:
+            self._doubt("a syntax error")
+        stack = [(root, 0)]
+        steps = 0
+        while stack:
+            steps += 1
+            if not steps % 64:
+                self._deadline.check()
+            node, place = stack.pop()
+            stack += self._look(node, place)
+        if self._signs:
+            start = min(self._signs)
+            self._doubt(f"a substitution that the grammar does not show: {self._text[start : start + 20]!r}")
+
+    def _doubt(self, why: str) -> None:
+        self.unknown.setdefault(why)
+
+    def _look(self, node: Node, place: int) -> Iterator[tuple[Node, int]]:
+        """Check one node; give those beneath it that are still to be checked."""
+        kind, start, end = node.type, node.start_byte, node.end_byte
+        if (self._shell == "sh" and kind in _NOT_IN_SH) or (self._shell == "zsh" and kind in _NOT_IN_ZSH):
+            self._doubt(f"{kind} is read differently by {self._shell}")
+        if kind in _LEAVES:
+            self._leaf(node, kind, place)
+            if kind == "number":  # 16#$x
+                yield from ((child, place) for child in node.children if child.is_named)
+        elif kind == "string" or kind == "heredoc_body":
+            yield from self._quoted(node, place | _QUOTED, _PIECES if kind == "string" else _BODY)
+        elif kind == "expansion":
+            yield from self._expansion(node, place)
+        elif kind == "arithmetic_expansion":
+            self._signs.discard(start)
+            if self._text[start : start + 3] != "$((":
+                self._doubt("$[ is not understood")
+            yield from self._arithmetic(node, start + 3, end - 2, place)
+        elif kind == "compound_statement" and self._text.startswith("((", start):
+            self._refuse("((")
+            yield from self._arithmetic(node, start + 2, end - 2, place)
+        elif kind == "heredoc_redirect":
+            yield from self._heredoc(node, place)
+        elif kind in _KNOWN:
+            yield from self._node(node, kind, place)
+        else:
+            self._doubt(f"{kind} is not understood")
+            yield from ((child, place) for child in node.children if child.is_named)
+
+    def _refuse(self, token: str) -> None:
+        if (self._shell == "sh" and token in _NOT_IN_SH) or (self._shell == "zsh" and token in _NOT_IN_ZSH):
+            self._doubt(f"{token} is read differently by {self._shell}")
+
+    def _leaf(self, node: Node, kind: str, place: int) -> None:
+        start, end = node.start_byte, node.end_byte
+        written = self._text[start:end]
+        if (kind != "number" or not node.child_count) and not _LEAVES[kind].fullmatch(written):
+            self._doubt(f"{written[:40]!r} is not one {kind.replace('_', ' ')}")
+        before = self._text[start - 1 : start]
+        if kind == "comment":
+            if (before and before not in _METACHARACTERS) or self._text[end : end + 1] not in ("", "\n"):
+                self._doubt("a comment that is a word")
+            elif place & (_BACKTICK | _SUBSTITUTION) and re.search(r"[()'\"`\\]", written):
+                self._doubt("a comment in a substitution")
+            else:
+                self._leave(start, end)
+        elif kind == "file_descriptor":
+            if (before and before not in _METACHARACTERS) or self._text[end : end + 1] not in "<>":
+                self._doubt(f"{written} is no descriptor")
+        elif kind in ("raw_string", "ansi_c_string") and not place & (_EXPANSION | _QUOTED | _BACKTICK):
+            self._leave(start, end)
+
+    def _leave(self, start: int, end: int) -> None:
+        """A range in which a shell looks for no substitution."""
+        if self._signs:
+            self._signs = {sign for sign in self._signs if not start <= sign < end}
+
+    def _node(self, node: Node, kind: str, place: int) -> Iterator[tuple[Node, int]]:
+        """A node of the shell's grammar: what is between its children, and that each token stands by itself."""
+        text = self._text
+        previous, last = node.start_byte, None
+        if kind in ("command_substitution", "process_substitution"):
+            place = self._substitution(node, place)
+        elif kind == "test_command":
+            bracket = text[node.start_byte : node.start_byte + 2] != "[["
+            place = _BRACKET if bracket else 0
+        elif kind in _SEQUENCES:
+            place &= ~_BRACKET
+        for child in node.children:
+            start = child.start_byte
+            gap, named = text[previous:start], child.is_named
+            if gap:
+                if kind in _TIGHT or (not gap.isspace() and not _is_continued(gap)):
+                    self._doubt(f"{gap!r} between two words")
+                elif "\n" in gap.replace("\\\n", ""):
+                    if kind in _ON_A_LINE and not (kind == "binary_expression" and not place & _BRACKET):
+                        self._doubt("a line that ends within a command")
+                    elif kind in ("list", "pipeline") and named is False:
+                        self._doubt("a line that ends within a list")
+                elif (
+                    named
+                    and last is not None
+                    and last.is_named
+                    and kind in _SEQUENCES
+                    and child.type != "comment"
+                ):
+                    self._doubt("two commands without an end between them")
+            elif last is not None and named and last.is_named and kind not in _TIGHT and child.type in _WORDS:
+                self._doubt("two words without a blank between them")
+            if named:
+                yield child, place
+            else:
+                self._token(child, place)
+            previous, last = child.end_byte, child
+        if previous < node.end_byte and not text[previous : node.end_byte].isspace():
+            self._doubt("a text behind a command")
+
+    def _token(self, node: Node, place: int) -> None:
+        start, end = node.start_byte, node.end_byte
+        written = self._text[start:end]
+        self._refuse(written)
+        if place & _BRACKET and written in ("&&", "||", "(", ")", "<", ">", ";"):
+            self._doubt(f"{written} in [ ]")
+        elif written == "$":
+            if not re.match(_DOLLAR, self._text[start : start + 2]):
+                self._doubt("a dollar that is read differently")
+        elif _KEYWORD.fullmatch(written):
+            before, after = self._text[start - 1 : start], self._text[end : end + 1]
+            if (before and before not in _METACHARACTERS) or (after and after not in _METACHARACTERS):
+                self._doubt(f"{written} that is a part of a word")
+
+    def _substitution(self, node: Node, place: int) -> int:
+        start, end = node.start_byte, node.end_byte
+        self._signs.discard(start)
+        opened = self._text[start]
+        if opened == "`":
+            self._signs.discard(end - 1)
+            inner = self._text[start + 1 : end - 1]
+            if "\\" in inner or "`" in inner or (place & _QUOTED and re.search(r"['\"]", inner)):
+                self._doubt("quotes within backticks")
+            return _BACKTICK
+        if place & _BACKTICK:
+            return _BACKTICK
+        if self._text[start : start + 3] == "$((" or self._text[end - 1] != ")":
+            self._doubt("a substitution that may be arithmetic")
+        return _SUBSTITUTION
+
+    def _quoted(self, node: Node, place: int, pieces: re.Pattern[str]) -> Iterator[tuple[Node, int]]:
+        """Double quotes, and the body of a here-document: texts, between what is put into them."""
+        start, end = node.start_byte, node.end_byte
+        if pieces is _PIECES:
+            start, end = start + 1, end - 1
+            if self._text[start - 1] != '"' or self._text[end] != '"' or end < start:
+                self._doubt("a string without its quotes")
+        previous = start
+        for child in (child for child in node.children if child.is_named):
+            if child.type in ("string_content", "heredoc_content"):
+                continue
+            self._piece(previous, child.start_byte, place, pieces)
+            previous = child.end_byte
+            yield child, place
+        self._piece(previous, end, place, pieces)
+
+    def _piece(self, start: int, end: int, place: int, pieces: re.Pattern[str]) -> None:
+        if not pieces.fullmatch(self._text[start:end]) and not re.fullmatch(
+            pieces.pattern, self._text[start : end + 1]
+        ):
+            self._doubt("a text in quotes that is read differently")
+        elif not place & (_EXPANSION | _BACKTICK):
+            self._leave(start, end)  # what is left in it has a backslash before it, or is < or > with a (
+
+    def _nested(self, node: Node, start: int, end: int, strings: bool) -> tuple[str, list[Node]]:
+        """A range with a mark in place of each expansion and substitution in it; and these."""
+        pieces, found, stack = [], [], [node]
+        previous = start
+        kinds = ("command_substitution", "expansion", "simple_expansion", "arithmetic_expansion")
+        while stack:
+            stack += reversed(stack.pop().children)
+            while stack and (stack[-1].type in kinds or (strings and stack[-1].type == "string")):
+                child = stack.pop()
+                pieces.append(self._text[previous : child.start_byte])
+                pieces.append("\x02" if child.type == "string" else "\x01")
+                previous = child.end_byte
+                found.append(child)
+        pieces.append(self._text[previous:end])
+        return "".join(pieces), found
+
+    def _expansion(self, node: Node, place: int) -> Iterator[tuple[Node, int]]:
+        start, end = node.start_byte, node.end_byte
+        quoted = bool(place & _QUOTED)
+        written, found = self._nested(node, start, end, strings=not quoted)
+        shell = "bash" if self._shell == "bash" else "sh"
+        if not _EXPANSIONS[shell, quoted].fullmatch(written):
+            self._doubt(f"the expansion {self._text[start:end][:40]}")
+        index = re.match(r"\$\{#?\w+\[\$?([A-Za-z_]\w*)\]", written)
+        if index:
+            self.operands.append((index[1], start))
+        for child in found:
+            yield child, place | _EXPANSION
+
+    def _arithmetic(self, node: Node, start: int, end: int, place: int) -> Iterator[tuple[Node, int]]:
+        """Numbers, operators and variables; the values of these are evaluated in turn."""
+        written, found = self._nested(node, start - 2, end, strings=False)
+        written = written[2:]
+        nested = iter(found)
+        operands = []
+        for piece in re.split("(\x01)", written):
+            if piece == "\x01":
+                operands.append(self._operand(next(nested)))
+            else:
+                operands.append(piece)
+        self.evaluate("".join(operands), node.start_byte)
+        for child in found:
+            yield child, (place | _EXPANSION) & ~_BRACKET
+
+    def _operand(self, node: Node) -> str:
+        """An expansion within arithmetic, as far as it is a number for sure; else the mark."""
+        written = self._text[node.start_byte : node.end_byte]
+        if node.type == "arithmetic_expansion" or written.startswith("${#"):
+            return "0"
+        if node.type == "command_substitution":
+            return "\x01"
+        return written if re.fullmatch(r"\$\w+|\$[#?$!]|\$\{\w+\}", written) else "\x01"
+
+    def evaluate(self, written: str, start: int) -> None:
+        """Arithmetic, with a mark in place of what is not known."""
+        depth = 0
+        for sign in re.findall("[()]", written):
+            depth += 1 if sign == "(" else -1
+            if depth < 0:
+                break
+        if depth or not _ARITHMETIC.fullmatch(written):
+            self._doubt("arithmetic that is not understood")
+        if "\x01" in written:
+            self._doubt("arithmetic evaluates what a command or an expansion gives")
+        for operand in _OPERAND.finditer(written):
+            self.operands.append((operand["name"] or f"${operand['special']}", start))
+
+    def _heredoc(self, node: Node, place: int) -> Iterator[tuple[Node, int]]:
+        """A here-document: its body is the lines up to its delimiter, and the rest of its own line is of the command."""
+        text = self._text
+        parts = {child.type: child for child in node.children}
+        opening, closing = parts.get("heredoc_start"), parts.get("heredoc_end")
+        delimiter = opening and _DELIMITER.fullmatch(text[opening.start_byte : opening.end_byte])
+        if not opening or not closing or not delimiter:
+            self._doubt("a here-document that is not understood")
+            return
+        word = delimiter[1] or delimiter[2] or delimiter[3]
+        line = text.find("\n", opening.end_byte)
+        tabs = r"\t*" if text.startswith("<<-", node.start_byte) else ""
+        last = (
+            re.compile(rf"^{tabs}{re.escape(word)}$", re.MULTILINE).search(text, line + 1)
+            if line > 0
+            else None
+        )
+        if not last or last.end() != closing.end_byte or node.end_byte != closing.end_byte:
+            self._doubt("a here-document that ends elsewhere")
+            return
+        raw = opening.start_byte < opening.end_byte and text[opening.start_byte] in "'\"\\"
+        previous = opening
+        for child in node.children:
+            if child.start_byte < opening.end_byte or child is closing or child.type == "heredoc_end":
+                continue
+            if child.type == "heredoc_body":
+                if raw:
+                    continue
+                yield from self._quoted(child, place | _QUOTED, _BODY)
+                self._piece(line + 1, child.start_byte, place, _BODY)
+                continue
+            gap = text[previous.end_byte : child.start_byte]
+            if child.end_byte > line or (gap and not gap.isspace()) or "\n" in gap:
+                self._doubt("a here-document within a line that goes on")
+            if child.is_named:
+                yield child, place
+            else:
+                self._token(child, place)
+            previous = child
+        if text[previous.end_byte : line].strip(" \t"):
+            self._doubt("a text behind a here-document")
+        body = text[line + 1 : last.start()]
+        if raw and not place & (_BACKTICK | _EXPANSION) and not (place & _SUBSTITUTION and _closes(body)):
+            self._leave(line + 1, last.start())
+
+
+def _is_continued(gap: str) -> bool:
+    """Whether lines go on within a gap, beside a blank: else the two ends would be one word."""
+    return not gap.replace("\\\n", "").strip(" \t\n") and gap.replace("\\\n", "") != ""
+
+
+def _closes(body: str) -> bool:
+    """Whether a text has a parenthesis that would close one before it: bash before 4 ends a substitution there."""
+    depth = 0
+    for sign in re.findall("[()]", body):
+        depth += 1 if sign == "(" else -1
+        if depth < 0:
+            return True
+    return False
