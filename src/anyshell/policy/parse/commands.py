@@ -206,15 +206,16 @@ class Walk:
             self._text[value.start_byte : value.end_byte] for value in node.children_by_field_name("value")
         ]
         numbers = bool(values) and all(re.fullmatch(r"-?\d+|\{\d+\.\.\d+\}", value) for value in values)
-        self._assigned(self._text[name.start_byte : name.end_byte], numbers, (node.start_byte, node.end_byte))
+        written = self._text[name.start_byte : name.end_byte]
+        self._assigned(written, numbers, (node.start_byte, node.end_byte))
+        if dynamic.variable(written):
+            self._reading.doubt(f"{written} says what programs run")
 
     def _assigned(self, name: str, number: bool, where: Span) -> None:
         if number:
             self._numbers.setdefault(name, []).append(where)
         else:
             self._reading.texts.add(name)
-        if dynamic.variable(name):
-            self._reading.doubt(f"{name} says what programs run")
 
     def _redirected(
         self, node: Node, place: Place, own: tuple[Redirection, ...], more: Sequence[Argument]
@@ -397,6 +398,12 @@ class Walk:
             words, variables, own + place.redirections, place, self._span(node.start_byte, node.end_byte)
         )
 
+    @staticmethod
+    def _says(variable: Assignment, words: Sequence[Argument]) -> bool:
+        """Whether a variable says what programs run. How a line is split is of no matter to anything but `read`."""
+        reads = variable.name == "IFS" and words and words[0].text in ("read", "mapfile", "readarray")
+        return dynamic.variable(variable.name) and not reads
+
     def _run(
         self,
         words: Sequence[Argument],
@@ -405,20 +412,21 @@ class Walk:
         place: Place,
         span: Span,
     ) -> None:
-        unknown = [f"{each.name} says what programs run" for each in variables if dynamic.variable(each.name)]
+        unknown = [f"{each.name} says what programs run" for each in variables if self._says(each, words)]
         program: str | None = ""
         if words:
             first, rest = words[0], tuple(words[1:])
             program = first.text if first.literal and first.text else None
             if program is None:
                 unknown.append(f"the program is not literal: {first.text[:40]}")
-            elif place.via or program not in self._reading.functions:
+            else:
                 unknown += dynamic.clauses(program, rest, self._shell)
+                self._reading.texts.update(dynamic.given(program, rest))
         elif not redirections and not variables:
             return
         else:
             rest = ()
-        inner = list(runs(program, rest, self._shell)) if program else []
+        inner = list(runs(program, rest, self._shell, redirections)) if program else []
         unknown += [each.unknown for each in inner if each.unknown]
         self._reading.add(
             ParsedCommand(

@@ -1,8 +1,11 @@
-"""What evaluates texts, and which variables say what programs run."""
+"""Builtins that evaluate texts, and variables that say what programs run."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+from .words import names, single
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -10,12 +13,174 @@ if TYPE_CHECKING:
     from ..._types import ShellKind
     from .parsed import Argument
 
+_VARIABLES = re.compile(
+    r"""PATH|IFS|ENV|BASH_\w+|BASHOPTS|SHELL|SHELLOPTS|PS[0-4]|PROMPT\w*|[LR]PS1|CDPATH|F?PATH|MANPATH|MODULE_PATH
+    |HOME|ZDOTDIR|XDG_\w+|fpath|path|precmd\w*|preexec\w*|chpwd\w*|periodic\w*|NULLCMD|READNULLCMD|HISTCHARS|histchars|FIGNORE
+    |EXECIGNORE|GLOBIGNORE|TIMEFORMAT|FCEDIT|HISTFILE|POSIXLY_CORRECT|INPUTRC|MAIL\w*|TERMINFO\w*|TERMCAP
+    |LD_\w+|DYLD_\w+|GCONV_PATH|GETCONF_DIR|LOCPATH|NLSPATH|MALLOC_\w+|GLIBC_TUNABLES|RES_OPTIONS|LOCALDOMAIN|HOSTALIASES
+    |GIT_\w+|SSH_\w+|RSYNC_\w+|CVS_RSH|SVN_\w+|HG\w*
+    |\w*(?:PAGER|EDITOR|VISUAL|BROWSER|ASKPASS|SHELL|PRELOAD|STARTUP|WRAPPER|COMMAND|CMD|HOOK|EXEC|INIT|PROGRAM|RUNNER|LINKER)
+    |\w*(?:OPTS|OPTIONS|FLAGS|OPT|CONFIG|CONFIG_FILE|CONFIG_PATH|RC|RCFILE|INIT_FILE|TOOLEXEC|INTERPRETER)
+    |PYTHON(?!UNBUFFERED|DONTWRITEBYTECODE|IOENCODING|UTF8|HASHSEED|WARNINGS|FAULTHANDLER|OPTIMIZE)\w+|PERL\w*LIB|PERL5\w+|RUBYLIB|GEM_\w+
+    |BUNDLE_\w+|NODE_PATH|npm_config_\w+|NPM_CONFIG_\w+|YARN_\w+|CLASSPATH|JAVA_HOME|GOROOT|GOPATH|GOENV|GOPROXY|CARGO_(?:BUILD|TARGET|HOME)\w*
+    |RUSTC|RUSTUP_\w+|CC|CXX|CPP|LD|AS|AR|NM|MAKE|LESS|LESS(?:OPEN|CLOSE|KEY\w*|EDIT)|SUDO_\w+|DOCKER_\w+|KUBE\w+|TAR_\w+
+    |PIP_\w+|UV_\w+|VIRTUAL_ENV|CONDA_\w+|LUA_\w+|PHPRC|PHP_INI\w+|R_\w+|JULIA_\w+|MAKEFILES|MIBDIRS|OPENSSL_\w+|SSLKEYLOGFILE""",
+    re.VERBOSE,
+)
+
 
 def variable(name: str) -> bool:
-    """Whether a variable of this name says what programs run."""
-    return False
+    """Whether a variable of this name says what programs run, or how the shell reads what follows."""
+    return bool(_VARIABLES.fullmatch(name))
+
+
+_ALWAYS = {
+    **dict.fromkeys(
+        names("let unset trap alias unalias source . enable compgen complete fc coproc"), "evaluates texts"
+    ),
+    **dict.fromkeys(
+        names("tmux screen at batch crontab systemd-run expect entr"),
+        "runs what it is told in ways that are not read",
+    ),
+    **dict.fromkeys(
+        names("fish csh tcsh xonsh nu elvish cmd cmd.exe wsl pwsh powershell"),
+        "reads a language that is not read",
+    ),
+    **dict.fromkeys(names("pwsh.exe powershell.exe wsl.exe bash.exe"), "reads a language that is not read"),
+}
+_ZSH = names(
+    "setopt unsetopt emulate zmodload autoload zle bindkey functions vared sched zcompile zstyle compdef add-zsh-hook disable "
+    "zformat zparseopts zsh-defer float integer options limit noglob nocorrect repeat"
+)
+_ZSH_NUMBERS = names("exit return shift break continue bye logout")
+_DECLARATIONS = names("declare typeset local export readonly")
+_NUMERIC = names("-eq -ne -lt -le -gt -ge")
+_SETS = re.compile(r"[-+][aefhmnuvxBCET]+")
+_SET_OPTIONS = names(
+    "pipefail errexit nounset xtrace noglob noclobber allexport monitor verbose errtrace functrace noexec notify"
+)
+_SHOPTS = names(
+    "globstar nullglob failglob dotglob nocaseglob nocasematch inherit_errexit lastpipe globasciiranges checkwinsize"
+)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_READ = {"read": "adiNnptu", "mapfile": "dnOsucC", "readarray": "dnOsucC", "getopts": ""}
+_UNQUOTED = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+
+
+def given(program: str, arguments: Sequence[Argument]) -> list[str]:
+    """The variables that a builtin gives values from elsewhere."""
+    if program == "getopts":
+        return [each.text for each in arguments[1:2]]
+    if program not in _READ:
+        return []
+    found, words = list[str](), iter(arguments)
+    for each in words:
+        if each.literal and each.text.startswith("-") and len(each.text) > 1:
+            value = next((place for place, letter in enumerate(each.text) if letter in _READ[program]), 0)
+            if value and value == len(each.text) - 1:
+                name = next(words, None)
+                if each.text.endswith("a") and name is not None:
+                    found.append(name.text)
+        else:
+            found.append(each.text)
+    return found
+
+
+def split(arguments: Sequence[Argument]) -> Iterator[str]:
+    """The variables that a shell splits into words, of those that a test is given; empty for other expansions."""
+    for each in arguments:
+        if not each.literal and not single(each.text) and re.search(r"[$`]", each.text):
+            plain = _UNQUOTED.fullmatch(each.text)
+            if each.text not in ("$#", "$?", "$$", "$!"):
+                yield plain[1] if plain else ""
 
 
 def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> Iterator[str]:
-    """Why it is not known what a program does with its arguments."""
-    return iter(())
+    """Why it is not known what a builtin does with its arguments."""
+    always = _ALWAYS.get(program)
+    if always:
+        yield f"{program} {always}"
+    elif shell == "zsh" and (program in _ZSH or program.startswith("=")):
+        yield f"{program} evaluates texts"
+    elif program in ("[", "test"):
+        yield from _test(arguments, shell)
+    elif program in _DECLARATIONS:
+        yield from _declaration(program, arguments, shell)
+    elif program in _READ:
+        for name in given(program, arguments):
+            if not _NAME.fullmatch(name) or variable(name):
+                yield f"{program} gives {name[:40]} a value"
+        if program in ("mapfile", "readarray") and any(
+            each.text.startswith("-") and "C" in each.text for each in arguments
+        ):
+            yield f"{program} -C evaluates a text"
+    elif program == "printf":
+        if arguments and (not arguments[0].literal or arguments[0].text.startswith("-v")):
+            yield "printf -v evaluates the name of a variable"
+        elif shell == "zsh" and arguments and re.search(r"%[^%s\\ ]", arguments[0].text):
+            yield "printf evaluates numbers"
+    elif program in ("set", "shopt"):
+        yield from _settings(program, arguments)
+    elif program in ("hash", "wait", "jobs", "print"):
+        letters = {"hash": "p", "wait": "p", "jobs": "x", "print": "PzsSfvC"}[program]
+        for each in arguments:
+            if not each.literal or (each.text.startswith("-") and set(letters) & set(each.text)):
+                yield f"{program} {each.text[:40]} may evaluate a text"
+    elif shell == "zsh" and program in _ZSH_NUMBERS and not all(each.literal for each in arguments):
+        yield f"{program} evaluates a number"
+    elif program.startswith("%"):
+        yield f"{program} is a job"
+
+
+def _test(arguments: Sequence[Argument], shell: ShellKind) -> Iterator[str]:
+    for each in arguments:
+        if each.literal and each.text in ("-v", "-R"):
+            yield "a test of a variable evaluates its index"
+        elif shell == "zsh" and each.text in _NUMERIC:
+            yield "a test of numbers evaluates them"
+
+
+def _declaration(program: str, arguments: Sequence[Argument], shell: ShellKind) -> Iterator[str]:
+    indexed = False
+    for each in arguments:
+        name, equals, _ = each.text.partition("=")
+        if each.text.startswith(("-", "+")):
+            if not each.literal or set(each.text[1:]) - set(
+                "aAxrgplutfFU" if shell == "zsh" else "aAxrgplutfF-"
+            ):
+                yield f"{program} {each.text[:40]} evaluates texts"
+            indexed = indexed or bool(set("aA") & set(each.text))
+        elif not _NAME.fullmatch(name.removesuffix("+")):
+            yield f"{program} evaluates {name[:40]}"
+        elif variable(name.removesuffix("+")):
+            yield f"{name} says what programs run"
+        elif equals and indexed and not each.text.startswith(f"{name}=("):
+            yield f"{program} evaluates the value of {name}"
+
+
+def _settings(program: str, arguments: Sequence[Argument]) -> Iterator[str]:
+    allowed = _SET_OPTIONS if program == "set" else _SHOPTS
+    words = iter(arguments)
+    for each in words:
+        if program == "set" and each.text in ("--", "-"):
+            return
+        if not each.literal:
+            yield f"{program} with what is not literal"
+        elif each.text[:1] not in ("-", "+"):
+            if program == "set":
+                return
+            if each.text not in allowed:
+                yield f"{program} {each.text} changes how texts are read"
+        elif program == "set":
+            if each.text[1:].endswith("o"):
+                option = next(words, None)
+                if option is not None and option.text not in allowed:
+                    yield f"set {each.text} {option.text[:40]} changes how texts are read"
+            if not _SETS.fullmatch(
+                each.text.removesuffix("o")
+                if len(each.text) > 2
+                else "-e"
+                if each.text[1:] == "o"
+                else each.text
+            ):
+                yield f"set {each.text} changes how texts are read"

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from .parsed import Span
 
 # A piece of a word that is what it says. Outside quotes: no expansion, pattern, brace or history, and no character that a
-# shell of any system takes for a blank. In double quotes a backslash stays, unless it is before one of four characters.
+# shell of any system takes for a blank; {} with nothing in it is no brace. In double quotes a backslash stays, unless it is before one of four characters.
 _LITERAL = re.compile(
     r"""(?: [^\s\\'"$`;&|<>(){}*?[~!^\#\x00-\x1f\x7f\x80-\xa0]
+      | \{\}
       | \\[^\n]
       | '[^']*'
       | "(?:[^"\\$`] | \\[^\n] | \$(?="))*"
@@ -51,3 +52,14 @@ def argument(written: str, span: Span, shell: ShellKind) -> Argument:
 def names(listed: str) -> frozenset[str]:
     """The names of a list with blanks between them."""
     return frozenset(listed.split())
+
+
+# Blanks in the value of an expansion end no word within double quotes; but "$@" and "${a[@]}" are as many as they please.
+_SINGLE = re.compile(
+    r"""(?:[\w./:=,@%+-]|"(?:[^"\\$`]|\\[^\n]|\$[A-Za-z_0-9#?$!]\w*|\$\{#?[A-Za-z_]\w*\})*")+"""
+)
+
+
+def single(written: str) -> bool:
+    """Whether a word that is not literal is one word to the program for sure."""
+    return bool(_SINGLE.fullmatch(written))
