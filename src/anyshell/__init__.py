@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
     from ._exceptions import InvalidCommand as InvalidCommand
     from ._exceptions import JobNotFound as JobNotFound
+    from ._exceptions import PolicyError as PolicyError
     from ._exceptions import RecordingError as RecordingError
     from ._exceptions import ShellNotFound as ShellNotFound
     from ._exceptions import SpawnError as SpawnError
@@ -73,6 +74,9 @@ if TYPE_CHECKING:
     from .policy import approve_all as approve_all
     from .policy import ask_on_terminal as ask_on_terminal
     from .policy import deny_all as deny_all
+    from .policy.parse import Parsed as Parsed
+    from .policy.rules import Policy as Policy
+    from .policy.rules import Verdict as Verdict
     from .session import Session as Session
     from .terminal import DrivenTerminal as DrivenTerminal
     from .terminal import SecretRequest as SecretRequest
@@ -91,6 +95,7 @@ _HOMES = {
     "HostKeyUntrusted": "._exceptions",
     "InvalidCommand": "._exceptions",
     "JobNotFound": "._exceptions",
+    "PolicyError": "._exceptions",
     "RecordingError": "._exceptions",
     "ShellNotFound": "._exceptions",
     "SpawnError": "._exceptions",
@@ -145,6 +150,9 @@ _HOMES = {
     "approve_all": ".policy",
     "ask_on_terminal": ".policy",
     "deny_all": ".policy",
+    "Parsed": ".policy.parse",
+    "Policy": ".policy.rules",
+    "Verdict": ".policy.rules",
     "Session": ".session",
     "DrivenTerminal": ".terminal",
     "SecretRequest": ".terminal",

@@ -13,6 +13,7 @@
     ├─ ShellNotFound                   every path tried, and what to install
     ├─ ArtifactNotFound (LookupError)  no kept output has that id
     ├─ JobNotFound (LookupError)       no job has that id
+    ├─ PolicyError                     a file of rules that cannot be loaded: its line, and the reason
     ├─ RecordingError                  a recording could not be made, or read
     └─ CommandFailed                   only from Outcome.check(); carries the Outcome, and stands beside it
 
@@ -130,6 +131,10 @@ class ArtifactNotFound(AnyshellError, LookupError):  # noqa: N818 - a public nam
 
 class JobNotFound(AnyshellError, LookupError):  # noqa: N818 - a public name
     """No job has that id: there never was one, or it ended long ago. The message names those that there are."""
+
+
+class PolicyError(AnyshellError):
+    """A policy cannot be loaded. The message has the file, the line and the reason; no rule is left out."""
 
 
 class RecordingError(AnyshellError):

@@ -119,12 +119,14 @@ class Parsed:
         commands: Each that the text may run, in the order in which they are written; what a command is given to run
             follows it.
         unknown: Why not all of it is understood, a clause each; empty if it is. The commands' own are among them.
+        functions: The names of those that it defines.
     """
 
     text: str = field(repr=False)
     shell: ShellKind
     commands: tuple[ParsedCommand, ...]
     unknown: tuple[str, ...]
+    functions: frozenset[str] = frozenset()
 
     @property
     def understood(self) -> bool:

@@ -1,1 +1,13 @@
 """What may run: rules on parsed commands."""
+
+from __future__ import annotations
+
+from .facts import ROUNDS as ROUNDS
+from .facts import Answers as Answers
+from .facts import Facts as Facts
+from .facts import LocalFacts as LocalFacts
+from .policy import Policy as Policy
+from .verdict import Access as Access
+from .verdict import CommandVerdict as CommandVerdict
+from .verdict import Reason as Reason
+from .verdict import Verdict as Verdict

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import os
+import shutil
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from .git import keys_that_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Question = tuple[Literal["home", "find", "resolve", "git_runs"], str]
+"""The name of a method of `Facts`, and its argument; empty for ``home``."""
+
+ROUNDS = 4
+"""Times that a caller answers the questions of a decision; what is asked for then is not known."""
 
 
 class Facts(Protocol):
@@ -13,10 +26,94 @@ class Facts(Protocol):
         """The user's home directory; absolute."""
 
     def find(self, program: str) -> str | None:
-        """The file that PATH gives for a bare name, with its links resolved; empty if there is none."""
+        """The file that PATH gives for a bare name, the links of its directory resolved; empty if there is none."""
 
     def resolve(self, path: str) -> str | None:
         """An absolute path with its links resolved, as far as it exists; what does not exist stays as it is."""
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         """The keys by which git's configuration, for a directory, has git run programs: filters, drivers, hooks, aliases."""
+
+
+class LocalFacts:
+    """The facts of this machine.
+
+    Args:
+        environ: The variables that the text is run with; by default those of this process.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = os.environ if environ is None else environ
+
+    @property
+    def home(self) -> str | None:
+        """As HOME says, or the system."""
+        home = self._environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - a text
+        return home if os.path.isabs(home) else None
+
+    def find(self, program: str) -> str | None:
+        """As the shell looks it up; a name in PATH that is not absolute is not known."""
+        path = self._environ.get("PATH", os.defpath)
+        try:
+            found = shutil.which(program, path=path)
+            if found is None:
+                return ""
+            directory, name = os.path.split(found)
+            return os.path.join(os.path.realpath(directory), name) if os.path.isabs(directory) else None
+        except (OSError, ValueError):
+            return None
+
+    def resolve(self, path: str) -> str | None:
+        """As the kernel does; a circle of links is not known."""
+        try:
+            found = os.path.realpath(path)
+            return None if os.path.islink(found) else found
+        except (OSError, ValueError):
+            return None
+
+    def git_runs(self, directory: str) -> tuple[str, ...] | None:
+        """From the files of git's configuration, which are read, and not by git."""
+        try:
+            return keys_that_run(directory, self.home, self._environ)
+        except (OSError, ValueError):
+            return None
+
+
+class Answers:
+    """Facts of a host that is asked elsewhere: those that are known, and the questions about the others.
+
+    Decide with it; while it has `questions` and for at most `ROUNDS` times, answer them and decide again with
+    what is known by then.
+    """
+
+    def __init__(self, known: Mapping[Question, str | tuple[str, ...] | None]) -> None:
+        self.known = dict(known)
+        self.questions: list[Question] = []
+
+    def _answer(self, question: Question) -> str | tuple[str, ...] | None:
+        if question not in self.known:
+            self.known[question] = None
+            self.questions.append(question)
+        return self.known[question]
+
+    def _text(self, question: Question) -> str | None:
+        answer = self._answer(question)
+        return answer if isinstance(answer, str) else None
+
+    @property
+    def home(self) -> str | None:
+        """As it was answered."""
+        return self._text(("home", ""))
+
+    def find(self, program: str) -> str | None:
+        """As it was answered."""
+        return self._text(("find", program))
+
+    def resolve(self, path: str) -> str | None:
+        """As it was answered."""
+        return self._text(("resolve", path))
+
+    def git_runs(self, directory: str) -> tuple[str, ...] | None:
+        """As it was answered."""
+        answer = self._answer(("git_runs", directory))
+        return answer if isinstance(answer, tuple) else None

@@ -1,0 +1,514 @@
+"""One decision: what each command of a text touches on a host, and which rules hold for it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..parse.parsed import Argument
+from .paths import UNKNOWN, Paths
+from .profiles import Profile, Use, use_of
+from .verdict import Access, CommandVerdict, Reason, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ..parse.parsed import Parsed, ParsedCommand
+    from .facts import Facts
+    from .loading import Rule
+    from .policy import Policy
+    from .verdict import Action
+
+MOST_DIRECTORIES = 8
+"""Directories that a command may be run in, by the ``cd`` before it; with more it is not known in which."""
+
+_MOVES = frozenset({"pushd", "popd"})
+_REPEATS = re.compile(r"\b(for|while|until|select|done)\b")
+_FEEDS = frozenset({"xargs", "parallel"})
+_STRICTNESS = {"deny": 0, "ask": 1, "allow": 2}
+
+
+@dataclass(slots=True)
+class Seen:
+    """A command with all that is known of it."""
+
+    command: ParsedCommand
+    name: str
+    identified: str
+    """Why the program need not be what its name says; empty if it is that."""
+    use: Use
+    access: Access
+    redirected: Access
+    words: tuple[str, ...]
+    """Of the command, as they are matched with a rule; the program's name is the first."""
+    bases: tuple[str | None, ...]
+    """The directories in which it may be run."""
+
+
+class Decision:
+    """A text, on a host, before a policy."""
+
+    def __init__(self, policy: Policy, parsed: Parsed, facts: Facts, cwd: str, workspace: str) -> None:
+        self.policy = policy
+        self.parsed = parsed
+        self.facts = facts
+        self.paths = Paths(facts, cwd, workspace)
+        for command in parsed.commands:
+            for variable in command.variables:
+                self.paths.variables.pop(variable.name, None)
+                if variable.name == "HOME":
+                    self.paths.variables.pop("~", None)
+
+    def verdict(self) -> Verdict:
+        """Decide on each command."""
+        commands = tuple(self._command(each) for each in self.seen)
+        reasons = [reason for each in commands for reason in each.reasons]
+        whole = (0, len(self.parsed.text))
+        own = {why for each in self.parsed.commands for why in each.unknown}
+        reasons += [Reason(why, "ask", "", whole) for why in self.parsed.unknown if why not in own]
+        action: Action = "allow" if self.parsed.understood else "ask"
+        action = min([action, *(each.action for each in commands)], key=_STRICTNESS.__getitem__)
+        if action != "allow":
+            reasons = [reason for reason in reasons if reason.action != "allow"]
+        reasons.sort(key=lambda reason: _STRICTNESS[reason.action])
+        return Verdict(action, tuple(reasons), commands, self.parsed.understood)
+
+    def holds(self, rule: Rule) -> bool:
+        """Whether a rule holds: an ``allow`` for every command of the text, another for one of them."""
+        if rule.action != "allow":
+            return any(self._matches(rule, seen) for seen in self.seen)
+        return self.parsed.understood and all(
+            self._matches(rule, seen) and self._redirections_allowed([rule], seen) for seen in self.seen
+        )
+
+    @cached_property
+    def seen(self) -> list[Seen]:
+        """Every command of the text."""
+        directories = list(self._directories())
+        return [self._see(at, bases) for at, bases in enumerate(directories)]
+
+    # Which directories
+
+    def _directories(self) -> Iterator[tuple[str | None, ...]]:
+        """The directories in which each command may be run, by the ``cd`` before it.
+
+        A ``cd`` may fail, or stand in a subshell or behind a condition: after it, both the old directory and the new one
+        are possible. Only where ``&&`` alone stands between it and the next commands, the new one is certain.
+        """
+        commands = self.parsed.commands
+        moves = [at for at, each in enumerate(commands) if each.program in ("cd", *_MOVES)]
+        start: tuple[str | None, ...] = (self.paths.cwd,)
+        if not moves:
+            yield from (start for _ in commands)
+            return
+        self.paths.variables.pop("PWD", None)
+        repeats = bool(_REPEATS.search(self.parsed.text))
+        possible: tuple[str | None, ...] = (None,) if repeats else start
+        certain: tuple[str | None, ...] | None = None  # while && joins the commands
+        found: list[tuple[str | None, ...]] = []
+        for at, command in enumerate(commands):
+            if at and not self._joined(commands[at - 1], command):
+                certain = None
+            here = certain or possible
+            found.append(here)
+            if at in moves:
+                after = self._moved(command, here)
+                possible = (*dict.fromkeys((*possible, *after)),)
+                possible = possible if len(possible) <= MOST_DIRECTORIES else (None,)
+                certain = after
+        # What a function does is done where it is called.
+        yield from (possible if each.defines else here for each, here in zip(commands, found, strict=True))
+
+    def _joined(self, before: ParsedCommand, after: ParsedCommand) -> bool:
+        between = self.parsed.text[before.span[1] : after.span[0]]
+        same = before.via == after.via == () and not after.piped and not before.background
+        return same and before.span[1] <= after.span[0] and between.strip(" \t") == "&&"
+
+    def _moved(self, command: ParsedCommand, bases: Sequence[str | None]) -> tuple[str | None, ...]:
+        words = [word for word in command.arguments if word.text not in ("-L", "-P", "--")]
+        if command.program != "cd" or len(words) > 1 or (words and words[0].text[:1] in ("-", "+")):
+            return (None,)
+        if any(each.name == "CDPATH" for other in self.parsed.commands for each in other.variables):
+            return (None,)
+        path = self.paths.named(words[0]) if words else self.paths.variables.get("~")
+        if path is None or (words and not words[0].literal and re.search(r"[*?\[{]", path)):
+            return (None,)
+        found: list[str | None] = []
+        for base in bases:
+            whole = None if base is None and not path.startswith("/") else self.paths.join(base or "/", path)
+            resolved = whole and self.facts.resolve(whole)
+            found.append(resolved)
+            # The shell takes .. for what it was before a link; the kernel for what is above the link's target.
+            if resolved and whole and ".." in re.split(r"[/\\]", whole):
+                found.append(self.facts.resolve(self.paths.plain(whole)))
+        return tuple(dict.fromkeys(found))
+
+    # What a command is and does
+
+    def _see(self, at: int, bases: tuple[str | None, ...]) -> Seen:
+        command = self.parsed.commands[at]
+        name, doubt, profile = self._program(command, bases)
+        arguments = list(command.arguments)
+        if command.via and command.via[-1].rpartition("/")[2] in _FEEDS:
+            arguments.append(Argument("$input", literal=False, span=command.span))
+        use = Use() if profile is None else use_of(name, profile, arguments)
+        if profile is None and command.program:
+            use.unknown.append(f"{name} is not a program that is known")
+        if use.runs and not self._runs_known(at, name):
+            use.unknown.append(f"it is not known what {name} runs")
+        use.unknown += [why for why in command.unknown if why not in use.unknown]
+        if use.git:
+            self._ask_git(use, bases)
+        if use.directories:
+            bases = (*bases, *(each for word in use.directories for each in self._moved_to(word, bases)))
+        if command.host:
+            bases = (None,)
+        access = self._access(use, bases, elsewhere=bool(command.host))
+        words = (name, *(word.text for word in command.arguments))
+        return Seen(command, name, doubt, use, access, self._redirected(command, bases), words, bases)
+
+    def _moved_to(self, word: Argument, bases: Sequence[str | None]) -> list[str | None]:
+        return [None if path == UNKNOWN else path for path in self.paths.resolved(word, bases)]
+
+    def _program(
+        self, command: ParsedCommand, bases: Sequence[str | None]
+    ) -> tuple[str, str, Profile | None]:
+        """The name of a program, why it need not be that, and its profile."""
+        program = command.program
+        if not program:
+            return "", "" if program == "" else "the program is not literal", None
+        name = re.split(r"[/\\]" if self.paths.windows else "/", program)[-1]
+        if self.paths.windows:
+            name = name.lower().removesuffix(".exe")
+        profile = self.policy.programs.get(name) or self.policy.programs.get(name.casefold())
+        if command.host:
+            return name, f"it runs on {command.host}", profile
+        if name != program:
+            found = program if self.paths.join("/", program) == program else None
+            if found is None:
+                return name, f"{program} is not a program of the system", profile
+        elif profile is not None and profile.builtin and not command.via:
+            return name, "", profile
+        else:
+            found = self.facts.find(program)
+            if found == "" and program in self.parsed.functions:
+                return name, "", self.policy.programs.get(name, _FUNCTION)
+            if not found:
+                why = "PATH has no" if found == "" else "it is not known which file PATH gives for"
+                return name, f"{why} {program}", profile
+        directory = self.facts.resolve(found[: max(len(found) - len(name) - 1, 1)])
+        target = self.facts.resolve(found)
+        places = ("programs", *self.policy.directories)
+        if directory is None or target is None or not self.paths.within(directory, places, strictly=True):
+            return name, f"{program} is {found}, which is in no directory of the system's programs", profile
+        inside = self.paths.within(target, ["workspace"], strictly=False)
+        if inside and not self.paths.within(target, places, strictly=True):
+            return name, f"{program} leads to {target}, in the workspace", profile
+        return name, "", profile
+
+    def _runs_known(self, at: int, name: str) -> bool:
+        """Whether the text names what a program runs as a command of its own."""
+        command = self.parsed.commands[at]
+        for other in self.parsed.commands[at + 1 :]:
+            if other.via[: len(command.via)] != command.via or len(other.via) <= len(command.via):
+                return False
+            if other.via[len(command.via)] == command.program:
+                return True
+        return False
+
+    def _ask_git(self, use: Use, bases: Iterable[str | None]) -> None:
+        directories = [*bases, *(each for word in use.directories for each in self._moved_to(word, [*bases]))]
+        for directory in directories:
+            keys = None if directory is None else self.facts.git_runs(directory)
+            if keys is None:
+                use.unknown.append("it is not known what git's configuration makes it run")
+                return
+            for key in keys:
+                if key.startswith("GIT_") or any(fnmatchcase(key, pattern) for pattern in use.git):
+                    use.unknown.append(f"git's configuration has {key}, which may run a program")
+                    return
+
+    def _access(self, use: Use, bases: Sequence[str | None], *, elsewhere: bool) -> Access:
+        found: dict[str, list[str]] = {"reads": [], "writes": [], "deletes": []}
+        for role, word in use.paths:
+            kind = "writes" if role == "links" else role
+            if elsewhere:
+                found[kind].append(UNKNOWN)
+                continue
+            text = word.text if isinstance(word, Argument) else word or ""
+            upwards = role == "links" and ".." in text.split("/")
+            found[kind] += [UNKNOWN] if upwards else self.paths.resolved(word, bases)
+        paths = {kind: tuple(dict.fromkeys(values)) for kind, values in found.items()}
+        return Access(**paths, network=tuple(dict.fromkeys(use.hosts)), privilege=use.privilege)
+
+    def _redirected(self, command: ParsedCommand, bases: Sequence[str | None]) -> Access:
+        reads: list[str] = []
+        writes: list[str] = []
+        network: list[str] = []
+        for each in command.redirections:
+            if not each.file:
+                continue
+            if device := re.match(r"/dev/(?:tcp|udp)/([^/]*)", each.target.text):
+                network.append(device[1])  # bash opens a connection
+            paths = self.paths.resolved(each.target, bases)
+            reads += paths if each.reads else ()
+            writes += paths if each.writes or not each.reads else ()
+        return Access(tuple(reads), tuple(writes), (), tuple(network))
+
+    # Which rules hold
+
+    def _command(self, seen: Seen) -> CommandVerdict:
+        action, reasons = self._decided(seen)
+        whole, more = seen.access, seen.redirected
+        access = Access(
+            whole.reads + more.reads,
+            whole.writes + more.writes,
+            whole.deletes,
+            whole.network + more.network,
+            whole.privilege,
+        )
+        return CommandVerdict(seen.command, action, access, tuple(reasons))
+
+    def _decided(self, seen: Seen) -> tuple[Action, list[Reason]]:
+        policy = self.policy
+        unknown = [*seen.use.unknown, *([seen.identified] if seen.identified else [])]
+        # In this order. An allow holds only together with one for the redirections, of its layer or of one below.
+        layers: tuple[tuple[Action, tuple[Rule, ...]], ...] = (
+            *((action, policy.administrator) for action in _ACTIONS),
+            ("deny", policy.refused + policy.own + policy.base),
+            ("ask", policy.own),
+            ("allow", policy.own),
+            ("ask", policy.base),
+            ("allow", policy.base),
+        )
+        every = policy.administrator + policy.own + policy.base
+        for action, rules in layers:
+            for rule in rules:
+                if rule.action != action or not self._matches(rule, seen):
+                    continue
+                if action == "allow" and (
+                    seen.command.unknown or not self._redirections_allowed((rule, *every), seen)
+                ):
+                    continue
+                return action, [self._reason(rule, seen)]
+        texts = unknown or [self._denied_clause(seen, every)]
+        return "ask", [Reason(text, "ask", "", seen.command.span) for text in texts]
+
+    def _reason(self, rule: Rule, seen: Seen) -> Reason:
+        text = rule.message or (
+            _summary(seen) if rule.action != "allow" else f"{seen.name or 'the shell'} is allowed"
+        )
+        return Reason(text, rule.action, f"{rule.where}: {rule.name}", seen.command.span)
+
+    def _denied_clause(self, seen: Seen, rules: Sequence[Rule]) -> str:
+        """What of a command no general rule allows, for a person."""
+        general = [rule for rule in rules if rule.action == "allow" and rule.general]
+        who = seen.name or "the shell"
+        for kind, verb in (("deletes", "deletes"), ("writes", "writes"), ("reads", "reads")):
+            for path in getattr(seen.access, kind) + getattr(seen.redirected, kind, ()):
+                if not any(
+                    self.paths.within(path, getattr(rule, kind) or (), strictly=True) for rule in general
+                ):
+                    return f"{who} {verb} {self._place(path)}"
+        if seen.access.network or seen.redirected.network:
+            return f"{who} connects to {', '.join(_known(each, 'hosts') for each in seen.access.network + seen.redirected.network)}"
+        if seen.access.privilege:
+            return f"{who} runs as another user"
+        return f"no rule allows {who}"
+
+    def _place(self, path: str) -> str:
+        if path == UNKNOWN:
+            return "paths that its words do not name"
+        inside = self.paths.within(path, ["workspace"], strictly=True)
+        return f"{path}, in the workspace" if inside else f"{path}, outside of the workspace"
+
+    def _matches(self, rule: Rule, seen: Seen) -> bool:
+        strictly = rule.action == "allow"
+        if not self._program_matches(rule, seen, strictly=strictly):
+            return False
+        if rule.command is not None:
+            match = _begins if strictly else _contains
+            if not any(match(words, seen, exact=rule.exact) for words in rule.command):
+                return False
+            if strictly and not rule.expansions and not all(word.literal for word in seen.command.arguments):
+                return False
+        if not strictly:
+            return self._conditions(rule, seen)
+        elsewhere = seen.command.host
+        if bool(elsewhere) != bool(rule.host) or (elsewhere and not _hosts(rule.host or (), [elsewhere])):
+            return False
+        if rule.whatever:
+            return True
+        return not seen.use.unknown and self._covered(rule, seen.access)
+
+    def _program_matches(self, rule: Rule, seen: Seen, *, strictly: bool) -> bool:
+        names = [pattern for pattern in rule.program or () if "/" not in pattern]
+        items = [pattern for pattern in rule.program or () if "/" in pattern]
+        if items and seen.command.program and "/" in seen.command.program:
+            files = [self.paths.resolved_program(seen.command.program, base) for base in seen.bases]
+            found = [file is not None and self.paths.within(file, items, strictly=strictly) for file in files]
+            if all(found) if strictly else any(found):
+                return True
+        if strictly and seen.identified and not (seen.command.host and rule.host):
+            return False
+        if rule.program is None:
+            return not strictly or rule.command is not None or not seen.use.unknown
+        if not strictly:
+            return any(fnmatchcase(seen.name.casefold(), pattern.casefold()) for pattern in names)
+        return bool(seen.name) and any(fnmatchcase(seen.name, pattern) for pattern in names)
+
+    def _covered(self, rule: Rule, access: Access) -> bool:
+        """Whether an ``allow`` names all that a command touches."""
+        for kind in ("reads", "writes", "deletes"):
+            items = getattr(rule, kind) or ()
+            if not all(self.paths.within(path, items, strictly=True) for path in getattr(access, kind)):
+                return False
+        if access.network and rule.network is not True:
+            hosts = rule.network or ()
+            if not all(_hosts(hosts, [host]) for host in access.network):
+                return False
+        return rule.privilege is True or not access.privilege
+
+    def _redirections_allowed(self, rules: Iterable[Rule], seen: Seen) -> bool:
+        if seen.redirected == Access():
+            return True
+        allows = [
+            rule
+            for rule in rules
+            if rule.action == "allow" and (rule.general or not rule.whatever) and not rule.host
+        ]
+        first = next(iter(rules), None)
+        return any(
+            (rule is first or rule.general) and self._covered(rule, seen.redirected) for rule in allows
+        )
+
+    def _conditions(self, rule: Rule, seen: Seen) -> bool:
+        """Whether all that an ``ask`` or a ``deny`` says is so, and if it may be so."""
+        command = seen.command
+        reads, writes = seen.access.reads + seen.redirected.reads, seen.access.writes + seen.redirected.writes
+        deletes = seen.access.deletes
+        touched = (
+            (rule.reads, ((reads, False),)),
+            (rule.writes, ((writes, False),)),
+            (rule.deletes, ((deletes, True),)),
+            (rule.changes, ((writes, False), (deletes, True))),
+        )
+        for items, groups in touched:
+            if items is not None and not any(
+                self.paths.within(path, items, strictly=False, deletes=below)
+                for paths, below in groups
+                for path in paths
+            ):
+                return False
+        network = seen.access.network + seen.redirected.network
+        if isinstance(rule.network, bool) and rule.network != bool(network):
+            return False
+        if isinstance(rule.network, tuple) and not _hosts(rule.network, network):
+            return False
+        if rule.host is not None and not _hosts(rule.host, [command.host]):
+            return False
+        recursive = command.defines and command.program in self.parsed.functions
+        facts = (
+            (rule.privilege, seen.access.privilege),
+            (rule.piped, command.piped),
+            (rule.background, command.background),
+            (rule.recursive, recursive),
+        )
+        if any(wanted is not None and wanted != has for wanted, has in facts):
+            return False
+        return rule.input_of is None or self._is_fed(command, rule.input_of)
+
+    def _is_fed(self, command: ParsedCommand, patterns: Sequence[str]) -> bool:
+        """Whether a command reads what certain programs print, by pipes or by a substitution in its words."""
+        commands = self.parsed.commands
+        at = next(at for at, each in enumerate(commands) if each is command)
+        sources = [
+            each
+            for each in commands[at + 1 :]
+            if command.span[0] <= each.span[0]
+            and each.span[1] <= command.span[1]
+            and len(each.via) <= len(command.via)
+        ]
+        before = at
+        while before and (commands[before].piped or commands[before].via):
+            before -= 1
+            sources.append(commands[before])
+        names = [(each.program or "").rpartition("/")[2].casefold() for each in sources]
+        return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+
+
+_ACTIONS: tuple[Action, ...] = ("deny", "ask", "allow")
+_FUNCTION = Profile(harmless=True, positionals=("text*",))
+"""A call of a function of the text, whose commands are decided on by themselves."""
+
+
+def _hosts(patterns: Iterable[str], hosts: Iterable[str]) -> bool:
+    """Whether one of several hosts or URLs is one of those that a rule names."""
+    return any(
+        host and fnmatchcase(_host(host), pattern.casefold())
+        for host in hosts
+        for pattern in patterns
+        if host != UNKNOWN
+    )
+
+
+def _host(text: str) -> str:
+    """The host of a URL, or of what ``ssh`` and ``git`` take for one."""
+    found = re.fullmatch(
+        r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@\\]*@)?(\[[^\]]*\]|[^/:@\\]+)(?:[:/].*)?",
+        text,
+        re.IGNORECASE | re.DOTALL,
+    )
+    return found[1].casefold() if found else "?"
+
+
+def _begins(pattern: tuple[str, ...], seen: Seen, *, exact: bool) -> bool:
+    """Whether a command begins with words."""
+    words = seen.words
+    if len(words) < len(pattern) or (exact and len(words) != len(pattern)):
+        return False
+    literal = [True, *(word.literal for word in seen.command.arguments)]
+    return all(
+        literal[at] and fnmatchcase(word, wanted)
+        for at, (word, wanted) in enumerate(zip(words, pattern, strict=False))
+    )
+
+
+def _contains(pattern: tuple[str, ...], seen: Seen, *, exact: bool) -> bool:
+    """Whether words stand in a command in their order: the first is the program, flags may be abbreviated or combined."""
+    if exact:
+        return _begins(pattern, seen, exact=True)
+    if not fnmatchcase(seen.name.casefold(), pattern[0].casefold()):
+        return False
+    words = iter(seen.words[1:])
+    return all(any(_same(word, wanted) for word in words) for wanted in pattern[1:])
+
+
+def _same(word: str, wanted: str) -> bool:
+    if fnmatchcase(word, wanted):
+        return True
+    if wanted.startswith("--"):
+        name = word.partition("=")[0]
+        return len(name) > 2 and name.startswith("--") and wanted.startswith(name)
+    return len(wanted) == 2 and wanted[0] == "-" and bool(re.match(r"-[^-]", word)) and wanted[1] in word
+
+
+def _summary(seen: Seen) -> str:
+    """What a command does, in a clause."""
+    parts = [
+        f"{verb} {', '.join(_known(path, 'paths') for path in paths)}"
+        for verb, paths in (
+            ("deletes", seen.access.deletes),
+            ("writes", seen.access.writes + seen.redirected.writes),
+            ("connects to", seen.access.network + seen.redirected.network),
+        )
+        if paths
+    ]
+    return f"{seen.name or 'the shell'} {' and '.join(parts) or 'is named by a rule'}"
+
+
+def _known(value: str, noun: str) -> str:
+    return f"{noun} that its words do not name" if value == UNKNOWN else value

@@ -1,0 +1,184 @@
+"""By which keys of its configuration git runs programs, from the files of that. Git itself is not asked.
+
+Whoever wrote the files of a directory may have written them to be read so. What is not plain to read makes the whole
+not known: a reader that is more lenient than git, or less, would find another key than git does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+LARGEST_CONFIGURATION = 256 * 1024
+"""Bytes of a file of git's configuration; of a larger one it is not known what it says."""
+
+LARGEST_INDEX = 64 * 1024 * 1024
+"""Bytes of an index of git that is searched for submodules; a larger one may have some."""
+
+MOST_CONFIGURATIONS = 32
+"""Files of git's configuration that are read for one directory, included ones too; with more it is not known."""
+
+_RUNS = re.compile(
+    r"alias\..*|core\.(fsmonitor|hookspath|pager|editor|sshcommand|gitproxy|askpass|alternaterefscommand|worktree|attributesfile)"
+    r"|filter\..*\.(clean|smudge|process)|diff\.external|diff\..*\.(textconv|command)|merge\..*\.driver"
+    r"|(diff|merge)tool\..*\.(cmd|path)|pager\..*|sequence\.editor|interactive\.difffilter|credential\.(.*\.)?helper"
+    r"|gpg\.(.*\.)?(program|defaultkeycommand)|log\.showsignature|uploadpack\.packobjectshook|protocol\.(.*\.)?allow"
+    r"|remote\..*\.(promisor|partialclonefilter|uploadpack|receivepack|vcs)|extensions\.partialclone"
+    r"|submodule\..*\.update|submodule\.recurse|trailer\..*\.(command|cmd)|tar\..*\.command|hook\..*|receive\.\w*hook\w*"
+    r"|(browser|man|guitool|web|instaweb|help)\..*|sendemail\..*|init\.templatedir|maintenance\..*|url\..*",
+    re.DOTALL,
+)
+_HARMLESS = frozenset(
+    {
+        ("core.fsmonitor", "false"),
+        ("log.showsignature", "false"),
+        ("submodule.recurse", "false"),
+        ("filter.lfs.clean", "git-lfs clean -- %f"),
+        ("filter.lfs.smudge", "git-lfs smudge -- %f"),
+        ("filter.lfs.process", "git-lfs filter-process"),
+    }
+)
+_QUIET_VARIABLES = re.compile("GIT_(OPTIONAL_LOCKS|TERMINAL_PROMPT|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE))")
+_SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?\][ \t]*(.*)')
+_ESCAPED = re.compile(r"\\(.)")
+_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*?))?[ \t]*")
+
+
+def keys_that_run(directory: str, home: str | None, environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The keys for a directory by which git runs a program, in lower case but for the middle part; ``None`` if not known.
+
+    Besides, ``hooks.NAME`` for a hook that is there, ``submodule`` where the index has one, and the variables of git.
+    """
+    found = {name for name in environ if name.startswith("GIT_") and not _QUIET_VARIABLES.fullmatch(name)}
+    if home is None:
+        return None
+    files = [
+        f"{environ.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git/config",
+        f"{home}/.gitconfig",
+        "/etc/gitconfig",
+    ]
+    for repository in _repositories(directory):
+        common = None if repository is None else _common(repository)
+        if repository is None or common is None:
+            return None
+        files += [f"{common}/config", f"{repository}/config.worktree"]
+        found |= {f"hooks.{name}" for name in _names(f"{common}/hooks") if not name.endswith(".sample")}
+        found |= {"submodule"} if _has_submodules(repository) else set()
+    waiting, read = files, set[str]()
+    while waiting:
+        path = waiting.pop()
+        if path in read:
+            continue
+        read.add(path)
+        data = _content(path, LARGEST_CONFIGURATION)
+        if data is None or len(read) > MOST_CONFIGURATIONS:
+            return None
+        for key, value in _entries(data):
+            if key is None:
+                return None
+            if key == "include.path" or (key.startswith("includeif.") and key.endswith(".path")):
+                included = f"{home}{value[1:]}" if value.startswith("~/") else value
+                if value.startswith("~") and included == value:
+                    return None
+                # What is included under a condition counts as if that held.
+                waiting.append(os.path.join(os.path.dirname(path), included))
+            elif _RUNS.fullmatch(key) and (key, value) not in _HARMLESS:
+                found.add(key)
+    return tuple(sorted(found))
+
+
+def _repositories(directory: str) -> Iterator[str | None]:
+    """The directories of git at a directory and above: git takes the first, but not one that it finds damaged.
+
+    ``None`` for one that is not known.
+    """
+    current = os.path.realpath(directory)
+    while True:
+        marker = os.path.join(current, ".git")
+        if os.path.isdir(marker):
+            yield marker
+        elif os.path.lexists(marker):
+            text = (_content(marker, 4096) or b"").decode("utf-8", "surrogateescape")
+            link = re.fullmatch(r"gitdir: ([^\n\0]+)\n*", text)
+            yield os.path.join(current, link[1]) if link else None
+        # A bare repository is one by its content, so that a directory of a project can be one.
+        if os.path.lexists(os.path.join(current, "HEAD")) and os.path.lexists(
+            os.path.join(current, "objects")
+        ):
+            yield current
+        above = os.path.dirname(current)
+        if above == current:
+            return
+        current = above
+
+
+def _common(repository: str) -> str | None:
+    """The directory that the worktrees of a repository share; ``None`` if it is not known."""
+    text = _content(f"{repository}/commondir", 4096)
+    if text is None:
+        return None
+    name = text.decode("utf-8", "surrogateescape").rstrip("\n")
+    return os.path.join(repository, name) if name and "\n" not in name else None if name else repository
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
+
+
+def _has_submodules(repository: str) -> bool:
+    """Whether the index may have an entry of another repository, in which git runs as its configuration says."""
+    if any(name.startswith("sharedindex.") for name in _names(repository)):
+        return True
+    index = _content(f"{repository}/index", LARGEST_INDEX)
+    # The mode 160000 in four bytes; a digest that happens to hold these is taken for one as well.
+    return index is None or b"\0\0\xe0\0" in index
+
+
+def _content(path: str, largest: int) -> bytes | None:
+    """Read a file; empty if there is none, ``None`` if it is no plain file or too large."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        data = file.read(largest + 1)
+    return data if len(data) <= largest else None
+
+
+def _entries(data: bytes) -> Iterator[tuple[str | None, str]]:
+    """The keys of a file with their values; ``None`` as the key for a line that is not plain."""
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").replace("\r\n", "\n")
+    # In a value, a backslash at the end of a line goes on in the next; a comment does not, so one of both is not plain.
+    if re.search(r"[#;][^\n]*\\\n|\\\\\n|[^\S\n \t]|[\0\x01-\x08\x0e-\x1f]|\\\Z", text):
+        yield None, ""
+        return
+    section = ""
+    for line in text.replace("\\\n", "").split("\n"):
+        rest = line.strip(" \t")
+        while found := _SECTION.fullmatch(rest):
+            name, sub, rest = found.groups()
+            section = name.lower() if sub is None else f"{name.lower()}.{_ESCAPED.sub(lambda it: it[1], sub)}"
+        if not rest or rest[0] in "#;":
+            continue
+        entry = _KEY.fullmatch(rest)
+        if entry is None or not section:
+            yield None, ""
+            return
+        yield f"{section}.{entry[1].lower()}", _value(entry[2])
+
+
+def _value(text: str | None) -> str:
+    if text is None:
+        return "true"
+    bare = re.sub(r"[ \t]*[#;].*", "", text) if '"' not in text else text
+    return bare[1:-1] if re.fullmatch(r'"[^"\\]*"', bare) else bare

@@ -1,0 +1,258 @@
+"""Rules, and the files that have them. `docs/reference/policy.md` says what each key means."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..._exceptions import PolicyError
+from .paths import AREAS
+from .profiles import Profile, profiles_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .verdict import Action
+
+LARGEST_FILE = 1024 * 1024
+"""Bytes of a file of rules; a larger one is refused."""
+
+_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. ``None`` for a condition that it does not have."""
+
+    action: Action
+    name: str
+    where: str
+    message: str = ""
+    program: tuple[str, ...] | None = None
+    command: tuple[tuple[str, ...], ...] | None = None
+    exact: bool = False
+    expansions: bool = False
+    reads: tuple[str, ...] | None = None
+    writes: tuple[str, ...] | None = None
+    deletes: tuple[str, ...] | None = None
+    changes: tuple[str, ...] | None = None
+    network: bool | tuple[str, ...] | None = None
+    privilege: bool | None = None
+    host: tuple[str, ...] | None = None
+    piped: bool | None = None
+    background: bool | None = None
+    recursive: bool | None = None
+    input_of: tuple[str, ...] | None = None
+    match: tuple[str, ...] = ()
+    not_match: tuple[str, ...] = ()
+
+    @property
+    def whatever(self) -> bool:
+        """Whether an ``allow`` holds for its command whatever that does."""
+        limits = (self.reads, self.writes, self.deletes, self.changes, self.network, self.privilege)
+        return self.command is not None and all(limit is None for limit in limits)
+
+    @property
+    def general(self) -> bool:
+        """Whether it is about what a command does, and not which one it is."""
+        return self.program is None and self.command is None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """What a file says."""
+
+    rules: tuple[Rule, ...] = ()
+    preset: str = ""
+    directories: tuple[str, ...] = ()
+    override: frozenset[str] = frozenset()
+    programs: Mapping[str, Profile] = field(default_factory=dict)
+
+
+_TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_RULE_KEYS: dict[str, dict[str, Any]] = {
+    "name": {"type": "string", "pattern": f"^{_NAME.pattern}$"},
+    "message": {"type": "string"},
+    **{
+        key: _TEXTS
+        for key in (
+            "program",
+            "command",
+            "reads",
+            "writes",
+            "deletes",
+            "changes",
+            "host",
+            "input_of",
+            "match",
+            "not_match",
+        )
+    },
+    "network": {"anyOf": [{"type": "boolean"}, _TEXTS]},
+    **{
+        key: {"type": "boolean"}
+        for key in ("exact", "expansions", "privilege", "piped", "background", "recursive")
+    },
+}
+for _key in ("program", "command", "host", "input_of", "match", "not_match"):
+    _RULE_KEYS[_key] = {"anyOf": [{"type": "string"}, _TEXTS]}
+_RULES = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": _RULE_KEYS,
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+}
+SCHEMA: Mapping[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "Rules of anyshell",
+    "type": "object",
+    "properties": {
+        **{action: _RULES for action in ("allow", "ask", "deny")},
+        "preset": {"type": "string"},
+        "directories": _TEXTS,
+        "override": _TEXTS,
+        "programs": {"type": "object", "additionalProperties": {"type": "object"}},
+    },
+    "additionalProperties": False,
+}
+"""The JSON schema of a file of rules."""
+
+
+def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
+    """Read a file of rules.
+
+    Args:
+        data: Its content.
+        source: What it is called in messages and reasons.
+        tightens: Whether it may only ask and deny, as that of a project.
+
+    Raises:
+        PolicyError: It is none, with the line and the reason.
+    """
+    if len(data) > LARGEST_FILE:
+        raise PolicyError(
+            f"{source}: {len(data):,} bytes are too many for a file of rules: at most {LARGEST_FILE:,}"
+        )
+    try:
+        text = data.decode()
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PolicyError(f"{source}: not a TOML file in UTF-8: {error}") from None
+    allowed = {"ask", "deny"} if tightens else {*SCHEMA["properties"]}
+    for key in tables:
+        if key not in allowed:
+            line = _line(text, f"\\[*{re.escape(key)}\\b", 0)
+            why = (
+                "a project may only ask and deny"
+                if key in SCHEMA["properties"]
+                else f"the keys are {', '.join(sorted(allowed))}"
+            )
+            raise PolicyError(f"{source}:{line}: {key}: {why}")
+    rules: list[Rule] = []
+    actions: tuple[Action, ...] = ("allow", "ask", "deny")
+    for action in actions:
+        entries = tables.get(action, [])
+        if not isinstance(entries, list):
+            raise PolicyError(f"{source}:{_line(text, action, 0)}: write [[{action}]], twice bracketed")
+        for at, entry in enumerate(entries):
+            line = _line(text, rf"\[\[\s*{action}\s*\]\]", at)
+            where = f"{source}:{line}"
+            try:
+                rules.append(_rule(action, entry, where))
+            except ValueError as error:
+                raise PolicyError(f"{where}: {error}") from None
+    names = [rule.name for rule in rules]
+    for rule in rules:
+        if names.count(rule.name) > 1:
+            raise PolicyError(f"{rule.where}: there are two rules with the name {rule.name}")
+    try:
+        return RuleFile(
+            rules=tuple(rules),
+            preset=_checked("preset", tables.get("preset", ""), {"type": "string"}),
+            directories=_paths("directories", tables.get("directories", [])),
+            override=frozenset(_texts("override", tables.get("override", []))),
+            programs=profiles_of(tables.get("programs", {})),
+        )
+    except ValueError as error:
+        line = _line(text, rf"\[*{re.escape(str(error).partition(':')[0].partition(' ')[0])}(?![\w-])", 0)
+        raise PolicyError(f"{source}:{line}: {error}") from None
+
+
+def _line(text: str, pattern: str, count: int) -> int:
+    """The line of one of the headings of a file; 1 where it is not found."""
+    found = list(re.finditer(rf"^[ \t]*{pattern}", text, re.MULTILINE))
+    return text.count("\n", 0, found[count].start()) + 1 if count < len(found) else 1
+
+
+def _rule(action: Action, entry: Any, where: str) -> Rule:
+    if not isinstance(entry, dict):
+        raise ValueError("a rule has to be a table")  # noqa: TRY004 - a mistake in a file
+    values: dict[str, Any] = {}
+    for key, value in entry.items():
+        if key not in _RULE_KEYS:
+            raise ValueError(f"{key} is no key of a rule: {', '.join(_RULE_KEYS)}")
+        if key == "command":
+            values[key] = tuple(tuple(text.split()) for text in _texts(key, value))
+        elif key in ("reads", "writes", "deletes", "changes"):
+            values[key] = _paths(key, value)
+        elif key in ("network", "name", "message") or _RULE_KEYS[key] == {"type": "boolean"}:
+            values[key] = _checked(key, value, _RULE_KEYS[key])
+        else:
+            values[key] = _texts(key, value)
+    if not isinstance(name := values.get("name"), str) or not _NAME.fullmatch(name):
+        raise ValueError("a rule has to have a name, of letters, digits and -")
+    rule = Rule(action=action, where=where, **values)
+    if action == "allow":
+        forbidden = [
+            key for key in ("changes", "piped", "background", "recursive", "input_of") if key in entry
+        ]
+        if forbidden:
+            raise ValueError(f"{name}: {forbidden[0]} is for ask and deny alone")
+    elif (
+        rule
+        == Rule(
+            action=action,
+            name=rule.name,
+            where=where,
+            message=rule.message,
+            match=rule.match,
+            not_match=rule.not_match,
+        )
+        and action == "deny"
+    ):
+        raise ValueError(f"{name}: it would deny everything; name a condition")
+    if "exact" in entry and "command" not in entry:
+        raise ValueError(f"{name}: exact is about the words of command")
+    return rule
+
+
+def _checked(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
+    if "anyOf" in schema and not isinstance(value, bool):
+        return _texts(key, value)
+    wanted = str if schema.get("type") == "string" else bool
+    if not isinstance(value, wanted):
+        raise ValueError(f"{key} has to be {'a text' if wanted is str else 'true or false'}")  # noqa: TRY004 - as above
+    return value
+
+
+def _texts(key: str, value: Any) -> tuple[str, ...]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+        raise ValueError(f"{key} has to be a text or several, and none of them empty")
+    return tuple(texts)
+
+
+def _paths(key: str, value: Any) -> tuple[str, ...]:
+    items = _texts(key, value)
+    for item in items:
+        head = item.removeprefix("=").split("/")[0].split("\\")[0]
+        if head not in AREAS and head not in ("", "~", "**") and not re.fullmatch("[A-Za-z?]:", head):
+            raise ValueError(f"{key}: {item} begins with no area: {', '.join(sorted(AREAS))}, or /, ~/, **/")
+        if item.count("**") > 1 or "/../" in f"{item}/":
+            raise ValueError(f"{key}: {item} has more than one **, or a ..")
+    return items

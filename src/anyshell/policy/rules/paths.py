@@ -1,0 +1,222 @@
+"""Where the words of a command lead on a host, and in which areas that is."""
+
+from __future__ import annotations
+
+import ntpath
+import posixpath
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..parse.parsed import Argument
+    from .facts import Facts
+
+UNKNOWN = "*"
+"""Stands for a path, or a host, that the words do not name."""
+
+DEEPEST_PATH = 256
+"""Names of a path; a longer one counts as not known."""
+
+_NOWHERE = re.compile(r"/dev/(null|zero|full|u?random|tty|std(in|out|err)|fd/[0-9]+)|-", re.ASCII)
+_WINDOWS_PROGRAMS = ("?:/Windows", "?:/Program Files", "?:/Program Files (x86)")
+_AREAS = {
+    "tmp": ("/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp", "~/AppData/Local/Temp"),  # noqa: S108 - a name
+    "system": (
+        *(
+            "/bin",
+            "/boot",
+            "/etc",
+            "/lib",
+            "/lib32",
+            "/lib64",
+            "/opt",
+            "/sbin",
+            "/srv",
+            "/usr",
+            "/var",
+            "/nix",
+            "/snap",
+        ),
+        *("/run", "/Library", "/System", "/Applications", "/private/etc", "/private/var", "?:/ProgramData"),
+        *_WINDOWS_PROGRAMS,
+    ),
+    "devices": ("/dev", "/proc", "/sys"),
+    "programs": (
+        *(
+            "/bin",
+            "/sbin",
+            "/usr/bin",
+            "/usr/sbin",
+            "/usr/local/bin",
+            "/usr/local/sbin",
+            "/usr/lib",
+            "/usr/libexec",
+        ),
+        *("/opt/homebrew/bin", "/opt/homebrew/sbin", "/opt/local/bin", "/snap/bin", "/nix/store"),
+        *("/run/current-system/sw/bin", *_WINDOWS_PROGRAMS),
+    ),
+}
+AREAS = frozenset({"workspace", "cwd", "home", "anywhere", "unknown", *_AREAS})
+
+_PATTERN = re.compile(r"[*?\[{]")
+_SIMPLE_BRACES = re.compile(
+    r"[^{}]*[^{}/-][^{}]*\{\w[\w-]*(,\w[\w-]*)*\}(\.\w+)?|\w*\{\w[\w-]*(,\w[\w-]*)*\}(\.\w+)?", re.ASCII
+)
+_VARIABLE = re.compile(r"\$(?:(HOME|PWD)|\{(HOME|PWD)\})(?=/|\Z)")
+
+
+class Paths:
+    """The paths of one decision.
+
+    Args:
+        facts: Of the host.
+        cwd: Absolute; where the text begins.
+        workspace: Absolute.
+    """
+
+    def __init__(self, facts: Facts, cwd: str, workspace: str) -> None:
+        self.facts = facts
+        self.windows = bool(ntpath.splitdrive(cwd)[0])
+        self._path = ntpath if self.windows else posixpath
+        self.home = facts.home and (facts.resolve(facts.home) or facts.home)
+        self.cwd = facts.resolve(cwd) or cwd
+        self.workspace = facts.resolve(workspace) or workspace
+        self.variables = {"~": self.home, "HOME": self.home, "PWD": self.cwd}
+        """What the shell puts for these, as far as the text leaves them alone."""
+        self._items: dict[str, tuple[tuple[str, ...], ...]] = {}
+
+    def join(self, base: str, path: str) -> str | None:
+        """Make a path absolute; ``None`` if what it is relative to is not known."""
+        if self.windows:
+            drive, rest = ntpath.splitdrive(path)
+            # C:x is relative to whatever directory the drive is in, /x to the root that Git for Windows gives it.
+            if (drive and not rest.startswith(("/", "\\"))) or (not drive and rest.startswith(("/", "\\"))):
+                return None
+        return self._path.join(base, path)
+
+    def plain(self, path: str) -> str:
+        """An absolute path without ``..``, as a shell takes it."""
+        return self._path.normpath(path)
+
+    def resolved_program(self, program: str, base: str | None) -> str | None:
+        """The path of a program that is called by a path, the links of its directory resolved."""
+        whole = None if base is None else self.join(base, program)
+        directory = whole and self.facts.resolve(self._path.dirname(whole))
+        return directory and whole and self._path.join(directory, self._path.basename(whole))
+
+    def named(self, word: Argument | str | None) -> str | None:
+        """The path that a word is, patterns in it kept; ``None`` if it does not say."""
+        if word is None or isinstance(word, str):
+            return word
+        if word.literal:
+            return word.text
+        text = word.text
+        if not re.search(r"[`(\\]", text):
+            text = re.sub(r"\"([^\"]*)\"|'([^'$]*)'", lambda found: found[1] or found[2] or "", text)
+        if found := re.match(r"~(?=/|\Z)", text) or _VARIABLE.match(text):
+            start = self.variables.get(found[0].strip("${}"))
+            if start is None:
+                return None
+            text = start + text[found.end() :]
+        if not re.fullmatch(r"[^$`\"'\\()<>!^#~;&|\n]*", text):
+            return None
+        return text if "{" not in text or _SIMPLE_BRACES.fullmatch(text) else None
+
+    def resolved(self, word: Argument | str | None, bases: Sequence[str | None]) -> list[str]:
+        """The paths that a word may be, from each directory that it may be relative to; none for /dev/null and its like."""
+        path = self.named(word)
+        if path is None:
+            return [UNKNOWN]
+        if _NOWHERE.fullmatch(path):
+            return []
+        literal = word is None or isinstance(word, str) or word.literal
+        found = {self._resolved(path, base, literal=literal) or UNKNOWN for base in bases}
+        return sorted(found)
+
+    def _resolved(self, path: str, base: str | None, *, literal: bool) -> str | None:
+        if base is None and not self._path.isabs(path):
+            return None
+        whole = self.join(base or self.cwd, path)
+        if whole is None or whole.count("/") + whole.count("\\") > DEEPEST_PATH or "\0" in whole:
+            return None
+        if literal:
+            return self.facts.resolve(whole)
+        if self.windows:
+            whole = whole.replace("\\", "/")
+        names = whole.split("/")
+        first = next((at for at, name in enumerate(names) if _PATTERN.search(name)), len(names))
+        # A pattern with a dot before it finds the directory above as well, in shells that are older than bash 5.2.
+        if any(name == ".." or re.match(r"\.[^\w.-]|\.\.[^\w.-]", name) for name in names[first:]):
+            return None
+        prefix = self.facts.resolve("/".join(names[:first]) or "/")
+        return prefix and "/".join([prefix.rstrip("/"), *names[first:]])
+
+    def within(self, path: str, items: Iterable[str], *, strictly: bool, deletes: bool = False) -> bool:
+        """Whether a path is in one of several areas.
+
+        Args:
+            path: Resolved, or `UNKNOWN`.
+            items: As a rule has them.
+            strictly: Whether all that a pattern may stand for has to be there; else it is enough that some may be.
+            deletes: Whether it is deleted, so that what is below it goes as well.
+        """
+        return any(self._in(path, item, strictly=strictly, deletes=deletes) for item in items)
+
+    def _in(self, path: str, item: str, *, strictly: bool, deletes: bool) -> bool:
+        if path == UNKNOWN:
+            return item == "unknown"
+        if item == "anywhere":
+            return not self._in(path, "devices", strictly=False, deletes=False)
+        names = self._names(path)
+        if item.startswith("="):
+            while names and re.fullmatch(r"[*.?]+", names[-1]):
+                names = names[:-1]
+            return any(
+                _match(names, of[: len(names)], loose=True)
+                for of in self._item(item[1:])
+                if len(names) <= len(of)
+            )
+        return any(
+            _match(of, names, loose=not strictly, above=deletes and not strictly and "**" not in of)
+            for of in self._item(item)
+        )
+
+    def _names(self, path: str) -> tuple[str, ...]:
+        return tuple(filter(None, re.split(r"[/\\]" if self.windows else "/", path)))
+
+    def _item(self, item: str) -> tuple[tuple[str, ...], ...]:
+        """The names that the paths of an area begin with; ``**`` is any number of names."""
+        if item not in self._items:
+            head, _, rest = item.partition("/")
+            starts = {"workspace": self.workspace, "cwd": self.cwd, "home": self.home, "~": self.home}
+            if head in starts:
+                start = starts[head]
+                found = [] if start is None else [(*self._names(start), *self._names(rest))]
+            elif head in _AREAS:
+                found = [(*name, *self._names(rest)) for each in _AREAS[head] for name in self._item(each)]
+            else:
+                found = [self._names(item)] if item != "unknown" else []
+            self._items[item] = tuple(found)
+        return self._items[item]
+
+
+def _match(item: tuple[str, ...], names: tuple[str, ...], *, loose: bool, above: bool = False) -> bool:
+    """Whether a path is at or below what an item names; `loose`: whether it may be, as patterns go."""
+    if not item:
+        return True
+    if item[0] == "**":
+        return _match(item[1:], names, loose=loose, above=above) or (
+            bool(names) and _match(item, names[1:], loose=loose, above=above)
+        )
+    if not names:
+        return above
+    has, wants = names[0], item[0]
+    if loose:
+        has, wants = has.casefold(), wants.casefold()
+        same = fnmatchcase(has, wants) or fnmatchcase(wants, has)
+    else:
+        same = has == wants or wants == "*" or (not _PATTERN.search(has) and fnmatchcase(has, wants))
+    return same and _match(item[1:], names[1:], loose=loose, above=above)

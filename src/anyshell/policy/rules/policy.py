@@ -1,0 +1,260 @@
+"""What may run: a policy decides on a text, command by command."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..._exceptions import PolicyError
+from ..display import visible
+from . import loading
+from .decision import Decision
+from .facts import LocalFacts
+from .loading import LARGEST_FILE, Rule, RuleFile
+from .trust import remember, remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..._types import ShellKind
+    from ..parse.parsed import Parsed
+    from .facts import Facts
+    from .profiles import Profile
+    from .verdict import Verdict
+
+Trust = "Callable[[str, bytes], bool]"
+"""Whether a project's file is believed: asked with its path and its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Rules in their layers, and what the words of programs mean. Made by `load` or `preset`.
+
+    Attributes:
+        administrator, refused, own, base: The rules that win; those that hold under every preset; the user's and the
+            project's; the preset's.
+        programs: Profiles by the name of their program.
+        directories: Where programs are what their names say, besides the system's.
+        name: Of the preset.
+    """
+
+    administrator: tuple[Rule, ...]
+    refused: tuple[Rule, ...]
+    own: tuple[Rule, ...]
+    base: tuple[Rule, ...]
+    programs: Mapping[str, Profile]
+    directories: tuple[str, ...]
+    name: str
+
+    @classmethod
+    def preset(cls, name: str) -> Policy:
+        """The policy of a preset: ``read-only``, ``workspace``, ``ask-everything`` or ``trusted``.
+
+        Raises:
+            PolicyError: There is no preset of that name.
+        """
+        return cls.load(preset=name)
+
+    @classmethod
+    def load(
+        cls,
+        *files: str | os.PathLike[str],
+        preset: str | None = None,
+        project: str | os.PathLike[str] | None = None,
+        administrator: str | os.PathLike[str] | None = None,
+        trust: Callable[[str, bytes], bool] | None = None,
+    ) -> Policy:
+        """Load rules from files in TOML.
+
+        Args:
+            files: The user's.
+            preset: Beneath them; by default the one that a file names, or ``ask-everything``.
+            project: A file that may only ask and deny. It is believed if its content was before, or if `trust` says so;
+                then its content is remembered in the user's own directory.
+            administrator: The file whose rules win.
+            trust: Asked with the path and the content of a project's file.
+
+        Raises:
+            PolicyError: A file cannot be read, is none of rules, an example in it does not hold, or the project's is not believed.
+        """
+        users = [_loaded(path) for path in files]
+        first = _loaded(administrator) if administrator is not None else RuleFile()
+        name = preset or next((file.preset for file in (first, *users) if file.preset), "ask-everything")
+        from ..presets import load_preset, load_programs, load_refused
+
+        base = load_preset(name)
+        refused = load_refused()
+        override = first.override.union(*(file.override for file in users))
+        for unknown in override - {rule.name for rule in refused.rules}:
+            raise PolicyError(f"override: no refused rule has the name {unknown}")
+        programs: dict[str, Profile] = {**load_programs(), **base.programs}
+        for file in (*users, first):
+            programs |= file.programs
+        projects = RuleFile() if project is None else _project(os.fspath(project), trust)
+        policy = cls(
+            administrator=first.rules,
+            refused=tuple(rule for rule in refused.rules if rule.name not in override),
+            own=tuple(rule for file in (*users, projects) for rule in file.rules),
+            base=base.rules,
+            programs=programs,
+            directories=tuple(each for file in (first, *users, base) for each in file.directories),
+            name=name,
+        )
+        policy.check(policy.administrator + policy.own)
+        return policy
+
+    def extended(self, rules: str, source: str) -> Policy:
+        """Add rules of the user, as the text of a file.
+
+        Raises:
+            PolicyError: The text is no file of rules, or one of them does not hold for its examples.
+        """
+        file = loading.load(rules.encode(), source)
+        policy = replace(
+            self,
+            own=self.own + file.rules,
+            programs={**self.programs, **file.programs},
+            directories=self.directories + file.directories,
+        )
+        policy.check(file.rules)
+        return policy
+
+    def check(self, rules: tuple[Rule, ...]) -> None:
+        """Raise for the first example that does not hold.
+
+        Raises:
+            PolicyError: It names the rule and the example.
+        """
+        for mistake in self.mistakes(rules):
+            raise PolicyError(mistake)
+
+    def mistakes(self, rules: tuple[Rule, ...] | None = None) -> list[str]:
+        """The examples of rules that do not hold, by default of all; empty if all hold."""
+        if rules is None:
+            rules = self.administrator + self.refused + self.own + self.base
+        found = []
+        for rule in rules:
+            for wanted, examples in ((True, rule.match), (False, rule.not_match)):
+                for text in examples:
+                    parsed = _parse(text, "bash")
+                    if (
+                        Decision(self, parsed, EXAMPLE_FACTS, EXAMPLE_CWD, EXAMPLE_CWD).holds(rule)
+                        is not wanted
+                    ):
+                        how = "does not hold for" if wanted else "holds for"
+                        found.append(f"{rule.where}: {rule.name} {how} its example {visible(text)!r}")
+        return found
+
+    def decide(
+        self,
+        text: str | Parsed,
+        *,
+        shell: ShellKind = "bash",
+        cwd: str | None = None,
+        workspace: str | None = None,
+        facts: Facts | None = None,
+    ) -> Verdict:
+        """Decide on a text. Never raises for any text.
+
+        Args:
+            text: What the shell is to run, or what `parse` made of it.
+            shell: That runs it.
+            cwd: In which it is run, absolute; by default this process's own.
+            workspace: The directory that the rules call so; by default `cwd`.
+            facts: Of the host that it is to run on; by default this machine's.
+        """
+        parsed = _parse(text, shell) if isinstance(text, str) else text
+        cwd = cwd or os.getcwd()
+        return Decision(self, parsed, facts or LocalFacts(), cwd, workspace or cwd).verdict()
+
+    def explain(
+        self,
+        text: str | Parsed,
+        *,
+        shell: ShellKind = "bash",
+        cwd: str | None = None,
+        workspace: str | None = None,
+        facts: Facts | None = None,
+    ) -> str:
+        """Say for a text which command has which verdict, by which rule; safe to print. The arguments are those of `decide`."""
+        parsed = _parse(text, shell) if isinstance(text, str) else text
+        return explained(parsed, self.decide(parsed, cwd=cwd, workspace=workspace, facts=facts))
+
+
+def explained(parsed: Parsed, verdict: Verdict) -> str:
+    """A verdict as lines of text that are safe to print."""
+    lines = [f"{verdict.action}: {visible(parsed.text)}"]
+    lines += [f"  not understood: {visible(why)}" for why in parsed.unknown]
+    for each in verdict.commands:
+        start, end = each.command.span
+        via = f"  (by {visible(' '.join(each.command.via))})" if each.command.via else ""
+        lines.append(f"  {each.action}: {visible(parsed.text[start:end])}{via}")
+        lines += [
+            f"    {reason.action}: {visible(reason.text)}"
+            + (f"  [{visible(reason.rule)}]" if reason.rule else "")
+            for reason in each.reasons
+        ]
+        for name in ("reads", "writes", "deletes", "network"):
+            if values := getattr(each.access, name):
+                lines.append(
+                    f"    {name}: {visible(', '.join('not known' if value == '*' else value for value in values))}"
+                )
+        if each.access.privilege:
+            lines.append("    runs as another user")
+    return "\n".join(lines)
+
+
+EXAMPLE_CWD = "/home/user/project"
+
+
+class _ExampleFacts:
+    """The host on which examples are checked: without links, and with every program in /usr/bin."""
+
+    home = "/home/user"
+
+    def find(self, program: str) -> str | None:
+        return f"/usr/bin/{program}"
+
+    def resolve(self, path: str) -> str | None:
+        return os.path.normpath(path).replace("\\", "/").replace("//", "/")
+
+    def git_runs(self, directory: str) -> tuple[str, ...] | None:
+        return ()
+
+
+EXAMPLE_FACTS: Facts = _ExampleFacts()
+
+
+def _parse(text: str, shell: ShellKind) -> Parsed:
+    from ..parse import parse
+
+    return parse(text, shell)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise PolicyError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _loaded(path: str | os.PathLike[str]) -> RuleFile:
+    return loading.load(_read(os.fspath(path)), os.fspath(path))
+
+
+def _project(path: str, trust: Callable[[str, bytes], bool] | None) -> RuleFile:
+    data = _read(path)
+    file = loading.load(data, path, tightens=True)
+    digest = hashlib.sha256(
+        os.path.abspath(path).encode("utf-8", "surrogateescape") + b"\0" + data
+    ).hexdigest()
+    if not remembered(digest):
+        if trust is None or not trust(path, data):
+            raise PolicyError(
+                f"{path}: this file of a project is not believed; look at it, then load it with trust="
+            )
+        remember(digest)
+    return file

@@ -1,0 +1,63 @@
+"""The files of projects that the user has believed, by their digests, in a file that is the user's alone."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from ..._exceptions import PolicyError
+from ..._private import check_directory, create_file, make_directories
+
+MOST_BELIEVED = 4096
+"""Digests of projects' files that are remembered; the oldest is forgotten."""
+
+_REFUSAL = "it may hold what this user did not put there: {fault}"
+
+
+def remembered(digest: str) -> bool:
+    """Whether a file's digest is among those that were believed."""
+    return digest in _digests()
+
+
+def remember(digest: str) -> None:
+    """Add a digest.
+
+    Raises:
+        PolicyError: It cannot be written.
+    """
+    directory = _directory()
+    digests = [*(each for each in _digests() if each != digest), digest][-MOST_BELIEVED:]
+    scratch = directory / f"trusted-projects.{os.getpid()}"
+    try:
+        make_directories(directory)
+        check_directory(directory, refusal=_REFUSAL)
+        with suppress(FileNotFoundError):
+            scratch.unlink()
+        with os.fdopen(create_file(str(scratch)), "w", encoding="ascii") as file:
+            file.write("".join(f"{each}\n" for each in digests))
+        os.replace(scratch, directory / "trusted-projects")
+    except OSError as error:
+        raise PolicyError(
+            f"{directory}: cannot remember the project's file: {error.strerror or error}"
+        ) from error
+
+
+def _digests() -> list[str]:
+    directory = _directory()
+    try:
+        check_directory(directory, refusal=_REFUSAL)
+        with open(directory / "trusted-projects", "rb") as file:
+            data = file.read(65 * MOST_BELIEVED)
+    except OSError:
+        return []
+    return data.decode("ascii", "replace").split()
+
+
+def _directory() -> Path:
+    """Below $ANYSHELL_CONFIG_DIR, or else the user's own configuration."""
+    if given := os.environ.get("ANYSHELL_CONFIG_DIR"):
+        return Path(given)
+    import platformdirs  # here, since most policies have no project
+
+    return platformdirs.user_config_path("anyshell")
