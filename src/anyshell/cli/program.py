@@ -36,6 +36,7 @@ _COMMANDS = {
     "doctor": "commands.doctor.command",
     "schema": "commands.tool",
     "call": "commands.tool",
+    "policy": "commands.policy",
     "cp": "commands.cp",
     "jobs": "commands.jobs",
     "artifacts": "commands.artifacts",
@@ -188,6 +189,7 @@ def main() -> None:
       1      call: the result is an error; doctor: no usable shell;
              fleet: it failed on a host, or was not started there;
              cp: something was not copied;
+             policy test: an example does not hold;
              artifacts show: nothing is kept under that id;
              jobs: there is no such job, or it could not be stopped
       2      wrong usage

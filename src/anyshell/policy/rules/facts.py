@@ -48,7 +48,7 @@ class LocalFacts:
     @property
     def home(self) -> str | None:
         """As HOME says, or the system."""
-        home = self._environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - a text
+        home = self._environ.get("HOME") or os.path.expanduser("~")
         return home if os.path.isabs(home) else None
 
     def find(self, program: str) -> str | None:

@@ -43,7 +43,8 @@ _HARMLESS = frozenset(
         ("filter.lfs.process", "git-lfs filter-process"),
     }
 )
-_QUIET_VARIABLES = re.compile("GIT_(OPTIONAL_LOCKS|TERMINAL_PROMPT|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE))")
+_QUIET_VARIABLES = re.compile("GIT_(SSL_CA(INFO|PATH)|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|REFLOG_ACTION)")
+_QUIET_VALUES = frozenset({"", "0", "1", "true", "false", "cat", ":"})
 _SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?\][ \t]*(.*)')
 _ESCAPED = re.compile(r"\\(.)")
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*?))?[ \t]*")
@@ -54,7 +55,11 @@ def keys_that_run(directory: str, home: str | None, environ: Mapping[str, str]) 
 
     Besides, ``hooks.NAME`` for a hook that is there, ``submodule`` where the index has one, and the variables of git.
     """
-    found = {name for name in environ if name.startswith("GIT_") and not _QUIET_VARIABLES.fullmatch(name)}
+    found = {
+        name
+        for name, value in environ.items()
+        if name.startswith("GIT_") and not _QUIET_VARIABLES.fullmatch(name) and value not in _QUIET_VALUES
+    }
     if home is None:
         return None
     files = [

@@ -75,9 +75,8 @@ _TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "minItem
 _RULE_KEYS: dict[str, dict[str, Any]] = {
     "name": {"type": "string", "pattern": f"^{_NAME.pattern}$"},
     "message": {"type": "string"},
-    **{
-        key: _TEXTS
-        for key in (
+    **dict.fromkeys(
+        (
             "program",
             "command",
             "reads",
@@ -88,8 +87,9 @@ _RULE_KEYS: dict[str, dict[str, Any]] = {
             "input_of",
             "match",
             "not_match",
-        )
-    },
+        ),
+        _TEXTS,
+    ),
     "network": {"anyOf": [{"type": "boolean"}, _TEXTS]},
     **{
         key: {"type": "boolean"}
@@ -112,7 +112,7 @@ SCHEMA: Mapping[str, Any] = {
     "title": "Rules of anyshell",
     "type": "object",
     "properties": {
-        **{action: _RULES for action in ("allow", "ask", "deny")},
+        **dict.fromkeys(("allow", "ask", "deny"), _RULES),
         "preset": {"type": "string"},
         "directories": _TEXTS,
         "override": _TEXTS,

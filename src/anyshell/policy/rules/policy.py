@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from .profiles import Profile
     from .verdict import Verdict
 
-Trust = "Callable[[str, bytes], bool]"
-"""Whether a project's file is believed: asked with its path and its content."""
-
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -65,6 +62,7 @@ class Policy:
         project: str | os.PathLike[str] | None = None,
         administrator: str | os.PathLike[str] | None = None,
         trust: Callable[[str, bytes], bool] | None = None,
+        check: bool = True,
     ) -> Policy:
         """Load rules from files in TOML.
 
@@ -75,6 +73,7 @@ class Policy:
                 then its content is remembered in the user's own directory.
             administrator: The file whose rules win.
             trust: Asked with the path and the content of a project's file.
+            check: Whether the examples of the rules are checked.
 
         Raises:
             PolicyError: A file cannot be read, is none of rules, an example in it does not hold, or the project's is not believed.
@@ -102,7 +101,8 @@ class Policy:
             directories=tuple(each for file in (first, *users, base) for each in file.directories),
             name=name,
         )
-        policy.check(policy.administrator + policy.own)
+        if check:
+            policy.check(policy.administrator + policy.own)
         return policy
 
     def extended(self, rules: str, source: str) -> Policy:

@@ -1,0 +1,211 @@
+"""``anyshell policy``: what a policy says of commands, and why."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from ..failure import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ... import Policy, Verdict
+
+LARGEST_INPUT = 64 * 1024 * 1024
+"""Bytes of the commands that `anyshell policy check` reads; more are a failure of its own."""
+
+_EXAMPLE_FAILED = 1  # no bound
+"""The exit code of a file of rules with an example that does not hold."""
+
+_SHELLS = ("bash", "zsh", "sh", "pwsh", "powershell")
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a decision."""
+    for option in reversed(
+        (
+            click.option(
+                "--preset",
+                metavar="NAME",
+                help="read-only, workspace, ask-everything or trusted. [default: ask-everything]",
+            ),
+            click.option(
+                "--rules",
+                "files",
+                multiple=True,
+                type=click.Path(),
+                metavar="FILE",
+                help="A file of rules, over the preset. May be given several times.",
+            ),
+            click.option(
+                "--shell",
+                type=click.Choice(_SHELLS),
+                default="bash",
+                show_default=True,
+                help="The shell that a command is for.",
+            ),
+            click.option(
+                "--cwd",
+                type=click.Path(),
+                metavar="DIR",
+                help="Where a command would run. [default: the current directory]",
+            ),
+            click.option(
+                "--workspace",
+                type=click.Path(),
+                metavar="DIR",
+                help="What the rules call the workspace. [default: that of --cwd]",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(short_help="Decide on commands by rules, and explain why.")
+def policy() -> None:
+    """Decide on commands by rules, and explain why. Nothing is run.
+
+    A policy is a preset, and files of rules over it. The files that a decision needs are looked at on this machine.
+    """
+
+
+@policy.command(short_help="Print what a policy says of commands.")
+@_options
+@click.option(
+    "--file",
+    "source",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="Read the commands from a file instead of stdin.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object a command, each on a line of its own."
+)
+@click.argument("command", required=False)
+def check(*, command: str | None, source: IO[bytes] | None, as_json: bool, **how: Any) -> None:
+    """Print what a policy says of commands: allow, ask or deny.
+
+    COMMAND is one command; without it, commands are read from stdin, with a NUL between them.
+
+    \b
+    Examples:
+      anyshell policy check --preset workspace 'git status && rm -r build'
+      printf 'ls\\0rm -rf /\\0' | anyshell policy check --preset read-only --json
+    \b
+    Exit code:
+      0    whatever the policy says
+      2    wrong usage
+      125  a file of rules cannot be loaded, or the input is too large
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ...policy import visible
+    from ..printing import to_json
+
+    if command is not None and source is not None:
+        raise click.UsageError("give COMMAND or --file, not both")
+    decide = _decider(**how)
+    for text in [command] if command is not None else _commands(source or sys.stdin.buffer):
+        verdict = decide(text)
+        if as_json:
+            said = {
+                "action": verdict.action,
+                "understood": verdict.understood,
+                "programs": [each.command.program for each in verdict.commands if each.command.program],
+                "reasons": [reason.text for reason in verdict.reasons],
+            }
+            click.echo(to_json(said, one_line=True), nl=False)
+        else:
+            click.echo(f"{verdict.action:<5}  {visible(text)}")
+
+
+@policy.command(short_help="Say which command has which verdict, by which rule.")
+@_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.argument("command")
+def explain(*, command: str, as_json: bool, **how: Any) -> None:
+    """Say for each command of a line which verdict it has, by which rule, and what it touches.
+
+    \b
+    Example:
+      anyshell policy explain --preset workspace 'cd src && sort -o ../x y'
+    \b
+    Exit code: as for 'anyshell policy check'.
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ..printing import print_json
+
+    if as_json:
+        print_json(_decider(**how)(command))
+        return
+    loaded, cwd, workspace = _loaded(**how)
+    click.echo(loaded.explain(command, shell=how["shell"], cwd=cwd, workspace=workspace))
+
+
+@policy.command(short_help="Check the examples of files of rules.")
+@click.option(
+    "--preset", metavar="NAME", help="Beneath them, as for 'check'; its own examples are checked as well."
+)
+@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILE]...")
+def test(*, preset: str | None, files: tuple[str, ...]) -> None:
+    """Check the examples of files of rules, and say which do not hold.
+
+    \b
+    Example:
+      anyshell policy test rules.toml
+    \b
+    Exit code:
+      0    all hold
+      1    one does not
+      125  a file cannot be loaded
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ... import Policy
+    from ..printing import printable
+
+    loaded = Policy.load(*files, preset=preset, check=False)
+    rules = loaded.own if preset is None else loaded.refused + loaded.own + loaded.base
+    mistakes = loaded.mistakes(rules)
+    for mistake in mistakes:
+        click.echo(printable(mistake))
+    if mistakes:
+        raise click.exceptions.Exit(_EXAMPLE_FAILED)
+    click.echo(
+        f"{sum(len(rule.match) + len(rule.not_match) for rule in rules)} examples of {len(rules)} rules hold"
+    )
+
+
+@policy.command(short_help="Print the JSON schema of a file of rules.")
+def schema() -> None:
+    """Print the JSON schema of a file of rules."""
+    from ...policy.rules.loading import SCHEMA
+    from ..printing import print_json
+
+    print_json(SCHEMA)
+
+
+def _loaded(
+    *, preset: str | None, files: tuple[str, ...], cwd: str | None, workspace: str | None, **_: Any
+) -> tuple[Policy, str, str]:
+    from ... import Policy
+
+    here = os.path.abspath(cwd or Path.cwd())
+    return Policy.load(*files, preset=preset), here, os.path.abspath(workspace or here)
+
+
+def _decider(**how: Any) -> Callable[[str], Verdict]:
+    from ...policy.rules import LocalFacts
+
+    loaded, cwd, workspace = _loaded(**how)
+    facts = LocalFacts()
+    return lambda text: loaded.decide(text, shell=how["shell"], cwd=cwd, workspace=workspace, facts=facts)
+
+
+def _commands(source: IO[bytes]) -> list[str]:
+    data = source.read(LARGEST_INPUT + 1)
+    if len(data) > LARGEST_INPUT:
+        raise Failure(f"more than {LARGEST_INPUT:,} bytes of commands: give fewer at once")
+    pieces = data.split(b"\0")
+    return [piece.decode("utf-8", "surrogateescape") for piece in (pieces if pieces[-1] else pieces[:-1])]
