@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..parse.parsed import Argument
 from .paths import UNKNOWN, Paths
 from .profiles import Profile, Use, use_of
 from .verdict import Access, CommandVerdict, Reason, Verdict
@@ -16,7 +15,7 @@ from .verdict import Access, CommandVerdict, Reason, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..parse.parsed import Parsed, ParsedCommand
+    from ..parse.parsed import Argument, Parsed, ParsedCommand
     from .facts import Facts
     from .loading import Rule
     from .policy import Policy
@@ -27,7 +26,7 @@ MOST_DIRECTORIES = 8
 
 _MOVES = frozenset({"pushd", "popd"})
 _REPEATS = re.compile(r"\b(for|while|until|select|done)\b")
-_FEEDS = frozenset({"xargs", "parallel"})
+_EXPANDS = re.compile(r"[$`*?\[{}~<>(!^#\\]")
 _STRICTNESS = {"deny": 0, "ask": 1, "allow": 2}
 
 
@@ -87,8 +86,10 @@ class Decision:
     @cached_property
     def seen(self) -> list[Seen]:
         """Every command of the text."""
-        directories = list(self._directories())
-        return [self._see(at, bases) for at, bases in enumerate(directories)]
+        found: list[Seen] = []
+        for at, bases in enumerate(self._directories()):
+            found.append(self._see(at, bases, found))
+        return found
 
     # Which directories
 
@@ -148,13 +149,10 @@ class Decision:
 
     # What a command is and does
 
-    def _see(self, at: int, bases: tuple[str | None, ...]) -> Seen:
+    def _see(self, at: int, bases: tuple[str | None, ...], before: Sequence[Seen]) -> Seen:
         command = self.parsed.commands[at]
-        name, doubt, profile = self._program(command, bases)
-        arguments = list(command.arguments)
-        if command.via and command.via[-1].rpartition("/")[2] in _FEEDS:
-            arguments.append(Argument("$input", literal=False, span=command.span))
-        use = Use() if profile is None else use_of(name, profile, arguments)
+        name, doubt, profile = self._program(command)
+        use = Use() if profile is None else use_of(name, profile, self._arguments(at, profile, before))
         if profile is None and command.program:
             use.unknown.append(f"{name} is not a program that is known")
         if use.runs and not self._runs_known(at, name):
@@ -170,12 +168,55 @@ class Decision:
         words = (name, *(word.text for word in command.arguments))
         return Seen(command, name, doubt, use, access, self._redirected(command, bases), words, bases)
 
+    def _arguments(self, at: int, profile: Profile, before: Sequence[Seen]) -> list[Argument]:
+        """The arguments of a command. What ``find`` or ``xargs`` puts in is below what was searched, or not known."""
+        command = self.parsed.commands[at]
+        given = self._given(at, profile, before) if command.via else []
+        arguments: list[Argument] = []
+        for word in command.arguments:
+            if word.literal or (_EXPANDS.search(word.text) and "{}" not in word.text):
+                arguments.append(word)
+            elif given and word.text == "{}":
+                arguments += [replace(word, text=f"{path}/*") for path in given]
+            else:
+                arguments.append(replace(word, text="$input"))
+        return arguments
+
+    def _given(self, at: int, profile: Profile, before: Sequence[Seen]) -> tuple[str, ...]:
+        """The paths below which all names lie that a command is given; none if that is not known."""
+        command = self.parsed.commands[at]
+        *via, giver = command.via
+        source = at - 1
+        while source >= 0 and before[source].command.via != tuple(via):
+            source -= 1
+        if source < 0 or before[source].command.program != giver:
+            return ()
+        if giver == "xargs":
+            whole = any(word.text in ("-0", "--null") for word in before[source].command.arguments[:1])
+            while before[source].name == "xargs" or (
+                before[source].use.output == "lines" and not before[source].access.reads
+            ):
+                source -= 1
+                if source < 0 or via or before[source].command.via:
+                    return ()
+                between = self.parsed.text[before[source].command.span[1] : before[source + 1].command.span[0]]
+                if between.strip() != "|":
+                    return ()
+            # A name with blanks in it is several then, and none of these need be below anything.
+            if not whole and not {*profile.roles()} <= {"reads"}:
+                return ()
+            # Only find begins each name with what it was told to search.
+            if before[source].use.output != "names" or (before[source].name != "find" and not profile.harmless):
+                return ()
+        elif any(word.text in ("-execdir", "-okdir") for word in before[source].command.arguments):
+            return ()
+        paths = before[source].access.reads
+        return () if UNKNOWN in paths else paths
+
     def _moved_to(self, word: Argument, bases: Sequence[str | None]) -> list[str | None]:
         return [None if path == UNKNOWN else path for path in self.paths.resolved(word, bases)]
 
-    def _program(
-        self, command: ParsedCommand, bases: Sequence[str | None]
-    ) -> tuple[str, str, Profile | None]:
+    def _program(self, command: ParsedCommand) -> tuple[str, str, Profile | None]:
         """The name of a program, why it need not be that, and its profile."""
         program = command.program
         if not program:
@@ -238,7 +279,7 @@ class Decision:
             if elsewhere:
                 found[kind].append(UNKNOWN)
                 continue
-            text = word.text if isinstance(word, Argument) else word or ""
+            text = word if isinstance(word, str) else word.text if word else ""
             upwards = role == "links" and ".." in text.split("/")
             found[kind] += [UNKNOWN] if upwards else self.paths.resolved(word, bases)
         paths = {kind: tuple(dict.fromkeys(values)) for kind, values in found.items()}

@@ -45,6 +45,7 @@ class Profile:
     git: tuple[str, ...] = ()
     commands: Mapping[str, Profile] = field(default_factory=dict)
     inherit: bool = False
+    output: str = ""
     reads: str = "reads"
 
     def roles(self) -> Iterator[str]:
@@ -65,6 +66,7 @@ class Use:
         hosts: To which it connects.
         unknown: Why it is not known what it does.
         runs: Whether it runs a command that its words name.
+        output: ``names`` of files below what it reads, ``lines`` of its input, or anything.
         git: The keys of git's configuration by which it would run a program.
     """
 
@@ -75,6 +77,7 @@ class Use:
     privilege: bool = False
     unknown: list[str] = field(default_factory=list)
     runs: bool = False
+    output: str = ""
     git: tuple[str, ...] = ()
 
 
@@ -156,6 +159,7 @@ class _Reader:
             self.use.hosts.append("*")
         self.use.privilege |= profile.privilege
         self.use.git += profile.git
+        self.use.output = profile.output
         return profile
 
     def _command(self, profile: Profile, word: Argument, words: list[Argument]) -> None:
@@ -369,8 +373,9 @@ _KEYS: Mapping[str, type[Any]] = {
     "git": str,
     "commands": dict,
     "inherit": bool,
+    "output": str,
 }
-_CHANGES = frozenset({"flags", "positionals", "default", "network", "privilege", "unknown", "git", "reads"})
+_CHANGES = frozenset({"flags", "positionals", "default", "network", "privilege", "unknown", "git", "reads", "output"})
 
 
 def profiles_of(tables: Mapping[str, Any]) -> dict[str, Profile]:
@@ -397,6 +402,8 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
             raise ValueError(f"programs.{where}: {key} is no key of a profile: {', '.join(_KEYS)}")
         if not isinstance(value, _KEYS[key]):
             raise ValueError(f"programs.{where}: {key} has to be a {_KEYS[key].__name__}")  # noqa: TRY004 - as above
+    if table.get("output", "") not in ("", "names", "lines"):
+        raise ValueError(f"programs.{where}: output has to be names or lines")
     if table.get("style", "gnu") not in STYLES:
         raise ValueError(f"programs.{where}: style has to be one of {', '.join(sorted(STYLES))}")
     kinds = {}
@@ -425,7 +432,7 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
     return Profile(
         **{
             key: table[key]
-            for key in ("builtin", "unknown", "harmless", "style", "network", "privilege", "inherit")
+            for key in ("builtin", "unknown", "harmless", "style", "network", "privilege", "inherit", "output")
             if key in table
         },
         **{
