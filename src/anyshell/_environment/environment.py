@@ -33,6 +33,7 @@ from .facts import EnvironmentFacts
 from .options import MAX_TERMINALS, EnvironmentOptions
 
 if TYPE_CHECKING:
+    from ..policy.rules import Policy
     from collections.abc import AsyncIterable, Awaitable, Mapping, Sequence
     from os import PathLike
 
@@ -72,6 +73,7 @@ class Environment(EnvironmentFacts):
         max_jobs: int = MAX_JOBS,
         max_terminals: int = MAX_TERMINALS,
         background_after: float | None = None,
+        policy: Policy | None = None,
     ) -> Detection[Environment]:
         """Find out what a host is and which shell it has.
 
@@ -101,6 +103,8 @@ class Environment(EnvironmentFacts):
             max_terminals: `terminal`s that are entered at once, 1 or more.
             background_after: Seconds after which a command that `run` waits for goes on as a job, with its own
                 deadline; `run` then returns what there is. ``None`` is never. Needs ``async with``.
+            policy: Decides what the tools of this environment run, refuse, or ask their approver about. The methods of the
+                environment run what they are told: what a program of yours says is not decided on.
 
         Raises:
             ShellNotFound: When entered or awaited: no usable shell.
@@ -121,6 +125,7 @@ class Environment(EnvironmentFacts):
             max_jobs=max_jobs,
             max_terminals=max_terminals,
             background_after=background_after,
+            policy=policy,
         )
         return Detection(host_or_backend, options, Environment)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .._types import HostInfo, OperatingSystem, OutputLimits, ShellInfo
     from ..jobs import Jobs
     from ..output import ArtifactStore
+    from ..policy.rules import Policy
 
 
 class EnvironmentFacts:
@@ -84,6 +85,11 @@ class EnvironmentFacts:
     def artifacts(self) -> ArtifactStore | None:
         """Where the whole of a bounded output is kept; ``None`` when it is not."""
         return self.runner.artifacts
+
+    @property
+    def policy(self) -> Policy | None:
+        """Decides on what models send; ``None`` is no policy."""
+        return self._options.policy
 
     @property
     def prefix(self) -> str | None:

@@ -11,6 +11,7 @@ from ..jobs import MAX_JOBS
 
 if TYPE_CHECKING:
     from ..output import ArtifactStore
+    from ..policy.rules import Policy
     from ..shells import Prefix
 
 MAX_TERMINALS = 16
@@ -32,6 +33,7 @@ class EnvironmentOptions:
         max_jobs: Jobs that run at once.
         max_terminals: Driven terminals that are entered at once.
         background_after: Seconds after which a command goes on as a job; ``None`` is never.
+        policy: Decides on what models send; ``None`` is no policy.
 
     Raises:
         InvalidCommand: Names the option.
@@ -47,6 +49,7 @@ class EnvironmentOptions:
     max_jobs: int = MAX_JOBS
     max_terminals: int = MAX_TERMINALS
     background_after: float | None = None
+    policy: Policy | None = None
 
     def __post_init__(self) -> None:
         check_count("max_jobs", self.max_jobs)

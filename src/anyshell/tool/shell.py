@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._environment import descriptions
 from .._exceptions import AnyshellError, TerminalUnavailable
-from .._types import Refused, check_seconds
+from .._types import Approved, Refused, check_seconds
 from . import words
 from .approvals import Approvals
 from .builder import ResultBuilder
@@ -31,15 +31,17 @@ from .result import ShellDetails, ShellResult
 from .run import StoppedByPerson, prepare
 from .session import ToolSession
 from .updates import OnUpdate, Updates
+from .verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from .._environment import Environment
     from .._stream import Listener
-    from .._types import LeftBehind, Outcome
+    from .._types import CommandRequest, LeftBehind, Outcome
     from ..abc import Approver
     from ..jobs import Job
+    from ..policy.rules import Policy
     from ..terminal import ConsoleOpener, SecretSource
     from .calls import Ongoing
     from .jobs.tracked import Found
@@ -79,6 +81,8 @@ class ShellTool:
         tools: Names of other tools that the model has, such as ``("read", "grep", "edit")``: it is told to prefer them over
             commands that do the same.
         advice: What the description advises besides its rules, a set of ``git`` and ``programs``; both by default.
+        policy: Decides about every command: one that it allows is not asked about, one that it denies is refused. The
+            approver is asked about the others, and about everything that is sent or typed. By default `Environment.policy`.
 
     Raises:
         AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
@@ -101,6 +105,7 @@ class ShellTool:
         confirmed: bool = False,
         tools: Sequence[str] = (),
         advice: Collection[str] = descriptions.ADVICE,
+        policy: Policy | None = None,
     ) -> None:
         check_seconds("silence", silence)
         given: Any = tools
@@ -136,6 +141,8 @@ class ShellTool:
         self._limits = limits or ToolLimits()
         self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
         self._approvals = Approvals(approver, timeout=self._limits.approval_timeout)
+        chosen = policy if policy is not None else env.policy
+        self._verdicts = None if chosen is None else Verdicts(chosen, env)
         self._session = ToolSession(env.session()) if session else None
         self._closed = False
         self._calls = Calls()
@@ -323,7 +330,7 @@ class ShellTool:
             if call.command.cwd is not None:
                 missing = await no_directory(self._env, run.request.directory)
             if not missing:
-                answer = await self._approvals.ask(run.request)
+                answer = await self._decided(run.request)
         if ongoing.cancelled:
             return self._results.unrun(run, "cancelled", words.UNBEGUN)
         if missing:
@@ -350,6 +357,23 @@ class ShellTool:
             if session is not None and request.restart:
                 message += f" {words.restarted(session.tell())}"
             return self._results.unrun(run, "failed", message)
+
+    async def _decided(self, request: CommandRequest) -> Approved | Refused:
+        """What the policy says of a command, or else the approver."""
+        if self._verdicts is None:
+            return await self._approvals.ask(request)
+        verdict = await self._verdicts.decide(request)
+        answer: Approved | Refused
+        match verdict.action:
+            case "allow":
+                answer = Approved()
+            case "deny":
+                answer = Refused("; ".join(reason.text for reason in verdict.reasons if reason.action == "deny"), by="policy")
+            case "ask":
+                answer = await self._approvals.ask(request)
+        if isinstance(answer, Approved):
+            self._verdicts.ran(request, verdict)
+        return answer
 
     def _gone(self, run: ToolRun, session: ToolSession) -> ShellResult:
         """Say that nothing ran because the shell of the session has ended since the last command."""

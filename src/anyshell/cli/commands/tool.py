@@ -96,6 +96,9 @@ def schema(
 @shell_option
 @cwd_option
 @click.option("--approve-all", is_flag=True, help="Run it without asking.")
+@click.option(
+    "--policy", metavar="PRESET|FILE", help="Ask only about what this policy does not allow; refuse what it denies."
+)
 @click.argument("params", metavar="JSON")
 @click.pass_context
 def call(
@@ -106,6 +109,7 @@ def call(
     shell: str | None,
     cwd: str | None,
     approve_all: bool,
+    policy: str | None,
     params: str,
 ) -> None:
     """Call the tool as a model would, and print its result as JSON.
@@ -146,7 +150,7 @@ def call(
         watch_reader(1, interruption.desert)
         async with Environment.detect(Target(host).options, shell=shell, cwd=cwd) as env:
             mention_notices(env.info)
-            tool = ShellTool(env, approver=approve if approve_all else ask_on_terminal)
+            tool = ShellTool(env, approver=approve if approve_all else ask_on_terminal, policy=decides)
             results.append(await tool(given))
         return _IS_ERROR if results[0].is_error else 0
 

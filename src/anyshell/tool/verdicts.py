@@ -1,0 +1,144 @@
+"""What a policy says of a call, with what it has to know of the host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .._exceptions import AnyshellError
+from .._types import Spawn
+from .._waits import in_a_thread
+from ..backends.collect import collect
+from ..policy.rules import ROUNDS, Answers, LocalFacts, Reason
+from .host import HOST_BOUND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .._environment import Environment
+    from .._types import CommandRequest
+    from ..policy.rules import Facts, Policy, Question, Verdict
+
+MOST_QUESTIONS = 200
+"""Questions to a host in one round of a decision by SSH; what more is asked is not known."""
+
+LONGEST_ANSWERS = 1024 * 1024
+"""Bytes of a host's answers to the questions of one round; of longer ones, none is known."""
+
+# One question a pair of arguments, one answer each: its length is the caller's, so a NUL ends it. A path that does not exist is
+# resolved as far as it does.
+_ASKED = r"""
+while [ $# -ge 2 ]; do
+  case $1 in
+  home) printf %s "${HOME-}" ;;
+  find) case $(command -v -- "$2") in /*) command -v -- "$2" ;; esac ;;
+  resolve)
+    p=$2 t=
+    until r=$(readlink -f -- "$p" && printf .) && [ -e "$p" ]; do
+      [ "$p" != / ] || break
+      t=/${p##*/}$t p=${p%/*} p=${p:-/}
+    done
+    r=${r%??}
+    printf %s "${r%/}$t" ;;
+  esac
+  printf '\0'
+  shift 2
+done
+"""
+
+
+class Verdicts:
+    """Decides on the commands of one tool.
+
+    Args:
+        policy: Decides on the text.
+        env: Where commands run.
+
+    Attributes:
+        altered: Whether a command of the session may have changed what names mean there.
+    """
+
+    def __init__(self, policy: Policy, env: Environment) -> None:
+        self._policy = policy
+        self._env = env
+        self.altered = False
+
+    async def decide(self, request: CommandRequest) -> Verdict:
+        """Decide on a command, and ask the host what has to be known of it for that."""
+        verdict = await self._decided(request)
+        doubts = list(self._doubts(request))
+        if not doubts:
+            return verdict
+        reasons = tuple(Reason(text=text, action="ask", rule="", span=(0, 0)) for text in doubts)
+        action = "ask" if verdict.action == "allow" else verdict.action
+        kept = () if verdict.action == "allow" else verdict.reasons
+        return replace(verdict, action=action, reasons=(*kept, *reasons))
+
+    def ran(self, request: CommandRequest, verdict: Verdict) -> None:
+        """Take note of what runs in the session now."""
+        if request.session:
+            fresh = request.fresh or request.restart
+            changes = not verdict.understood or any(each.command.defines for each in verdict.commands)
+            self.altered = changes or (self.altered and not fresh)
+
+    def _doubts(self, request: CommandRequest) -> Sequence[str]:
+        """Why a text does not say by itself what runs."""
+        from ..policy.parse.dynamic import variable
+
+        doubts = [f"the variable {name} may change what runs" for name, _ in request.env if variable(name)]
+        if request.prefix is not None:
+            doubts.append("it runs behind a prefix, where files and programs may be others")
+        if request.snapshot is not None:
+            doubts.append("the user's own aliases and functions may change what its words mean")
+        if request.session and self.altered and not (request.fresh or request.restart):
+            doubts.append("an earlier command of the session may have changed what its words mean")
+        return doubts
+
+    async def _decided(self, request: CommandRequest) -> Verdict:
+        if self._env.info.is_this_machine:
+            facts = LocalFacts()
+            return await in_a_thread(lambda: self._verdict(request, facts))
+        known: dict[Question, str | tuple[str, ...] | None] = {}
+        for _ in range(ROUNDS):
+            answers = Answers(known)
+            verdict = self._verdict(request, answers)
+            if not answers.questions:
+                return verdict
+            known |= await self._ask(answers.questions[:MOST_QUESTIONS])
+        return self._verdict(request, Answers(known))
+
+    def _verdict(self, request: CommandRequest, facts: Facts) -> Verdict:
+        return self._policy.decide(
+            request.text,
+            shell=request.shell.kind,
+            cwd=request.directory,
+            workspace=self._env.directory,
+            facts=facts,
+        )
+
+    async def _ask(
+        self, questions: Sequence[Question]
+    ) -> Mapping[Question, str | tuple[str, ...] | None]:
+        """Have a POSIX host answer questions; what it does not tell in time is not known."""
+        unknown = dict.fromkeys(questions)
+        asked = [question for question in questions if question[0] != "git_runs"]
+        if self._env.info.os == "windows" or not asked:
+            return unknown
+        words = [word for question in asked for word in question]
+        try:
+            # Bounded already, and the start with it: what is asked is a small program of anyshell's own.
+            status, out, _ = await collect(
+                self._env.runner.backend,
+                Spawn(argv=("/bin/sh", "-c", _ASKED, "sh", *words), cwd="/"),
+                seconds=HOST_BOUND,
+                most=LONGEST_ANSWERS,
+            )
+        except (OSError, AnyshellError):
+            return unknown
+        answers = out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        if status is None or len(answers) != len(asked):
+            return unknown
+        return unknown | {
+            question: answer.rstrip("\n") if question[0] == "find" else answer or None
+            for question, answer in zip(asked, answers, strict=True)
+        }
