@@ -33,7 +33,6 @@ from .facts import EnvironmentFacts
 from .options import MAX_TERMINALS, EnvironmentOptions
 
 if TYPE_CHECKING:
-    from ..policy.rules import Policy
     from collections.abc import AsyncIterable, Awaitable, Mapping, Sequence
     from os import PathLike
 
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ..backends import SSHOptions
     from ..detached import DetachedJob
     from ..jobs import Job, Ready
+    from ..policy.rules import Policy
 
 MAX_NAMED_SESSIONS = 256
 """Sessions with a name in one environment; one more is an error."""

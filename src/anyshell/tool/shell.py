@@ -31,7 +31,6 @@ from .result import ShellDetails, ShellResult
 from .run import StoppedByPerson, prepare
 from .session import ToolSession
 from .updates import OnUpdate, Updates
-from .verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from .calls import Ongoing
     from .jobs.tracked import Found
     from .run import Became, ToolRun
+    from .verdicts import Verdicts
 
 FAILS_AT_ONCE = 0.3
 """Seconds for which a start in the background waits for an end at once, which is then told."""
@@ -142,7 +142,7 @@ class ShellTool:
         self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
         self._approvals = Approvals(approver, timeout=self._limits.approval_timeout)
         chosen = policy if policy is not None else env.policy
-        self._verdicts = None if chosen is None else Verdicts(chosen, env)
+        self._verdicts = None if chosen is None else _verdicts(chosen, env)
         self._session = ToolSession(env.session()) if session else None
         self._closed = False
         self._calls = Calls()
@@ -368,7 +368,10 @@ class ShellTool:
             case "allow":
                 answer = Approved()
             case "deny":
-                answer = Refused("; ".join(reason.text for reason in verdict.reasons if reason.action == "deny"), by="policy")
+                answer = Refused(
+                    "; ".join(reason.text for reason in verdict.reasons if reason.action == "deny"),
+                    by="policy",
+                )
             case "ask":
                 answer = await self._approvals.ask(request)
         if isinstance(answer, Approved):
@@ -523,3 +526,9 @@ class ShellTool:
             listener=listener,
             control=ongoing.control,
         )
+
+
+def _verdicts(policy: Policy, env: Environment) -> Verdicts:
+    from .verdicts import Verdicts  # what few tools need
+
+    return Verdicts(policy, env)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._types import CommandRequest
-    from ..policy.rules import Facts, Policy, Question, Verdict
+    from ..policy.rules import Facts, Policy, Verdict
+    from ..policy.rules.facts import Question
 
 MOST_QUESTIONS = 200
 """Questions to a host in one round of a decision by SSH; what more is asked is not known."""
@@ -39,7 +40,8 @@ while [ $# -ge 2 ]; do
       t=/${p##*/}$t p=${p%/*} p=${p:-/}
     done
     r=${r%??}
-    printf %s "${r%/}$t" ;;
+    r=${r%/}$t
+    printf %s "${r:-/}" ;;
   esac
   printf '\0'
   shift 2
@@ -116,9 +118,7 @@ class Verdicts:
             facts=facts,
         )
 
-    async def _ask(
-        self, questions: Sequence[Question]
-    ) -> Mapping[Question, str | tuple[str, ...] | None]:
+    async def _ask(self, questions: Sequence[Question]) -> Mapping[Question, str | tuple[str, ...] | None]:
         """Have a POSIX host answer questions; what it does not tell in time is not known."""
         unknown = dict.fromkeys(questions)
         asked = [question for question in questions if question[0] != "git_runs"]

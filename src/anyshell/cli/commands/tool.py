@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
@@ -11,6 +12,7 @@ from ..failure import Failure
 from ..options import cwd_option, host_option, shell_option
 
 if TYPE_CHECKING:
+    from ... import Policy
     from ...tool import ShellResult, ToolDefinition
     from ..process.signals import Interruption
 
@@ -97,7 +99,9 @@ def schema(
 @cwd_option
 @click.option("--approve-all", is_flag=True, help="Run it without asking.")
 @click.option(
-    "--policy", metavar="PRESET|FILE", help="Ask only about what this policy does not allow; refuse what it denies."
+    "--policy",
+    metavar="PRESET|FILE",
+    help="Ask only about what this policy does not allow; refuse what it denies.",
 )
 @click.argument("params", metavar="JSON")
 @click.pass_context
@@ -117,8 +121,8 @@ def call(
     JSON is an object with the tool's parameters (see 'anyshell schema'); '-' reads it from stdin. It is one call of its
     own: what it leaves running is stopped when it ends, and the next one begins in a fresh shell.
 
-    Unless --approve-all is given, the person at the terminal is asked first. Without a terminal, or in its
-    background, the answer is no, and nothing is run.
+    Unless --approve-all is given, the person at the terminal is asked first, with --policy only about what that does not
+    decide. Without a terminal, or in its background, the answer is no, and nothing is run.
 
     A signal, or a reader of stdout that goes away, stops the command; then nothing is printed.
 
@@ -127,6 +131,7 @@ def call(
       anyshell call '{"command": "git status --short"}'
       anyshell call --approve-all '{"command": "make test", "timeout": 600}' | jq -r .text
       anyshell call --host deploy@web-1 '{"command": "uptime"}'
+      anyshell call --policy workspace '{"command": "git status && rm -r build"}'
     \b
     Exit code:
       0      the command exited with 0
@@ -141,6 +146,7 @@ def call(
     from ..process.descriptors import watch_reader
 
     given = _parse(params)
+    decides = None if policy is None else _policy(policy)
     results: list[ShellResult] = []
 
     async def perform(interruption: Interruption) -> int:
@@ -158,6 +164,13 @@ def call(
     if code in (0, _IS_ERROR):
         print_json(results[0].model_dump())
     ctx.exit(code)
+
+
+def _policy(name: str) -> Policy:
+    """The policy of a preset, or of a file of rules."""
+    from ... import Policy
+
+    return Policy.load(name) if os.sep in name or name.endswith(".toml") else Policy.preset(name)
 
 
 def _parse(params: str) -> dict[str, Any]:

@@ -1,0 +1,175 @@
+"""A tool with a policy: what runs unasked, what is refused, and what is asked about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import Approved, Environment, Policy, Refused, ShellTool
+from anyshell.tool.verdicts import Verdicts
+
+from .conftest import open_to_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from anyshell import ApprovalRequest
+
+    from .ssh_server import Server
+
+pytestmark = pytest.mark.anyio
+
+
+class Person:
+    """An approver that notes what it is asked about."""
+
+    def __init__(self, answer: Approved | Refused) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    async def __call__(self, request: ApprovalRequest) -> Approved | Refused:
+        self.asked.append(request.text)
+        return self.answer
+
+
+RULES = """
+[[allow]]
+name = "look"
+program = ["cat", "ls", "echo", "true"]
+reads = ["workspace"]
+
+[[deny]]
+name = "remove"
+program = ["rm"]
+message = "nothing is removed here"
+"""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    file = tmp_path / "rules.toml"
+    file.write_text(RULES)
+    return Policy.load(file)
+
+
+@pytest.mark.parametrize(
+    ("params", "status", "asked"),
+    [
+        ({"command": "cat a"}, "exited", 0),
+        ({"command": "cat a | cat"}, "exited", 0),
+        ({"command": "rm a"}, "refused", 0),
+        ({"command": "cat a; rm a"}, "refused", 0),
+        ({"command": "touch b"}, "exited", 1),
+        ({"command": "cat a > b"}, "exited", 1),
+        ({"command": "cat $(touch b)"}, "exited", 1),
+        ({"command": "$X a"}, "exited", 1),
+        ({"command": "cat a", "env": {"PATH": "."}}, "exited", 1),
+        ({"command": "cat a", "env": {"LD_PRELOAD": "x.so"}}, "exited", 1),
+        ({"command": "cat a", "env": {"NAME": "x"}}, "exited", 0),
+    ],
+    ids=str,
+)
+async def test_policy_decides_what_is_asked_about(
+    tmp_path: Path, policy: Policy, params: Mapping[str, object], status: str, asked: int
+) -> None:
+    (tmp_path / "a").write_text("hi\n")
+    person = Person(Approved())
+    async with Environment.detect(shell="bash", cwd=tmp_path, policy=policy) as env:
+        result = await ShellTool(env, approver=person)(params)
+    assert (result.details.status, len(person.asked)) == (status, asked)
+    if status == "refused":
+        assert "The policy says: nothing is removed here" in result.text
+        assert (tmp_path / "a").exists()
+
+
+async def test_program_of_the_workspace_is_asked_about(
+    tmp_path: Path, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "bin" / "cat"
+    mine.parent.mkdir()
+    mine.write_text("#!/bin/sh\necho mine\n")
+    mine.chmod(0o755)
+    person = Person(Refused("no"))
+    async with Environment.detect(shell="bash", cwd=tmp_path) as env:
+        tool = ShellTool(env, approver=person, policy=policy)
+        await tool({"command": "bin/cat rules.toml"})
+        monkeypatch.setenv("PATH", f"{mine.parent}:/usr/bin:/bin")
+        await tool({"command": "cat rules.toml"})
+    assert person.asked == ["bin/cat rules.toml", "cat rules.toml"]
+
+
+async def test_names_that_a_session_may_have_changed_are_asked_about(tmp_path: Path, policy: Policy) -> None:
+    person = Person(Approved())
+    async with Environment.detect(shell="bash", cwd=tmp_path, policy=policy) as env:
+        tool = ShellTool(env, approver=person, session=True)
+        for command in ("true", "cat() { echo mine; }", "cat rules.toml"):
+            await tool({"command": command})
+        assert person.asked[-1] == "cat rules.toml"
+        await tool({"command": "true", "restart": True})
+        del person.asked[:]
+        await tool({"command": "cat rules.toml"})
+        assert person.asked == []
+
+
+async def test_what_stands_before_a_shell_is_asked_about(tmp_path: Path, policy: Policy) -> None:
+    person = Person(Approved())
+    async with Environment.detect(shell="bash", cwd=tmp_path, policy=policy, prefix="nice -n 1") as env:
+        await ShellTool(env, approver=person)({"command": "true"})
+    assert person.asked == ["true"]
+
+
+async def test_host_is_asked_what_its_names_mean(
+    tmp_path: Path, policy: Policy, ssh_host: Callable[[str], Server]
+) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("secret\n")
+    workspace = tmp_path / "work space\n$(x)"
+    workspace.mkdir()
+    (workspace / "a").write_text("hi\n")
+    (workspace / "link").symlink_to(outside)
+    open_to_all(tmp_path)
+    person = Person(Refused("no"))
+    async with Environment.detect(
+        ssh_host("openssh as a user").options(), shell="bash", cwd=workspace, policy=policy
+    ) as env:
+        tool = ShellTool(env, approver=person)
+        assert (await tool({"command": "cat a"})).details.status == "exited"
+        assert (await tool({"command": "cat a missing/x"})).details.status == "exited"
+        assert (await tool({"command": "cat link"})).details.status == "refused"
+        assert (await tool({"command": "nosuch a"})).details.status == "refused"
+        verdicts = Verdicts(policy, env)
+        answers = await verdicts._ask(
+            [
+                ("home", ""),
+                ("find", "cat"),
+                ("find", "no-such-program"),
+                ("find", "-v"),
+                ("resolve", str(workspace / "link")),
+                ("resolve", str(workspace / "no" / "such\n" / "x")),
+                ("resolve", "/"),
+                ("git_runs", str(workspace)),
+            ]
+        )
+    assert person.asked == ["cat link", "nosuch a"]
+    assert list(answers.values())[1:] == [
+        answers["find", "cat"],
+        "",
+        "",
+        str(outside),
+        str(workspace / "no" / "such\n" / "x"),
+        "/",
+        None,
+    ]
+    assert str(answers["find", "cat"]).endswith("/cat")
+
+
+async def test_requests_of_a_job_are_asked_about(tmp_path: Path, policy: Policy) -> None:
+    person = Person(Approved())
+    async with Environment.detect(shell="bash", cwd=tmp_path, policy=policy) as env:
+        tool = ShellTool(env, approver=person, jobs=True)
+        started = await tool({"command": "cat", "run_in_background": True})
+        assert person.asked == []
+        await tool.job_tool({"action": "send", "job": started.details.job, "text": "x"})
+        assert person.asked == ["cat"]
