@@ -288,7 +288,7 @@ async def test_cancel_at_the_moment_of_the_approval_runs_nothing(session: bool, 
 async def test_call_without_id_gets_one_that_updates_approvals_and_details_tell(here: Environment) -> None:
     approver = Held()
     tool = tool_of(here, approver)
-    both = [asyncio.ensure_future(tool({"command": "true"})) for _ in range(2)]
+    both = [asyncio.ensure_future(tool({"command": f"exit {code}"})) for code in range(2)]
     await until(lambda: len(approver.requests) == 2)
     ids = [request.call_id for request in approver.requests]
     assert ids == ["call-1", "call-2"]
@@ -303,7 +303,7 @@ async def test_call_without_id_gets_one_that_updates_approvals_and_details_tell(
 
 async def test_generated_id_differs_from_those_under_way() -> None:
     calls = Calls()
-    with calls.begin("call-1"), calls.begin(None) as other:
+    with calls.begin("call-1", "shell", {}), calls.begin(None, "shell", {}) as other:
         assert other.id == "call-2"
 
 
@@ -330,7 +330,7 @@ async def test_unknown_id_is_an_error_that_names_the_calls_under_way(here: Envir
         tool.cancel("x")
     with pytest.raises(AnyshellError, match=r"^no call '\[\]' is under way"):
         tool.cancel([])  # type: ignore[arg-type]
-    tasks = [asyncio.ensure_future(tool({"command": "true"}, call_id=f"c{n}")) for n in range(12)]
+    tasks = [asyncio.ensure_future(tool({"command": f"exit {n}"}, call_id=f"c{n}")) for n in range(12)]
     await until(lambda: len(approver.requests) == 12)
     with pytest.raises(AnyshellError, match=r"under way: c0, c1, .*, c9 and 2 more$"):
         tool.cancel("x")

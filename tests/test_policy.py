@@ -32,7 +32,8 @@ from anyshell import (
     deny_all,
 )
 from anyshell._exceptions import AnyshellError
-from anyshell.policy import approval, ask, display, folded, printable, visible
+from anyshell.policy import ask, display, folded, printable, visible
+from anyshell.policy.approval import asking
 
 BASH = ShellInfo("bash", "/bin/bash", "5.2")
 REQUEST = CommandRequest(text="make test", shell=BASH, host="local", directory="/src")
@@ -76,7 +77,7 @@ async def test_an_approver_that_raises_has_refused_and_its_text_goes_nowhere() -
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("approver", [None, lambda request: Approved(), lambda: None])
+@pytest.mark.parametrize("approver", [None, lambda: None])
 async def test_what_is_no_approver_has_refused(approver: object) -> None:
     assert await answer_of(approver) == Refused("the approver failed (TypeError)", by="failure")
 
@@ -145,7 +146,7 @@ async def test_always_is_only_what_is_true(always: Any) -> None:
 
 @pytest.mark.anyio
 async def test_an_approver_that_does_not_heed_its_end_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approval, "CANCEL_BOUND", 0.05)
+    monkeypatch.setattr(asking, "CANCEL_BOUND", 0.05)
     end = asyncio.Event()
     ended = asyncio.Event()
 
@@ -466,13 +467,15 @@ def test_a_request_has_the_fields_of_its_type_alone() -> None:
     for names in others:
         common &= names
     assert common == {
-        *("text", "shell", "host", "directory", "prefix", "snapshot", "description", "display", "call_id")
+        *("text", "shell", "host", "directory", "prefix", "snapshot", "description", "display"),
+        *("call_id", "tool", "arguments"),
     }
     own = {type(request): {field.name for field in fields(request)} - common for request in EVERY_TYPE}
     typing = {"terminal", "program", "prompt"}
     assert own == {
         CommandRequest: {
-            *("env", "stdin", "timeout", "original", "session", "fresh", "restart", "background", "size")
+            *("env", "stdin", "timeout", "original", "session", "fresh", "restart", "background", "size"),
+            "verdict",
         },
         JobInputRequest: {"job", "stdin", "end_of_input"},
         TerminalInputRequest: {*typing, "typed", "keys"},
@@ -533,7 +536,7 @@ async def main():
 asyncio.run(main())
 """
 
-PROMPT = b"= no: "
+PROMPT = b"? = help: "
 
 
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POSIX")
@@ -611,18 +614,18 @@ def test_a_person_answers(typed: bytes, answer: Approved | Refused) -> None:
 @pytest.mark.parametrize(
     ("makes", "question"),
     [
-        ("CommandRequest", "Run this? y = yes, a = always yes to exactly this"),
+        ("CommandRequest", "Run this? y = yes, a = yes for this session to exactly this"),
         (
             "lambda **given: JobInputRequest(**given, job='j1', stdin=b'')",
-            "Send this? y = yes, a = always yes to exactly this",
+            "Send this? y = yes, a = yes for this session to exactly this",
         ),
         (
             "lambda **given: TerminalInputRequest(**given, terminal='t1')",
-            "Type this? y = yes, a = always yes to whatever is typed on this terminal",
+            "Type this? y = yes, a = yes for this session to whatever is typed on this terminal",
         ),
         (
             "lambda **given: SecretInputRequest(**given, terminal='t1')",
-            "Type this? y = yes, a = always yes to secrets on this terminal",
+            "Type this? y = yes, a = yes for this session to secrets on this terminal",
         ),
     ],
 )
@@ -632,7 +635,7 @@ def test_a_person_is_asked_in_the_words_of_the_request(makes: str, question: str
     person.wait_seen(PROMPT)
     person.type(b"n\n")
     assert person.result() == f"[{Refused()!r}]"
-    assert person.before.decode() == f"{question}, n [REASON] "
+    assert person.before.decode() == f"{question}, n [REASON] = no, "
 
 
 @on_posix
@@ -699,6 +702,6 @@ def test_no_terminal_is_a_refusal() -> None:
 @pytest.mark.anyio
 async def test_a_terminal_that_cannot_be_asked_about_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system calls fail of one that was hung up, as they do of a file that is no terminal."""
-    monkeypatch.setattr("anyshell.policy._terminal.PATH", os.devnull)
+    monkeypatch.setattr("anyshell.policy.approval._terminal.PATH", os.devnull)
     answer = Refused("approval cannot be asked for: there is no terminal", by="unanswered")
     assert await answer_of(ask_on_terminal) == answer

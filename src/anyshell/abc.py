@@ -432,10 +432,11 @@ class WindowsLauncher(Protocol):
 class Approver(Protocol):
     """Decides whether a command runs.
 
-    An approver that raises, gives no answer in time, or answers anything else, has refused.
+    A function, async or not; one that is not holds up the event loop while it decides. An approver that raises, gives no
+    answer in time, or answers anything else, has refused.
     """
 
-    def __call__(self, request: ApprovalRequest, /) -> Awaitable[Approved | Refused]:
+    def __call__(self, request: ApprovalRequest, /) -> Awaitable[Approved | Refused] | Approved | Refused:
         """Answer one request. ``request.display`` is text that is safe to print."""
 
 

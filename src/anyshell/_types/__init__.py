@@ -3,6 +3,7 @@
 from .approval import ApprovalRequest as ApprovalRequest
 from .approval import Approved as Approved
 from .approval import CommandRequest as CommandRequest
+from .approval import Grant as Grant
 from .approval import JobInputRequest as JobInputRequest
 from .approval import Refused as Refused
 from .approval import SecretInputRequest as SecretInputRequest

@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .shell import ShellInfo
     from .terminal import Terminal
+    from .verdict import CommandVerdict, Verdict
+
+Scope = Literal["once", "session", "always"]
+"""How long an approval holds: for one question, for the life of the tool that asked, or for every later tool too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,8 @@ class _Request:
             command; what folds them should mark the rows that continue one, as `ask_on_terminal` does. The tool
             fills it in when it asks.
         call_id: The id of the tool's call that asks, for `ShellTool.cancel`. Says nothing about what runs.
+        tool: The name of the tool that asks.
+        arguments: What the model has called it with, as it is: not safe to print. Says nothing about what runs.
     """
 
     text: str
@@ -39,6 +47,8 @@ class _Request:
     description: str = field(default="", compare=False)
     display: str = field(default="", compare=False, repr=False)
     call_id: str = field(default="", compare=False)
+    tool: str = field(default="", compare=False)
+    arguments: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +71,7 @@ class CommandRequest(_Request):
         restart: Whether the one before is ended for that, with what it runs.
         background: Whether it runs on as a job while the model does something else.
         size: The terminal that it is to run on; ``None`` is no terminal.
+        verdict: What a policy says of `text`; ``None`` without a policy. Says nothing about what runs.
     """
 
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -72,6 +83,7 @@ class CommandRequest(_Request):
     restart: bool = False
     background: bool = False
     size: Terminal | None = None
+    verdict: Verdict | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,16 +146,44 @@ ApprovalRequest = CommandRequest | JobInputRequest | TerminalInputRequest | Secr
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """A kind of command that is approved: `policy.grants` makes those of a verdict.
+
+    It covers a command that begins with the same words, and that has and touches nothing else than the one that was
+    seen: wrappers, variables, redirections, and paths read, written and deleted, hosts, and rules that ask.
+
+    Attributes:
+        words: The program, and the literal arguments that a command begins with.
+        seen: The command that was asked about.
+        exact: Whether no other argument may follow.
+    """
+
+    words: tuple[str, ...]
+    seen: CommandVerdict = field(repr=False)
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Approved:
     """Run it.
 
     Attributes:
-        always: Also run every later request that is identical, for the lifetime of the tool that asked. Of what is typed
-            on a terminal: also type whatever is to be typed on this one later, whatever runs in its foreground then; a
-            secret only if this is one.
+        always: Whether later requests are approved as well: ``Approved(always=True)`` is ``Approved(scope="session")``.
+        scope: How long. ``once``: this request alone, in each call that waits for the same answer. ``session``: also every
+            later request that is identical, or that `grants` cover, for the lifetime of the tool that asked. ``always``:
+            `grants` are also written to the user's rules. Of what is typed on a terminal, ``session`` is whatever is to
+            be typed on this one later, whatever runs in its foreground then; a secret only if this is one.
+        grants: Kinds of commands that are approved as well.
     """
 
     always: bool = False
+    scope: Scope = field(default="once", kw_only=True)
+    grants: tuple[Grant, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.always is True and self.scope == "once":
+            object.__setattr__(self, "scope", "session")
+        object.__setattr__(self, "always", self.scope != "once")
 
 
 @dataclass(frozen=True, slots=True)

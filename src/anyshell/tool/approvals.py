@@ -1,21 +1,42 @@
-"""Ask the approver, but not again about what it has approved always."""
+"""Ask the approver, but not again about what it has granted, nor twice at once about the same."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections import OrderedDict
-from dataclasses import fields, replace
+import logging
+from collections import OrderedDict, deque
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import policy
-from .._types import Approved, SecretInputRequest, TerminalInputRequest
+from .._exceptions import AnyshellError
+from .._types import Approved, CommandRequest, Refused, SecretInputRequest, TerminalInputRequest
+from .._waits import in_a_worker
 
 if TYPE_CHECKING:
-    from .._types import ApprovalRequest, Refused
+    from collections.abc import Mapping
+
+    from .._types import ApprovalRequest, Grant
     from ..abc import Approver
 
+_LOG = logging.getLogger(__name__)
+
 REMEMBERED = 1000
-"""Requests that are approved always; then the one asked for longest ago is forgotten."""
+"""Requests, and as many grants, that are approved for later; then the one asked for longest ago is forgotten."""
+
+QUESTIONS = 100
+"""Questions of a tool that its approver has not answered yet; one more is refused."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    """A request that waits for its approver. Its answer is ``None`` if the call has been cancelled."""
+
+    request: ApprovalRequest
+    granted: tuple[Grant, ...]
+    answer: asyncio.Future[Approved | Refused | None]
 
 
 class Approvals:
@@ -24,26 +45,95 @@ class Approvals:
     Args:
         approver: Decides.
         timeout: Seconds until no answer is a refusal.
+
+    Raises:
+        AnyshellError: `approver` is no function.
     """
 
     def __init__(self, approver: Approver, *, timeout: float) -> None:
+        if not callable(approver):
+            raise AnyshellError(
+                f"approver must be a function that answers a request, not {type(approver).__name__}: for one, "
+                "anyshell.ask_on_terminal"
+            )
         self._approver = approver
         self._timeout = timeout
         self._always: OrderedDict[bytes, None] = OrderedDict()
+        self._grants: deque[tuple[bytes, Grant]] = deque(maxlen=REMEMBERED)
+        self._open: dict[bytes, _Question] = {}
 
-    async def ask(self, request: ApprovalRequest) -> Approved | Refused:
-        """Put a request to the approver, unless an identical one was approved always, or all on that terminal."""
+    async def ask(
+        self, request: ApprovalRequest, *, tool: str = "", arguments: Mapping[str, object] | None = None
+    ) -> Approved | Refused:
+        """Put a request to the approver, unless it is granted; calls that need the same answer share one question.
+
+        Args:
+            request: What is to be done.
+            tool: The tool that asks.
+            arguments: What the model called it with.
+        """
         key = key_of(request)
+        while not self._granted(request, key):
+            other = self._open.get(key) or next(
+                filter(lambda each: _may_grant(each, request), self._open.values()), None
+            )
+            if other is None:
+                return await self._put(replace(request, tool=tool, arguments=arguments or {}), key)
+            await asyncio.wait([other.answer])  # its own approver's bound is that of this wait
+            answer = other.answer.result()
+            if answer is not None and other.request == request:
+                return answer
+        return Approved()
+
+    def _granted(self, request: ApprovalRequest, key: bytes) -> bool:
         if key in self._always:
             self._always.move_to_end(key)
-            return Approved()
-        shown = replace(request, display=policy.display(request))
-        answer = await policy.ask(self._approver, shown, timeout=self._timeout)
-        if isinstance(answer, Approved) and answer.always:
-            self._always[key] = None
-            if len(self._always) > REMEMBERED:
-                self._always.popitem(last=False)
+            return True
+        if not isinstance(request, CommandRequest) or not self._grants:
+            return False
+        place = place_of(request)
+        return policy.covered(request.verdict, [grant for where, grant in self._grants if where == place])
+
+    async def _put(self, request: ApprovalRequest, key: bytes) -> Approved | Refused:
+        if len(self._open) >= QUESTIONS:
+            return Refused(f"{QUESTIONS} questions wait for an answer already", by="unanswered")
+        proposed = policy.grants(request.verdict) if isinstance(request, CommandRequest) else ()
+        question = _Question(request, proposed, asyncio.get_running_loop().create_future())
+        self._open[key] = question
+        answer = None
+        try:
+            shown = replace(request, display=policy.display(request))
+            answer = await policy.ask(self._approver, shown, timeout=self._timeout)
+            if isinstance(answer, Approved) and answer.always:
+                await self._remember(request, key, answer)
+        finally:
+            del self._open[key]
+            question.answer.set_result(answer)
         return answer
+
+    async def _remember(self, request: ApprovalRequest, key: bytes, answer: Approved) -> None:
+        self._always[key] = None
+        if len(self._always) > REMEMBERED:
+            self._always.popitem(last=False)
+        if not isinstance(request, CommandRequest):
+            return
+        place = place_of(request)
+        self._grants.extend((place, grant) for grant in answer.grants)
+        if answer.scope == "always":
+            from ..policy.approval.saving import save  # most answers are not for always
+
+            try:
+                await in_a_worker(partial(save, answer.grants))
+            except (AnyshellError, OSError) as error:
+                _LOG.warning("what was granted for always holds for this session alone: %s", error)
+
+
+def _may_grant(question: _Question, request: ApprovalRequest) -> bool:
+    """Whether an answer to a question may be one to a request."""
+    other = question.request
+    if not isinstance(request, CommandRequest) or not isinstance(other, CommandRequest):
+        return False
+    return place_of(other) == place_of(request) and policy.covered(request.verdict, question.granted)
 
 
 def key_of(request: ApprovalRequest) -> bytes:
@@ -59,3 +149,9 @@ def key_of(request: ApprovalRequest) -> bytes:
             parts = tuple(getattr(request, field.name) for field in fields(request) if field.compare)
     # In the form of a literal, no part can pass for another, or for two.
     return hashlib.sha256(repr((type(request).__name__, parts)).encode()).digest()
+
+
+def place_of(request: CommandRequest) -> bytes:
+    """A digest of all that decides what a command does, besides its text: grants hold for this alone."""
+    env = tuple(pair for pair in request.env if pair[0] != "OLDPWD")  # of a leading cd
+    return key_of(replace(request, text="", original=None, timeout=None, fresh=False, env=env))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import anyio
+from pydantic import BaseModel
 
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand
@@ -25,11 +27,15 @@ class Ongoing:
     Attributes:
         id: What the caller has called it, or the tool.
         cancelled: Whether it is to be cancelled.
+        tool: The tool that is called.
+        arguments: What the model has called it with.
         control: Ends the command that it runs, which then has an outcome.
     """
 
-    def __init__(self, call_id: str) -> None:
+    def __init__(self, call_id: str, tool: str, arguments: Mapping[str, object]) -> None:
         self.id = call_id
+        self.tool = tool
+        self.arguments = arguments
         self.cancelled = False
         self.control = Control()
         self._scope: anyio.CancelScope | None = None
@@ -60,8 +66,8 @@ class Calls:
         self._numbers = itertools.count(1)
 
     @contextlib.contextmanager
-    def begin(self, call_id: str | None) -> Iterator[Ongoing]:
-        """Know a call for as long as it takes.
+    def begin(self, call_id: str | None, tool: str, params: object) -> Iterator[Ongoing]:
+        """Know a call of a tool, with what a model gave it, for as long as it takes.
 
         Raises:
             InvalidCommand: The id is no text, is empty, or is that of another call under way.
@@ -77,7 +83,7 @@ class Calls:
             raise InvalidCommand(
                 f"call_id {call_id[:LONGEST_NAME]!r} is that of a call under way: give another"
             )
-        ongoing = self._ongoing[call_id] = Ongoing(call_id)
+        ongoing = self._ongoing[call_id] = Ongoing(call_id, tool, _arguments(params))
         try:
             yield ongoing
         finally:
@@ -99,3 +105,9 @@ class Calls:
                 f"no call {str(call_id)[:LONGEST_NAME]!r} is under way: it has ended, or never began; under way: {there}"
             )
         ongoing.cancel()
+
+
+def _arguments(params: object) -> Mapping[str, object]:
+    if isinstance(params, BaseModel):
+        return params.model_dump(exclude_none=True)
+    return dict(params) if isinstance(params, Mapping) else {}

@@ -272,7 +272,7 @@ class ShellTool:
             InvalidCommand: `call_id` is empty, or that of another call under way.
             asyncio.CancelledError: The calling task was cancelled; the whole tree is gone.
         """
-        with self._calls.begin(call_id) as ongoing:
+        with self._calls.begin(call_id, "shell", params) as ongoing:
             result = await self._call(params, on_update, ongoing)
         return result.model_copy(
             update={"details": result.details.model_copy(update={"call_id": ongoing.id})}
@@ -330,7 +330,7 @@ class ShellTool:
             if call.command.cwd is not None:
                 missing = await no_directory(self._env, run.request.directory)
             if not missing:
-                answer = await self._decided(run.request)
+                answer = await self._decided(run.request, ongoing)
         if ongoing.cancelled:
             return self._results.unrun(run, "cancelled", words.UNBEGUN)
         if missing:
@@ -358,23 +358,18 @@ class ShellTool:
                 message += f" {words.restarted(session.tell())}"
             return self._results.unrun(run, "failed", message)
 
-    async def _decided(self, request: CommandRequest) -> Approved | Refused:
+    async def _decided(self, request: CommandRequest, ongoing: Ongoing) -> Approved | Refused:
         """What the policy says of a command, or else the approver."""
-        if self._verdicts is None:
-            return await self._approvals.ask(request)
-        verdict = await self._verdicts.decide(request)
-        answer: Approved | Refused
-        match verdict.action:
-            case "allow":
-                answer = Approved()
-            case "deny":
-                answer = Refused(
-                    "; ".join(reason.text for reason in verdict.reasons if reason.action == "deny"),
-                    by="policy",
-                )
-            case "ask":
-                answer = await self._approvals.ask(request)
-        if isinstance(answer, Approved):
+        verdict = None if self._verdicts is None else await self._verdicts.decide(request)
+        if verdict is not None and verdict.action == "deny":
+            reasons = (reason.text for reason in verdict.reasons if reason.action == "deny")
+            return Refused("; ".join(dict.fromkeys(reasons)), by="policy")
+        answer: Approved | Refused = Approved()
+        if verdict is None or verdict.action == "ask":
+            answer = await self._approvals.ask(
+                replace(request, verdict=verdict), tool=ongoing.tool, arguments=ongoing.arguments
+            )
+        if self._verdicts is not None and verdict is not None and isinstance(answer, Approved):
             self._verdicts.ran(request, verdict)
         return answer
 

@@ -68,13 +68,13 @@ class Verdicts:
     async def decide(self, request: CommandRequest) -> Verdict:
         """Decide on a command, and ask the host what has to be known of it for that."""
         verdict = await self._decided(request)
-        doubts = list(self._doubts(request))
+        doubts = [Reason(text=text, action="ask", rule="", span=(0, 0)) for text in self._doubts(request)]
         if not doubts:
             return verdict
-        reasons = tuple(Reason(text=text, action="ask", rule="", span=(0, 0)) for text in doubts)
-        action = "ask" if verdict.action == "allow" else verdict.action
-        kept = () if verdict.action == "allow" else verdict.reasons
-        return replace(verdict, action=action, reasons=(*kept, *reasons))
+        if verdict.action == "allow":
+            verdict = replace(verdict, action="ask", reasons=())
+        # What is not understood is covered by no grant.
+        return replace(verdict, understood=False, reasons=(*verdict.reasons, *doubts))
 
     def ran(self, request: CommandRequest, verdict: Verdict) -> None:
         """Take note of what runs in the session now."""

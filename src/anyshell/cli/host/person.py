@@ -16,14 +16,14 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ...policy._terminal import PATH, NoTerminal, one_terminal, open_terminal
+from ...policy.approval._terminal import PATH, NoTerminal, one_terminal, open_terminal
 from ..printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from ...policy._terminal import ControllingTerminal
+    from ...policy.approval._terminal import ControllingTerminal
 
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]+")
 

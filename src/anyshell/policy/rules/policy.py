@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..._exceptions import PolicyError
-from ..display import visible
+from ..characters import visible
 from . import loading
 from .decision import Decision
 from .facts import LocalFacts

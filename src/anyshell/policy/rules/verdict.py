@@ -1,74 +1,9 @@
-"""What a policy says of a text, and why."""
+"""What a policy says of a text, as values. They travel with a request for approval, so `_types/verdict.py` has them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from ..parse.parsed import ParsedCommand, Span
-
-Action = Literal["allow", "ask", "deny"]
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """What a command touches, as far as its words say.
-
-    Attributes:
-        reads: Paths, absolute and with their links resolved, as `writes` and `deletes` are.
-        writes: Paths that it makes or changes.
-        deletes: Paths.
-        network: Hosts or URLs, or ``*`` where the words do not name them.
-        privilege: Whether it runs as another user, such as by ``sudo``.
-    """
-
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    deletes: tuple[str, ...] = ()
-    network: tuple[str, ...] = ()
-    privilege: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a part of a text has its action.
-
-    Attributes:
-        text: One clause for people and models: ``rm deletes /etc, which is outside the workspace``.
-        action: What it leads to.
-        rule: The rule that decided, as ``FILE:LINE`` or ``PRESET/NAME``; empty if none did.
-        span: The part of the text.
-    """
-
-    text: str
-    action: Action
-    rule: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class CommandVerdict:
-    """What a policy says of one command of a text."""
-
-    command: ParsedCommand
-    action: Action
-    access: Access
-    reasons: tuple[Reason, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a policy says of a text.
-
-    Attributes:
-        action: The strictest of its commands; ``ask`` at least, if the text is not understood.
-        reasons: Why it is not ``allow``, the strictest first; for ``allow`` the rule of each command.
-        commands: Each command with its own verdict, in the order of `Parsed.commands`.
-        understood: Whether the text was understood.
-    """
-
-    action: Action
-    reasons: tuple[Reason, ...]
-    commands: tuple[CommandVerdict, ...] = field(repr=False)
-    understood: bool
+from ..._types.verdict import Access as Access
+from ..._types.verdict import Action as Action
+from ..._types.verdict import CommandVerdict as CommandVerdict
+from ..._types.verdict import Reason as Reason
+from ..._types.verdict import Verdict as Verdict

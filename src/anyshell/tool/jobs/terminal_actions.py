@@ -146,7 +146,9 @@ class TerminalActions:
             call_id=ongoing.id,
         )
         with ongoing.interruptible():
-            answer = await self._context.approvals.ask(request)
+            answer = await self._context.approvals.ask(
+                request, tool=ongoing.tool, arguments=ongoing.arguments
+            )
         if ongoing.cancelled:
             return self._results.of_terminal(call, "cancelled", [words.UNSENT], terminal)
         if isinstance(answer, Refused):

@@ -120,7 +120,7 @@ class JobTool:
             asyncio.CancelledError: The calling task was cancelled. The job goes on, or on being stopped; some of what was
                 being typed may have been typed.
         """
-        with self._context.calls.begin(call_id) as ongoing:
+        with self._context.calls.begin(call_id, "job", params) as ongoing:
             result = await self._call(params, ongoing)
         return result.model_copy(
             update={"details": result.details.model_copy(update={"call_id": ongoing.id})}
@@ -357,7 +357,9 @@ class JobTool:
             return self._results.make(call, status, [message], [state_of(job)])
 
         with ongoing.interruptible():
-            answer = await self._context.approvals.ask(request)
+            answer = await self._context.approvals.ask(
+                request, tool=ongoing.tool, arguments=ongoing.arguments
+            )
         if ongoing.cancelled:
             return result("cancelled", words.UNSENT)
         if isinstance(answer, Refused):

@@ -215,7 +215,7 @@ def chosen(hosts: Sequence[HostProgress], room: int) -> tuple[Sequence[HostProgr
 
 def paint(groups: Sequence[Group], total: str) -> bytes:
     """What each group of hosts has printed, below their names, for a terminal."""
-    from ....policy.display import printable as harmless
+    from ....policy import printable as harmless
 
     console = Console(force_terminal=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
     with console.capture() as drawn:

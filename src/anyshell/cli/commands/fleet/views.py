@@ -156,7 +156,7 @@ class LinesView(_Summing):
         self.fold(result)
 
     async def _print(self, host: str, lines: list[str]) -> None:
-        from ....policy.display import printable as harmless
+        from ....policy import printable as harmless
 
         if not lines:
             return

@@ -1,0 +1,156 @@
+"""The approvers that ship: all, none, and a person at the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..._types import (
+    Approved,
+    CommandRequest,
+    JobInputRequest,
+    Refused,
+    SecretInputRequest,
+    TerminalInputRequest,
+)
+from .asking import require_question
+from .display import folded, shortened
+from .grants import can_be_saved, grants, label
+
+if TYPE_CHECKING:
+    from ..._types import ApprovalRequest, Grant
+    from ..._types.approval import Scope
+    from ...abc import Approver
+
+
+async def approve_all(request: ApprovalRequest) -> Approved:
+    """Run everything. For callers that have decided elsewhere, such as by the container that all of it runs in.
+
+    Raises:
+        AnyshellError: It was called by anything but a tool that asks.
+    """
+    require_question("approve_all")
+    return Approved()
+
+
+async def deny_all(request: ApprovalRequest) -> Refused:
+    """Run nothing.
+
+    Raises:
+        AnyshellError: It was called by anything but a tool that asks.
+    """
+    require_question("deny_all")
+    return Refused("no command may be run here", by="policy")
+
+
+yolo = approve_all
+"""The name by which other agents have it."""
+
+
+async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
+    """Show a request on the controlling terminal and let the person there answer.
+
+    The terminal is opened anew, so neither stdin nor stdout is touched. Whatever was typed before the question
+    stood there is no answer to it. One question stands there at a time; where there is no terminal, or this
+    program is not in its foreground, the answer is no. Never blocks the event loop, and leaves nothing behind
+    when it is cancelled. Lines longer than the terminal is wide are folded, and every row that continues one begins
+    with ``  : ``. The middle of a long command is shown when it is asked for.
+
+    Raises:
+        AnyshellError: It was called by anything but a tool that asks.
+    """
+    require_question("ask_on_terminal")
+    from ._terminal import NoTerminal, one_terminal
+
+    choice = _Choice(request)
+    try:
+        async with one_terminal() as terminal:
+            await terminal.write(f"\n{folded(choice.shown, terminal.columns())}\n")
+            while True:
+                await terminal.write(choice.question)
+                line = await terminal.read_line()
+                answer = choice.answer(line)
+                if isinstance(answer, Approved) and answer.grants:
+                    terminal.mention(f"(granted: {_named(answer.grants)})\n")
+                if answer is not None:
+                    return answer
+                told = request.display if line is not None and line.strip() == "e" else choice.help
+                await terminal.write(f"{folded(told, terminal.columns())}\n")
+    except NoTerminal as error:
+        return Refused(f"approval cannot be asked for: {error}", by="unanswered")
+
+
+class _Choice:
+    """What a person may answer to a request on a terminal."""
+
+    def __init__(self, request: ApprovalRequest) -> None:
+        self._verdict = request.verdict if isinstance(request, CommandRequest) else None
+        self._grants = grants(self._verdict)
+        self._saved = bool(self._grants) and all(map(can_be_saved, self._grants))
+        self.shown = shortened(request.display)
+        is_cut = self.shown != request.display
+        verb, more = _words_of(request)
+        if self._grants:
+            more = "to these commands"
+            self.shown += f"\nCommands for a{' and A' * self._saved}: {_named(self._grants)}"
+        self.help = "\n".join(
+            (
+                "  y = yes, this once",
+                f"  a = yes for this session {more}",
+                *["  a 1 = to all that begin with the first word, a 2 with the first two ..."]
+                * bool(self._grants),
+                *["  A, A 1 ... = the same for always: it is written to your rules"] * self._saved,
+                "  n, n REASON = no; the reason is told to the model",
+                "  e = show everything",
+            )
+        )
+        keys = [
+            "y = yes",
+            f"a = yes for this session {more}",
+            *["A = always"] * self._saved,
+            "n [REASON] = no",
+        ]
+        keys += [*["e = show everything"] * is_cut, "? = help"]
+        self.question = f"{verb} this? {', '.join(keys)}: "
+
+    def answer(self, line: str | None) -> Approved | Refused | None:
+        """What a line says; ``None`` if that is no answer."""
+        if line is None:
+            return Refused("the terminal was closed without an answer", by="unanswered")
+        word, _, rest = line.strip().partition(" ")
+        rest = rest.strip()
+        if word.lower() in ("y", "yes") and not rest:
+            return Approved()
+        if word.lower() in ("n", "no"):
+            return Refused(rest)
+        if word == "a":
+            return self._lasting("session", rest)
+        if word == "A" and self._saved:
+            return self._lasting("always", rest)
+        return None
+
+    def _lasting(self, scope: Scope, words: str) -> Approved | None:
+        if not words:
+            return Approved(scope=scope, grants=self._grants)
+        if not self._grants or not (words.isascii() and words.isdigit()) or int(words) < 1:
+            return None
+        return Approved(scope=scope, grants=grants(self._verdict, words=int(words)))
+
+
+def _named(given: tuple[Grant, ...]) -> str:
+    return ", ".join(map(label, given))
+
+
+def _words_of(request: ApprovalRequest) -> tuple[str, str]:
+    """What is done, and what is granted without a rule."""
+    match request:
+        case CommandRequest():
+            return "Run", "to exactly this"
+        case JobInputRequest():
+            return "Send", "to exactly this"
+        case TerminalInputRequest():
+            return "Type", "to whatever is typed on this terminal"
+        case SecretInputRequest():
+            return "Type", "to secrets on this terminal"
+
+
+_: tuple[Approver, ...] = (approve_all, deny_all, ask_on_terminal)

@@ -1,0 +1,59 @@
+"""How many words name a command: data. The longest entry that a command begins with decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Programs whose effects are in their paths need one word. A program that runs others by an option, such as find, tar or
+# ssh, is in no list; neither is one that runs a text, such as python -c. All that they are given names those.
+_BY_COUNT: Mapping[int, str] = {
+    1: (
+        "basename, cat, cd, chgrp, chmod, chown, cmp, comm, cp, cut, date, df, diff, dirname, du, echo, "
+        "false, file, fmt, fold, grep, head, hexdump, id, ln, ls, md5sum, mkdir, mktemp, mv, nl, od, paste, "
+        "printf, ps, pwd, readlink, realpath, rm, rmdir, seq, sha256sum, sleep, stat, tac, tail, touch, tr, "
+        "true, truncate, type, uname, uniq, unlink, wc, which, whoami"
+    ),
+    2: (
+        "apt, apt-get, brew, bun, bundle, cargo, composer, conda, deno, dnf, docker, dotnet, flutter, gem, "
+        "gh, git, go, gradle, helm, hg, just, kubectl, make, mix, mvn, nix, npm, npx, pip, pip3, pnpm, "
+        "podman, poetry, pre-commit, rake, ruff, rustup, svn, swift, systemctl, task, terraform, tox, uv, "
+        "yarn, pytest, mypy, eslint, tsc, jest, vitest"
+    ),
+    3: (
+        "aws, az, gcloud, bun run, bundle exec, composer run, deno task, mix do, npm run, pnpm run, poetry "
+        "run, yarn run, uv pip, uv run, uv tool, docker compose, docker image, docker network, docker volume, "
+        "gh issue, gh pr, gh release, gh repo, gh run, git bisect, git notes, git stash, git worktree, python "
+        "-m, python3 -m"
+    ),
+    # Only with all of its words: it runs a text or a program that the others name, or says what later ones run.
+    0: (
+        "bun x, docker exec, docker run, gh alias, gh api, gh extension, git config, git remote, git "
+        "submodule, kubectl exec, kubectl run, npm config, npm exec, podman exec, podman run, apt install, "
+        "apt-get install, brew install, bun add, cargo install, composer require, dnf install, gem install, "
+        "go install, npm add, npm i, npm install, pip install, pip3 install, pnpm add, poetry add, uv add, "
+        "yarn add"
+    ),
+}
+
+ARITY: Mapping[tuple[str, ...], int] = {
+    tuple(entry.split()): count for count, entries in _BY_COUNT.items() for entry in entries.split(", ")
+}
+
+_BUILTINS = (
+    "cd, chdir, pushd, popd, export, declare, typeset, local, readonly, unset, set, shopt, setopt, unsetopt, emulate, "
+    "alias, unalias, hash, enable, disable, autoload, zmodload, source, ., eval, exec, trap, umask, ulimit"
+)
+CHANGES_THE_SHELL = frozenset(_BUILTINS.split(", "))
+"""After these a command may do something else: it runs elsewhere, with other variables, or is another."""
+
+
+def words_of_name(words: tuple[str, ...]) -> int:
+    """Return how many words name a command, the program among them; 0 where all of its words do."""
+    entry = next((words[:size] for size in (2, 1) if words[:size] in ARITY), ())
+    count = ARITY.get(entry, 0)
+    named = words[len(entry) : count]
+    # An option in between may lead elsewhere, as that of git -C does.
+    return count if len(words) >= count and not any(word.startswith("-") for word in named) else 0

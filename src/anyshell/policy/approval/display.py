@@ -1,0 +1,281 @@
+"""What the approver of a command sees: all that decides what runs, and nothing that could pass for more.
+
+Every line that a request can fill begins with a mark of anyshell, and its characters are shown as `characters` has them.
+Letters that are read from right to left stay as they are, and the line that holds them is followed by one that says so. Two
+requests that do not do the same never look the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ..._types import CommandRequest, JobInputRequest, SecretInputRequest, TerminalInputRequest, exact
+from ..characters import gaps_shown, one_line, visible_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..._types import ApprovalRequest
+    from ..._types.verdict import Verdict
+
+STDIN_SHOWN = 1024
+"""Bytes of a command's input that an approver is shown; of the rest, its size and a digest."""
+
+
+_MOST_NAMED = 20
+"""Reasons, and paths or hosts of a kind, that an approver is told one by one; of the rest, their number."""
+_LONGEST_NAMED = 200
+"""Characters of a reason, a path or a part of a command, beside the command, that an approver is shown; of more, the ends."""
+_MOST_LINES = 40
+"""Lines of a command or an input that `shortened` shows; of more, the first three quarters of that, and the last."""
+_LONGEST_LINE = 2000
+"""Characters of a line that `shortened` shows; of more, the ends."""
+
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
+
+_SAYS_RIGHT_TO_LEFT = (
+    "  ! the line above holds right-to-left letters: its order on a screen may not be its order"
+)
+
+
+def display(request: ApprovalRequest) -> str:
+    """Show a request as text that is safe to print. The command is always whole."""
+    return _directions_said("\n".join(_lines(request)))
+
+
+_KEYS = {"\r": "Enter", "\t": "Tab", "\x1b": "Escape", "\x7f": "Backspace"}
+_CONTROLS = re.compile("([\x00-\x1f\x7f]+)")
+
+
+def _lines(request: ApprovalRequest) -> Iterator[str]:
+    match request:
+        case CommandRequest():
+            yield "Command:"
+        case JobInputRequest():
+            yield from _sent(request)
+            yield "Command of the job:"
+        case TerminalInputRequest() | SecretInputRequest():
+            yield from _typed(request)
+            yield "Command of the terminal:"
+    yield _block(request.text)
+    if isinstance(request, CommandRequest) and request.original is not None:
+        yield "Asked for as:"
+        yield _block(request.original)
+    if isinstance(request, CommandRequest) and request.verdict is not None:
+        yield from _why(request.text, request.verdict)
+    yield f"Directory: {one_line(request.directory)}"
+    yield f"Shell: {one_line(request.shell.name)} ({one_line(request.shell.path)})"
+    if request.prefix is not None:
+        yield f"Run by: {one_line(request.prefix)}"
+    if request.snapshot is not None:
+        yield f"Starts from the user's own set-up: {one_line(request.snapshot)}"
+    yield f"Host: {one_line(request.host)}"
+    if isinstance(request, CommandRequest):
+        yield from _started(request)
+    if request.description:
+        yield f"Described by the model as: {one_line(request.description)}"
+
+
+def _why(text: str, verdict: Verdict) -> Iterator[str]:
+    """Show why a policy asks, about which part, and what the command touches as far as its words say."""
+    yield f"Policy: {verdict.action}"
+    for reason in verdict.reasons[:_MOST_NAMED]:
+        part, by = text[slice(*reason.span)], f" [{_short(reason.rule)}]" if reason.rule else ""
+        yield f"  - {_short(reason.text)}{by}"
+        if part and part != text:
+            yield f"  | {_short(part)}"
+    if len(verdict.reasons) > _MOST_NAMED:
+        yield f"  … {len(verdict.reasons) - _MOST_NAMED:,} more reasons"
+    access = [each.access for each in verdict.commands]
+    unknown = [clause for each in verdict.commands for clause in each.command.unknown]
+    if not verdict.understood and not unknown:
+        unknown = ["not all of the text is understood"]
+    for title, names in (
+        ("Reads", [path for each in access for path in each.reads]),
+        ("Writes", [path for each in access for path in each.writes]),
+        ("Deletes", [path for each in access for path in each.deletes]),
+        (
+            "Network",
+            [
+                "hosts that its words do not name" if host == "*" else host
+                for each in access
+                for host in each.network
+            ],
+        ),
+        ("Privilege", ["runs as another user"] * any(each.privilege for each in access)),
+        ("Unknown", unknown),
+    ):
+        if names:
+            once = [*dict.fromkeys(names)]
+            more = f" and {len(once) - _MOST_NAMED:,} more" if len(once) > _MOST_NAMED else ""
+            yield f"{title}: {', '.join(map(_short, once[:_MOST_NAMED]))}{more}"
+
+
+def _short(text: str) -> str:
+    half = _LONGEST_NAMED // 2
+    return (
+        one_line(text)
+        if len(text) <= _LONGEST_NAMED
+        else f"{one_line(text[:half])} … {one_line(text[-half:])}"
+    )
+
+
+def shortened(text: str) -> str:
+    """Cut the middle out of long commands and inputs in a `display`: where, and of how much, is said there.
+
+    What it leaves out can hold anything: give people a way to see all of it.
+    """
+    return "\n".join(
+        row
+        for block, lines in groupby(text.split("\n"), lambda line: line.startswith("  | "))
+        for row in (_ends([*lines]) if block else lines)
+    )
+
+
+def _ends(lines: list[str]) -> Iterator[str]:
+    first, last = lines, []
+    if len(lines) > _MOST_LINES:
+        first, last = lines[: _MOST_LINES * 3 // 4], lines[-(_MOST_LINES // 4) :]
+    half = _LONGEST_LINE // 2
+    for count, line in enumerate((*first, *last)):
+        if last and count == len(first):
+            yield f"  … {len(lines) - len(first) - len(last):,} lines are not shown"
+        if len(line) <= _LONGEST_LINE:
+            yield line
+        else:
+            yield from (
+                line[:half],
+                f"  … {len(line) - 2 * half:,} characters are not shown",
+                f"  | {line[-half:]}",
+            )
+
+
+def _started(request: CommandRequest) -> Iterator[str]:
+    """Show what a command runs in, and what it is given."""
+    if request.session and request.restart:
+        yield "Session: in a fresh shell; the one before is ended, with what it runs"
+    elif request.session and request.fresh:
+        yield "Session: in a fresh shell"
+    elif request.session:
+        yield "Session: with the variables, functions and aliases that earlier commands have set"
+    if request.background:
+        yield "Background: goes on as a job"
+    if request.size is not None:
+        size = request.size
+        yield f"Terminal: {size.columns} columns, {size.rows} rows, {one_line(size.term)}"
+    if request.timeout is not None:
+        yield f"Timeout: {exact(request.timeout)} s"
+    elif request.background or request.size is not None:
+        yield "Timeout: none"
+    if request.env:
+        yield "Variables:"
+        yield from (f"  | {one_line(name)}={one_line(value)}" for name, value in request.env)
+    if request.size is not None:
+        yield "Input: what will be typed on the terminal, if that is approved then"
+    elif request.stdin is not None:
+        yield from _stdin(request.stdin)
+    elif request.background:
+        yield "Input: what will be sent to the job, if that is approved then"
+
+
+def _block(text: str) -> str:
+    return "  | " + gaps_shown(visible_lines(text)).replace("\n", "\n  | ")
+
+
+def _sent(request: JobInputRequest) -> Iterator[str]:
+    """Show what is sent to a job whole, as a command is: it may be one."""
+    end = ", and then the end of its input" if request.end_of_input else ""
+    yield f"Send to the running job {one_line(request.job)}: {_size(request.stdin)}{end}"
+    yield _block(request.stdin.decode(errors="surrogateescape"))
+
+
+def _typed(request: TerminalInputRequest | SecretInputRequest) -> Iterator[str]:
+    """Show what is typed whole. A line of text has a mark of its own, so that no text can pass for a key."""
+    yield f"Type on the running terminal {one_line(request.terminal)}:"
+    if isinstance(request, SecretInputRequest):
+        yield "  Secret: asked for elsewhere, and not shown; then Enter"
+    else:
+        pieces = _CONTROLS.split(request.typed)
+        for text, keys in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+            if text:
+                yield _block(text)
+            if keys:
+                yield f"  Keys: {' '.join(map(_control, keys))}"
+        if request.keys:
+            yield f"  Keys: {' '.join(map(one_line, request.keys))}"
+    yield f"Program that reads it: {'not known' if request.program is None else one_line(request.program)}"
+    if request.prompt:
+        yield f"Line of the cursor: {one_line(request.prompt)}"
+
+
+def _control(character: str) -> str:
+    """The key that sends a control character."""
+    return _KEYS.get(character) or f"Ctrl-{chr(ord(character) ^ 0x40)}"
+
+
+def _size(data: bytes) -> str:
+    return "1 byte" if len(data) == 1 else f"{len(data):,} bytes"
+
+
+def _stdin(data: bytes) -> Iterator[str]:
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    size = _size(data)
+    shown = "" if len(data) <= STDIN_SHOWN else f", of which the first {STDIN_SHOWN:,} are shown"
+    yield f"Input: {size}, SHA-256 {digest}…{shown}"
+    yield _block(data[:STDIN_SHOWN].decode(errors="surrogateescape"))
+
+
+def _directions_said(text: str) -> str:
+    """Mark each line with letters that are read from right to left: in what order they stand cannot be seen."""
+    if text.isascii():
+        return text
+    letters = "".join(char for char in set(text) if unicodedata.bidirectional(char) in _RIGHT_TO_LEFT)
+    if not letters:
+        return text
+    line = re.compile(f"^[^\n{letters}]*[{letters}].*$", re.MULTILINE)
+    return line.sub(lambda found: f"{found[0]}\n{_SAYS_RIGHT_TO_LEFT}", text)
+
+
+def folded(text: str, width: int) -> str:
+    """Fold the lines of a `display` for a screen, so that no row of it begins with what a line holds.
+
+    A row that continues the one above begins with a mark of its own. Letters beyond ASCII count as wide ones,
+    since screens disagree about many of them.
+
+    Args:
+        text: As `display` gives it.
+        width: Columns of the screen. The last is left empty: some screens fold when it is filled.
+    """
+    room = max(width - 1, len(_CONTINUES) + 2)
+    return "\n".join(row for line in text.split("\n") for row in _rows(line, room))
+
+
+_CONTINUES = "  : "
+
+
+def _rows(line: str, room: int) -> Iterator[str]:
+    if len(line) <= room and line.isascii():
+        yield line
+        return
+    end = _row_end(line, 0, room)
+    yield line[:end]
+    while end < len(line):
+        start, end = end, _row_end(line, end, room - len(_CONTINUES))
+        yield _CONTINUES + line[start:end]
+
+
+def _row_end(line: str, start: int, room: int) -> int:
+    """Where a row ends that begins at `start`; it has one character at least, if there is one."""
+    piece = line[start : start + room]
+    if piece.isascii():
+        return start + len(piece)
+    used = 0
+    for count, char in enumerate(piece):
+        used += 1 if char.isascii() else 2
+        if used > room:
+            return start + max(count, 1)
+    return start + len(piece)

@@ -1,0 +1,157 @@
+"""What an answer grants beyond the request: kinds of commands, by their words and by what was seen of them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ..._types import Grant
+from ..characters import one_line
+from .arity import CHANGES_THE_SHELL, words_of_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..._types.parsed import Argument, ParsedCommand, Redirection
+    from ..._types.verdict import Access, CommandVerdict, Reason, Verdict
+
+_PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+_HOST = re.compile(r"[\w.-]+", re.ASCII)
+_PATTERN = re.compile(r"[*?\[\]\\]|[^ -~]")  # or might be one, to a rule
+
+
+def grants(verdict: Verdict | None, *, words: int | None = None) -> tuple[Grant, ...]:
+    """Return the grants that cover a text: one for each of its commands that ask.
+
+    Args:
+        verdict: Of the text.
+        words: How many words of each command are granted, at least one: fewer are wider. ``None`` is as many as name
+            the command, by a table: three for ``npm run test``, two for ``git commit``, one for ``ls``, and all that
+            there are for a program that it does not have.
+
+    Returns:
+        None, if only the identical text can be granted: it is not understood, or changes its shell, as ``cd`` does; or a
+        command that asks has an argument that is not literal, or reads what another prints.
+    """
+    if verdict is None:
+        return ()
+    made = []
+    for asking in _asking(verdict):
+        all_words = _words(asking.command)
+        if not all_words:
+            return ()
+        count = words_of_name(all_words) if words is None else max(words, 1)
+        exact = count == 0 or count > len(all_words)
+        made.append(Grant(all_words if exact else all_words[:count], asking, exact=exact))
+    return tuple(dict.fromkeys(made))
+
+
+def covered(verdict: Verdict | None, by: Iterable[Grant]) -> bool:
+    """Whether grants cover every command of a text that asks."""
+    if verdict is None:
+        return False
+    asking, by = _asking(verdict), tuple(by)
+    return bool(asking) and all(any(_covers(grant, each) for grant in by) for each in asking)
+
+
+def label(grant: Grant) -> str:
+    """Show a grant as text that is safe to print: ``git commit …``."""
+    words = [
+        word if _PLAIN.fullmatch(word) else "'" + one_line(word).replace("'", r"\x27") + "'"
+        for word in grant.words
+    ]
+    via = grant.seen.command.via
+    by = f" (by {one_line(' '.join(via))})" if via else ""
+    return " ".join(words) + ("" if grant.exact else " …") + by
+
+
+def can_be_saved(grant: Grant) -> bool:
+    """Whether a rule can say just what a grant does, or less."""
+    seen, access = grant.seen.command, grant.seen.access
+    paths = (*access.reads, *access.writes, *access.deletes)
+    return (
+        all(map(_PLAIN.fullmatch, grant.words))
+        and "/" not in grant.words[0]
+        and not (seen.via or seen.host or seen.variables or not all(map(_harmless, seen.redirections)))
+        and not any(map(_PATTERN.search, paths))
+        and all(host == "*" or _HOST.fullmatch(host) for host in access.network)
+    )
+
+
+def _asking(verdict: Verdict) -> list[CommandVerdict]:
+    """The commands about which a text asks; none if not all that decides what they do is in their own words."""
+    commands = [each.command for each in verdict.commands]
+    if any(not each.program or each.defines or each.program in CHANGES_THE_SHELL for each in commands):
+        return []
+    if verdict.action != "ask" or not verdict.understood:
+        return []
+    return [each for each in verdict.commands if each.action == "ask"]
+
+
+def _words(command: ParsedCommand) -> tuple[str, ...]:
+    """All words of a command; none if these do not say what it does."""
+    given = (
+        *command.arguments,
+        *(each.target for each in command.redirections),
+        *(each.value for each in command.variables),
+    )
+    if not command.program or command.unknown or command.piped or not all(each.literal for each in given):
+        return ()
+    return (command.program, *(argument.text for argument in command.arguments))
+
+
+def _covers(grant: Grant, other: CommandVerdict) -> bool:
+    words, seen = _words(other.command), grant.seen
+    if words[: len(grant.words)] != grant.words or (grant.exact and words != grant.words):
+        return False
+    if _setting(other.command) != _setting(seen.command):
+        return False
+    if any(new - old for new, old in zip(_effects(other), _effects(seen), strict=True)):
+        return False
+    pairs = (
+        (getattr(other.access, kind), getattr(seen.access, kind)) for kind in ("reads", "writes", "deletes")
+    )
+    return all(_within(path, old) for new, old in pairs for path in new)
+
+
+def _within(path: str, seen: Iterable[str]) -> bool:
+    """Whether a path is one that was seen, or below it; ``*`` is one that is not known."""
+    return path != "*" and any(path == each or path.startswith((each + "/", each + "\\")) for each in seen)
+
+
+def _setting(command: ParsedCommand) -> tuple[object, ...]:
+    """What must be the same."""
+    return command.via, command.host, command.background
+
+
+def _effects(verdict: CommandVerdict) -> tuple[set[object], ...]:
+    """What must not be more."""
+    command, access = verdict.command, verdict.access
+    return (
+        {(each.name, each.value.text) for each in command.variables},
+        {_said(each) for each in command.redirections if not _harmless(each)},
+        {*access.network},
+        {access.privilege} - {False},
+        {_why(reason, access) for reason in verdict.reasons if reason.action == "ask"},
+    )
+
+
+def _why(reason: Reason, access: Access) -> str:
+    """The rule that asks; without one, what it says but for the paths and hosts, which are compared by themselves."""
+    text = reason.text
+    for name in sorted(
+        {*access.reads, *access.writes, *access.deletes, *access.network}, key=len, reverse=True
+    ):
+        text = text.replace(name, "…")
+    return reason.rule or text
+
+
+def _said(each: Redirection) -> tuple[str, str, str]:
+    return each.operator, each.descriptor, each.target.text
+
+
+def _harmless(each: Redirection) -> bool:
+    target: Argument = each.target
+    if each.file:
+        return target.literal and target.text == "/dev/null"
+    return not each.operator.startswith("<<")  # what a program reads may be what it runs

@@ -1,0 +1,95 @@
+"""Grants for always: rules in the user's file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..._exceptions import AnyshellError
+from ..._private import create_file, make_directories
+from .grants import can_be_saved, label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..._types import Grant
+
+
+def user_rules() -> Path:
+    """Return the file of the user's rules on this machine."""
+    import platformdirs  # here, since most grants are not for always
+
+    return platformdirs.user_config_path("anyshell") / "policy.toml"
+
+
+def save(grants: Sequence[Grant], path: Path | None = None) -> None:
+    """Write grants to the user's rules, as one change of the file; each with the date and what was asked about.
+
+    Args:
+        grants: Each as `can_be_saved` says.
+        path: The file; that of `user_rules` by default. Missing, it is made for this user alone. Blocking.
+
+    Raises:
+        AnyshellError: A grant cannot be saved; the file is not TOML.
+        OSError: It cannot be read or written; it is then as it was.
+    """
+    import tomllib
+
+    if not all(map(can_be_saved, grants)):
+        raise AnyshellError(
+            "a grant with such words, paths or hosts cannot be a rule: grant it for the session"
+        )
+    file = Path(os.path.realpath(path or user_rules()))  # a link stays one
+    make_directories(file.parent)
+    before = file.read_text(encoding="utf-8") if file.exists() else ""
+    try:
+        rules = tomllib.loads(before).get("allow", [])
+        names = {rule.get("name") for rule in rules} if isinstance(rules, list) else set()
+        after = before + "".join("\n".join(_rule(grant, names)) for grant in grants)
+        tomllib.loads(after)
+    except (tomllib.TOMLDecodeError, AttributeError) as error:
+        raise AnyshellError(f"no rule was added to {file}, which is not as it should be: {error}") from error
+    new = f"{file}.{os.urandom(4).hex()}.new"
+    try:
+        with open(create_file(new), "w", encoding="utf-8", newline="\n") as written:
+            written.write(after)
+            written.flush()
+            os.fsync(written.fileno())
+        os.replace(new, file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+def _rule(grant: Grant, names: set[str]) -> Iterator[str]:
+    command, access = grant.seen.command, grant.seen.access
+    kind = "-".join(re.findall(r"[a-z0-9]+", " ".join(grant.words).lower())) or "command"
+    name = next(name for count in range(1, len(names) + 2) if (name := f"{kind}-{count}") not in names)
+    names.add(name)
+    whole = (command.program or "", *(argument.text for argument in command.arguments))
+    asked = label(replace(grant, words=whole, exact=True))
+    yield f"\n# {date.today().isoformat()}: granted for always, when asked about: {asked}"
+    yield "[[allow]]"
+    yield f"name = {_text(name)}"
+    yield f"command = {_text(' '.join(grant.words))}"
+    if grant.exact:
+        yield "exact = true"
+    for key in ("reads", "writes", "deletes"):
+        if paths := getattr(access, key):
+            yield f"{key} = [{', '.join(map(_text, paths))}]"
+    if access.network:
+        yield f"network = {'true' if '*' in access.network else '[' + ', '.join(map(_text, access.network)) + ']'}"
+    if access.privilege:
+        yield "privilege = true"
+    yield ""
+
+
+def _text(text: str) -> str:
+    return json.dumps(text)  # of printable ASCII, which is the same in TOML
