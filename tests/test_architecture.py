@@ -105,6 +105,15 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "pump": 2,
         "screen": 2,
     },
+    "policy": {
+        "characters": 0,
+        "parse": 0,
+        "presets": 2,
+        "rewrite": 0,
+        "rules": 1,
+        "approval": 2,
+        "interception": 2,
+    },
     "tool": {
         "approvals": 0,
         "calls": 0,

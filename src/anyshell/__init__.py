@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ._types import FileEntry as FileEntry
     from ._types import FileStat as FileStat
     from ._types import Foreground as Foreground
+    from ._types import Grant as Grant
     from ._types import HostInfo as HostInfo
     from ._types import HostQuery as HostQuery
     from ._types import JobInputRequest as JobInputRequest
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from .jobs import Jobs as Jobs
     from .output import ArtifactStore as ArtifactStore
     from .output import OutputBuilder as OutputBuilder
+    from .policy import ApprovalQueue as ApprovalQueue
     from .policy import approve_all as approve_all
     from .policy import ask_on_terminal as ask_on_terminal
     from .policy import deny_all as deny_all
@@ -113,6 +115,7 @@ _HOMES = {
     "FileEntry": "._types",
     "FileStat": "._types",
     "Foreground": "._types",
+    "Grant": "._types",
     "HostInfo": "._types",
     "HostQuery": "._types",
     "JobInputRequest": "._types",
@@ -147,6 +150,7 @@ _HOMES = {
     "Jobs": ".jobs",
     "ArtifactStore": ".output",
     "OutputBuilder": ".output",
+    "ApprovalQueue": ".policy",
     "approve_all": ".policy",
     "ask_on_terminal": ".policy",
     "deny_all": ".policy",

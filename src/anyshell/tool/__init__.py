@@ -8,6 +8,7 @@ from .jobs.tool import JobTool
 from .limits import ToolLimits
 from .params import ShellParams
 from .result import (
+    BlockedCommand,
     DisplayBlock,
     InputState,
     JobDetails,
@@ -23,6 +24,7 @@ from .shell import ShellTool
 from .updates import OnUpdate, Update
 
 __all__ = [
+    "BlockedCommand",
     "DisplayBlock",
     "InputState",
     "JobDetails",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .jobs.ledger import Ledger
     from .jobs.terminals import Terminals
     from .jobs.tracked import TerminalReport, TrackedTerminal
+    from .result import BlockedCommand
     from .run import Became, ToolRun
     from .session import ToolSession
 
@@ -164,9 +165,11 @@ class ResultBuilder:
         is_error = outcome.status != "running" and (outcome.status != "exited" or exit_code != 0)
         return self.make(details, messages, output=output, is_error=is_error, run=run)
 
-    def unrun(self, run: ToolRun, status: CallStatus, message: str) -> ShellResult:
+    def unrun(
+        self, run: ToolRun, status: CallStatus, message: str, *, blocked: BlockedCommand | None = None
+    ) -> ShellResult:
         """Say that nothing ran. The notices tell of a run, so they are left out."""
-        details = run.details(status, directory=self.directory)
+        details = run.details(status, directory=self.directory, blocked=blocked)
         return self.make(details, [message], output=None, is_error=True, run=run)
 
     def make(

@@ -172,6 +172,20 @@ class InputState(_Frozen):
     password: bool
 
 
+class BlockedCommand(_Frozen):
+    """A command that did not run, as another tool does better what it does.
+
+    Attributes:
+        message: What to do instead.
+        tool: The tool to use.
+        command: As the model gave it. Not safe to print.
+    """
+
+    message: str
+    tool: str
+    command: str
+
+
 class ShellDetails(_Frozen):
     """The facts of a call.
 
@@ -179,7 +193,7 @@ class ShellDetails(_Frozen):
         status: How it went. ``exited``, ``timed_out``, ``cancelled`` and ``lost`` are those of an outcome; a command
             that is ``running`` goes on as a job, one that is ``waiting`` for input as a job on its terminal; ``restarted`` is
             a session, without a command; nothing ran if it
-            is ``invalid`` (the parameters), ``refused`` (by the approver) or ``failed`` (it could not be started).
+            is ``invalid`` (the parameters), ``refused`` (by the approver, or `blocked`) or ``failed`` (it could not be started).
         command: The command as it ran, or would have run, exactly; empty when its parameters were invalid, it had not its
             turn yet, or the call had no command. Not safe to print; `ShellResult.display` is.
         exit_code: Its exit code; 128 and the signal's number when a signal ended it; ``None`` without one.
@@ -203,6 +217,7 @@ class ShellDetails(_Frozen):
         directory: Where the next command of the session begins, safe to print; ``None`` outside a session.
         update_error: The type of what `on_update` raised, whatever it was, after which it was not called again.
         call_id: The id of the call, which `ShellTool.cancel` took.
+        blocked: Why it was not even asked about, with ``ShellTool(interception=...)``; ``None`` otherwise.
     """
 
     status: CallStatus
@@ -226,6 +241,7 @@ class ShellDetails(_Frozen):
     directory: str | None = None
     update_error: str | None = None
     call_id: str = ""
+    blocked: BlockedCommand | None = None
 
 
 class ShellResult(_Result):

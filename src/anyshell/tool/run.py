@@ -17,8 +17,11 @@ from .jobs.tracked import TerminalReport, TrackedTerminal
 from .result import CallStatus, DisplayBlock, ShellDetails
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from .._environment import Environment
     from .._types import Command
+    from ..policy.interception import Intercepted, InterceptionRule
     from ..session import Session
     from .params import Call
 
@@ -114,6 +117,21 @@ async def prepare(call: Call, call_id: str, *, env: Environment, session: Sessio
     if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
         notices.append(words.clamped(call.requested_timeout, call.timeout))
     return ToolRun(call, request, tuple(notices))
+
+
+def intercepted(
+    request: CommandRequest, rules: Iterable[InterceptionRule], tools: Collection[str]
+) -> Intercepted | None:
+    """What a rule says of a command: of the text that a model gave, and of what that became."""
+    from ..policy.interception import intercept  # with the parser, where it is asked for
+    from ..policy.parse import parse
+
+    given = request.original or request.text
+    for text in dict.fromkeys((given, request.text)):
+        found = intercept(parse(text, request.shell.kind), tools=tools, rules=rules)
+        if found is not None:
+            return replace(found, command=given)
+    return None
 
 
 async def _rewritten(command: Command, env: Environment, *, in_session: bool) -> Command:

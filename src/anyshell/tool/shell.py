@@ -27,8 +27,8 @@ from .jobs.terminals import Terminals
 from .jobs.tool import JobTool, bounded
 from .limits import ToolLimits
 from .params import Call, InvalidParams, ShellParams, ToolFeatures, parse
-from .result import ShellDetails, ShellResult
-from .run import StoppedByPerson, prepare
+from .result import BlockedCommand, ShellDetails, ShellResult
+from .run import StoppedByPerson, intercepted, prepare
 from .session import ToolSession
 from .updates import OnUpdate, Updates
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ..abc import Approver
     from ..jobs import Job
     from ..policy.rules import Policy
+    from ..policy.interception import InterceptionRule
     from ..terminal import ConsoleOpener, SecretSource
     from .calls import Ongoing
     from .jobs.tracked import Found
@@ -83,11 +84,13 @@ class ShellTool:
         advice: What the description advises besides its rules, a set of ``git`` and ``programs``; both by default.
         policy: Decides about every command: one that it allows is not asked about, one that it denies is refused. The
             approver is asked about the others, and about everything that is sent or typed. By default `Environment.policy`.
+        interception: Whether a command is blocked that one of `tools`, or `job_tool`, does better, and the model told so:
+            ``True`` is by `anyshell.policy.interception.DEFAULTS`, and rules are by these. It needs the extra ``policy``.
 
     Raises:
         AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
             `secrets` or `console` without `terminals`; `console` that is no function; `silence` that is no number of
-            seconds; `tools` that are no names; `advice` that there is not.
+            seconds; `tools` that are no names; `advice` that there is not; `interception` without its extra.
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class ShellTool:
         tools: Sequence[str] = (),
         advice: Collection[str] = descriptions.ADVICE,
         policy: Policy | None = None,
+        interception: bool | Iterable[InterceptionRule] = False,
     ) -> None:
         check_seconds("silence", silence)
         given: Any = tools
@@ -138,6 +142,7 @@ class ShellTool:
         self._confirmed = confirmed
         self._tools = names
         self._advice = frozenset(advice)
+        self._interception = _rules(interception)
         self._limits = limits or ToolLimits()
         self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
         self._approvals = Approvals(approver, timeout=self._limits.approval_timeout)
@@ -325,6 +330,12 @@ class ShellTool:
         )
         if session is not None and run.request.fresh and session.counted_on and not call.restart:
             return self._gone(run, session)  # the model does not know yet
+        if self._interception:
+            own = ("job",) if self._ledger is not None and not (call.background or call.pty) else ()
+            blocked = intercepted(run.request, self._interception, (*self._tools, *own))
+            if blocked is not None:
+                told = BlockedCommand(message=blocked.message, tool=blocked.tool, command=blocked.command)
+                return self._results.unrun(run, "refused", words.blocked(blocked.message), blocked=told)
         missing = ""
         with ongoing.interruptible():
             if call.command.cwd is not None:
@@ -527,3 +538,23 @@ def _verdicts(policy: Policy, env: Environment) -> Verdicts:
     from .verdicts import Verdicts  # what few tools need
 
     return Verdicts(policy, env)
+
+
+def _rules(interception: bool | Iterable[InterceptionRule]) -> tuple[InterceptionRule, ...]:
+    """The rules of an argument.
+
+    Raises:
+        AnyshellError: They need the extra ``policy``, or are no rules.
+    """
+    if interception is False:
+        return ()
+    from ..policy.interception import DEFAULTS, InterceptionRule
+    from ..policy.parse.grammar import installed
+
+    given: Any = interception
+    rules: tuple[Any, ...] = DEFAULTS if given is True else tuple(given) if isinstance(given, Iterable) else (None,)
+    if not all(isinstance(rule, InterceptionRule) for rule in rules):
+        raise AnyshellError("interception must be True, False or InterceptionRules")
+    if not installed("bash"):
+        raise AnyshellError("interception needs the extra policy: pip install 'anyshell[policy]'")
+    return rules

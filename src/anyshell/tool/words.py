@@ -365,6 +365,11 @@ def _named(processes: Sequence[ProcessInfo]) -> str:
     return ", ".join(named)
 
 
+def blocked(message: str) -> str:
+    """Say that a command was not run, as another tool does it better."""
+    return f"Not run. {visible(' '.join(message.split()))}"
+
+
 def refused(answer: Refused, done: str = "run") -> str:
     """Say that something was rejected, by whom, and what to do: what the reason directs, if there is one.
 

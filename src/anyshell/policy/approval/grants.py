@@ -11,6 +11,7 @@ from .arity import CHANGES_THE_SHELL, words_of_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from ..._types.parsed import Argument, ParsedCommand, Redirection
     from ..._types.verdict import Access, CommandVerdict, Reason, Verdict
@@ -124,7 +125,7 @@ def _setting(command: ParsedCommand) -> tuple[object, ...]:
     return command.via, command.host, command.background
 
 
-def _effects(verdict: CommandVerdict) -> tuple[set[object], ...]:
+def _effects(verdict: CommandVerdict) -> tuple[AbstractSet[object], ...]:
     """What must not be more."""
     command, access = verdict.command, verdict.access
     return (

@@ -199,14 +199,18 @@ class Decision:
                 source -= 1
                 if source < 0 or via or before[source].command.via:
                     return ()
-                between = self.parsed.text[before[source].command.span[1] : before[source + 1].command.span[0]]
+                between = self.parsed.text[
+                    before[source].command.span[1] : before[source + 1].command.span[0]
+                ]
                 if between.strip() != "|":
                     return ()
             # A name with blanks in it is several then, and none of these need be below anything.
             if not whole and not {*profile.roles()} <= {"reads"}:
                 return ()
             # Only find begins each name with what it was told to search.
-            if before[source].use.output != "names" or (before[source].name != "find" and not profile.harmless):
+            if before[source].use.output != "names" or (
+                before[source].name != "find" and not profile.harmless
+            ):
                 return ()
         elif any(word.text in ("-execdir", "-okdir") for word in before[source].command.arguments):
             return ()

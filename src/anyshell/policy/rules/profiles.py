@@ -375,7 +375,9 @@ _KEYS: Mapping[str, type[Any]] = {
     "inherit": bool,
     "output": str,
 }
-_CHANGES = frozenset({"flags", "positionals", "default", "network", "privilege", "unknown", "git", "reads", "output"})
+_CHANGES = frozenset(
+    {"flags", "positionals", "default", "network", "privilege", "unknown", "git", "reads", "output"}
+)
 
 
 def profiles_of(tables: Mapping[str, Any]) -> dict[str, Profile]:
@@ -432,7 +434,16 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
     return Profile(
         **{
             key: table[key]
-            for key in ("builtin", "unknown", "harmless", "style", "network", "privilege", "inherit", "output")
+            for key in (
+                "builtin",
+                "unknown",
+                "harmless",
+                "style",
+                "network",
+                "privilege",
+                "inherit",
+                "output",
+            )
             if key in table
         },
         **{
