@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from .._types import CommandRequest, LeftBehind, Outcome
     from ..abc import Approver
     from ..jobs import Job
-    from ..policy.rules import Policy
     from ..policy.interception import InterceptionRule
+    from ..policy.rules import Policy
     from ..terminal import ConsoleOpener, SecretSource
     from .calls import Ongoing
     from .jobs.tracked import Found
@@ -552,7 +552,9 @@ def _rules(interception: bool | Iterable[InterceptionRule]) -> tuple[Interceptio
     from ..policy.parse.grammar import installed
 
     given: Any = interception
-    rules: tuple[Any, ...] = DEFAULTS if given is True else tuple(given) if isinstance(given, Iterable) else (None,)
+    rules: tuple[Any, ...] = (
+        DEFAULTS if given is True else tuple(given) if isinstance(given, Iterable) else (None,)
+    )
     if not all(isinstance(rule, InterceptionRule) for rule in rules):
         raise AnyshellError("interception must be True, False or InterceptionRules")
     if not installed("bash"):
