@@ -32,7 +32,9 @@ from anyshell import (
     deny_all,
 )
 from anyshell._exceptions import AnyshellError
-from anyshell.policy import ask, display, folded, printable, visible
+from anyshell._types.parsed import ParsedCommand
+from anyshell._types.verdict import Access, CommandVerdict, Reason, Verdict
+from anyshell.policy import ask, display, folded, printable, shortened, visible
 from anyshell.policy.approval import asking
 
 BASH = ShellInfo("bash", "/bin/bash", "5.2")
@@ -263,6 +265,43 @@ def test_a_mark_that_would_cover_something_else_is_shown_by_its_number(text: str
     shown = visible(text)
     assert not [char for char in shown if unicodedata.category(char).startswith("M")]
     assert f"{ord(text[-1]):x}" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("p\u0430ypal", r"p\u0430ypal"),  # Cyrillic
+        ("/\u0435t\u0441/passwd", r"/\u0435t\u0441/passwd"),
+        ("\u03bfpen", r"\u03bfpen"),  # Greek
+        ("l\u0561s", r"l\u0561s"),  # Armenian
+        ("\uff52\uff4d -rf", r"\uff52\uff4d -rf"),  # full width
+        ("\U0001d42b\U0001d426", r"\U0001d42b\U0001d426"),  # of mathematics
+        ("\u212aelvin", r"\u212aelvin"),  # the sign
+        ("\u0261it", r"\u0261it"),  # of phonetics
+        ("rm \u2013rf", r"rm \u2013rf"),
+        ("rm \u2212rf", r"rm \u2212rf"),
+        ("a\u2215b a\u2044b", r"a\u2215b a\u2044b"),
+        ("x\u037e y", r"x\u037e y"),
+    ],
+)
+def test_a_letter_that_passes_for_another_is_shown_by_its_number(text: str, shown: str) -> None:
+    assert visible(text) == shown
+    assert f"  | {shown}\n" in display(replace(REQUEST, text=text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Документы/report.txt тест_file",
+        "αβγ 日本語 修复bug Tシャツ",
+        "naïve \u0131\u015f\u0131k Straße",
+        "a \u2013 b — c",
+        "x² ½ µ",
+        "“a” \u2018b\u2019",
+    ],
+)
+def test_letters_of_one_script_in_a_word_stay_as_they_are(text: str) -> None:
+    assert visible(text) == text
 
 
 def test_a_long_run_of_spaces_is_shown_by_its_length() -> None:
@@ -512,6 +551,66 @@ def test_a_long_command_is_shown_whole() -> None:
     assert text in display(replace(REQUEST, text=text))
 
 
+def verdict_of(text: str, program: str = "rm", **access: Any) -> Verdict:
+    command = ParsedCommand(program, (), (), (), (), (0, len(program)))
+    reason = Reason(f"{program} deletes /etc\nHost: safe", "ask", "user.toml:3: etc", (3, 7))
+    each = CommandVerdict(command, "ask", Access(**access), (reason,))
+    return Verdict("ask", (reason,), (each,), understood=True)
+
+
+def test_a_request_says_why_it_is_asked_and_what_it_touches() -> None:
+    verdict = verdict_of(
+        "rm /etc x",
+        reads=("/a", "/b\u202e"),
+        writes=("/w",),
+        deletes=("/etc",),
+        network=("*", "example.org"),
+        privilege=True,
+    )
+    unknown = replace(verdict.commands[0].command, unknown=("eval runs a text that is not literal",))
+    verdict = replace(verdict, commands=(replace(verdict.commands[0], command=unknown),), understood=False)
+    lines = display(replace(REQUEST, text="rm /etc x", verdict=verdict)).splitlines()
+    assert lines[1:12] == [
+        "  | rm /etc x",
+        "Policy: ask",
+        r"  - rm deletes /etc\x0aHost: safe [user.toml:3: etc]",
+        "  | /etc",
+        r"Reads: /a, /b\u202e",
+        "Writes: /w",
+        "Deletes: /etc",
+        "Network: hosts that its words do not name, example.org",
+        "Privilege: runs as another user",
+        "Unknown: eval runs a text that is not literal",
+        "Directory: /src",
+    ]
+
+
+def test_what_a_request_says_of_its_policy_is_bounded() -> None:
+    verdict = verdict_of("rm", reads=tuple(f"/{count}" for count in range(50)), deletes=("/" + "x" * 1000,))
+    shown = display(replace(REQUEST, verdict=replace(verdict, reasons=verdict.reasons * 50)))
+    assert shown.count("  - rm deletes") == 20
+    assert "  … 30 more reasons" in shown
+    assert "/19 and 30 more\n" in shown
+    assert f"Deletes: /{'x' * 99} … {'x' * 100}\n" in shown
+
+
+def test_a_verdict_says_nothing_of_what_runs() -> None:
+    assert replace(REQUEST, verdict=verdict_of("rm")) == REQUEST
+    assert "verdict" not in repr(replace(REQUEST, verdict=verdict_of("rm")))
+
+
+def test_the_middle_of_a_long_command_can_be_left_out() -> None:
+    lines = [f"line {count}" for count in range(100)]
+    whole = display(replace(REQUEST, text="\n".join(lines), directory="/" + "d" * 3000))
+    shown = shortened(whole).splitlines()
+    assert shown[1:32] == [f"  | {line}" for line in lines[:30]] + ["  … 60 lines are not shown"]
+    assert shown[32:42] == [f"  | {line}" for line in lines[-10:]]
+    assert shown[42:] == whole.splitlines()[101:]
+    long = shortened(display(replace(REQUEST, text="a" * 5000 + "b" * 5000))).splitlines()
+    assert long[1:4] == ["  | " + "a" * 996, "  … 8,004 characters are not shown", "  | " + "b" * 1000]
+    assert shortened(display(REQUEST)) == display(REQUEST)
+
+
 def test_two_long_inputs_that_differ_at_the_end_look_different() -> None:
     one, other = b"x" * 100_000 + b"1", b"x" * 100_000 + b"2"
     shown = display(replace(REQUEST, stdin=one))
@@ -530,6 +629,11 @@ from anyshell import CommandRequest, JobInputRequest, SecretInputRequest, ShellI
 from anyshell.policy import ask
 makes, shell = eval(sys.argv[5]), ShellInfo("bash", "/bin/bash")
 request = makes(text="make", shell=shell, host="h", directory="/", display=sys.argv[4])
+if sys.argv[6]:
+    from dataclasses import replace
+    from anyshell import Policy
+    verdict = Policy.preset("ask-everything").decide(sys.argv[6], cwd="/")
+    request = replace(request, text=sys.argv[6], verdict=verdict)
 async def main():
     tasks = [ask(ask_on_terminal, request, timeout=float(sys.argv[2])) for _ in range(int(sys.argv[3]))]
     print(await asyncio.gather(*tasks))
@@ -554,6 +658,7 @@ class Person:
         display: str = "SHOWN",
         columns: int = 0,
         makes: str = "CommandRequest",
+        judged: str = "",
     ) -> None:
         # The slave stays open here: until the program has it, reading from the master would fail otherwise.
         posix: Any = os  # terminals of this kind are not on every platform
@@ -566,7 +671,7 @@ class Person:
         self._program = subprocess.Popen(
             [
                 *(sys.executable, "-c", ASKER, posix.ttyname(self._slave)),
-                *(str(timeout), str(questions), display, makes),
+                *(str(timeout), str(questions), display, makes, judged),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -659,6 +764,64 @@ def test_a_person_is_asked_again_for_what_is_no_answer() -> None:
 
 
 @on_posix
+@pytest.mark.parametrize(
+    ("typed", "scope", "granted"),
+    [
+        (b"a\n", "session", "npm run test …"),
+        (b"a 1\n", "session", "npm …"),
+        (b"a 2\n", "session", "npm run …"),
+        (b"A\n", "always", "npm run test …"),
+        (b"A 4\n", "always", "npm run test x …"),
+    ],
+)
+def test_a_person_grants_a_kind_of_command(typed: bytes, scope: str, granted: str) -> None:
+    person = Person(judged="npm run test x")
+    person.wait_seen("Commands for a and A: npm run test …\r\nRun this?".encode())
+    person.wait_seen(PROMPT)
+    assert person.before.decode() == (
+        " y = yes, a = yes for this session to these commands, A = always, n [REASON] = no, "
+    )
+    person.type(typed)
+    person.wait_seen(f"(granted: {granted})".encode())
+    assert f"always=True, scope='{scope}', grants=(Grant(words=" in person.result()
+
+
+@on_posix
+@pytest.mark.parametrize(
+    ("judged", "typed"),
+    [
+        ("npm run $x", b"A\n"),
+        ("npm run $x", b"a 1\n"),
+        ("npm run test", b"a 0\n"),
+        ("deploy 'a b'", b"A\n"),
+        ("", b"A\n"),
+    ],
+)
+def test_what_cannot_be_granted_so_is_no_answer(judged: str, typed: bytes) -> None:
+    person = Person(judged=judged)
+    for answer in (typed, b"?\n", b"n\n"):
+        person.wait_seen(PROMPT)
+        person.type(answer)
+    assert b"  y = yes, this once\r\n" in person.before
+    assert person.result() == f"[{Refused()!r}]"
+
+
+@on_posix
+def test_a_person_is_shown_everything_when_they_ask_for_it() -> None:
+    lines = [f"  | line {count}" for count in range(100)]
+    person = Person(display="\n".join(lines))
+    person.wait_seen(PROMPT)
+    assert b"60 lines are not shown" in person.before
+    assert b"line 50" not in person.before
+    assert b"e = show everything" in person.before
+    person.type(b"e\n")
+    person.wait_seen(b"line 50\r\n")
+    person.wait_seen(PROMPT)
+    person.type(b"y\n")
+    assert person.result() == f"[{Approved()!r}]"
+
+
+@on_posix
 def test_what_was_typed_before_the_question_is_no_answer() -> None:
     person = Person(typed_before=b"y\ny")
     person.wait_seen(PROMPT)
@@ -688,7 +851,7 @@ def test_an_absent_person_is_a_refusal_in_time() -> None:
 def test_no_terminal_is_a_refusal() -> None:
     script = ASKER.replace("fcntl.ioctl(tty, termios.TIOCSCTTY, 0)", "")
     done = subprocess.run(
-        [sys.executable, "-c", script, os.devnull, "20", "1", "SHOWN", "CommandRequest"],
+        [sys.executable, "-c", script, os.devnull, "20", "1", "SHOWN", "CommandRequest", ""],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

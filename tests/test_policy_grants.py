@@ -1,0 +1,659 @@
+"""What an answer grants beyond the request that it was given to, for how long, and who is asked how often."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tomllib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from anyshell import (
+    ApprovalQueue,
+    ApprovalRequest,
+    Approved,
+    CommandRequest,
+    Environment,
+    Grant,
+    Policy,
+    Refused,
+    ShellInfo,
+    ShellTool,
+    Terminal,
+    TerminalInputRequest,
+)
+from anyshell._exceptions import AnyshellError
+from anyshell.policy import ask, covered, grants, label, yolo
+from anyshell.policy.approval import saving
+from anyshell.policy.approval.arity import ARITY, words_of_name
+from anyshell.policy.approval.grants import can_be_saved
+from anyshell.policy.approval.saving import save
+from anyshell.tool import approvals
+from anyshell.tool.approvals import Approvals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from anyshell import Verdict
+
+POLICY = Policy.preset("ask-everything")
+REQUEST = CommandRequest(text="", shell=ShellInfo("bash", "/bin/bash"), host="h", directory="/src")
+
+
+class Facts:
+    """A host with every program in /usr/bin, and no links."""
+
+    home = "/home/user"
+
+    def find(self, program: str) -> str | None:
+        return f"/usr/bin/{program}"
+
+    def resolve(self, path: str) -> str | None:
+        return os.path.normpath(path)
+
+    def git_runs(self, directory: str) -> tuple[str, ...] | None:
+        return ()
+
+
+def verdict_of(text: str, policy: Policy = POLICY) -> Verdict:
+    return policy.decide(text, cwd="/src", facts=Facts())
+
+
+def asked(text: str, **more: Any) -> CommandRequest:
+    return replace(REQUEST, text=text, verdict=verdict_of(text), **more)
+
+
+# What a grant covers.
+
+
+@pytest.mark.parametrize(
+    ("text", "granted"),
+    [
+        ("npm run test", ["npm run test …"]),
+        ("npm run test -- --watch=false", ["npm run test …"]),
+        ("git commit -m 'a b'", ["git commit …"]),
+        ("ls -la", ["ls …"]),
+        ("ls", ["ls …"]),
+        ("make", ["make"]),
+        ("git -C /x push", ["git -C /x push"]),
+        ("some-program a 'b c'", ["some-program a 'b c'"]),
+        ("python3 -c 'print(1)'", ["python3 -c 'print(1)'"]),
+        ("python3 -m pytest -q", ["python3 -m pytest …"]),
+        ("npm install left-pad", ["npm install left-pad"]),
+        ("docker run -it x", ["docker run -it x"]),
+        ("npm run lint && git push", ["npm run lint …", "git push …"]),
+        ("deploy 'a\u202eb' \"it's\"", [r"deploy 'a\u202eb' 'it\x27s'"]),
+    ],
+)
+def test_a_grant_has_the_words_that_name_the_command(text: str, granted: list[str]) -> None:
+    assert [label(grant) for grant in grants(verdict_of(text))] == granted
+
+
+@pytest.mark.parametrize(
+    ("words", "granted"),
+    [
+        (1, "git …"),
+        (2, "git commit …"),
+        (3, "git commit -m …"),
+        (4, "git commit -m x …"),
+        (5, "git commit -m x"),
+    ],
+)
+def test_a_grant_can_be_wider_and_narrower_by_words(words: int, granted: str) -> None:
+    assert [label(grant) for grant in grants(verdict_of("git commit -m x"), words=words)] == [granted]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "npm run $TEST",
+        "npm run test $(date)",
+        "npm run test > $OUT",
+        "git log | less",
+        "echo x | python3 -",
+        "cd sub && npm run test",
+        "export A=1; npm run test",
+        "A=1; npm run test",
+        "npm() { evil; }; npm run test",
+        "eval 'npm run test'",
+        "npm run test; '",
+        "$RUN test",
+        "> out",
+    ],
+)
+def test_what_its_words_do_not_say_is_granted_only_identically(text: str) -> None:
+    verdict = verdict_of(text)
+    assert verdict.action == "ask"
+    assert grants(verdict) == ()
+    assert not covered(verdict, grants(verdict_of("npm run test"), words=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "later", "is_covered"),
+    [
+        ("npm run test", "npm run test -- --watch=false", True),
+        ("npm run test", "npm run test 2>&1 > /dev/null", True),
+        ("npm run test", "npm run build", False),
+        ("npm run test", "npm  'run' te\\st x", True),
+        ("npm run test", "./npm run test", False),
+        ("npm run test", "npm run test > /src/out", False),
+        ("npm run test > /src/out", "npm run test > /src/out", True),
+        ("npm run test > /src/out", "npm run test >> /src/out", False),
+        ("npm run test > /src/out", "npm run test", True),
+        ("npm run test", "npm run test < in", False),
+        ("npm run test", "npm run test <<< x", False),
+        ("npm run test", "A=1 npm run test", False),
+        ("A=1 npm run test", "A=2 npm run test", False),
+        ("A=1 npm run test", "A=1 npm run test x", True),
+        ("npm run test", "npm run test x &", False),
+        ("npm run test", "echo x | npm run test", False),
+        ("npm run test", "sudo npm run test", False),
+        ("npm run test", "ssh host npm run test", False),
+        ("npm run test", "npm run test; git push", False),
+        ("npm run test; git push", "git push; npm run test; git push", True),
+        ("npm run test", "(npm run test)", True),
+        ("npm run test", "npm run test $(date)", False),
+        ("npm run test", "cd /; npm run test", False),
+        ("make", "make install", False),
+        ("make", "make", True),
+        ("cat /etc/hosts", "cat -n /etc/hosts", True),
+        ("cat /etc/hosts", "cat /etc/hosts /etc/passwd", False),
+        ("ls /etc", "ls /etc/ssh", True),
+        ("ls /etc", "ls /etcetera", False),
+        ("rm -r build", "rm -r build/lib", True),
+        ("rm -r build", "rm -r src", False),
+        ("rm -r build", "rm -r build/../src", False),
+        ("cp a b", "cp a c", False),
+        ("cat a", "cat a > b", False),
+        ("sudo ls", "sudo ls", True),
+        ("sudo ls", "ls", False),
+    ],
+)
+def test_a_grant_covers_what_does_no_more(text: str, later: str, *, is_covered: bool) -> None:
+    given = grants(verdict_of(text))
+    assert given
+    assert covered(verdict_of(later), given) is is_covered
+
+
+def test_a_command_that_a_policy_denies_or_allows_is_not_covered() -> None:
+    given = grants(verdict_of("rm -r build"), words=1)
+    rules = '[[deny]]\nname = "no"\nprogram = "rm"\n[[allow]]\nname = "yes"\ncommand = "ls"\n'
+    policy = POLICY.extended(rules, "own")
+    assert verdict_of("rm -r build", policy).action == "deny"
+    assert not covered(verdict_of("rm -r build", policy), given)
+    assert not covered(verdict_of("ls", policy), given)
+    assert not grants(verdict_of("ls", policy))
+    assert not covered(None, given)
+    assert grants(None) == ()
+
+
+def test_another_rule_that_asks_is_asked_about_again() -> None:
+    policy = POLICY.extended('[[ask]]\nname = "force"\ncommand = "git push --force"\n', "own")
+    given = grants(verdict_of("git push", policy))
+    assert covered(verdict_of("git push origin", policy), given)
+    assert not covered(verdict_of("git push --force", policy), given)
+
+
+def test_the_table_of_words_is_a_table_of_programs() -> None:
+    assert len({words[0] for words in ARITY}) >= 80
+    for words, count in ARITY.items():
+        assert 1 <= len(words) <= 2
+        assert count == 0 or count >= len(words)
+    assert words_of_name(("npm", "run", "test", "x")) == 3
+    assert words_of_name(("npm", "-g", "run")) == 0
+    assert words_of_name(("npm", "run")) == 0
+    assert words_of_name(("unheard-of", "x")) == 0
+
+
+# What an answer says.
+
+
+def test_always_true_is_the_scope_of_a_session() -> None:
+    assert Approved(always=True) == Approved(True) == Approved(scope="session")
+    assert Approved(scope="session").always
+    assert Approved(scope="always").always
+    assert not Approved().always
+    assert Approved() == Approved(scope="once")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"scope": "forever"},
+        {"scope": None},
+        {"scope": "session", "grants": "npm"},
+        {"scope": "session", "grants": ("npm",)},
+        {"scope": "always", "grants": None},
+    ],
+)
+async def test_what_is_no_scope_or_grant_approves_once(made: dict[str, Any]) -> None:
+    async def approver(request: ApprovalRequest) -> Approved:
+        return Approved(**made)
+
+    assert await ask(approver, REQUEST, timeout=20) == Approved()
+
+
+@pytest.mark.anyio
+async def test_an_approver_may_be_a_plain_function() -> None:
+    assert await ask(lambda request: Approved(), REQUEST, timeout=20) == Approved()
+    assert await ask(lambda request: Refused("no"), REQUEST, timeout=20) == Refused("no")
+    assert await ask(yolo, REQUEST, timeout=20) == Approved()
+
+
+@pytest.mark.parametrize("approver", [None, "yes", True])
+def test_what_is_no_function_is_no_approver(approver: Any) -> None:
+    with pytest.raises(AnyshellError, match="approver must be a function"):
+        Approvals(approver, timeout=20)
+
+
+# Who is asked, and how often.
+
+
+class Person:
+    """An approver that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.requests: list[ApprovalRequest] = []
+        self.answers: list[asyncio.Future[Approved | Refused]] = []
+        self.changed = asyncio.Event()
+
+    async def __call__(self, request: ApprovalRequest, /) -> Approved | Refused:
+        self.requests.append(request)
+        self.answers.append(asyncio.get_running_loop().create_future())
+        self.changed.set()
+        return await self.answers[-1]
+
+    async def asked(self, count: int) -> None:
+        """Wait until so many questions were put, and see that no more are after every task has had its turn."""
+        async with asyncio.timeout(20):
+            while len(self.requests) < count:
+                self.changed.clear()
+                await self.changed.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(self.requests) == count
+
+
+def start(approvals: Approvals, *requests: ApprovalRequest) -> list[asyncio.Task[Approved | Refused]]:
+    return [asyncio.ensure_future(approvals.ask(request)) for request in requests]
+
+
+@pytest.mark.anyio
+async def test_what_is_granted_for_a_session_is_not_asked_about_again() -> None:
+    texts = []
+
+    def approver(request: ApprovalRequest) -> Approved:
+        assert isinstance(request, CommandRequest)
+        texts.append(request.text)
+        return Approved(scope="session", grants=grants(request.verdict))
+
+    tool = Approvals(approver, timeout=20)
+    for text in (
+        "npm run test",
+        "npm run test x",
+        "git push",
+        "npm run test && git push -f",
+        "npm run build",
+    ):
+        assert isinstance(await tool.ask(asked(text)), Approved)
+    assert texts == ["npm run test", "git push", "npm run build"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"directory": "/elsewhere"},
+        {"env": (("NODE_OPTIONS", "--require /tmp/x"),)},
+        {"stdin": b"x"},
+        {"host": "other"},
+        {"shell": ShellInfo("zsh", "/bin/zsh")},
+        {"prefix": "sudo"},
+        {"snapshot": "/s"},
+        {"background": True},
+        {"size": Terminal()},
+        {"session": True, "restart": True},
+    ],
+)
+async def test_a_grant_holds_only_where_it_was_given(other: dict[str, Any]) -> None:
+    count = 0
+
+    def approver(request: ApprovalRequest) -> Approved:
+        nonlocal count
+        count += 1
+        assert isinstance(request, CommandRequest)
+        return Approved(scope="session", grants=grants(request.verdict))
+
+    tool = Approvals(approver, timeout=20)
+    await tool.ask(asked("npm run test"))
+    await tool.ask(
+        asked("npm run test x", timeout=5.0, env=(("OLDPWD", "/"),), original="cd /src && npm run test x")
+    )
+    assert count == 1
+    await tool.ask(asked("npm run test x", **other))
+    assert count == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answer", [Approved(), Approved(scope="session"), Refused("no")])
+async def test_identical_calls_at_once_are_asked_about_once(answer: Approved | Refused) -> None:
+    person = Person()
+    tool = Approvals(person, timeout=20)
+    tasks = start(tool, *[asked("make")] * 3)
+    await person.asked(1)
+    person.answers[0].set_result(answer)
+    given = await asyncio.gather(*tasks)
+    assert [type(each) for each in given] == [type(answer)] * 3
+    await person.asked(1)
+    (later,) = start(tool, asked("make"))
+    await person.asked(1 if isinstance(answer, Approved) and answer.always else 2)
+    later.cancel()
+
+
+@pytest.mark.anyio
+async def test_calls_at_once_that_one_grant_covers_wait_for_its_answer() -> None:
+    person = Person()
+    tool = Approvals(person, timeout=20)
+    tasks = start(tool, asked("npm run test a"), asked("npm run test b"), asked("npm run build"))
+    await person.asked(2)
+    assert [request.text for request in person.requests] == ["npm run test a", "npm run build"]
+    person.answers[0].set_result(Approved(scope="session", grants=grants(verdict_of("npm run test a"))))
+    assert isinstance(await tasks[1], Approved)
+    await person.asked(2)
+    tasks[2].cancel()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answer", [Approved(), Refused("not this")])
+async def test_an_answer_to_one_of_them_alone_is_none_to_the_others(answer: Approved | Refused) -> None:
+    person = Person()
+    tasks = start(Approvals(person, timeout=20), asked("npm run test a"), asked("npm run test b"))
+    await person.asked(1)
+    person.answers[0].set_result(answer)
+    assert await tasks[0] == answer
+    await person.asked(2)
+    person.answers[1].set_result(Refused("nor that"))
+    assert await tasks[1] == Refused("nor that")
+
+
+@pytest.mark.anyio
+async def test_what_waits_for_a_question_that_is_cancelled_asks_itself() -> None:
+    person = Person()
+    first, second = start(Approvals(person, timeout=20), asked("make"), asked("make"))
+    await person.asked(1)
+    first.cancel()
+    await person.asked(2)
+    assert person.answers[0].cancelled()
+    person.answers[1].set_result(Approved())
+    assert await second == Approved()
+
+
+@pytest.mark.anyio
+async def test_an_answer_after_a_cancellation_grants_nothing() -> None:
+    begun = asyncio.Event()
+
+    async def stubborn(request: ApprovalRequest) -> Approved:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            return Approved(scope="session")  # noqa: B012 - it does not heed its end
+
+    tool = Approvals(stubborn, timeout=20)
+    (first,) = start(tool, asked("make"))
+    await begun.wait()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert not tool._granted(asked("make"), approvals.key_of(asked("make")))
+
+
+@pytest.mark.anyio
+async def test_texts_for_one_terminal_do_not_share_an_answer() -> None:
+    person = Person()
+    typed = TerminalInputRequest(
+        text="sh", shell=REQUEST.shell, host="h", directory="/", terminal="t1", typed="ls"
+    )
+    tasks = start(Approvals(person, timeout=20), typed, replace(typed, typed="rm -r ."))
+    await person.asked(1)
+    person.answers[0].set_result(Approved())
+    assert await tasks[0] == Approved()
+    await person.asked(2)
+    person.answers[1].set_result(Refused())
+    assert await tasks[1] == Refused()
+
+
+@pytest.mark.anyio
+async def test_questions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approvals, "QUESTIONS", 2)
+    person = Person()
+    tool = Approvals(person, timeout=20)
+    tasks = start(tool, asked("make a"), asked("make b"))
+    await person.asked(2)
+    assert await tool.ask(asked("make c")) == Refused(
+        "2 questions wait for an answer already", by="unanswered"
+    )
+    for task in tasks:
+        task.cancel()
+
+
+@pytest.mark.anyio
+async def test_grants_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approvals, "REMEMBERED", 2)
+    texts: list[str] = []
+
+    def approver(request: ApprovalRequest) -> Approved:
+        assert isinstance(request, CommandRequest)
+        texts.append(request.text)
+        return Approved(scope="session", grants=grants(request.verdict))
+
+    tool = Approvals(approver, timeout=20)
+    for target in ("a", "b", "c", "a"):
+        await tool.ask(asked(f"make {target}"))
+        await tool.ask(asked(f"make {target} x"))
+    assert texts == ["make a", "make b", "make c", "make a"]
+
+
+@pytest.mark.anyio
+@pytest.mark.skipif(sys.platform == "win32", reason="the local backend's shell of POSIX")
+async def test_an_approver_is_told_which_call_asks() -> None:
+    requests: list[ApprovalRequest] = []
+
+    def approver(request: ApprovalRequest) -> Refused:
+        requests.append(request)
+        return Refused()
+
+    async with Environment.detect() as env:
+        tool = ShellTool(env, approver=approver)
+        await tool({"command": "true", "timeout": 5}, call_id="c7")
+    (request,) = requests
+    assert (request.call_id, request.tool) == ("c7", "shell")
+    assert request.arguments == {"command": "true", "timeout": 5}
+    assert replace(request, tool="", arguments={}) == request
+    assert "arguments" not in repr(request)
+
+
+# For always.
+
+
+def grant_of(text: str, **how: Any) -> Grant:
+    (grant,) = grants(verdict_of(text), **how)
+    return grant
+
+
+def test_a_grant_for_always_is_a_rule_that_holds(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "policy.toml"
+    save([grant_of("npm run test x")], file)
+    save([grant_of("rm -r build"), grant_of("make"), grant_of("npm run test y")], file)
+    policy = Policy.load(file, preset="ask-everything")
+    for text, action in (
+        ("npm run test z", "allow"),
+        ("npm run build", "ask"),
+        ("make", "allow"),
+        ("make install", "ask"),
+        ("rm -r build/lib", "allow"),
+        ("rm -r src", "ask"),
+        ("npm run test > out", "ask"),
+    ):
+        assert verdict_of(text, policy).action == action, text
+    text = file.read_text()
+    assert next(line for line in text.splitlines() if "when asked about: npm run test x" in line).startswith(
+        "# 20"
+    )
+    names = [rule["name"] for rule in tomllib.loads(text)["allow"]]
+    assert names == ["npm-run-test-1", "rm-1", "make-1", "npm-run-test-2"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
+def test_the_file_of_rules_is_its_users_alone_and_a_link_stays_one(tmp_path: Path) -> None:
+    file, link = tmp_path / "dotfiles.toml", tmp_path / "policy.toml"
+    file.write_text("# mine\n")
+    link.symlink_to(file)
+    save([grant_of("make")], link)
+    assert link.is_symlink()
+    assert file.read_text().startswith("# mine\n")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["dotfiles.toml", "policy.toml"]
+
+
+@pytest.mark.parametrize("before", ["[[allow", "allow = 3\n", "[allow]\nx = 1\n"])
+def test_a_file_that_is_not_as_it_should_be_stays_as_it_is(before: str, tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text(before)
+    with pytest.raises(AnyshellError, match="no rule was added"):
+        save([grant_of("make")], file)
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deploy 'a b'",
+        "deploy '*'",
+        "A=1 make",
+        "make > out",
+        "./deploy",
+        "rm 'a*'",
+        "deploy ''",
+        "deploy é",
+    ],
+)
+def test_what_no_rule_can_say_is_not_written(text: str, tmp_path: Path) -> None:
+    given = grants(verdict_of(text))
+    assert given
+    assert not all(map(can_be_saved, given))
+    with pytest.raises(AnyshellError, match="cannot be a rule"):
+        save(given, tmp_path / "policy.toml")
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.anyio
+async def test_what_cannot_be_written_is_granted_for_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "policy.toml"
+    monkeypatch.setattr(saving, "user_rules", lambda: file)
+    count = 0
+
+    def approver(request: ApprovalRequest) -> Approved:
+        nonlocal count
+        count += 1
+        assert isinstance(request, CommandRequest)
+        return Approved(scope="always", grants=grants(request.verdict))
+
+    tool = Approvals(approver, timeout=20)
+    await tool.ask(asked("make a"))
+    assert 'command = "make a"' in file.read_text()
+    assert not caplog.records
+    for text in ("deploy 'a b'", "deploy 'a b'"):
+        assert await tool.ask(asked(text)) in (
+            Approved(),
+            Approved(scope="always", grants=grants(verdict_of(text))),
+        )
+    assert count == 2
+    assert "holds for this session alone" in caplog.text
+
+
+# A queue.
+
+
+@pytest.mark.anyio
+async def test_a_queue_gives_questions_in_order_and_takes_their_answers() -> None:
+    queue = ApprovalQueue()
+    tasks = start(Approvals(queue, timeout=20), *[asked(f"make {target}") for target in "abc"])
+    seen = []
+    async for question in queue:
+        assert question.open
+        seen.append(question.request.text)
+        assert question.answer(Approved() if seen[-1] == "make b" else Refused(seen[-1]))
+        assert not question.answer(Approved())
+        if len(seen) == 3:
+            break
+    assert seen == ["make a", "make b", "make c"]
+    assert await asyncio.gather(*tasks) == [Refused("make a"), Approved(), Refused("make c")]
+
+
+@pytest.mark.anyio
+async def test_a_queue_is_bounded() -> None:
+    queue = ApprovalQueue(limit=1)
+    tool = Approvals(queue, timeout=20)
+    (first,) = start(tool, asked("make a"))
+    question = await anext(queue)
+    refused = await tool.ask(asked("make b"))
+    assert refused == Refused("approval cannot be asked for: 1 questions wait already", by="unanswered")
+    question.answer(Approved())
+    assert await first == Approved()
+    with pytest.raises(AnyshellError, match="limit"):
+        ApprovalQueue(limit=0)
+
+
+@pytest.mark.anyio
+async def test_a_question_whose_call_is_cancelled_is_closed_and_not_given() -> None:
+    queue = ApprovalQueue(limit=2)
+    tool = Approvals(queue, timeout=20)
+    (first,) = start(tool, asked("make a"))
+    given = await anext(queue)
+    (second,) = start(tool, asked("make b"))
+    for _ in range(20):
+        await asyncio.sleep(0)  # it is put as well
+    for task in (first, second):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert not given.open
+    assert not given.answer(Approved(scope="session"))
+    (third,) = start(tool, asked("make c"))
+    assert (await anext(queue)).request.text == "make c"
+    third.cancel()
+
+
+@pytest.mark.anyio
+async def test_a_closed_queue_refuses_and_its_iteration_ends() -> None:
+    queue = ApprovalQueue()
+    tool = Approvals(queue, timeout=20)
+    first, second = start(tool, asked("make a"), asked("make b"))
+    given = await anext(queue)
+    for _ in range(20):
+        await asyncio.sleep(0)  # the second is put as well
+    queue.close()
+    rest = [question async for question in queue]
+    assert [question.request.text for question in (given, *rest)] == ["make a", "make b"]
+    assert all(question.answer(Approved()) for question in (given, *rest))
+    assert await asyncio.gather(first, second) == [Approved(), Approved()]
+    assert await tool.ask(asked("make c")) == Refused(
+        "approval cannot be asked for: no one answers any more", by="unanswered"
+    )
+
+
+@pytest.mark.anyio
+async def test_an_unanswered_question_of_a_queue_is_closed_when_its_time_is_over() -> None:
+    queue = ApprovalQueue()
+    answer = await Approvals(queue, timeout=0.05).ask(asked("make a"))
+    assert answer == Refused("no answer within 0.05 s", by="unanswered")
+    (task,) = start(Approvals(queue, timeout=20), asked("make b"))
+    assert (await anext(queue)).request.text == "make b"
+    task.cancel()
