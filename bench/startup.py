@@ -30,7 +30,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
     }
     for argv in variants.values():
         floors.run(argv)  # compiles what is not compiled yet
-    found = interleave({name: partial(_milliseconds, argv) for name, argv in variants.items()}, rounds)
+    found = interleave({name: partial(milliseconds, argv) for name, argv in variants.items()}, rounds)
 
     def row(name: str, what: str, bound: float) -> Row:
         numbers, floor = found[name], found["floor"]
@@ -50,7 +50,8 @@ def measure(sizes: Sizes, rounds: int) -> Result:
     )
 
 
-def _milliseconds(argv: tuple[str, ...]) -> float:
+def milliseconds(argv: tuple[str, ...]) -> float:
+    """How long a whole process takes."""
     began = time.perf_counter()
     floors.run(argv)
     return (time.perf_counter() - began) * 1000

@@ -11,6 +11,7 @@ from . import (
     fleet,
     jobs,
     output,
+    policies,
     powershell,
     screens,
     sessions,
@@ -42,6 +43,7 @@ class Benchmark:
 
 BENCHMARKS: Mapping[str, Benchmark] = {
     "spawn": Benchmark(spawning.measure, spawning.ROUNDS),
+    "policy": Benchmark(policies.measure, policies.ROUNDS),
     "output": Benchmark(output.measure, output.ROUNDS),
     "terminal-text": Benchmark(screens.measure, screens.ROUNDS),
     "concurrency": Benchmark(concurrency.measure, concurrency.ROUNDS),

@@ -1,0 +1,110 @@
+"""What a policy costs: reading a text, deciding on it, and being imported."""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anyshell import Policy
+from anyshell.policy.parse import parse
+from anyshell.policy.rules import LocalFacts
+
+from .report import Reach, Result, Row
+from .rounds import interleave
+from .startup import milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .sizes import Sizes
+
+ROUNDS = 15
+
+TYPICAL = (
+    "git status --short",
+    "ls -la src | head -20",
+    "cd build && cmake .. -DCMAKE_BUILD_TYPE=Release 2>&1 | tail -5",
+    "grep -rn 'def main' --include='*.py' src tests | sort | uniq -c | sort -rn | head -3",
+    'for f in src/*.c; do gcc -c "$f" -o "build/${f%.c}.o" || echo "failed: $f" >> errors.txt; done',
+)
+"""Lines as an agent writes them."""
+
+WORST = {
+    "substitutions in substitutions": "$(" * 5000 + ")" * 5000,
+    "pipes": "a|" * 16_000 + "a",
+    "operators without commands": ")(&|;<" * 5000,
+    "quotes": "'\"" * 16_000,
+    "here-documents": "cat <<A\n" * 4000,
+    "braces": "${x:-" * 6000,
+    "words": "echo " + "a " * 16_000,
+    "brackets": "[[ " * 10_000,
+    "functions": "f() { " * 5000,
+    "cases": "case x in a) " * 2400,
+}
+"""Texts below the bound of size that take a parser the longest."""
+
+
+def measure(sizes: Sizes, rounds: int) -> Result:
+    """Measure typical lines, the worst ones, and imports."""
+    policy, facts = Policy.preset("workspace"), LocalFacts()
+
+    def decide(text: str) -> object:
+        return policy.decide(text, cwd="/tmp", facts=facts)
+
+    def each(call: Callable[[str], object]) -> float:
+        began = time.perf_counter()
+        for text in TYPICAL:
+            call(text)
+        return (time.perf_counter() - began) / len(TYPICAL) * 1000
+
+    def one(call: Callable[[str], object], text: str) -> float:
+        began = time.perf_counter()
+        call(text)
+        return (time.perf_counter() - began) * 1000
+
+    def importing(what: str) -> float:
+        return milliseconds((sys.executable, "-c", f"import {what}"))
+
+    each(decide)  # loads the grammar and the rules
+    importing("anyshell.policy.rules, anyshell.policy.parse")
+    parse_name, decide_name = "parse", "decide"
+    found = interleave(
+        {
+            parse_name: partial(each, parse_bash),
+            decide_name: partial(each, decide),
+            "anyshell": partial(importing, "anyshell.policy"),
+            "rules": partial(
+                importing, "anyshell.policy, anyshell.policy.rules, anyshell.policy.parse.commands"
+            ),
+            **{f"parse {name}": partial(one, parse_bash, text) for name, text in WORST.items()},
+        },
+        rounds,
+    )
+    worst = max(WORST, key=lambda name: max(found[f"parse {name}"]))
+    policies = [above - below for above, below in zip(found["rules"], found["anyshell"], strict=True)]
+    return Result(
+        rows=[
+            Row(what="parse a typical line", unit="ms", ours=found[parse_name], reach=Reach("<=", 0.3)),
+            Row(what="decide on it, under `workspace`", unit="ms", ours=found[decide_name]),
+            Row(
+                what=f"parse the worst of {len(WORST)} texts of 32 KiB: {worst}",
+                unit="ms",
+                ours=found[f"parse {worst}"],
+                reach=Reach("<=", 20),
+            ),
+            Row(
+                what="import of the policy, beside that of `anyshell.policy`",
+                unit="ms",
+                ours=policies,
+                reach=Reach("<=", 30),
+            ),
+        ],
+        notes=[f"per line, of {len(TYPICAL)} lines; the questions to the host are answered by this machine."],
+    )
+
+
+def parse_bash(text: str) -> object:
+    """Parse a text for bash."""
+    return parse(text, "bash")
