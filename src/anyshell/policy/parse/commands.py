@@ -102,6 +102,7 @@ class Walk:
     def __init__(self, text: str, shell: ShellKind, reading: Reading, within: Span | None = None) -> None:
         self._text, self._shell, self._reading, self._within = text, shell, reading, within
         self._numbers: dict[str, list[Span]] = {}  # where a variable is a number
+        self._operands: list[tuple[str, int]] = []  # where it has to be one
 
     def walk(self, place: Place) -> None:
         """Read the text."""
@@ -109,11 +110,12 @@ class Walk:
         guard = Guard(self._text, self._shell, self._reading.deadline)
         guard.check(root)
         self._reading.doubt(*guard.unknown)
+        self._operands = guard.operands
         self._children(root, replace(place, until=len(self._text)))
-        for name, at in guard.operands:
+        for name, at in self._operands:
             known = any(start <= at < end for start, end in self._numbers.get(name, ()))
             if not known or name in self._reading.texts:
-                self._reading.doubt(f"arithmetic evaluates the value of {name}")
+                self._reading.doubt(f"the value of {name or 'an expansion'} is evaluated")
 
     def _span(self, start: int, end: int) -> Span:
         return self._within or (start, end)
@@ -159,7 +161,17 @@ class Walk:
             self._function(node, place)
         elif kind == "test_command" and not self._text.startswith("[[", node.start_byte):
             words = [self._word(leaf) for leaf in _operands(node)]
-            self._simple([self._named("[", node), *words], (), own, place, node)
+            self._simple(
+                [
+                    self._named("[", node),
+                    *words,
+                    Argument("]", True, self._span(node.end_byte - 1, node.end_byte)),
+                ],
+                (),
+                own,
+                place,
+                node,
+            )
             self._children(node, place)
         else:
             before = len(self._reading.commands)
@@ -287,7 +299,11 @@ class Walk:
             return Argument("", True, self._span(node.start_byte, node.end_byte))
         text = self._text[body.start_byte : body.end_byte]
         opening = next((child for child in node.children if child.type == "heredoc_start"), None)
-        raw = opening is not None and self._text[opening.start_byte] in "'\"\\"
+        raw = opening is not None and self._text[opening.start_byte : opening.start_byte + 1] in (
+            "'",
+            '"',
+            "\\",
+        )
         return Argument(
             text, raw or not re.search(r"[$`\\]", text), self._span(body.start_byte, body.end_byte)
         )
@@ -358,7 +374,7 @@ class Walk:
         if (
             value is not None
             and value.type == "array"
-            and any(self._text[item.start_byte] == "[" for item in value.children)
+            and any(self._text.startswith("[", item.start_byte) for item in value.children)
         ):
             self._reading.doubt(f"an index is evaluated: {written[:40]}")
         return Assignment(bare, given)
@@ -394,6 +410,8 @@ class Walk:
         node: Node,
     ) -> None:
         """A command of words; and, where it is given commands to run, these."""
+        if words and words[0].text in ("[", "test"):
+            self._operands += [(name, node.start_byte) for name in dynamic.split(words)]
         self._run(
             words, variables, own + place.redirections, place, self._span(node.start_byte, node.end_byte)
         )

@@ -262,7 +262,9 @@ class Guard:
         """A node of the shell's grammar: what is between its children, and that each token stands by itself."""
         text = self._text
         previous, last = node.start_byte, None
-        if kind in ("command_substitution", "process_substitution"):
+        if kind == "binary_expression":
+            self._comparison(node, place)
+        elif kind in ("command_substitution", "process_substitution"):
             place = self._substitution(node, place)
         elif kind == "test_command":
             bracket = text[node.start_byte : node.start_byte + 2] != "[["
@@ -291,6 +293,8 @@ class Guard:
             elif last is not None and named and last.is_named and kind not in _TIGHT and child.type in _WORDS:
                 self._doubt("two words without a blank between them")
             if named:
+                if kind == "command" and child.type not in _WORDS and not child.type.endswith("_redirect"):
+                    self._doubt(f"{child.type} in a command")
                 yield child, place
             else:
                 self._token(child, place)
@@ -333,7 +337,7 @@ class Guard:
         start, end = node.start_byte, node.end_byte
         if pieces is _PIECES:
             start, end = start + 1, end - 1
-            if self._text[start - 1] != '"' or self._text[end] != '"' or end < start:
+            if end < start or self._text[start - 1] != '"' or self._text[end : end + 1] != '"':
                 self._doubt("a string without its quotes")
         previous = start
         for child in (child for child in node.children if child.is_named):
@@ -419,6 +423,20 @@ class Guard:
         for operand in _OPERAND.finditer(written):
             self.operands.append((operand["name"] or f"${operand['special']}", start))
 
+    def _comparison(self, node: Node, place: int) -> None:
+        """An operator of [[ ]] that evaluates its two sides as arithmetic."""
+        operator = node.child_by_field_name("operator")
+        if operator is None or place & _BRACKET:
+            return
+        start, end = operator.start_byte, operator.end_byte
+        if self._text[start:end] in _NUMERIC:
+            for left, right in ((node.start_byte, start), (end, node.end_byte)):
+                side = self._text[left:right].strip()
+                if side not in ("$#", "$?", '"$#"', '"$?"') and not re.fullmatch(
+                    r"\$\{#\w+(?:\[[@*]\])?\}", side
+                ):
+                    self.evaluate(side.strip('"'), left)
+
     def _heredoc(self, node: Node, place: int) -> Iterator[tuple[Node, int]]:
         """A here-document: its body is the lines up to its delimiter, and the rest of its own line is of the command."""
         text = self._text
@@ -439,7 +457,7 @@ class Guard:
         if not last or last.end() != closing.end_byte or node.end_byte != closing.end_byte:
             self._doubt("a here-document that ends elsewhere")
             return
-        raw = opening.start_byte < opening.end_byte and text[opening.start_byte] in "'\"\\"
+        raw = text[opening.start_byte] in "'\"\\"
         previous = opening
         for child in node.children:
             if child.start_byte < opening.end_byte or child is closing or child.type == "heredoc_end":
