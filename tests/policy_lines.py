@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from anyshell.policy.parse import Parsed
 
-# Between bars, with ¢ for a command, ¤ for a word, ⏎ for the end of a line, ⇥ for a tab.
+# Between bars, with ¢ for a command, § for a short one (where it is evaluated again and again), ¤ for a word, ⏎ for the end of a line, ⇥ for a tab.
 COMMANDS = r"""
 ¢; ¢ ¦ ¢ && ¢ ¦ ¢ || ¢ ¦ ¢ & ¢ ¦ ¢ | ¢ ¦ ¢ |& ¢ ¦ ! ¢ ¦ !  ! ¢ ¦ { ¢; } ¦ { ¢; } > f ¦ (¢) ¦ ( ¢ ) 2> f ¦ ((1)) && ¢ ¦ ¢⏎¢ ¦ ¢;⏎¢ ¦ ¢ &&⏎¢ ¦ ¢ |⏎¢ ¦ ¢ &⏎¢
 if ¢; then ¢; fi ¦ if ¢; then ¢; else ¢; fi ¦ if false; then ¢; elif ¢; then ¢; fi ¦ if ! ¢⏎then⏎¢⏎fi ¦ while ¢; do ¢; break; done
@@ -34,7 +34,7 @@ for ((i=0; i<2; i++)); do ¢; done ¦ for ((i=$(¢); i<2; i++)); do ¢; done ¦ 
 case ¤ in (a|¤) ¢;; *) ¢;& *) ¢; esac ¦ case a in a) ¢⏎esac ¦ f() { ¢; }; f ¦ f() { ¢; } ¦ f() (¢); f ¤ ¦ function f { ¢; }; f ¦ f() if ¢; then ¢; fi; f
 f()⏎{⏎¢⏎}⏎f ¦ [[ -n ¤ ]] && ¢ ¦ [[ ¤ == ¤ ]] || ¢ ¦ [[ a && ¤ ]] && ¢ ¦ [[ ¤ =~ a ]]; ¢ ¦ [[ ( ¤ ) ]] && ¢ ¦ [[ ¤ -eq ¤ ]] && ¢ ¦ [ -n ¤ ] && ¢
 [ ¤ = ¤ ] ; ¢ ¦ [ ¤ -eq ¤ ] && ¢ ¦ test -n ¤ && ¢ ¦ test ¤ && ¢ ¦ time ¢ ¦ time -p ¢ ¦ time { ¢; } ¦ time (¢) ¦ time ! ¢ ¦ coproc ¢ ¦ coproc X { ¢; }
-x=¤ ¢ ¦ x=¤ y=¤ ¢ ¦ x=¤; ¢ ¦ x=$(¢) ¢ ¦ x=`¢` ¦ x+=¤; ¢ ¦ x=(¤ ¤); ¢ ¦ x=([1]=¤); ¢ ¦ x=([¤]=a); ¢ ¦ x[¤]=a; ¢ ¦ x[$(¢)]=1 ¦ export x=¤; ¢ ¦ export ¤ ; ¢
+x=¤ ¢ ¦ x=¤ y=¤ ¢ ¦ x=¤; ¢ ¦ x=$(¢) ¢ ¦ x=`¢` ¦ x+=¤; ¢ ¦ x=(¤ ¤); ¢ ¦ x=([1]=¤); ¢ ¦ x=([¤]=a); ¢ ¦ x[¤]=a; ¢ ¦ x[$(§)]=1 ¦ export x=¤; ¢ ¦ export ¤ ; ¢
 declare x=¤ ¦ declare -i x=¤; ¢ ¦ declare -a x=¤ ¦ local x=¤ ¦ readonly z¤=a ¦ typeset ¤ ¦ declare ¤ ¤ && ¢ ¦ unset ¤ ¦ unset x[¤] ¦ let ¤ ¦ let x=¤ && ¢ ¦ ((¤)) || ¢
 ((x = ¤)); ¢ ¦ ((x[¤])); ¢ ¦ $((¤)) ¢ ¦ ¢ $((¤)) ¦ ¢ $((x ¤ 2)) ¦ ¢ $((1 + $(¢))) ¦ ¢ $[¤] ¦ ¢ $[ $(¢) ] ¦ ¢ ${x[¤]} ¦ ¢ ${x:¤:1} ¦ ¢ ${x:$(¢)}
 > f ¢ ¦ < /dev/null ¢ ¤ ¦ ¢ > f ¤ ¦ ¢ > ¤ ¤ ¦ ¢ 2>&1 ¤ > f ¦ ¢ < ¤ | ¢ ¦ ¢ &> f ¦ ¢ >& f ¦ ¢ >&2 ¦ ¢ <> f ¤ ¦ ¢ {x}> f ¦ ¢ >> ¤ && ¢ ¦ ¢ 3> f 4>&3 ¦ ¢ >| f ¦ 2> f ¢ | ¢
@@ -43,24 +43,24 @@ declare x=¤ ¦ declare -i x=¤; ¢ ¦ declare -a x=¤ ¦ local x=¤ ¦ readonly
 ¢ <(¢) ¦ ¢ >(¢) ¦ ¢ < <(¢) ¦ ¢ > >(¢) 2> >(¢) ¦ ¢ ¤ <(¢ | ¢) ¦ eval ¢ ¦ eval "¢" ¦ eval '¢; ¢' ¦ eval ¤ ¢ ¦ eval "x=¤; ¢" ¦ bash -c '¢' ¦ bash -c "¢" ¦ bash -c "¢ ¤" ¦ bash -c ¢
 sh -c '¢ && ¢' x ¦ bash -ec '¢' ¦ bash <<< '¢' ¦ bash <<E⏎¢⏎E ¦ sh <<'E'⏎¢⏎E ¦ command ¢ ¦ command -p ¢ ¦ builtin eval '¢' ¦ builtin ¢ ¦ exec ¢ ¦ exec > f; ¢
 (exec ¢) ¦ . <(¢) ¦ source /dev/stdin <<< '¢' ¦ trap '¢' EXIT ¦ trap '¢' 0; ¢ ¦ alias a=¢; a ¦ shopt -s expand_aliases; alias a=¢⏎a ¦ hash -p /bin/x ¢; ¢
-printf -v 'x[$(¢)]' ¤ ¦ printf -v ¤ a ¦ read 'x[$(¢)]' <<< a ¦ read -r ¤ <<< ¤ ¦ mapfile -C '¢' -c 1 x <<< a ¦ mapfile -t ¤ <<< a ¦ [[ -v ¤ ]] ¦ [ -v 'x[$(¢)]' ]
-test -v 'x[$(¢)]' ¦ [[ 'x[$(¢)]' -eq 1 ]] ¦ [[ 1 -lt x ]] ¦ x='a[$(¢)]'; echo $((x)) ¦ x='a[$(¢)]'; ((x)) ¦ x='a[$(¢)]'; [[ x -gt 1 ]]; ¢ ¦ x='a[$(¢)]'; let x
-x='a[$(¢)]'; echo ${y[x]} ¦ x='a[$(¢)]'; echo ${y:x} ¦ x='a[$(¢)]'; unset "$x" ¦ x='a[$(¢)]'; [ -v $x ] ¦ x='$(¢)'; echo "${x@P}" ¦ x='-v a[$(¢)]'; [ $x ]
-x='a[$(¢)]'; declare -i y=x ¦ x='a[$(¢)]'; for ((i=x; i<1; i++)); do ¢; done ¦ x=1; ¢ $((x + 1)) ¦ for x in 1 2; do ¢ $((x)); done ¦ x='a[$(¢)]'; x=1 ¢ $((x))
-x='a[$(¢)]'; true && x=1; ¢ $((x)) ¦ x='a[$(¢)]'; f() { x=1; }; echo $((x)) ¦ x='a[$(¢)]'; (x=1); echo $((x)) ¦ x=1; x='a[$(¢)]'; echo $((x)) ¦ x='a[$(¢)]'; y=1; echo $((y+x))
-x='a[$(¢)]'; declare -n y=x; echo $y ¦ declare -n r='a[$(¢)]'; echo $r ¦ x=¢; $x ¦ x='¢ a'; $x ¦ "¢" ¦ 'p1' ¤ ¦ p\1 ¦ p"1" ¤ ¦ $'p1' ¦ p1'' ; ¢ ¦ "p""2" ¤ ¦ \¢ ¦ {p1,p2} ¦ p[1] ¦ p? ¤ ¦ ~/p1 ¦ ./p1 ¦ $(¢) ¤
+printf -v 'x[$(§)]' ¤ ¦ printf -v ¤ a ¦ read 'x[$(§)]' <<< a ¦ read -r ¤ <<< ¤ ¦ mapfile -C '¢' -c 1 x <<< a ¦ mapfile -t ¤ <<< a ¦ [[ -v ¤ ]] ¦ [ -v 'x[$(§)]' ]
+test -v 'x[$(§)]' ¦ [[ 'x[$(§)]' -eq 1 ]] ¦ [[ 1 -lt x ]] ¦ x='a[$(§)]'; echo $((x)) ¦ x='a[$(§)]'; ((x)) ¦ x='a[$(§)]'; [[ x -gt 1 ]]; ¢ ¦ x='a[$(§)]'; let x
+x='a[$(§)]'; echo ${y[x]} ¦ x='a[$(§)]'; echo ${y:x} ¦ x='a[$(§)]'; unset "$x" ¦ x='a[$(§)]'; [ -v $x ] ¦ x='$(¢)'; echo "${x@P}" ¦ x='-v a[$(§)]'; [ $x ]
+x='a[$(§)]'; declare -i y=x ¦ x='a[$(§)]'; for ((i=x; i<1; i++)); do ¢; done ¦ x=1; ¢ $((x + 1)) ¦ for x in 1 2; do ¢ $((x)); done ¦ x='a[$(§)]'; x=1 ¢ $((x))
+x='a[$(§)]'; true && x=1; ¢ $((x)) ¦ x='a[$(§)]'; f() { x=1; }; echo $((x)) ¦ x='a[$(§)]'; (x=1); echo $((x)) ¦ x=1; x='a[$(§)]'; echo $((x)) ¦ x='a[$(§)]'; y=1; echo $((y+x))
+x='a[$(§)]'; declare -n y=x; echo $y ¦ declare -n r='a[$(§)]'; echo $r ¦ x=¢; $x ¦ x='¢ a'; $x ¦ "¢" ¦ 'p1' ¤ ¦ p\1 ¦ p"1" ¤ ¦ $'p1' ¦ p1'' ; ¢ ¦ "p""2" ¤ ¦ \¢ ¦ {p1,p2} ¦ p[1] ¦ p? ¤ ¦ ~/p1 ¦ ./p1 ¦ $(¢) ¤
 `¢` ¦ "`¢`" ¦ ¢ "`¢`" '`¢`' ¦ ¢ "$(¢)" '$(¢)' \$(¢) ¦ ¢ \`¢\` ¦ ¢ "\$(¢)" ¦ ¢ "\`¢\`" ¦ ¢ `¢ \`¢\`` ¦ ¢ $'$(¢)' ¦ ¢ $"$(¢)" ¦ ¢ # ¢ ¦ ¢ #¢⏎¢ ¦ ¢; # ¢ \⏎¢ ¦ # ¢⏎¢ ¦ ¢ a#b ¤ # $(¢)⏎¢
 PS4='$(¢)'; set -x; ¢ ¦ PS4='$(¢)' ¢ ¦ BASH_ENV=¤ bash -c ¢ ¦ PROMPT_COMMAND=¢ ¦ set -- $(¢); ¢ "$@" ¦ set -k; ¢ ¤ ¦ IFS=¤ read x <<< ¤ ¦ IFS=1; ¢ ¦ cd $(¢) && ¢ ¦ pushd "$(¢)"
 echo $(¢ # )⏎) ¦ echo $(case a in a) ¢;; esac) ¦ echo $( (¢) ) ¦ echo $((¢) ) ¦ echo $(( ¢ ) ) ¦ (( ¢ ); ¢) ¦ ((¢) ; ¢) ¦ echo $(<f) ¦ echo $(< f; ¢) ¦ echo "$(cat <<E⏎$(¢)⏎E⏎)" ; ¢
 echo "$(¢ <<'E'⏎it's ) a⏎E⏎)" | ¢ ¦ echo $(¢ "$(¢ '$(¢)')") ¦ ¢ "a $(¢ "b $(¢) c") d" ¦ ¢ "${x:-"$(¢)"}" ¦ echo "${x:-'$(¢)'}" ¦ echo ${x:-'$(¢)'} ¦ echo "${x#'$(¢)'}" ¦ echo ${x/'$(¢)'/b}
-echo ${x#$(¢)} ¦ echo ${x%`¢`} ¦ echo "${x^$(¢)}" ¦ echo ${x,,$(¢)} ¦ echo ${x/$(¢)/$(¢)} ¦ echo ${x//"$(¢)"} ¦ echo ${!x} ¦ echo ${#x[$(¢)]} ¦ echo ${x:?$(¢)} ¦ echo ${x:=$(¢)}; ¢ ¦ ${x:=¢}
+echo ${x#$(¢)} ¦ echo ${x%`¢`} ¦ echo "${x^$(¢)}" ¦ echo ${x,,$(¢)} ¦ echo ${x/$(¢)/$(¢)} ¦ echo ${x//"$(¢)"} ¦ echo ${!x} ¦ echo ${#x[$(§)]} ¦ echo ${x:?$(¢)} ¦ echo ${x:=$(¢)}; ¢ ¦ ${x:=¢}
 ${x:-¢} ¦ ${x:-¢} ¤ ¦ "${x:-¢}" ¦ x=a; echo ${x:+$(¢)} ¦ x=a ${x:+¢} ¦ env ¢ ¦ env x=¤ ¢ ¦ env -u x ¢ ¦ nohup ¢ ¦ timeout 5 ¢ ¦ nice -n 5 ¢ ¦ setsid ¢ ¦ xargs ¢ < /dev/null ¦ find . -maxdepth 0 -exec ¢ \;
 """
 WORDS = r"""
 a ¦ b c ¦ "a" ¦ 'a' ¦ "a b" ¦ 'a "b' ¦ "it's" ¦ a\ b ¦ \; ¦ \& ¦ \( ¦ "\"" ¦ "\\" ¦ '\' ¦ $x ¦ "$x" ¦ ${x} ¦ "${x}" ¦ $1 ¦ $@ ¦ "$@" ¦ $# ¦ $? ¦ $$ ¦ $! ¦ $- ¦ ${#x} ¦ ${x:-¤} ¦ "${x:-¤}" ¦ ${x:-a b} ¦ ${x:+¤} ¦ ${x:=¤} ¦ ${x:?} ¦ ${x%}
 ${x%.*} ¦ ${x##*/} ¦ ${x/a/b} ¦ ${x//¤/b} ¦ "${x//a/¤}" ¦ ${x^^} ¦ ${x,,¤} ¦ ${x:0:1} ¦ ${x: -1} ¦ ${x[0]} ¦ ${x[@]} ¦ "${x[*]}" ¦ ${!x} ¦ ${!x@} ¦ ${!x[@]} ¦ ${x@Q} ¦ ${x@P} ¦ $(¢) ¦ "$(¢)" ¦ `¢` ¦ "`¢`" ¦ $(¢ ¤) ¦ "a$(¢)b"
 a$(¢)b ¦ a`¢` ¦ $((1+1)) ¦ $((¤)) ¦ "$((1))" ¦ $[1] ¦ <(¢) ¦ * ¦ *.p ¦ ? ¦ [a-z] ¦ ~ ¦ ~/a ¦ {a,b} ¦ {1..3} ¦ a{¤,b}c ¦ {¤..3} ¦ $'a' ¦ $'\'' ¦ $'$(¢)' ¦ $"a" ¦ $"$(¢)" ¦ ! ¦ !! ¦ ^ ¦ # ¦ a#b ¦ a=b ¦ --a=¤ ¦ -n ¦ -- ¦ - ¦ = ¦ % ¦ a^ ¦ a~b ¦ "!" ¦ '$(¢)'
-'`¢`' ¦ \$(¢) ¦ "\$(¢)" ¦ "\`¢\`" ¦ 'a'"b"c ¦ "a"'$(¢)' ¦ '' ¦ "" ¦ $ ¦ "$" ¦ a$ ¦ $¤ ¦ \$ ¦ \\ ¦ "a ¦ $'\n' ¦ 1 ¦ 0 ¦ -1 ¦ 16#ff ¦ 1+1 ¦ x ¦ x[0] ¦ a[$(¢)] ¦ 'a[$(¢)]' ¦ é ¦ ä$(¢) ¦ " " ¦ $(<f) ¦ $() ¦ ${} ¦ ${ ¦ $((
+'`¢`' ¦ \$(¢) ¦ "\$(¢)" ¦ "\`¢\`" ¦ 'a'"b"c ¦ "a"'$(¢)' ¦ '' ¦ "" ¦ $ ¦ "$" ¦ a$ ¦ $¤ ¦ \$ ¦ \\ ¦ "a ¦ $'\n' ¦ 1 ¦ 0 ¦ -1 ¦ 16#ff ¦ 1+1 ¦ x ¦ x[0] ¦ a[$(§)] ¦ 'a[$(§)]' ¦ é ¦ ä$(¢) ¦ " " ¦ $(<f) ¦ $() ¦ ${} ¦ ${ ¦ $((
 """
 SPOILS = [
     *"`$(){}[]<>|&;#!'\"\\ \n\t*?~=^@:-/%1aE",

@@ -20,11 +20,13 @@ class Argument:
         text: What the program is given, if it is literal: quotes and backslashes are resolved. Else as it is written.
         literal: Whether the text alone says what the program is given: no expansion, pattern, or history is in it.
         span: Where it is written. For a word of a text within the text, such as in ``bash -c "…"``: where that text is.
+        single: Whether it is one word to the program for sure, as what is literal is, and ``"$x"``: neither none nor several.
     """
 
     text: str
     literal: bool
     span: Span
+    single: bool = True
 
 
 @dataclass(frozen=True, slots=True)

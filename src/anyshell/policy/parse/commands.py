@@ -10,7 +10,7 @@ from . import dynamic
 from .grammar import MISSING, Deadline, Late, installed, tree
 from .guard import Guard
 from .parsed import Argument, Assignment, Parsed, ParsedCommand, Redirection
-from .words import argument, names
+from .words import literal, names, single
 from .wrappers import runs
 
 if TYPE_CHECKING:
@@ -122,7 +122,11 @@ class Walk:
 
     def _word(self, node: Node) -> Argument:
         start, end = node.start_byte, node.end_byte
-        return argument(self._text[start:end], self._span(start, end), self._shell)
+        written = self._text[start:end]
+        text = literal(written, self._shell)
+        if text is not None:
+            return Argument(text, True, self._span(start, end))
+        return Argument(written, False, self._span(start, end), single(node, self._text))
 
     def _children(self, node: Node, place: Place) -> None:
         """The statements and words beneath a node, in order."""
@@ -336,7 +340,7 @@ class Walk:
             if kind == "variable_assignment":
                 variable = self._assignment(child, place)
                 if declares:
-                    words.append(replace(self._word(child), literal=self._word(child).literal))
+                    words.append(self._word(child))
                 else:
                     variables.append(variable)
             elif kind == "command_name":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .words import names, single
+from .words import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _VARIABLES = re.compile(
     r"""PATH|IFS|ENV|BASH_\w+|BASHOPTS|SHELL|SHELLOPTS|PS[0-4]|PROMPT\w*|[LR]PS1|CDPATH|F?PATH|MANPATH|MODULE_PATH
-    |HOME|ZDOTDIR|XDG_\w+|fpath|path|precmd\w*|preexec\w*|chpwd\w*|periodic\w*|NULLCMD|READNULLCMD|HISTCHARS|histchars|FIGNORE
+    |HOME|ZDOTDIR|XDG_\w+|NULLCMD|READNULLCMD|HISTCHARS|histchars|FIGNORE
     |EXECIGNORE|GLOBIGNORE|TIMEFORMAT|FCEDIT|HISTFILE|POSIXLY_CORRECT|INPUTRC|MAIL\w*|TERMINFO\w*|TERMCAP
     |LD_\w+|DYLD_\w+|GCONV_PATH|GETCONF_DIR|LOCPATH|NLSPATH|MALLOC_\w+|GLIBC_TUNABLES|RES_OPTIONS|LOCALDOMAIN|HOSTALIASES
     |GIT_\w+|SSH_\w+|RSYNC_\w+|CVS_RSH|SVN_\w+|HG\w*
@@ -24,7 +24,7 @@ _VARIABLES = re.compile(
     |PYTHON(?!UNBUFFERED|DONTWRITEBYTECODE|IOENCODING|UTF8|HASHSEED|WARNINGS|FAULTHANDLER|OPTIMIZE)\w+|PERL\w*LIB|PERL5\w+|RUBYLIB|GEM_\w+
     |BUNDLE_\w+|NODE_PATH|npm_config_\w+|NPM_CONFIG_\w+|YARN_\w+|CLASSPATH|JAVA_HOME|GOROOT|GOPATH|GOENV|GOPROXY|CARGO_(?:BUILD|TARGET|HOME)\w*
     |RUSTC|RUSTUP_\w+|CC|CXX|CPP|LD|AS|AR|NM|MAKE|LESS|LESS(?:OPEN|CLOSE|KEY\w*|EDIT)|SUDO_\w+|DOCKER_\w+|KUBE\w+|TAR_\w+
-    |PIP_\w+|UV_\w+|VIRTUAL_ENV|CONDA_\w+|LUA_\w+|PHPRC|PHP_INI\w+|R_\w+|JULIA_\w+|MAKEFILES|MIBDIRS|OPENSSL_\w+|SSLKEYLOGFILE""",
+    |PIP_\w+|VIRTUAL_ENV|CONDA_\w+|LUA_\w+|PHPRC|PHP_INI\w+|R_\w+|JULIA_\w+|MAKEFILES|MIBDIRS|OPENSSL_\w+|SSLKEYLOGFILE""",
     re.VERBOSE,
 )
 
@@ -89,10 +89,9 @@ def given(program: str, arguments: Sequence[Argument]) -> list[str]:
 def split(arguments: Sequence[Argument]) -> Iterator[str]:
     """The variables that a shell splits into words, of those that a test is given; empty for other expansions."""
     for each in arguments:
-        if not each.literal and not single(each.text) and re.search(r"[$`]", each.text):
+        if not each.single and re.search(r"[$`]", each.text):
             plain = _UNQUOTED.fullmatch(each.text)
-            if each.text not in ("$#", "$?", "$$", "$!"):
-                yield plain[1] if plain else ""
+            yield plain[1] if plain else ""
 
 
 def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> Iterator[str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .parsed import Argument
-
 if TYPE_CHECKING:
+    from tree_sitter import Node
+
     from ..._types import ShellKind
-    from .parsed import Span
 
 # A piece of a word that is what it says. Outside quotes: no expansion, pattern, brace or history, and no character that a
 # shell of any system takes for a blank; {} with nothing in it is no brace. In double quotes a backslash stays, unless it is before one of four characters.
@@ -43,23 +42,40 @@ def literal(written: str, shell: ShellKind) -> str | None:
     return written
 
 
-def argument(written: str, span: Span, shell: ShellKind) -> Argument:
-    """A word as it is written, as an argument."""
-    text = literal(written, shell)
-    return Argument(written, False, span) if text is None else Argument(text, True, span)
-
-
 def names(listed: str) -> frozenset[str]:
     """The names of a list with blanks between them."""
     return frozenset(listed.split())
 
 
-# Blanks in the value of an expansion end no word within double quotes; but "$@" and "${a[@]}" are as many as they please.
-_SINGLE = re.compile(
-    r"""(?:[\w./:=,@%+-]|"(?:[^"\\$`]|\\[^\n]|\$[A-Za-z_0-9#?$!]\w*|\$\{#?[A-Za-z_]\w*\})*")+"""
-)
+_SINGLE = names("raw_string ansi_c_string arithmetic_expansion number")
+_SEVERAL = re.compile(r"[*?[{]")
 
 
-def single(written: str) -> bool:
-    """Whether a word that is not literal is one word to the program for sure."""
-    return bool(_SINGLE.fullmatch(written))
+def single(node: Node, text: str) -> bool:
+    """Whether a word that is not literal is one word to the program for sure.
+
+    Blanks in the value of an expansion end no word within double quotes, but ``"$@"`` and ``"${a[@]}"`` are as many words as
+    they please.
+    """
+    kind, written = node.type, text[node.start_byte : node.end_byte]
+    if kind == "string":
+        inner = [
+            text[child.start_byte : child.end_byte]
+            for child in node.children
+            if child.type.endswith("expansion")
+        ]
+        return not any(each == "$@" or (each.startswith("${") and "@" in each) for each in inner)
+    if kind == "concatenation":
+        return not _SEVERAL.search(re.sub(r"\{\}", "", _bare(node, text))) and all(
+            single(child, text) for child in node.children
+        )
+    if kind == "simple_expansion":
+        return written in ("$#", "$?", "$$", "$!")
+    if kind == "expansion":
+        return written.startswith("${#")
+    return kind in _SINGLE or (kind == "word" and not _SEVERAL.search(written))
+
+
+def _bare(node: Node, text: str) -> str:
+    """What is outside quotes and expansions in a concatenation."""
+    return "".join(text[child.start_byte : child.end_byte] for child in node.children if child.type == "word")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from .parsed import Argument, Assignment
-from .words import names, single
+from .words import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,7 +82,8 @@ _OPTIONS = {
     "watch": "-b -c -d -e -g -n: -p -q: -r -t -w --beep --color --differences --errexit --chgexit --interval= --precise --no-title "
     "--no-wrap --help! --version! joined",
     "uv run": "-q -v --frozen --locked --no-sync --isolated --active --no-dev --all-extras --quiet --verbose --group= --extra= "
-    "--with= --python= -p: --directory= --project= --package= --no-project --env-file=",
+    "--with= --python= -p: --directory= --project= --package= --no-project --env-file= --only-group= --only-dev --no-build "
+    "--no-default-groups --no-editable --managed-python --refresh -m! --module! -s! --script!",
     "poetry run": "",
     "pipenv run": "",
     "pdm run": "-s",
@@ -164,14 +165,14 @@ def _options(program: str, table: str, arguments: Sequence[Argument]) -> _Read:
         word = arguments[position]
         text = word.text
         assigned = _ASSIGNED.fullmatch(text) if "=" in known else None
-        if assigned and (word.literal or single(text)):
+        if assigned and (word.single):
             start = word.span[0] + len(assigned[1]) + 1
             variables.append(
                 Assignment(
                     assigned[1], Argument(assigned[2], word.literal, (min(start, word.span[1]), word.span[1]))
                 )
             )
-        elif not word.literal:
+        elif not word.literal and not (word.single and re.match(r"--[\w-]+=", text)):
             if not re.match(r"\"?[\w./~+@:%]", text):
                 unknown = f"{program} with a word that may be an option: {text[:40]}"
             break
@@ -187,17 +188,15 @@ def _options(program: str, table: str, arguments: Sequence[Argument]) -> _Read:
             if f"{name}=" in known:
                 if not equals:
                     position += 1
-                    if position >= len(arguments) or not (
-                        arguments[position].literal or single(arguments[position].text)
-                    ):
+                    if position >= len(arguments) or not (arguments[position].single):
                         unknown = f"{program} {name} without a value that is one word"
                         break
-                values[name] = Argument(value, True, word.span) if equals else arguments[position]
+                values[name] = Argument(value, word.literal, word.span) if equals else arguments[position]
             elif name in known or f"{name}!" in known:
                 flags.add(name)
                 ends = ends or f"{name}!" in known
                 if equals:
-                    values[name] = Argument(value, True, word.span)
+                    values[name] = Argument(value, word.literal, word.span)
             else:
                 unknown = f"{program} with the option {name[:40]}, which is not known"
         elif "-#" in known and text[1:].lstrip("+-").isdigit():
@@ -208,7 +207,7 @@ def _options(program: str, table: str, arguments: Sequence[Argument]) -> _Read:
         position += 1
     if not unknown and position < len(arguments) and operands:
         taken = arguments[position : position + operands]
-        if not all(each.literal or single(each.text) for each in taken):
+        if not all(each.single for each in taken):
             unknown = f"{program} with an operand that may be several words"
         position += operands
         if position < len(arguments) and arguments[position].text == "--" and program == "kubectl exec":
@@ -240,9 +239,7 @@ def _letters(
             flags.add(option)
             if not value:
                 position += 1
-                if position >= len(arguments) or not (
-                    arguments[position].literal or single(arguments[position].text)
-                ):
+                if position >= len(arguments) or not (arguments[position].single):
                     return position, ends, f"{program} {option} without a value that is one word"
             values[option] = Argument(value, True, word.span) if value else arguments[position]
             break
@@ -453,7 +450,7 @@ def _find(name: str, arguments: Sequence[Argument]) -> Iterator[Runs]:
             if not found and not any(_REPLACED.search(word.text) for word in command):
                 command.append(Argument("{}", False, each.span))
             yield Runs(tuple(command))
-        elif not each.literal and not single(each.text) and re.search(r"[$`]", each.text):
+        elif not each.single and re.search(r"[$`]", each.text):
             yield Runs(unknown=f"{name} with a word that may be several: {each.text[:40]}")
         elif not found and each.text.startswith(("-x", "-X", "--exec")):
             yield Runs(unknown=f"{name} {each.text[:40]} runs a command")
