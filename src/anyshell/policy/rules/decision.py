@@ -80,7 +80,7 @@ class Decision:
         if rule.action != "allow":
             return any(self._matches(rule, seen) for seen in self.seen)
         return self.parsed.understood and all(
-            self._matches(rule, seen) and self._redirections_allowed([rule], seen) for seen in self.seen
+            self._matches(rule, seen) and self._redirections_allowed(rule, seen, ()) for seen in self.seen
         )
 
     @cached_property
@@ -140,11 +140,11 @@ class Decision:
         found: list[str | None] = []
         for base in bases:
             whole = None if base is None and not path.startswith("/") else self.paths.join(base or "/", path)
-            resolved = whole and self.facts.resolve(whole)
+            resolved = whole and self.paths.resolve(whole)
             found.append(resolved)
             # The shell takes .. for what it was before a link; the kernel for what is above the link's target.
             if resolved and whole and ".." in re.split(r"[/\\]", whole):
-                found.append(self.facts.resolve(self.paths.plain(whole)))
+                found.append(self.paths.resolve(self.paths.plain(whole)))
         return tuple(dict.fromkeys(found))
 
     # What a command is and does
@@ -244,8 +244,8 @@ class Decision:
             if not found:
                 why = "PATH has no" if found == "" else "it is not known which file PATH gives for"
                 return name, f"{why} {program}", profile
-        directory = self.facts.resolve(found[: max(len(found) - len(name) - 1, 1)])
-        target = self.facts.resolve(found)
+        directory = self.paths.resolve(found[: max(len(found) - len(name) - 1, 1)])
+        target = self.paths.resolve(found)
         places = ("programs", *self.policy.directories)
         if directory is None or target is None or not self.paths.within(directory, places, strictly=True):
             return name, f"{program} is {found}, which is in no directory of the system's programs", profile
@@ -318,28 +318,15 @@ class Decision:
         return CommandVerdict(seen.command, action, access, tuple(reasons))
 
     def _decided(self, seen: Seen) -> tuple[Action, list[Reason]]:
-        policy = self.policy
         unknown = [*seen.use.unknown, *([seen.identified] if seen.identified else [])]
-        # In this order. An allow holds only together with one for the redirections, of its layer or of one below.
-        layers: tuple[tuple[Action, tuple[Rule, ...]], ...] = (
-            *((action, policy.administrator) for action in _ACTIONS),
-            ("deny", policy.refused + policy.own + policy.base),
-            ("ask", policy.own),
-            ("allow", policy.own),
-            ("ask", policy.base),
-            ("allow", policy.base),
-        )
-        every = policy.administrator + policy.own + policy.base
-        for action, rules in layers:
+        for action, rules in self.policy.layers:
             for rule in rules:
-                if rule.action != action or not self._matches(rule, seen):
+                if not self._matches(rule, seen):
                     continue
-                if action == "allow" and (
-                    seen.command.unknown or not self._redirections_allowed((rule, *every), seen)
-                ):
-                    continue
-                return action, [self._reason(rule, seen)]
-        texts = unknown or [self._denied_clause(seen, every)]
+                covered = action != "allow" or self._redirections_allowed(rule, seen, self.policy.general)
+                if covered and not (action == "allow" and seen.command.unknown):
+                    return action, [self._reason(rule, seen)]
+        texts = unknown or [self._denied_clause(seen)]
         return "ask", [Reason(text, "ask", "", seen.command.span) for text in texts]
 
     def _reason(self, rule: Rule, seen: Seen) -> Reason:
@@ -348,14 +335,14 @@ class Decision:
         )
         return Reason(text, rule.action, f"{rule.where}: {rule.name}", seen.command.span)
 
-    def _denied_clause(self, seen: Seen, rules: Sequence[Rule]) -> str:
+    def _denied_clause(self, seen: Seen) -> str:
         """What of a command no general rule allows, for a person."""
-        general = [rule for rule in rules if rule.action == "allow" and rule.general]
         who = seen.name or "the shell"
         for kind, verb in (("deletes", "deletes"), ("writes", "writes"), ("reads", "reads")):
             for path in getattr(seen.access, kind) + getattr(seen.redirected, kind, ()):
+                rules = self.policy.general
                 if not any(
-                    self.paths.within(path, getattr(rule, kind) or (), strictly=True) for rule in general
+                    self.paths.within(path, getattr(rule, kind) or (), strictly=True) for rule in rules
                 ):
                     return f"{who} {verb} {self._place(path)}"
         if seen.access.network or seen.redirected.network:
@@ -378,7 +365,7 @@ class Decision:
             match = _begins if strictly else _contains
             if not any(match(words, seen, exact=rule.exact) for words in rule.command):
                 return False
-            if strictly and not rule.expansions and not all(word.literal for word in seen.command.arguments):
+            if strictly and not rule.expansions and not all(map(self.paths.is_plain, seen.command.arguments)):
                 return False
         if not strictly:
             return self._conditions(rule, seen)
@@ -417,18 +404,11 @@ class Decision:
                 return False
         return rule.privilege is True or not access.privilege
 
-    def _redirections_allowed(self, rules: Iterable[Rule], seen: Seen) -> bool:
-        if seen.redirected == Access():
+    def _redirections_allowed(self, rule: Rule, seen: Seen, general: Iterable[Rule]) -> bool:
+        """Whether an ``allow``, or a general one of any layer, names all that the redirections touch."""
+        if seen.redirected == _NOTHING or (not rule.whatever and self._covered(rule, seen.redirected)):
             return True
-        allows = [
-            rule
-            for rule in rules
-            if rule.action == "allow" and (rule.general or not rule.whatever) and not rule.host
-        ]
-        first = next(iter(rules), None)
-        return any(
-            (rule is first or rule.general) and self._covered(rule, seen.redirected) for rule in allows
-        )
+        return any(not each.host and self._covered(each, seen.redirected) for each in general)
 
     def _conditions(self, rule: Rule, seen: Seen) -> bool:
         """Whether all that an ``ask`` or a ``deny`` says is so, and if it may be so."""
@@ -485,7 +465,7 @@ class Decision:
         return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
-_ACTIONS: tuple[Action, ...] = ("deny", "ask", "allow")
+_NOTHING = Access()
 _FUNCTION = Profile(harmless=True, positionals=("text*",))
 """A call of a function of the text, whose commands are decided on by themselves."""
 

@@ -50,7 +50,9 @@ _ESCAPED = re.compile(r"\\(.)")
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*?))?[ \t]*")
 
 
-def keys_that_run(directory: str, home: str | None, environ: Mapping[str, str]) -> tuple[str, ...] | None:
+def keys_that_run(
+    directory: str, home: str | None, environ: Mapping[str, str], *, system: str = "/etc/gitconfig"
+) -> tuple[str, ...] | None:
     """The keys for a directory by which git runs a program, in lower case but for the middle part; ``None`` if not known.
 
     Besides, ``hooks.NAME`` for a hook that is there, ``submodule`` where the index has one, and the variables of git.
@@ -65,7 +67,7 @@ def keys_that_run(directory: str, home: str | None, environ: Mapping[str, str]) 
     files = [
         f"{environ.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git/config",
         f"{home}/.gitconfig",
-        "/etc/gitconfig",
+        system,
     ]
     for repository in _repositories(directory):
         common = None if repository is None else _common(repository)

@@ -6,10 +6,11 @@ import ntpath
 import posixpath
 import re
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..parse.parsed import Argument
     from .facts import Facts
@@ -78,12 +79,12 @@ class Paths:
     """
 
     def __init__(self, facts: Facts, cwd: str, workspace: str) -> None:
-        self.facts = facts
+        self.resolve = resolve = cache(facts.resolve)
         self.windows = bool(ntpath.splitdrive(cwd)[0])
         self._path = ntpath if self.windows else posixpath
-        self.home = facts.home and (facts.resolve(facts.home) or facts.home)
-        self.cwd = facts.resolve(cwd) or cwd
-        self.workspace = facts.resolve(workspace) or workspace
+        self.home = facts.home and (resolve(facts.home) or facts.home)
+        self.cwd = resolve(cwd) or cwd
+        self.workspace = resolve(workspace) or workspace
         self.variables = {"~": self.home, "HOME": self.home, "PWD": self.cwd}
         """What the shell puts for these, as far as the text leaves them alone."""
         self._items: dict[str, tuple[tuple[str, ...], ...]] = {}
@@ -95,16 +96,16 @@ class Paths:
             # C:x is relative to whatever directory the drive is in, /x to the root that Git for Windows gives it.
             if (drive and not rest.startswith(("/", "\\"))) or (not drive and rest.startswith(("/", "\\"))):
                 return None
-        return self._path.join(base, path)
+        return str(self._path.join(base, path))
 
     def plain(self, path: str) -> str:
         """An absolute path without ``..``, as a shell takes it."""
-        return self._path.normpath(path)
+        return str(self._path.normpath(path))
 
     def resolved_program(self, program: str, base: str | None) -> str | None:
         """The path of a program that is called by a path, the links of its directory resolved."""
         whole = None if base is None else self.join(base, program)
-        directory = whole and self.facts.resolve(self._path.dirname(whole))
+        directory = whole and self.resolve(self._path.dirname(whole))
         return directory and whole and self._path.join(directory, self._path.basename(whole))
 
     def named(self, word: Argument | str | None) -> str | None:
@@ -125,6 +126,10 @@ class Paths:
             return None
         return text if "{" not in text or _SIMPLE_BRACES.fullmatch(text) else None
 
+    def is_plain(self, word: Argument) -> bool:
+        """Whether a word is literal, but for the home directory before it."""
+        return word.literal or ((path := self.named(word)) is not None and not _PATTERN.search(path))
+
     def resolved(self, word: Argument | str | None, bases: Sequence[str | None]) -> list[str]:
         """The paths that a word may be, from each directory that it may be relative to; none for /dev/null and its like."""
         path = self.named(word)
@@ -143,7 +148,7 @@ class Paths:
         if whole is None or whole.count("/") + whole.count("\\") > DEEPEST_PATH or "\0" in whole:
             return None
         if literal:
-            return self.facts.resolve(whole)
+            return self.resolve(whole)
         if self.windows:
             whole = whole.replace("\\", "/")
         names = whole.split("/")
@@ -151,7 +156,7 @@ class Paths:
         # A pattern with a dot before it finds the directory above as well, in shells that are older than bash 5.2.
         if any(name == ".." or re.match(r"\.[^\w.-]|\.\.[^\w.-]", name) for name in names[first:]):
             return None
-        prefix = self.facts.resolve("/".join(names[:first]) or "/")
+        prefix = self.resolve("/".join(names[:first]) or "/")
         return prefix and "/".join([prefix.rstrip("/"), *names[first:]])
 
     def within(self, path: str, items: Iterable[str], *, strictly: bool, deletes: bool = False) -> bool:
@@ -185,28 +190,50 @@ class Paths:
         )
 
     def _names(self, path: str) -> tuple[str, ...]:
-        return tuple(filter(None, re.split(r"[/\\]" if self.windows else "/", path)))
+        return _names(path.replace("\\", "/") if self.windows else path)
 
     def _item(self, item: str) -> tuple[tuple[str, ...], ...]:
         """The names that the paths of an area begin with; ``**`` is any number of names."""
-        if item not in self._items:
+        found = self._items.get(item)
+        if found is None:
             head, _, rest = item.partition("/")
             starts = {"workspace": self.workspace, "cwd": self.cwd, "home": self.home, "~": self.home}
             if head in starts:
                 start = starts[head]
-                found = [] if start is None else [(*self._names(start), *self._names(rest))]
-            elif head in _AREAS:
-                found = [(*name, *self._names(rest)) for each in _AREAS[head] for name in self._item(each)]
+                found = () if start is None else ((*self._names(start), *self._names(rest)),)
             else:
-                found = [self._names(item)] if item != "unknown" else []
-            self._items[item] = tuple(found)
-        return self._items[item]
+                found = _fixed(item)
+                if any(names[:1] == ("~",) for names in found):
+                    found = tuple(each for names in found for each in self._expanded(names))
+            self._items[item] = found
+        return found
+
+    def _expanded(self, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if names[:1] != ("~",):
+            yield names
+        elif self.home is not None:
+            yield (*self._names(self.home), *names[1:])
+
+
+@cache
+def _fixed(item: str) -> tuple[tuple[str, ...], ...]:
+    """The names of an item that are the same for every workspace."""
+    head, _, rest = item.partition("/")
+    if head in _AREAS:
+        return tuple((*_names(each), *_names(rest)) for each in _AREAS[head])
+    return () if item == "unknown" else (_names(item),)
+
+
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(filter(None, path.split("/")))
 
 
 def _match(item: tuple[str, ...], names: tuple[str, ...], *, loose: bool, above: bool = False) -> bool:
     """Whether a path is at or below what an item names; `loose`: whether it may be, as patterns go."""
     if not item:
         return True
+    if names and names[0] == item[0] != "**":  # the most frequent case by far
+        return _match(item[1:], names[1:], loose=loose, above=above)
     if item[0] == "**":
         return _match(item[1:], names, loose=loose, above=above) or (
             bool(names) and _match(item, names[1:], loose=loose, above=above)
@@ -216,7 +243,9 @@ def _match(item: tuple[str, ...], names: tuple[str, ...], *, loose: bool, above:
     has, wants = names[0], item[0]
     if loose:
         has, wants = has.casefold(), wants.casefold()
-        same = fnmatchcase(has, wants) or fnmatchcase(wants, has)
+        same = has == wants or (
+            bool(_PATTERN.search(has + wants)) and (fnmatchcase(has, wants) or fnmatchcase(wants, has))
+        )
     else:
         same = has == wants or wants == "*" or (not _PATTERN.search(has) and fnmatchcase(has, wants))
     return same and _match(item[1:], names[1:], loose=loose, above=above)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..._exceptions import PolicyError
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from ..parse.parsed import Parsed
     from .facts import Facts
     from .profiles import Profile
-    from .verdict import Verdict
+    from .verdict import Action, Verdict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policy:
     """Rules in their layers, and what the words of programs mean. Made by `load` or `preset`.
 
@@ -104,6 +105,30 @@ class Policy:
         if check:
             policy.check(policy.administrator + policy.own)
         return policy
+
+    @cached_property
+    def layers(self) -> tuple[tuple[Action, tuple[Rule, ...]], ...]:
+        """The rules in the order in which they decide."""
+        order: tuple[tuple[Action, tuple[Rule, ...]], ...] = (
+            ("deny", self.administrator),
+            ("ask", self.administrator),
+            ("allow", self.administrator),
+            ("deny", self.refused + self.own + self.base),
+            ("ask", self.own),
+            ("allow", self.own),
+            ("ask", self.base),
+            ("allow", self.base),
+        )
+        return tuple(
+            (action, tuple(rule for rule in rules if rule.action == action)) for action, rules in order
+        )
+
+    @cached_property
+    def general(self) -> tuple[Rule, ...]:
+        """The rules that allow by what a command does, and not by which one it is."""
+        return tuple(
+            rule for action, rules in self.layers for rule in rules if action == "allow" and rule.general
+        )
 
     def extended(self, rules: str, source: str) -> Policy:
         """Add rules of the user, as the text of a file.

@@ -15,6 +15,7 @@ LONGEST_VALUE = 4096
 """Characters of a value that are compared with a regular expression of a profile; a longer one is not known."""
 
 FLAG_ROLES = frozenset({"none", "info", "optional", "text", "runs", "command", "directory", "host"})
+_POSITIONAL_ROLES = FLAG_ROLES - {"none", "info", "optional", "command"}
 PATH_ROLES = frozenset({"reads", "writes", "deletes", "links"})
 STYLES = frozenset({"gnu", "posix", "single", "tar"})
 
@@ -462,12 +463,16 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
 
 
 def _converted(where: str, key: str, value: Any, known: frozenset[str]) -> Any:
-    if not isinstance(value, bool if key in ("network", "privilege") else str):
-        raise ValueError(f"programs.{where}: {key} has a value of another type")  # noqa: TRY004 - as above
+    if key in ("network", "privilege"):
+        if not isinstance(value, bool):
+            raise ValueError(f"programs.{where}: {key} has to be true or false")
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"programs.{where}: {key} has to be a text")  # noqa: TRY004 - as above
     if key == "positionals":
         roles = tuple(value.split())
         for role in roles:
-            _check_role(where, role.rstrip("*"), FLAG_ROLES - {"none", "info", "optional", "command"} | known)
+            _check_role(where, role.rstrip("*"), _POSITIONAL_ROLES | known)
         if sum(role.endswith("*") for role in roles) > 1:
             raise ValueError(f"programs.{where}: only one of the positionals may end in *")
         return roles

@@ -1,0 +1,957 @@
+"""What a policy says of commands: profiles, paths, directories, layers and files of rules.
+
+No test runs a command. The host is a value, but for the tests of `LocalFacts`.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anyshell import Policy, PolicyError
+from anyshell.policy.rules import ROUNDS, Answers, LocalFacts
+from anyshell.policy.rules.git import keys_that_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from anyshell import Verdict
+
+HOME = "/home/me"
+CWD = "/home/me/work"
+
+
+class Host:
+    """A host as a value.
+
+    Args:
+        links: Where a path leads, and all below it.
+        found: What PATH gives for a name; any other name is in /usr/bin.
+        git: The keys by which git runs programs.
+    """
+
+    home = HOME
+
+    def __init__(
+        self,
+        links: Mapping[str, str] | None = None,
+        found: Mapping[str, str | None] | None = None,
+        git: tuple[str, ...] | None = (),
+    ) -> None:
+        self._links = links or {}
+        self._found = found or {}
+        self._git = git
+
+    def find(self, program: str) -> str | None:
+        return self._found.get(program, f"/usr/bin/{program}")
+
+    def resolve(self, path: str) -> str | None:
+        done = "/"
+        for name in path.split("/"):
+            done = posixpath.normpath(f"{done}/{name}")
+            done = self._links.get(done, done)
+        return done
+
+    def git_runs(self, directory: str) -> tuple[str, ...] | None:
+        return self._git
+
+
+RULES = """
+[[allow]]
+name = "work"
+reads = ["anywhere"]
+writes = ["workspace", "tmp"]
+deletes = ["workspace/*", "tmp/*"]
+
+[programs.show]
+harmless = true
+flags.text = "-n"
+flags.reads = "-f"
+positionals = "text reads*"
+when = [{ flags = "-f", positionals = "reads*" }]
+
+[programs.order]
+flags.none = "-# -a -b --all"
+flags.text = "-k --key"
+flags.optional = "--color -i"
+flags.writes = "-o --output"
+positionals = "reads*"
+
+[programs.move]
+flags.none = "-f"
+flags.writes = "-t"
+positionals = "reads+deletes* writes"
+when = [{ flags = "-t", positionals = "reads+deletes*" }]
+
+[programs.edit]
+flags.none = "-n"
+flags.script = "-e"
+flags.optional = "-i"
+kinds.script = 's/[^/]*/[^/]*/g?|[0-9]+p'
+positionals = "script reads*"
+when = [{ flags = "-e", positionals = "reads*" }, { flags = "-i", reads = "writes" }]
+
+[programs.pack]
+style = "tar"
+flags.none = "-t -z"
+flags.reads = "-f"
+flags.directory = "-C"
+positionals = "text*"
+
+[programs.blocks]
+flags.reads = "if="
+flags.writes = "of="
+
+[programs.search]
+style = "single"
+flags.none = "-print"
+flags.text = "-name"
+flags.command = "-exec"
+positionals = "reads*"
+default = "reads"
+
+[programs.wrap]
+style = "posix"
+flags.text = "-k"
+positionals = "text runs"
+
+[programs.vcs]
+flags.info = "--version"
+flags.none = "--quiet"
+flags.directory = "-C"
+inherit = true
+[programs.vcs.commands.log]
+positionals = "text*"
+[programs.vcs.commands.status]
+git = "core.fsmonitor filter.*"
+positionals = ""
+[programs.vcs.commands.remote.commands.""]
+[programs.vcs.commands.remote.commands.show]
+positionals = "text"
+network = true
+
+[programs.fetch]
+flags.writes = "-o"
+positionals = "host*"
+
+[programs.plain]
+positionals = ""
+"""
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    return Policy.preset("ask-everything").extended(RULES, "rules.toml")
+
+
+def decide(policy: Policy, text: str, **host: object) -> Verdict:
+    return policy.decide(text, cwd=CWD, facts=Host(**host))  # type: ignore[arg-type]
+
+
+def touched(policy: Policy, text: str, **host: object) -> dict[str, tuple[str, ...]]:
+    """What the last command of a text touches, paths below the workspace relative to it."""
+    access = decide(policy, text, **host).commands[-1].access
+    paths = {kind: getattr(access, kind) for kind in ("reads", "writes", "deletes", "network")}
+    return {
+        kind: tuple(path.removeprefix(f"{CWD}/") for path in values)
+        for kind, values in paths.items()
+        if values
+    }
+
+
+# --- words ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("show -n 5 pattern a b", {"reads": ("a", "b")}),
+        ("show -f patterns a", {"reads": ("patterns", "a")}),
+        ("show -fpatterns a", {"reads": ("patterns", "a")}),
+        ("show -- -f a", {"reads": ("a",)}),
+        ("order -ab a", {"reads": ("a",)}),
+        ("order -5 a", {"reads": ("a",)}),
+        ("order -abo out a", {"reads": ("a",), "writes": ("out",)}),
+        ("order -aoout a", {"reads": ("a",), "writes": ("out",)}),
+        ("order --output=out a", {"reads": ("a",), "writes": ("out",)}),
+        ("order --output out a", {"reads": ("a",), "writes": ("out",)}),
+        ("order -io a", {"reads": ("a",)}),  # the rest of a flag with an optional value is that value
+        ("order --color=x a", {"reads": ("a",)}),
+        ("order -- -o", {"reads": ("-o",)}),
+        ("move a b c", {"reads": ("a", "b"), "deletes": ("a", "b"), "writes": ("c",)}),
+        ("move -t c a b", {"reads": ("a", "b"), "deletes": ("a", "b"), "writes": ("c",)}),
+        ("edit s/a/b/ f", {"reads": ("f",)}),
+        ("edit -i s/a/b/ f", {"writes": ("f",)}),
+        ("edit -i.old -e s/a/b/ f", {"writes": ("f",)}),
+        ("pack tzf a", {"reads": ("a",)}),
+        ("pack -t -f a", {"reads": ("a",)}),
+        ("blocks if=a of=b", {"reads": ("a",), "writes": ("b",)}),
+        ("search -name x", {"reads": (CWD,)}),
+        ("search a -name x", {"reads": ("a",)}),
+        ("fetch -o out https://x.example/y", {"network": ("https://x.example/y",), "writes": ("out",)}),
+    ],
+)
+def test_words_become_what_the_profile_says(policy: Policy, text: str, expected: object) -> None:
+    assert touched(policy, text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "order --outp=/etc/x a",  # an abbreviation
+        "order -q a",
+        "order --all=x a",
+        "edit s/a/b/w f",
+        "edit -e '1e id' f",
+        "edit -n '1w /etc/x' f",
+        "pack xzf a",
+        "plain a",
+        "vcs",
+        "vcs push",
+        "vcs --unheard log",
+        "vcs status --unheard",
+        "unheard-of",
+        "wrap 5 ls",  # a wrapper that the parser does not know
+        "order *",
+        "order $x",
+        'order "$x"',
+        "order -o$x a",
+        "move $x b",
+        "edit -i $x f",
+        'edit "$x" f',
+        "$x a",
+        "./order a",
+        "bin/order a",
+        "order -k $x a",
+    ],
+)
+def test_what_is_not_known_asks(policy: Policy, text: str) -> None:
+    verdict = decide(policy, text)
+    assert verdict.action == "ask"
+    assert verdict.reasons
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "show pattern *.py",
+        "show pattern *",
+        "show -unheard pattern a",
+        "show x src/*.py",
+        "order ./*",
+        "order src/*.py",
+        "order -- *.py",
+        "order src/{a,b}.py",
+        "order -k 2 a",
+        "order a -k 2",
+        "echo $x",
+        "echo *",
+        "vcs --version",
+        "vcs log --quiet a b",
+        "vcs remote",
+        "",
+        "# nothing",
+        "x=1",
+        "order a > out 2>&1",
+        "order a > /dev/null",
+        "order < a",
+        "order a << end\nx\nend",
+        "cd src && order ../a",
+    ],
+)
+def test_what_is_known_and_stays_within_is_allowed(policy: Policy, text: str) -> None:
+    verdict = decide(policy, text)
+    assert (verdict.action, verdict.understood) == ("allow", True), verdict.reasons
+
+
+def test_value_of_flag_behind_positional_counts_as_path_too(policy: Policy) -> None:
+    """The programs of BSD take it for one: there, ``touch a -d /etc/x`` makes /etc/x."""
+    assert touched(policy, "order a -k /etc/x") == {"reads": ("a", "/etc/x")}
+
+
+def test_word_that_may_be_several_moves_the_others(policy: Policy) -> None:
+    """``$x`` may be ``pattern /etc/shadow``."""
+    assert touched(policy, "show $x a")["reads"] == ("*", "a")
+    assert touched(policy, 'show "$x" a')["reads"] == ("a",)
+    assert touched(policy, 'show "$@" a')["reads"] == ("*", "a")
+    hidden = decide(policy, """show "$(echo '"')"$x"$(echo '"')" a""")
+    assert "*" in hidden.commands[0].access.reads
+
+
+# --- programs -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "found",
+    [f"{CWD}/bin/order", "/tmp/order", "/home/me/bin/order", "", None],
+)
+def test_program_outside_of_the_systems_directories_asks(policy: Policy, found: str | None) -> None:
+    assert decide(policy, "order a", found={"order": found}).action == "ask"
+
+
+def test_link_in_a_directory_of_the_system_may_not_lead_into_the_workspace(policy: Policy) -> None:
+    links = {"/usr/local/bin/order": f"{CWD}/order.js"}
+    assert decide(policy, "order a", found={"order": "/usr/local/bin/order"}, links=links).action == "ask"
+
+
+def test_absolute_path_of_a_program_is_its_name(policy: Policy) -> None:
+    assert decide(policy, "/usr/bin/order a").action == "allow"
+    assert decide(policy, "/usr/bin/../../tmp/order a").action == "ask"
+    assert decide(policy, "/usr/bin/order a", links={"/usr/bin": "/home/me/bin"}).action == "ask"
+
+
+def test_directories_of_the_user_can_be_named(policy: Policy) -> None:
+    more = policy.extended('directories = ["~/bin"]', "more.toml")
+    assert decide(more, "order a", found={"order": "/home/me/bin/order"}).action == "allow"
+
+
+def test_function_of_the_text_is_decided_on_by_its_commands(policy: Policy) -> None:
+    found: dict[str, str | None] = {"f": ""}
+    assert decide(policy, "f() { order a; }; f x", found=found).action == "allow"
+    assert decide(policy, "f() { rm ~/x; }; f x", found=found).action == "ask"
+    assert decide(policy, "f() { order a; }; f x", found={"f": "/usr/bin/f"}).action == "ask"
+
+
+def test_git_is_asked_about_its_configuration(policy: Policy) -> None:
+    assert decide(policy, "vcs status").action == "allow"
+    assert decide(policy, "vcs status", git=("diff.x.textconv",)).action == "allow"
+    for keys in (("core.fsmonitor",), ("filter.x.clean",), ("GIT_EXTERNAL_DIFF",), None):
+        assert decide(policy, "vcs status", git=keys).action == "ask", keys
+    assert decide(policy, "vcs log", git=("core.fsmonitor",)).action == "allow"
+
+
+# --- paths ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rm ../x",
+        "rm -r .",  # the workspace itself
+        "rm -r src/../../x",
+        "rm .*",
+        "rm src/*/../../../x",
+        "rm {a,/etc/x}",
+        "rm {a,../x}",
+        "rm x{,/../../../y}",
+        "rm ~/x",
+        "rm ~root/x",
+        "rm $HOME/x",
+        "rm $x",
+        "rm link/x",
+        "order a > ../out",
+        "order a > $x",
+        "order a > link",
+        "order a >& ../out",
+        "order a &> /etc/x",
+        "touch /etc/x",
+        "ln -s ../x y",
+        "ln -s /etc/passwd y; echo x > y",
+        "HOME=.; touch ~/x",
+    ],
+)
+def test_writes_outside_of_the_workspace_ask(policy: Policy, text: str) -> None:
+    assert decide(policy, text, links={f"{CWD}/link": "/home/me/other"}).action != "allow"
+
+
+def test_links_are_resolved_before_dots(policy: Policy) -> None:
+    links = {f"{CWD}/link": "/var/data/deep"}
+    assert touched(policy, "rm link/../x", links=links) == {"deletes": ("/var/data/x",)}
+
+
+def test_path_that_is_very_deep_is_not_known(policy: Policy) -> None:
+    assert decide(policy, f"rm {'a/' * 5000}b").action == "ask"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cd src && rm x", {f"{CWD}/src/x"}),
+        ("cd src; rm x", {f"{CWD}/src/x", f"{CWD}/x"}),
+        ("cd src || rm x", {f"{CWD}/src/x", f"{CWD}/x"}),
+        ("(cd / && ls); rm x", {f"{CWD}/x", "/x"}),
+        ("(cd src && ls) && rm x", {f"{CWD}/src/x", f"{CWD}/x"}),
+        ("cd a && cd b && rm x", {f"{CWD}/a/b/x"}),
+        ("cd / && cd - && rm x", {"*"}),
+        ("cd && rm x", {f"{HOME}/x"}),
+        ("cd ~/x && rm x", {f"{HOME}/x/x"}),
+        ('cd "$y" && rm x', {"*"}),
+        ("pushd src && rm x", {"*"}),
+        ("cd src && rm /x", {"/x"}),
+        ("cd $y; rm /x", {"/x"}),
+        ("for i in 1 2; do rm x; cd ..; done", {"*"}),
+        ("CDPATH=/; cd src && rm x", {"*"}),
+        ("cd src && rm $PWD/x", {"*"}),
+        ("rm $PWD/x", {f"{CWD}/x"}),
+        ("command cd src && rm x", {f"{CWD}/src/x", f"{CWD}/x"}),
+    ],
+)
+def test_relative_paths_follow_cd(policy: Policy, text: str, expected: set[str]) -> None:
+    found = {path for each in decide(policy, text).commands for path in each.access.deletes}
+    assert found == expected
+
+
+def test_function_runs_where_it_is_called(policy: Policy) -> None:
+    found = decide(policy, "f() { rm x; }; cd /; f", found={"f": ""})
+    assert {path for each in found.commands for path in each.access.deletes} == {"/x", f"{CWD}/x"}
+
+
+def test_too_many_directories_are_not_known(policy: Policy) -> None:
+    text = "; ".join(f"cd d{number}" for number in range(12)) + "; rm x"
+    assert touched(policy, text) == {"deletes": ("*",)}
+
+
+# --- what find and xargs give ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("find src -name x -exec rm {} +", {f"{CWD}/src/*"}),
+        ("find src -execdir rm {} +", {"*"}),
+        ("find src -name x -print0 | xargs -0 rm", {f"{CWD}/src/*"}),
+        ("find src -name x | xargs rm", {"*"}),  # a name with a blank in it
+        ("find src -name x | xargs -I% rm %", {"*"}),
+        ("find src -name x | cat | xargs -0 rm", {"*"}),
+        ("cat list | xargs -0 rm", {"*"}),
+        ("xargs -0 rm", {"*"}),
+        ("find src -name x; xargs -0 rm", {"*"}),
+    ],
+)
+def test_names_that_a_command_is_given_lie_below_what_was_searched(
+    policy: Policy, text: str, expected: set[str]
+) -> None:
+    found = {path for each in decide(policy, text).commands for path in each.access.deletes}
+    assert found == expected
+
+
+def test_names_pass_through_filters_to_a_program_that_reads(policy: Policy) -> None:
+    assert decide(policy, "find src -name x | grep -v y | head -3 | xargs grep z").action == "allow"
+    assert decide(policy, "find src -name x | grep -v y list | xargs grep z").action == "ask"
+
+
+# --- rules ----------------------------------------------------------------------------------------------------
+
+
+def with_rules(rules: str, preset: str = "ask-everything") -> Policy:
+    return Policy.preset(preset).extended(RULES + rules, "rules.toml")
+
+
+def test_deny_beats_ask_beats_allow() -> None:
+    both = '[[deny]]\nname = "d"\ncommand = "order -a"\n[[ask]]\nname = "a"\nprogram = "order"\n'
+    policy = with_rules(both)
+    assert decide(policy, "order -a x").action == "deny"
+    assert decide(policy, "order x").action == "ask"
+    assert decide(policy, "show x").action == "allow"
+    assert decide(policy, "show x; order -a x; order x").action == "deny"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "order --output=x a",
+        "order a --outp x",
+        "order -ao x",
+        "/tmp/order -o x",
+        "./order -o x",
+        "ORDER -o x",
+        "wrap 5 order -o x; order -o y",
+        "order $y -o x",
+        "(true && order -o x) | cat",
+        "bash -c 'order -o x'",
+        "echo $(order -o x)",
+    ],
+)
+def test_deny_finds_its_words_in_any_form(text: str) -> None:
+    policy = with_rules('[[deny]]\nname = "d"\ncommand = ["order --output", "order -o"]\n')
+    assert decide(policy, text).action == "deny"
+
+
+def test_deny_holds_in_a_text_that_is_not_understood() -> None:
+    policy = with_rules('[[deny]]\nname = "d"\ndeletes = ["/etc"]\n')
+    verdict = decide(policy, "eval $x; rm -r /etc/ssl")
+    assert (verdict.action, verdict.understood) == ("deny", False)
+
+
+def test_allow_by_command_holds_whatever_it_does_but_for_redirections() -> None:
+    policy = with_rules('[[allow]]\nname = "a"\ncommand = "npm run test"\n')
+    assert decide(policy, "npm run test").action == "allow"
+    assert decide(policy, "npm run test -- --watch").action == "allow"
+    assert decide(policy, "npm run test > out").action == "allow"
+    for text in (
+        "npm run build",
+        "npm run test > /etc/x",
+        "npm run test $x",
+        "npm run 'test x'",
+        "./npm run test",
+        "sudo npm run test",
+        "npm --prefix /x run test",
+        "ssh web-1 npm run test",
+        "LD_PRELOAD=x npm run test",
+    ):
+        assert decide(policy, text).action == "ask", text
+
+
+def test_allow_by_command_can_be_exact_and_can_take_expansions() -> None:
+    policy = with_rules(
+        '[[allow]]\nname = "a"\ncommand = "make"\nexact = true\n'
+        '[[allow]]\nname = "b"\ncommand = "npm run"\nexpansions = true\n'
+    )
+    assert decide(policy, "make").action == "allow"
+    assert decide(policy, "make install").action == "ask"
+    assert decide(policy, "npm run $x").action == "allow"
+    assert decide(policy, "npm $x").action == "ask"
+
+
+def test_allow_with_program_covers_what_it_names_alone() -> None:
+    policy = with_rules(
+        '[[allow]]\nname = "a"\nprogram = "fetch"\nnetwork = ["*.example"]\nwrites = ["/srv"]\n'
+    )
+    assert decide(policy, "fetch https://x.example/y -o /srv/z").action == "allow"
+    assert decide(policy, "fetch https://x.example/y -o /srv/z > /srv/log").action == "allow"
+    for text in (
+        "fetch https://x.example.com/y",
+        "fetch https://x.example@evil.com/y",
+        "fetch 'https://evil.com\\@x.example/'",
+        "fetch $url",
+        "fetch -o /etc/x https://x.example/y",
+        "fetch https://x.example/y https://evil.com",
+    ):
+        assert decide(policy, text).action == "ask", text
+
+
+def test_allow_for_a_host_holds_there_alone() -> None:
+    policy = with_rules(
+        '[[allow]]\nname = "a"\ncommand = "uptime"\nhost = "web-*"\n[[allow]]\nname = "s"\ncommand = "ssh"\n'
+    )
+    assert decide(policy, "ssh web-1 uptime").action == "allow"
+    assert decide(policy, "ssh db-1 uptime").action == "ask"
+    assert decide(policy, "uptime").action == "ask"
+    assert decide(policy, "ssh web-1 show x").action == "ask"
+
+
+def test_rule_can_name_a_program_by_its_path() -> None:
+    policy = with_rules('[[allow]]\nname = "a"\nprogram = "workspace/.venv/bin/*"\ncommand = "*"\n')
+    assert decide(policy, ".venv/bin/python x.py").action == "allow"
+    assert decide(policy, f"{CWD}/.venv/bin/pytest").action == "allow"
+    assert decide(policy, "cd /tmp && .venv/bin/python x.py").action == "ask"
+    assert decide(policy, ".venv/bin/../../x").action == "ask"
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("rm -rf /", "deny"),
+        ("rm -rf /*", "deny"),
+        ("rm -rf //", "deny"),
+        ("rm -r --no-preserve-root /", "deny"),
+        ("rm -rf --unheard ~", "deny"),
+        ("rm -rf ~/*", "deny"),
+        ("rm -rf /home", "deny"),
+        ("rm -rf $HOME", "deny"),
+        ("cd / && rm -rf *", "deny"),
+        ("cd && rm -rf .", "deny"),
+        ("find / -delete", "deny"),
+        ("rm -rf ~/x", "ask"),
+        ("rm -rf ~/*.log", "ask"),
+        ("rm -rf build", "allow"),
+    ],
+)
+def test_item_with_equals_is_a_directory_and_those_above(text: str, action: str) -> None:
+    policy = with_rules('[[deny]]\nname = "all"\ndeletes = ["=~", "=/"]\n')
+    assert decide(policy, text).action == action
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat ~/.ssh/id",
+        "cat ~/.SSH/id",
+        "cat ~/.ss*/id",
+        "cat ../.ssh/*",
+        "cd ~ && cat .ssh/id",
+        "cat < ~/.ssh/id",
+        "cat a/b/x.pem",
+        "cat *.p?m",
+    ],
+)
+def test_ask_holds_where_a_pattern_may_lead(text: str) -> None:
+    policy = with_rules('[[ask]]\nname = "keys"\nreads = ["~/.ssh", "**/*.pem"]\n')
+    verdict = decide(policy, text)
+    assert verdict.action == "ask"
+    assert verdict.reasons[0].rule.endswith(": keys")
+
+
+def test_input_of_holds_for_pipes_and_substitutions() -> None:
+    policy = with_rules('[[deny]]\nname = "d"\nprogram = ["sh", "bash"]\ninput_of = ["curl"]\n')
+    for text in (
+        "curl x | sh",
+        "curl x | tee y | bash",
+        "curl x | sudo bash",
+        'bash -c "$(curl x)"',
+        "bash <(curl x)",
+    ):
+        assert decide(policy, text).action == "deny", text
+    for text in ("curl x; bash", "curl x | cat", "bash -c 'curl x'"):
+        assert decide(policy, text).action != "deny", text
+
+
+def test_recursion_in_the_background_is_seen() -> None:
+    policy = with_rules('[[deny]]\nname = "d"\nrecursive = true\nbackground = true\n')
+    assert decide(policy, ":(){ :|:& };:").action == "deny"
+    assert decide(policy, "f() { order a & }; f").action != "deny"
+
+
+# --- files ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("[[allow]]\nname = 'a'\nunheard = 1", "f.toml:1: unheard is no key of a rule"),
+        ("\n\n[[deny]]\nname = 'a'", "f.toml:3: a: it would deny everything"),
+        ("[[allow]]\nprogram = 'x'", "f.toml:1: a rule has to have a name"),
+        ("[[allow]]\nname = 'a b'\nprogram = 'x'", "f.toml:1: a rule has to have a name"),
+        ("[[ask]]\nname='a'\n[[ask]]\nname='b'\n[[ask]]\nname='a'", "there are two rules with the name a"),
+        ("[[allow]]\nname='a'\nreads = ['nowhere']", "f.toml:1: reads: nowhere begins with no area"),
+        ("[[allow]]\nname='a'\nreads = ['workspace/../x']", "f.toml:1: reads: workspace/../x has"),
+        ("[[allow]]\nname='a'\npiped = true", "f.toml:1: a: piped is for ask and deny alone"),
+        ("[[allow]]\nname='a'\nprivilege = 'x'", "f.toml:1: privilege has to be true or false"),
+        ("[[allow]]\nname='a'\nprogram = ['x', 1]", "f.toml:1: program has to be a text or several"),
+        ("[allow]\nname='a'", "write [[allow]]"),
+        ("\n[[refuse]]\nname='a'", "f.toml:2: refuse: the keys are"),
+        ("x = ", "f.toml: not a TOML file"),
+        ("\xff", "f.toml: not a TOML file"),
+        ("override = ['unheard']", "override: no refused rule has the name unheard"),
+        ("preset = 'unheard'", "there is no preset 'unheard'"),
+        ("\n[programs.x]\nflag = 'x'", "f.toml:2: programs.x: flag is no key of a profile"),
+        ("[programs.x]\nflags.eats = '-a'", "programs.x: eats is no role"),
+        ("[programs.x]\nflags.none = '-a'\nflags.text = '-a'", "programs.x: -a is listed twice"),
+        ("[programs.x]\npositionals = 'reads* writes*'", "only one of the positionals may end in *"),
+        ("[programs.x]\nkinds.k = '('", "kinds.k is no regular expression"),
+        ("[programs.x]\nstyle = 'dos'", "style has to be one of"),
+        ("[programs.x.commands.y]\nflags = 1", "programs.x.commands.y: flags has to be"),
+        (
+            "[[allow]]\nname='a'\ncommand='order'\nmatch=['order x', 'other']",
+            "f.toml:1: a does not hold for its example 'other'",
+        ),
+        (
+            "[[allow]]\nname='a'\ncommand='order'\nnot_match=['order x']",
+            "f.toml:1: a holds for its example 'order x'",
+        ),
+    ],
+)
+def test_bad_file_names_line_and_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f.toml").write_bytes(rules.encode("latin-1"))
+    with pytest.raises(PolicyError) as failure:
+        Policy.load("f.toml")
+    assert said in str(failure.value)
+
+
+def test_file_that_is_missing_or_too_large_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="cannot be read"):
+        Policy.load(tmp_path / "none.toml")
+    (tmp_path / "large.toml").write_bytes(b"#" * 2_000_000)
+    with pytest.raises(PolicyError, match="too many for a file of rules"):
+        Policy.load(tmp_path / "large.toml")
+
+
+def test_administrator_wins_and_refused_rules_are_overridden_by_name(tmp_path: Path) -> None:
+    user = tmp_path / "user.toml"
+    user.write_text(
+        'override = ["shutdown"]\n[[allow]]\nname = "a"\ncommand = "reboot"\n[[deny]]\nname = "d"\ncommand = "order"\n'
+    )
+    administrator = tmp_path / "administrator.toml"
+    administrator.write_text(
+        RULES + '[[allow]]\nname = "o"\ncommand = "order"\n[[deny]]\nname = "r"\ncommand = "show"\n'
+    )
+    alone = Policy.load(user)
+    assert decide(alone, "reboot").action == "allow"
+    assert decide(Policy.preset("trusted"), "reboot").action == "deny"
+    both = Policy.load(user, administrator=administrator)
+    assert decide(both, "order a").action == "allow"
+    assert decide(both, "show x a").action == "deny"
+
+
+def test_own_allow_goes_before_the_presets_ask(tmp_path: Path) -> None:
+    user = tmp_path / "user.toml"
+    user.write_text('preset = "read-only"\n[[allow]]\nname = "a"\ncommand = "cat"\n')
+    assert decide(Policy.preset("read-only"), "cat ~/.ssh/id").action == "ask"
+    assert decide(Policy.load(user), "cat ~/.ssh/id").action == "allow"
+    assert Policy.load(user).name == "read-only"
+    assert Policy.load(user, preset="trusted").name == "trusted"
+
+
+def test_project_may_only_tighten_and_is_believed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(tmp_path / "config"))
+    project = tmp_path / "project.toml"
+    project.write_text('[[deny]]\nname = "d"\ncommand = "ls"\n')
+    asked: list[tuple[str, bytes]] = []
+
+    def trust(path: str, data: bytes) -> bool:
+        asked.append((path, data))
+        return True
+
+    for refusing in (None, lambda _path, _data: False):
+        with pytest.raises(PolicyError, match="not believed"):
+            Policy.load(project=project, trust=refusing)
+    for _ in range(2):
+        policy = Policy.load(project=project, preset="read-only", trust=trust)
+        assert decide(policy, "ls").action == "deny"
+    assert asked == [(str(project), project.read_bytes())]
+    assert decide(Policy.load(project=project), "ls").action == "deny"
+    project.write_text('[[ask]]\nname = "d"\ncommand = "ls"\n')
+    with pytest.raises(PolicyError, match="not believed"):
+        Policy.load(project=project)
+    for more in (
+        '[[allow]]\nname = "a"\ncommand = "x"',
+        'override = ["shutdown"]',
+        "[programs.x]",
+        'directories = ["/x"]',
+    ):
+        project.write_text(more)
+        with pytest.raises(PolicyError, match="a project may only ask and deny"):
+            Policy.load(project=project, trust=trust)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permission bits are of POSIX")
+def test_believed_projects_are_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config"
+    monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(config))
+    project = tmp_path / "project.toml"
+    project.write_text('[[deny]]\nname = "d"\ncommand = "ls"\n')
+    Policy.load(project=project, trust=lambda _path, _data: True)
+    (file,) = config.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    config.chmod(0o777)
+    with pytest.raises(PolicyError, match="not believed"):
+        Policy.load(project=project)
+
+
+@pytest.mark.parametrize("name", ["read-only", "workspace", "ask-everything", "trusted"])
+def test_every_example_of_a_preset_holds(name: str) -> None:
+    assert Policy.preset(name).mistakes() == []
+
+
+# --- the host -------------------------------------------------------------------------------------------------
+
+
+def test_questions_are_collected_and_answered_in_rounds(policy: Policy) -> None:
+    """For a host that is asked over a connection."""
+    host = Host(links={f"{CWD}/link": "/var/data"})
+    known: dict[object, object] = {}
+    for _ in range(ROUNDS):
+        answers = Answers(known)  # type: ignore[arg-type]
+        verdict = policy.decide("cd link && order a && vcs status", cwd=CWD, facts=answers)
+        if not answers.questions:
+            break
+        assert verdict.action == "ask"
+        for name, argument in answers.questions:
+            known[name, argument] = host.home if name == "home" else getattr(host, name)(argument)
+    assert not answers.questions
+    assert verdict.action == "allow"
+    assert verdict.commands[1].access.reads == ("/var/data/a",)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and PATH as of POSIX")
+def test_local_facts_are_those_of_this_machine(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "order").write_text("#!/bin/sh\n")
+    (tools / "order").chmod(0o755)
+    (tmp_path / "bin").symlink_to(tools)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    facts = LocalFacts({"PATH": f"{tmp_path}/bin:.", "HOME": str(tmp_path)})
+    assert facts.home == str(tmp_path)
+    assert facts.find("order") == str(tools.resolve() / "order")
+    assert facts.find("unheard-of") == ""
+    assert facts.resolve(f"{tmp_path}/bin/none/x") == str(tools.resolve() / "none/x")
+    assert facts.resolve(f"{tmp_path}/loop") is None
+    assert facts.resolve("/a\0b") is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="PATH as of POSIX")
+def test_name_that_path_finds_relative_to_the_directory_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "order").write_text("#!/bin/sh\n")
+    (tmp_path / "order").chmod(0o755)
+    assert LocalFacts({"PATH": ".:/usr/bin"}).find("order") is None
+
+
+# --- git ------------------------------------------------------------------------------------------------------
+
+
+def keys(directory: Path, home: Path | None = None, **environ: str) -> tuple[str, ...] | None:
+    return keys_that_run(
+        str(directory), str(home or directory / "home"), environ, system=str(directory / "none")
+    )
+
+
+def repository(directory: Path, config: str = "") -> Path:
+    for name in ("objects", "refs"):
+        (directory / ".git" / name).mkdir(parents=True)
+    (directory / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (directory / ".git" / "config").write_text(config)
+    return directory / ".git"
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("", ()),
+        ("[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n", ()),
+        ('[user]\n\tname = "A # B"\n', ()),
+        ("[core]\nfsmonitor = evil", ("core.fsmonitor",)),
+        ("[core] fsmonitor = evil", ("core.fsmonitor",)),
+        ("[CORE]\nFsMonitor=evil", ("core.fsmonitor",)),
+        ("[core]\nfsmonitor", ("core.fsmonitor",)),
+        ("[core]\nfsmonitor = false", ()),
+        ("[a] x = 1\n[core] fsmonitor = evil", ("core.fsmonitor",)),
+        ("[a][core]fsmonitor = evil", ("core.fsmonitor",)),
+        ('[filter "X"]\nclean = evil', ("filter.X.clean",)),
+        ("[filter.X]\nclean = evil", ("filter.x.clean",)),
+        ('[filter "lfs"]\nclean = git-lfs clean -- %f', ()),
+        ('[filter "lfs"]\nclean = evil', ("filter.lfs.clean",)),
+        ('[filter "a\\"]b"]\nprocess = evil', ('filter.a"]b.process',)),
+        ('[diff "a"]\ntextconv = x\ncommand = y', ("diff.a.command", "diff.a.textconv")),
+        ("[alias]\nst = !evil", ("alias.st",)),
+        ("[core]\nx = a \\\n[foo]\nfsmonitor = evil", ("core.fsmonitor",)),
+        ("[core]\n# a \\\nfsmonitor = evil", None),
+        ("[core]\nx = a\\\\\nfsmonitor = evil", None),
+        ("[core]\nx = a # \\\nfsmonitor = evil", None),
+        ("[core]\nx\r = 1", None),
+        ("[core]\nx\x0b = 1", None),
+        ("[core\n]fsmonitor = evil", None),
+        ("fsmonitor = evil", None),
+        ("[core]\n= 1", None),
+        ("[core]\r\nfsmonitor = evil\r\n", ("core.fsmonitor",)),
+        ("\ufeff[core]\nfsmonitor = evil", ("core.fsmonitor",)),
+        ("[x]\ny = 1\0", None),
+        ("[include]\npath = more", ("core.pager",)),
+        ('[includeIf "gitdir:/nowhere"]\npath = more', ("core.pager",)),
+        ("[include]\npath = ~other/x", None),
+        ("[include]\npath = config", ()),  # itself
+    ],
+)
+def test_keys_of_gits_configuration_are_found(
+    tmp_path: Path, config: str, expected: tuple[str, ...] | None
+) -> None:
+    git = repository(tmp_path, config)
+    (git / "config").write_bytes(config.encode())
+    (git / "more").write_text("[core]\npager = evil\n")
+    assert keys(tmp_path) == expected
+
+
+def test_configurations_of_the_user_and_above_count(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / ".config/git").mkdir(parents=True)
+    (home / ".config/git/config").write_text("[core]\neditor = vi\n")
+    (home / ".gitconfig").write_text("[core]\npager = less\n")
+    repository(tmp_path, "[core]\nfsmonitor = x")
+    (tmp_path / "sub/.git").mkdir(parents=True)  # not one that git would take
+    assert keys(tmp_path / "sub", home) == ("core.editor", "core.fsmonitor", "core.pager")
+    assert keys(tmp_path / "sub", home, XDG_CONFIG_HOME=str(tmp_path)) == ("core.fsmonitor", "core.pager")
+    assert keys_that_run(str(tmp_path), None, {}) is None
+
+
+def test_directory_with_the_content_of_a_repository_is_one(tmp_path: Path) -> None:
+    bare = tmp_path / "docs"
+    repository(tmp_path / "x", "[core]\nfsmonitor = evil").rename(bare)
+    assert keys(bare) == ("core.fsmonitor",)
+
+
+def test_worktrees_hooks_and_submodules_count(tmp_path: Path) -> None:
+    git = repository(tmp_path / "main", "[core]\nfsmonitor = x")
+    (git / "hooks").mkdir()
+    (git / "hooks/pre-commit").write_text("")
+    (git / "hooks/update.sample").write_text("")
+    tree = git / "worktrees/tree"
+    tree.mkdir(parents=True)
+    (tree / "commondir").write_text("../..\n")
+    (tree / "config.worktree").write_text("[core]\npager = x\n")
+    (tree / "index").write_bytes(b"DIRC" + bytes(20) + b"\0\0\xe0\0" + bytes(20))
+    work = tmp_path / "tree"
+    work.mkdir()
+    (work / ".git").write_text(f"gitdir: {tree}\n")
+    assert keys(work) == ("core.fsmonitor", "core.pager", "hooks.pre-commit", "submodule")
+
+
+def test_variables_of_git_count_unless_they_run_nothing(tmp_path: Path) -> None:
+    quiet = {
+        "GIT_PAGER": "cat",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_AUTHOR_NAME": "A",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+    assert keys(tmp_path, **quiet) == ()
+    assert keys(
+        tmp_path, GIT_EXTERNAL_DIFF="evil", GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="core.fsmonitor"
+    ) == (
+        "GIT_CONFIG_KEY_0",
+        "GIT_EXTERNAL_DIFF",
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe with a name")
+def test_configuration_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    (git / "config").unlink()
+    os.mkfifo(git / "config")
+    assert keys(tmp_path) is None
+
+
+def test_configuration_that_is_too_large_is_not_known(tmp_path: Path) -> None:
+    repository(tmp_path, "#" * 300_000)
+    assert keys(tmp_path) is None
+
+
+# --- whatever the text ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *"abo-/=.,*?[]{}~$'\"`|&;<>()!#\\ \n\0",
+                "cd ",
+                "rm ",
+                "order ",
+                "find ",
+                "xargs ",
+                "-exec ",
+                "..",
+                "--",
+                "\udcff",
+                "é",
+            ]
+        ),
+        max_size=40,
+    ).map("".join)
+)
+def test_no_text_raises(text: str) -> None:
+    policy = Policy.preset("workspace").extended(RULES, "rules.toml")
+    verdict = policy.decide(text, cwd=CWD, facts=Host())
+    assert verdict.action != "allow" or verdict.understood
+    assert policy.explain(text, cwd=CWD, facts=Host())
+
+
+def test_explanation_names_rules_and_is_safe_to_print(policy: Policy) -> None:
+    said = policy.explain("order a > ../x\x1b; rm \u202ex", cwd=CWD, facts=Host())
+    assert said.isprintable() or said.replace("\n", "").isprintable()
+    assert "outside of the workspace" in said
+    assert "rules.toml:2: work" in policy.explain("order a", cwd=CWD, facts=Host())
