@@ -108,7 +108,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
     "policy": {
         "characters": 0,
         "parse": 0,
-        "presets": 2,
+        "presets": 0,
         "rewrite": 0,
         "rules": 1,
         "approval": 2,

@@ -6,19 +6,18 @@ import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from .paths import UNKNOWN, Paths
 from .profiles import Profile, Use, use_of
 from .verdict import Access, CommandVerdict, Reason, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..parse.parsed import Argument, Parsed, ParsedCommand
     from .facts import Facts
     from .loading import Rule
-    from .policy import Policy
     from .verdict import Action
 
 MOST_DIRECTORIES = 8
@@ -47,10 +46,30 @@ class Seen:
     """The directories in which it may be run."""
 
 
+class Rules(Protocol):
+    """What a decision takes of a policy."""
+
+    @property
+    def programs(self) -> Mapping[str, Profile]:
+        """Profiles by the name of their program."""
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where programs are what their names say, besides the system's."""
+
+    @property
+    def layers(self) -> tuple[tuple[Action, tuple[Rule, ...]], ...]:
+        """The rules in the order in which they decide."""
+
+    @property
+    def general(self) -> tuple[Rule, ...]:
+        """The rules that allow by what a command does, and not by which one it is."""
+
+
 class Decision:
     """A text, on a host, before a policy."""
 
-    def __init__(self, policy: Policy, parsed: Parsed, facts: Facts, cwd: str, workspace: str) -> None:
+    def __init__(self, policy: Rules, parsed: Parsed, facts: Facts, cwd: str, workspace: str) -> None:
         self.policy = policy
         self.parsed = parsed
         self.facts = facts

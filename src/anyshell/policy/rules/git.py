@@ -1,7 +1,7 @@
 """By which keys of its configuration git runs programs, from the files of that. Git itself is not asked.
 
-Whoever wrote the files of a directory may have written them to be read so. What is not plain to read makes the whole
-not known: a reader that is more lenient than git, or less, would find another key than git does.
+The files of a directory may be made to mislead. What is not plain to read makes the whole not known: a reader that is more
+lenient than git, or less, would find another key than git does.
 """
 
 from __future__ import annotations

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from ..._exceptions import PolicyError
 from ..characters import visible
+from ..presets import PRESETS, read
 from . import loading
 from .decision import Decision
 from .facts import LocalFacts
@@ -82,14 +83,13 @@ class Policy:
         users = [_loaded(path) for path in files]
         first = _loaded(administrator) if administrator is not None else RuleFile()
         name = preset or next((file.preset for file in (first, *users) if file.preset), "ask-everything")
-        from ..presets import load_preset, load_programs, load_refused
-
-        base = load_preset(name)
-        refused = load_refused()
+        if name not in PRESETS:
+            raise PolicyError(f"there is no preset {name!r}: the presets are {', '.join(PRESETS)}")
+        base, refused = _packaged(name), _packaged("refused")
         override = first.override.union(*(file.override for file in users))
         for unknown in override - {rule.name for rule in refused.rules}:
             raise PolicyError(f"override: no refused rule has the name {unknown}")
-        programs: dict[str, Profile] = {**load_programs(), **base.programs}
+        programs: dict[str, Profile] = {**_packaged("programs").programs, **base.programs}
         for file in (*users, first):
             programs |= file.programs
         projects = RuleFile() if project is None else _project(os.fspath(project), trust)
@@ -264,6 +264,11 @@ def _read(path: str) -> bytes:
             return file.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         raise PolicyError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+@cache
+def _packaged(name: str) -> RuleFile:
+    return loading.load(read(name), name)
 
 
 def _loaded(path: str | os.PathLike[str]) -> RuleFile:

@@ -342,15 +342,15 @@ def _may_be_flag(text: str) -> bool:
 
 def _is_many(text: str) -> bool:
     """Whether a word that is not literal may be several words, or none."""
-    return bool(re.search(r"[$`*?\[{<>(~!]", _unquoted(text)))
+    return bool(re.search(r"[$`*?\[{<>(~!]", _bare(text)))
 
 
 def _splits(text: str) -> bool:
     """Whether a word may be several of which not all begin as it does."""
-    return bool(re.search(r"[$`<>({]", _unquoted(text)))
+    return bool(re.search(r"[$`<>({]", _bare(text)))
 
 
-def _unquoted(text: str) -> str:
+def _bare(text: str) -> str:
     """What of a word stands outside of quotes; all of it where that is not plain to see."""
     nested = ("$(" in text or "`" in text) and text.count('"') > 2  # no bound
     if "\\" in text or nested or re.search(r"\$\{?[@\[!]|\[@\]|@\}", text):

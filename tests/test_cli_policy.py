@@ -1,0 +1,129 @@
+"""``anyshell policy``: what is printed, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from anyshell.cli import main
+
+from .cli_program import anyshell, within
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RULES = '[[allow]]\nname = "shown"\nprogram = "show"\nmatch = "show x"\n[programs.show]\nbuiltin = true\npositionals = "text*"\n'
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> str:
+    (tmp_path / "rules.toml").write_text(RULES)
+    return str(tmp_path / "rules.toml")
+
+
+def objects(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in data.decode().splitlines()]
+
+
+def test_check_prints_an_object_for_each_command_of_stdin(rules: str) -> None:
+    """As other programs read it: commands with a NUL between them, line feeds in them."""
+    commands = b"show a\0show a | $x\0show a\nrm -rf /\0show a\xff; (\0"
+    done = anyshell("policy", "check", "--rules", rules, "--shell", "bash", "--json", input=commands)
+    assert done.returncode == 0, done.stderr
+    first, second, third, last = objects(done.stdout)
+    assert first == {
+        "action": "allow",
+        "understood": True,
+        "programs": ["show"],
+        "reasons": ["show is allowed"],
+    }
+    assert (second["action"], second["understood"], second["programs"]) == ("ask", False, ["show"])
+    assert (third["action"], third["programs"]) == ("deny", ["show", "rm"])
+    assert (last["action"], last["understood"]) == ("ask", False)
+    assert last["reasons"]
+
+
+def test_check_takes_a_file_or_one_command(rules: str, tmp_path: Path) -> None:
+    (tmp_path / "commands").write_bytes(b"show a\0show \x1b[2J")
+    done = within("policy", "check", "--rules", rules, "--file", str(tmp_path / "commands"))
+    assert done.stdout.decode().splitlines() == ["allow  show a", r"ask    show \x1b[2J"]
+    assert within("policy", "check", "--rules", rules, "show b").stdout == b"allow  show b\n"
+    both = within("policy", "check", "--file", str(tmp_path / "commands"), "show")
+    assert (both.returncode, b"not both" in both.stderr) == (2, True)
+
+
+def test_check_of_nothing_prints_nothing(rules: str) -> None:
+    assert CliRunner().invoke(main, ["policy", "check", "--rules", rules], input=b"").stdout_bytes == b""
+
+
+def test_input_that_is_too_large_is_a_failure(rules: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anyshell.cli.commands.policy.LARGEST_INPUT", 4)
+    done = CliRunner().invoke(main, ["policy", "check", "--rules", rules], input=b"12345")
+    assert (done.exit_code, done.stdout) == (125, "")
+    assert "more than 4 bytes of commands" in done.stderr
+
+
+def test_check_takes_directories(tmp_path: Path) -> None:
+    how = ("policy", "check", "--preset", "workspace", "--cwd", str(tmp_path / "a"), "--json")
+    assert objects(within(*how, "cd /dev && echo > x").stdout)[0]["action"] == "deny"
+    home = str(tmp_path / "a")
+    said = objects(within(*how, "--workspace", f"{home}/b", "echo x > /srv/y").stdout)[0]
+    assert said["reasons"] == ["echo writes /srv/y, outside of the workspace"]
+
+
+def test_explain_says_which_rule_and_what_is_touched(rules: str) -> None:
+    done = within("policy", "explain", "--rules", rules, "show a; rm -rf / \x1b")
+    text = done.stdout.decode()
+    assert "allow: show a\n    allow: show is allowed  [" in text
+    assert "rules.toml:1: shown]" in text
+    assert "deletes: /" in text
+    assert "\x1b" not in text
+    said = json.loads(within("policy", "explain", "--rules", rules, "--json", "show a; rm -rf /").stdout)
+    assert said["action"] == "deny"
+    assert [each["command"]["program"] for each in said["commands"]] == ["show", "rm"]
+
+
+def test_test_says_which_examples_do_not_hold(rules: str, tmp_path: Path) -> None:
+    good = within("policy", "test", rules)
+    assert (good.returncode, good.stdout) == (0, b"1 examples of 1 rules hold\n")
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text('[[deny]]\nname = "d"\nprogram = "x"\nmatch = ["y \\u001b", "x"]\nnot_match = "x z"\n')
+    done = within("policy", "test", str(wrong))
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 2
+    assert b"wrong.toml:1: d does not hold for its example 'y \\\\x1b'" in done.stdout
+
+
+def test_examples_of_the_presets_hold() -> None:
+    assert within("policy", "test", "--preset", "workspace").returncode == 0
+
+
+def test_file_that_cannot_be_loaded_is_anyshells_own_failure(tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text("\n[[allow]]\nnames = 'a'\n")
+    for command in (("check", "--rules"), ("explain", "--rules"), ("test",)):
+        more = ("x",) if command[0] != "test" else ()
+        done = within("policy", *command, str(tmp_path / "rules.toml"), *more)
+        assert (done.returncode, done.stdout) == (125, b"")
+        assert b"rules.toml:2: names is no key of a rule" in done.stderr
+
+
+def test_unknown_preset_names_those_that_there_are() -> None:
+    done = within("policy", "check", "--preset", "unheard", "x")
+    assert (done.returncode, b"read-only, workspace, ask-everything, trusted" in done.stderr) == (125, True)
+
+
+def test_schema_is_that_of_a_file() -> None:
+    schema = json.loads(within("policy", "schema").stdout)
+    assert set(schema["properties"]) == {
+        "allow",
+        "ask",
+        "deny",
+        "preset",
+        "directories",
+        "override",
+        "programs",
+    }
+    assert schema["properties"]["allow"]["items"]["required"] == ["name"]
