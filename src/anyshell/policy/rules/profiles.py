@@ -39,6 +39,7 @@ class Profile:
     flags: Mapping[str, str] = field(default_factory=dict)
     positionals: tuple[str, ...] = ()
     default: str = ""
+    here: str = ""
     kinds: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
     when: tuple[Change, ...] = ()
     network: bool = False
@@ -278,7 +279,11 @@ class _Reader:
     def _positionals(self, profile: Profile, words: list[Argument]) -> None:
         """Give each positional its role: those before the role with ``*`` from the left, those behind it from the right."""
         roles = list(profile.positionals)
-        if not words and profile.default:
+        if profile.here:
+            self.use.paths.append((profile.here, ""))
+        if not words and profile.default == "unknown":
+            self.unknown(f"{self.name} does what its input says")
+        elif not words and profile.default:
             self.use.paths.append((profile.default, ""))
         star = next((at for at, role in enumerate(roles) if role.endswith("*")), len(roles))
         tail = roles[star + 1 :]
@@ -367,6 +372,7 @@ _KEYS: Mapping[str, type[Any]] = {
     "flags": dict,
     "positionals": str,
     "default": str,
+    "here": str,
     "kinds": dict,
     "when": list,
     "network": bool,
@@ -377,7 +383,7 @@ _KEYS: Mapping[str, type[Any]] = {
     "output": str,
 }
 _CHANGES = frozenset(
-    {"flags", "positionals", "default", "network", "privilege", "unknown", "git", "reads", "output"}
+    {"flags", "positionals", "default", "here", "network", "privilege", "unknown", "git", "reads", "output"}
 )
 
 
@@ -449,7 +455,7 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
         },
         **{
             key: _converted(where, key, table[key], known)
-            for key in ("positionals", "default", "git")
+            for key in ("positionals", "default", "here", "git")
             if key in table
         },
         flags=flags,
@@ -476,11 +482,12 @@ def _converted(where: str, key: str, value: Any, known: frozenset[str]) -> Any:
         if sum(role.endswith("*") for role in roles) > 1:
             raise ValueError(f"programs.{where}: only one of the positionals may end in *")
         return roles
-    if key in ("default", "reads") and value:
-        _check_role(where, value, frozenset())
+    if key in ("default", "here", "reads") and value:
+        _check_role(where, value, frozenset({"unknown"} if key == "default" else ()))
     return tuple(value.split()) if key == "git" else value
 
 
 def _check_role(where: str, role: str, others: frozenset[str]) -> None:
-    if role not in others and not set(role.split("+")) <= PATH_ROLES:
+    own = others - FLAG_ROLES  # kinds, which a path may be as well
+    if role not in others and not set(role.split("+")) <= PATH_ROLES | own:
         raise ValueError(f"programs.{where}: {role} is no role")
