@@ -466,14 +466,14 @@ class Decision:
         return rule.input_of is None or self._is_fed(command, rule.input_of)
 
     def _is_fed(self, command: ParsedCommand, patterns: Sequence[str]) -> bool:
-        """Whether a command reads what certain programs print, by pipes or by a substitution in its words."""
+        """Whether a command reads what certain programs print, by pipes or by a substitution in its words and redirections."""
         commands = self.parsed.commands
         at = next(at for at, each in enumerate(commands) if each is command)
+        spans = [command.span, *(each.target.span for each in command.redirections)]
         sources = [
             each
             for each in commands[at + 1 :]
-            if command.span[0] <= each.span[0]
-            and each.span[1] <= command.span[1]
+            if any(start <= each.span[0] and each.span[1] <= end for start, end in spans)
             and len(each.via) <= len(command.via)
         ]
         before = at

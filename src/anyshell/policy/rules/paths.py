@@ -122,8 +122,10 @@ class Paths:
             if start is None:
                 return None
             text = start + text[found.end() :]
-        if not re.fullmatch(r"[^$`\"'\\()<>!^#~;&|\n]*", text):
+        if not re.fullmatch(r"(?!~)[^$`\"'\\()<>!#;&|\n]*", text):
             return None
+        # ~ and ^ within a word are themselves, or for zsh, if told so, a pattern of names in that directory.
+        text = re.sub(r"[~^][^/]*", "*", text)
         return text if "{" not in text or _SIMPLE_BRACES.fullmatch(text) else None
 
     def is_plain(self, word: Argument) -> bool:

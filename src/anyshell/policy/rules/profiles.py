@@ -280,7 +280,7 @@ class _Reader:
         """Give each positional its role: those before the role with ``*`` from the left, those behind it from the right."""
         roles = list(profile.positionals)
         if profile.here:
-            self.use.paths.append((profile.here, ""))
+            self.use.paths += [(profile.here, word) for word in self.use.directories or ("",)]
         if not words and profile.default == "unknown":
             self.unknown(f"{self.name} does what its input says")
         elif not words and profile.default:
