@@ -11,6 +11,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from anyshell import Redaction
+
 from . import floors
 from .subject import argv, subject
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from anyshell import Outcome
 
 _TINY = "echo ready"
+
+_MASKED = Redaction(values=tuple(f"{number:03}-{'secret-value' * 3}" for number in range(10)))
 
 
 def peak() -> int:
@@ -43,7 +47,7 @@ def peak() -> int:
 
 def main(variant: str, command: str) -> None:
     """Take the output of a command, after that of a tiny one, and print bytes, seconds and growth."""
-    with subject() as (runner, environment):
+    with subject(redact=_MASKED if variant == "masked" else False) as (runner, environment):
 
         async def ours(run: Callable[[str], Awaitable[Outcome]], command: str) -> tuple[int, float]:
             began = time.perf_counter()
@@ -64,6 +68,7 @@ def main(variant: str, command: str) -> None:
 
         variants: dict[str, Callable[[str], tuple[int, float]]] = {
             "ours": lambda command: runner.run(ours(environment.run, command)),
+            "masked": lambda command: runner.run(ours(environment.run, command)),
             "session": lambda command: runner.run(ours(session.run, command)),
             "floor": floor,
         }

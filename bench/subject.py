@@ -6,7 +6,7 @@ import asyncio
 from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from anyshell import Environment
+from anyshell import Environment, Redaction
 from anyshell.shells import SHELLS
 
 if TYPE_CHECKING:
@@ -16,11 +16,13 @@ SHELL = "bash"
 
 
 @contextmanager
-def subject(shell: str = SHELL) -> Iterator[tuple[asyncio.Runner, Environment]]:
+def subject(
+    shell: str = SHELL, *, redact: Redaction | bool = False
+) -> Iterator[tuple[asyncio.Runner, Environment]]:
     """An environment, and the loop that it belongs to."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        environment = runner.run(stack.enter_async_context(Environment.detect(shell=shell)))
+        environment = runner.run(stack.enter_async_context(Environment.detect(shell=shell, redact=redact)))
         try:
             yield runner, environment
         finally:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from ._types import Terminal as Terminal
     from ._types import TerminalInputRequest as TerminalInputRequest
     from ._types import TerminalLines as TerminalLines
+    from ._types import Variables as Variables
     from ._types import Waiting as Waiting
     from .backends import SSHOptions as SSHOptions
     from .detached import DetachedJob as DetachedJob
@@ -79,6 +80,8 @@ if TYPE_CHECKING:
     from .policy.parse import Parsed as Parsed
     from .policy.rules import Policy as Policy
     from .policy.rules import Verdict as Verdict
+    from .policy.audit import Audit as Audit
+    from .policy.redaction import Redaction as Redaction
     from .session import Session as Session
     from .terminal import DrivenTerminal as DrivenTerminal
     from .terminal import SecretRequest as SecretRequest
@@ -137,6 +140,7 @@ _HOMES = {
     "Terminal": "._types",
     "TerminalInputRequest": "._types",
     "TerminalLines": "._types",
+    "Variables": "._types",
     "Waiting": "._types",
     "SSHOptions": ".backends",
     "DetachedJob": ".detached",
@@ -157,6 +161,8 @@ _HOMES = {
     "Parsed": ".policy.parse",
     "Policy": ".policy.rules",
     "Verdict": ".policy.rules",
+    "Audit": ".policy.audit",
+    "Redaction": ".policy.redaction",
     "Session": ".session",
     "DrivenTerminal": ".terminal",
     "SecretRequest": ".terminal",

@@ -40,6 +40,7 @@ class Wrapped:
         process: The other process.
         stdin: Replaces its input.
         stdout: Replaces its output.
+        stderr: Replaces its other output.
     """
 
     def __init__(
@@ -48,10 +49,12 @@ class Wrapped:
         *,
         stdin: ByteSendStream | None = None,
         stdout: ByteReceiveStream | None = None,
+        stderr: ByteReceiveStream | None = None,
     ) -> None:
         self._process = process
         self._stdin = stdin
         self._stdout = stdout
+        self._stderr = stderr
 
     @property
     def pid(self) -> int | None:
@@ -71,7 +74,7 @@ class Wrapped:
     @property
     def stderr(self) -> ByteReceiveStream | None:
         """Its output there."""
-        return self._process.stderr
+        return self._process.stderr if self._stderr is None else self._stderr
 
     @property
     def terminal_kind(self) -> TerminalKind | None:

@@ -218,11 +218,15 @@ class DetachedJob:
             )
         except FileNotFoundError as error:
             raise JobNotFound(f"the log of job {self.id} is gone: {one_line(self._record.log)}") from error
+        masks = self._jobs._runner.masks({})
         if len(data) == limit or not over:
-            held = data[: len(data) - unfinished(data)]
+            end = len(data) - unfinished(data)
+            held = data[: end if masks is None else min(end, masks.begins(data))]
             # What is longer than all that was asked for would otherwise never be had.
             data = held if held or len(data) < limit else data
-        return JobOutput(text=clean(data), data=data, offset=since + len(data), total_bytes=size)
+        offset = since + len(data)
+        data = data if masks is None else masks.data(data)
+        return JobOutput(text=clean(data), data=data, offset=offset, total_bytes=size)
 
     async def wait(self, *, timeout: float | None = None) -> DetachedStatus:
         """Wait for its end, at most so many seconds; ``None`` is no bound.

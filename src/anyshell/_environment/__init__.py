@@ -6,3 +6,4 @@ from .environment import MAX_NAMED_SESSIONS as MAX_NAMED_SESSIONS
 from .environment import Environment as Environment
 from .options import MAX_TERMINALS as MAX_TERMINALS
 from .options import EnvironmentOptions as EnvironmentOptions
+from .options import to_redaction as to_redaction

@@ -18,9 +18,10 @@ from .._waits import to_the_end
 from ..backends import SSHOptions, connect
 from . import descriptions
 from .snapshot import SnapshotFile, ensure
+from .variables import ask_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Collection, Generator
     from types import TracebackType
 
     from ..abc import Backend
@@ -128,6 +129,11 @@ class Detection(Generic[Made]):
         directory = info.resolve(options.cwd)
         if options.cwd is not None:
             await check_directory(backend, directory)
+        host_names: Collection[str] = ()
+        unset = unset_of(info.shell, interactive=options.interactive)
+        if options.variables is not None:
+            host_names = os.environ if info.is_this_machine else await ask_names(backend, info, info.shell)
+            unset |= options.variables.unset(host_names)
         snapshot = SnapshotFile()
         if options.snapshot:
             snapshot = await ensure(
@@ -135,7 +141,7 @@ class Detection(Generic[Made]):
                 info,
                 info.shell,
                 settings=settings_of(info, info.shell, interactive=options.interactive),
-                unset=unset_of(info.shell, interactive=options.interactive),
+                unset=unset,
             )
         runner = Runner(
             backend,
@@ -149,6 +155,10 @@ class Detection(Generic[Made]):
             snapshot=snapshot.path,
             max_jobs=options.max_jobs,
             entered=entered,
+            variables=options.variables,
+            host_names=host_names,
+            redaction=options.redact,
+            audit=options.audit,
         )
         return Detected(
             runner=runner,

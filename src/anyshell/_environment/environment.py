@@ -30,18 +30,20 @@ from ..session import Session
 from ..terminal import DrivenTerminal
 from .detection import Detected, Detection
 from .facts import EnvironmentFacts
-from .options import MAX_TERMINALS, EnvironmentOptions
+from .options import MAX_TERMINALS, EnvironmentOptions, to_redaction
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Mapping, Sequence
     from os import PathLike
 
-    from .._types import ProcessInfo
+    from .._types import ProcessInfo, Variables
     from ..abc import Backend
     from ..backends import SSHOptions
     from ..detached import DetachedJob
     from ..jobs import Job, Ready
     from ..policy.rules import Policy
+    from ..policy.audit import Audit
+    from ..policy.redaction import Redaction
 
 MAX_NAMED_SESSIONS = 256
 """Sessions with a name in one environment; one more is an error."""
@@ -74,6 +76,9 @@ class Environment(EnvironmentFacts):
         max_terminals: int = MAX_TERMINALS,
         background_after: float | None = None,
         policy: Policy | None = None,
+        variables: Variables | None = None,
+        redact: bool | Redaction = False,
+        audit: Audit | None = None,
     ) -> Detection[Environment]:
         """Find out what a host is and which shell it has.
 
@@ -105,6 +110,11 @@ class Environment(EnvironmentFacts):
                 deadline; `run` then returns what there is. ``None`` is never. Needs ``async with``.
             policy: Decides what the tools of this environment run, refuse, or ask their approver about. The methods of the
                 environment run what they are told: what a program of yours says is not decided on.
+            variables: Which of the host's variables commands have; ``None`` is all of them. Of another host than this
+                machine, it is asked for their names when entered or awaited.
+            redact: Mask secrets as ``[secret]`` in all that commands print, before anything is made of it: text, artifacts,
+                events, logs of jobs and recordings. ``True`` is `Redaction`'s own choice.
+            audit: Record every command that runs here, but for detached jobs: when it was asked for, started and ended.
 
         Raises:
             ShellNotFound: When entered or awaited: no usable shell.
@@ -126,6 +136,9 @@ class Environment(EnvironmentFacts):
             max_terminals=max_terminals,
             background_after=background_after,
             policy=policy,
+            variables=variables,
+            redact=to_redaction(redact),
+            audit=audit,
         )
         return Detection(host_or_backend, options, Environment)
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand
-from .._types import OutputLimits, check_count, check_seconds
+from .._types import OutputLimits, Variables, check_count, check_seconds
 from ..jobs import MAX_JOBS
 
 if TYPE_CHECKING:
     from ..output import ArtifactStore
     from ..policy.rules import Policy
+    from ..policy.audit import Audit
+    from ..policy.redaction import Redaction
     from ..shells import Prefix
 
 MAX_TERMINALS = 16
@@ -34,6 +36,9 @@ class EnvironmentOptions:
         max_terminals: Driven terminals that are entered at once.
         background_after: Seconds after which a command goes on as a job; ``None`` is never.
         policy: Decides on what models send; ``None`` is no policy.
+        variables: Which of the host's variables commands have; ``None`` is all of them.
+        redact: What is masked in output; ``None`` is nothing.
+        audit: Records every command that runs; ``None`` records nothing.
 
     Raises:
         InvalidCommand: Names the option.
@@ -50,11 +55,35 @@ class EnvironmentOptions:
     max_terminals: int = MAX_TERMINALS
     background_after: float | None = None
     policy: Policy | None = None
+    variables: Variables | None = None
+    redact: Redaction | None = None
+    audit: Audit | None = None
 
     def __post_init__(self) -> None:
         check_count("max_jobs", self.max_jobs)
         check_count("max_terminals", self.max_terminals)
         check_seconds("background_after", self.background_after)
+        if self.variables is not None and not isinstance(self.variables, Variables):
+            raise InvalidCommand(
+                f"variables must be Variables(inherit=...), not {type(self.variables).__name__}"
+            )
         for name in ("shell", "cwd"):
             if getattr(self, name) == "":
                 raise InvalidCommand(f"{name} is empty: leave it out for the default")
+
+
+def to_redaction(redact: bool | Redaction) -> Redaction | None:
+    """Read the option ``redact``.
+
+    Raises:
+        InvalidCommand: It is something else.
+    """
+    if redact is False:
+        return None
+    from ..policy.redaction import Redaction  # here, since it loads what few environments need
+
+    if redact is True:
+        return Redaction()
+    if not isinstance(redact, Redaction):
+        raise InvalidCommand(f"redact must be True, False or a Redaction, not {type(redact).__name__}")
+    return redact

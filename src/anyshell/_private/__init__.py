@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import suppress
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 if hasattr(os, "geteuid"):
     from .posix import create_file as create_file
@@ -16,8 +16,6 @@ else:  # Windows, where the mode says nothing of others
     from .windows import create_file as create_file
     from .windows import fault_of, make_directory
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _JUNCTION = getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", 0xA0000003)
 
@@ -51,3 +49,22 @@ def check_directory(directory: Path, *, refusal: str) -> None:
         fault = fault_of(str(directory))
     if fault is not None:
         raise PermissionError(errno.EPERM, refusal.format(fault=fault), str(directory))
+
+
+def state_directory(name: str) -> Path:
+    """Find where anyshell keeps files of its own: below ``$ANYSHELL_STATE_DIR``, or else the user's own state directory.
+
+    Raises:
+        OSError: The user has no home directory.
+    """
+    state = os.environ.get("ANYSHELL_STATE_DIR")
+    if state:
+        return Path(state) / name
+    import platformdirs  # here, since it is seldom needed
+
+    try:
+        return platformdirs.user_state_path("anyshell") / name
+    except RuntimeError as error:  # a user without a home, as in a container of an arbitrary uid
+        raise OSError(
+            errno.ENOENT, f"there is no home directory for {name}; set ANYSHELL_STATE_DIR"
+        ) from error

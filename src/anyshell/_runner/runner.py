@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ import anyio
 
 from .. import _engine, shells
 from .._exceptions import AnyshellError, InvalidCommand
-from .._types import Outcome, Spawn
+from .._types import Outcome, Spawn, Variables
 from .._waits import outlast
 from .._wrapped import WrappingSpawner
 from ..jobs import Adopting, Jobs, Work
@@ -22,7 +23,7 @@ from ..terminal import Controller
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 
     from .._files import HostFiles
     from .._types import Channel, Command, HostInfo, OutputLimits, Recording, ShellInfo, Terminal
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from ..jobs import Job, Ready
     from ..output import ArtifactStore, OutputLog
     from ..output.text.builder import Builder, Store
+    from ..policy.audit import Audit
+    from ..policy.redaction import Masks, Redaction
     from ..recordings.recorder import Recorder
     from .options import RunOptions
 
@@ -52,6 +55,10 @@ class Runner:
         snapshot: The file on the host with the user's own set-up; ``None`` is no snapshot.
         max_jobs: Jobs that run at once.
         entered: Whether there is a scope that ends what commands leave to it.
+        variables: Which of the host's variables commands have; ``None`` is all of them.
+        host_names: The names of the host's variables, where the host is not this machine and `variables` is given.
+        redaction: What is masked in output; ``None`` is nothing.
+        audit: Records every run; ``None`` records nothing.
 
     Attributes:
         jobs: What runs in the background.
@@ -72,6 +79,10 @@ class Runner:
         snapshot: str | None,
         max_jobs: int,
         entered: bool,
+        variables: Variables | None = None,
+        host_names: Collection[str] = (),
+        redaction: Redaction | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self.backend = backend
         self.info = info
@@ -94,6 +105,10 @@ class Runner:
         self._idle = asyncio.Event()
         self._settings = settings_of(info, shell, interactive=interactive)
         self._unset = unset_of(shell, interactive=interactive)
+        self._variables = variables
+        self._host_names = host_names
+        self._redaction = redaction
+        self._audit = audit
         self._unset_on_terminal = unset_of(shell, interactive=True) | OF_ANOTHER_TERMINAL
 
     @property
@@ -226,21 +241,33 @@ class Runner:
         if self.prefix is not None:
             argv = self.prefix.wrap(argv, on_windows=on_windows)
         settings = dict(self._settings_on(terminal))
-        settings.update(dialect.lets_through((*settings, *command.env)))
+        given = command.env if self._variables is None else (*self._variables.set, *command.env)
+        settings.update(dialect.lets_through((*settings, *given)))
         if not on_windows:
             # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
             settings["PWD"] = directory
+        env, unset = command.env, self._unset if terminal is None else self._unset_on_terminal
+        if self._variables is not None:
+            env = {**self._variables.set, **env}
+            unset |= self._variables.unset(os.environ if self.info.is_this_machine else self._host_names)
         return Spawn(
             argv=argv,
             script=launch.script,
             cwd=directory,
             settings=settings,
-            env=command.env,
-            unset=self._unset if terminal is None else self._unset_on_terminal,
+            env=env,
+            unset=unset,
             stdin=command.stdin is not None,
             split_stderr=split_stderr,
             terminal=terminal,
         )
+
+    def masks(self, env: Mapping[str, str]) -> Masks | None:
+        """What masks the output of a command that is given variables; ``None`` if nothing is masked."""
+        if self._redaction is None:
+            return None
+        variables = self._variables or Variables(exclude=())
+        return self._redaction.masks(os.environ, variables.set, env, names=variables.exclude)
 
     def controller(
         self,
@@ -344,7 +371,7 @@ class Runner:
     ) -> Outcome:
         """Have the engine run a program, and say in its outcome what those before the program have learnt.
 
-        The order of these, from the backend to the engine: the recorder, which sees what is typed as the program does; the
+        The order of these, from the backend to the engine: the masking of secrets; the recorder, which sees what is typed as the program does; the
         controller of its terminal; the job's work; and the adoption, which makes a job of what the program leaves behind.
 
         Args:
@@ -362,6 +389,16 @@ class Runner:
             controller = self.controller(terminal, store)
         recorder = self._recorder(options.recording, terminal, controller)
         wraps: list[Callable[[Process], Process]] = []
+        masking = None
+        if (masks := self.masks(command.env)) is not None:
+            from .masking import Masking  # here, since few environments mask secrets
+
+            masking = Masking(masks)
+            wraps.append(masking.take)
+        entry = None
+        if self._audit is not None:
+            entry = self._audit.entry(command.text, host=self.host, cwd=spawn.cwd, env=command.env)
+            wraps.append(entry.take)
         if recorder is not None:
             wraps.append(recorder.take)
         if controller is not None:
@@ -408,10 +445,16 @@ class Runner:
                     listener=listener,
                     control=control,
                 )
-        except BaseException:
+        except BaseException as error:
+            if entry is not None:
+                entry.end(error=type(error).__name__)
             if recorder is not None:
                 await recorder.abandon()
             raise
+        if masking is not None:
+            outcome = masking.count(outcome)
+        if entry is not None:
+            entry.end(outcome)
         if recorder is not None:
             outcome = replace(outcome, recording=await recorder.end(outcome))
         if controller is not None and controller.process is not None:

@@ -36,6 +36,7 @@ from .outcome import JobStatus as JobStatus
 from .outcome import Outcome as Outcome
 from .outcome import SessionReport as SessionReport
 from .outcome import Status as Status
+from .output import MASK as MASK
 from .output import Artifact as Artifact
 from .output import Channel as Channel
 from .output import JobOutput as JobOutput
@@ -62,3 +63,6 @@ from .terminal import Terminal as Terminal
 from .terminal import TerminalKind as TerminalKind
 from .terminal import TerminalLines as TerminalLines
 from .terminal import Waiting as Waiting
+from .variables import SECRET_NAMES as SECRET_NAMES
+from .variables import Variables as Variables
+from .variables import matcher as matcher

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 Channel = Literal["stdout", "stderr"]
 
+MASK = b"[secret]"
+"""What stands in the place of a secret."""
+
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
@@ -54,6 +57,8 @@ class Output:
         alternate: Of a terminal: the last frame of the alternate screen, as an editor or a pager draws on it, which is
             no part of `text`; ``None`` when it was not used.
         binary: What it is, such as ``PNG image``, when its beginning is no text; ``None`` otherwise. `text` is then of little use.
+        masked: Secrets for which ``[secret]`` stands in the output and the artifact, by `Environment.detect`'s ``redact``. The
+            numbers above count what stands there, not what the program printed.
     """
 
     text: str = ""
@@ -69,6 +74,7 @@ class Output:
     skipped_bytes: int = 0
     alternate: str | None = None
     binary: str | None = None
+    masked: int = 0
 
     @property
     def truncated(self) -> bool:

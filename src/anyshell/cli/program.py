@@ -40,6 +40,7 @@ _COMMANDS = {
     "cp": "commands.cp",
     "jobs": "commands.jobs",
     "artifacts": "commands.artifacts",
+    "audit": "commands.audit",
     "replay": "commands.recordings.replay",
     "screenshot": "commands.recordings.screenshot",
     "completion": "commands.completion",
@@ -191,6 +192,7 @@ def main() -> None:
              cp: something was not copied;
              policy test: an example does not hold;
              artifacts show: nothing is kept under that id;
+             audit: verify has found something, or grep nothing;
              jobs: there is no such job, or it could not be stopped
       2      wrong usage
       124    run: the timeout was over

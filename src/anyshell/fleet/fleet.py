@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from .. import shells
-from .._environment import Detection, Environment, EnvironmentOptions
+from .._environment import Detection, Environment, EnvironmentOptions, to_redaction
 from .._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from .._runner import RunOptions, to_command
 from .._types import DEFAULT_GRACE, OutputLimits, check_choice, check_count, check_seconds, check_text
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from .._engine import Control
-    from .._types import Channel, Outcome
+    from .._types import Channel, Outcome, Variables
     from ..abc import Backend
     from ..backends import SSHOptions
+    from ..policy.audit import Audit
+    from ..policy.redaction import Redaction
     from .hosts import Target
     from .progress import FleetListener, FleetObserver, HostProgress
 
@@ -58,6 +60,9 @@ class Fleet:
         artifacts: See there.
         snapshot: See there.
         prefix: See there.
+        variables: See there.
+        redact: See there.
+        audit: See there.
 
     Raises:
         InvalidCommand: No hosts, one that is there twice, a malformed address, a number out of range, a bad prefix.
@@ -79,6 +84,9 @@ class Fleet:
         artifacts: ArtifactStore | Literal["default"] | None = "default",
         snapshot: bool = False,
         prefix: str | None = None,
+        variables: Variables | None = None,
+        redact: bool | Redaction = False,
+        audit: Audit | None = None,
     ) -> None:
         check_count("parallelism", parallelism)
         if batch is not None:
@@ -97,6 +105,9 @@ class Fleet:
             artifacts=ArtifactStore() if artifacts == "default" else artifacts,
             snapshot=snapshot,
             prefix=None if prefix is None else shells.Prefix(prefix),
+            variables=variables,
+            redact=to_redaction(redact),
+            audit=audit,
         )
         self._entered = False
         self._running: FleetRun | None = None

@@ -6,7 +6,6 @@ processes may share the directory: a file can be gone at any moment, and nothing
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import re
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._exceptions import ArtifactNotFound
-from .._private import check_directory, make_directories
+from .._private import check_directory, make_directories, state_directory
 from .._types import Artifact
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ class ArtifactStore:
     def directory(self) -> Path:
         """Where the files are; absolute. It need not exist."""
         if self._directory is None:
-            self._directory = _default_directory().absolute()
+            self._directory = state_directory("artifacts").absolute()
         return self._directory
 
     def create(self) -> ArtifactWriter:
@@ -448,19 +447,6 @@ class ArtifactWriter:
         while written < len(data):  # a disk that is nearly full takes a part first
             written += os.write(self._fd, memoryview(data)[written:])
         self._size += written
-
-
-def _default_directory() -> Path:
-    state = os.environ.get("ANYSHELL_STATE_DIR")
-    if state:
-        return Path(state) / "artifacts"
-    import platformdirs  # here, since most stores are never used
-
-    try:
-        return platformdirs.user_state_path("anyshell") / "artifacts"
-    except RuntimeError as error:  # a user without a home, as in a container of an arbitrary uid
-        reason = "there is no home directory for artifacts; set ANYSHELL_STATE_DIR"
-        raise OSError(errno.ENOENT, reason) from error
 
 
 def _new_id() -> str:

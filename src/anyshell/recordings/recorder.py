@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from anyio.abc import ByteSendStream
 
 from .._exceptions import RecordingError
-from .._types import RecordingReport, Terminal
+from .._types import MASK, RecordingReport, Terminal
 from .._waits import Changes, to_the_end
 from .._wrapped import Wrapped
-from ..terminal.secrets import MASK, Masks
+from ..terminal.secrets import Masks
 from .asciicast import Header
 from .file import RecordingFile
 from .worker import Worker

@@ -7,11 +7,9 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-import anyio
-from anyio.abc import ByteReceiveStream
-
 from .._waits import Changes, note_failure
 from .._wrapped import Wrapped
+from ..output import MaskedStream
 from .keyboard import Keyboard
 from .secrets import Masks
 from .waiting import InputWatch
@@ -189,61 +187,16 @@ class _ControlledProcess(Wrapped):
 
     def __init__(self, process: Process, keyboard: Keyboard, controller: Controller) -> None:
         self._keyboard = keyboard
-        self._masked = _Masked(process.stdout, controller)
+        self._masked = MaskedStream(
+            process.stdout,
+            controller.masks,
+            seconds=HOLD_SECONDS,
+            at_once=lambda: MASKED_AT_ONCE if controller.masks else None,
+            heard=controller.heard,
+        )
         super().__init__(process, stdin=keyboard, stdout=self._masked)
 
     async def aclose(self) -> None:
         self._keyboard.stop()
         self._masked.stop()
         await super().aclose()
-
-
-class _Masked(ByteReceiveStream):
-    """The output of a program, without secrets."""
-
-    def __init__(self, stream: ByteReceiveStream, controller: Controller) -> None:
-        self._stream = stream
-        self._controller = controller
-        self._coming: asyncio.Task[bytes] | None = None
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        masks = self._controller.masks
-        if masks:
-            max_bytes = min(max_bytes, MASKED_AT_ONCE)
-            await asyncio.sleep(0)
-        while True:
-            try:
-                if masks.holds or self._coming is not None:
-                    data = await self._next(max_bytes)
-                    if data is None:
-                        return masks.release()
-                else:
-                    data = await self._stream.receive(max_bytes)
-            except (anyio.EndOfStream, anyio.BrokenResourceError):
-                if masks.holds:
-                    return masks.release()  # what broke it is told again
-                raise
-            self._controller.heard()
-            if shown := masks.feed(data):
-                return shown
-
-    async def aclose(self) -> None:
-        self.stop()
-        await self._stream.aclose()
-
-    def stop(self) -> None:
-        """Wait for nothing more."""
-        if self._coming is not None:
-            self._coming.cancel()
-
-    async def _next(self, max_bytes: int) -> bytes | None:
-        """The next bytes, or ``None`` when they are long in coming. A read under way is never given up."""
-        if self._coming is None:
-            self._coming = asyncio.ensure_future(self._stream.receive(max_bytes))
-            self._coming.add_done_callback(note_failure)
-        seconds = HOLD_SECONDS if self._controller.masks.holds else None
-        done, _ = await asyncio.wait([self._coming], timeout=seconds)
-        if not done:
-            return None
-        coming, self._coming = self._coming, None
-        return coming.result()

@@ -9,10 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from .._exceptions import AnyshellError, InvalidCommand
-from .._types import check_text
-
-MASK = b"[secret]"
-"""What stands in the place of a secret."""
+from .._types import MASK, check_text
 
 MAX_SECRETS = 64
 """Secrets that one terminal masks, or one tool for models; one more is not typed."""
@@ -172,6 +169,9 @@ class Masks:
             self._masked = start
             return shown
         return self._show(found, len(self._raw))
+
+    end = release
+    """Nothing can come any more."""
 
     def _look(self) -> tuple[list[tuple[int, int]], int]:
         """Where secrets stand, and from where on one may that is not whole yet."""

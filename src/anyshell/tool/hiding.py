@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel
 
 from .._exceptions import AnyshellError
-from ..terminal.secrets import MASK, MAX_SECRETS
+from .._types import MASK
+from ..terminal.secrets import MAX_SECRETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

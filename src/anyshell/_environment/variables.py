@@ -1,0 +1,49 @@
+"""Asking a host for the names of its variables, so that commands can be given some of them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from .. import shells
+from .._exceptions import BackendError
+from .._types import ExitStatus, Spawn
+from ..backends.collect import collect
+
+if TYPE_CHECKING:
+    from .._types import HostInfo, ShellInfo
+    from ..abc import Backend
+
+NAMES_SECONDS = 10.0
+"""Seconds for a host to say the names of its variables (``variables=``); then the detection fails."""
+
+LONGEST_NAMES = 1024 * 1024
+"""Bytes of the names of a host's variables; with more, the detection fails."""
+
+_POSIX = "awk 'BEGIN { for (name in ENVIRON) print name }' </dev/null"
+_POWERSHELL = "[Environment]::GetEnvironmentVariables().Keys"
+
+# What a shell can unset. Functions that bash exports have other names, and no secret is looked for in them.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+async def ask_names(backend: Backend, info: HostInfo, shell: ShellInfo) -> frozenset[str]:
+    """Ask a host for the names of the variables that a command finds there; never for a value.
+
+    Raises:
+        BackendError: It did not say them all: a variable that is not known cannot be kept from commands.
+    """
+    text = _POWERSHELL if shell.kind in ("pwsh", "powershell") else _POSIX
+    launch = shells.SHELLS[shell.kind].launch(shell, text)
+    spawn = Spawn(argv=launch.argv, script=launch.script, cwd=info.home, split_stderr=True)
+    try:
+        status, out, _ = await collect(backend, spawn, seconds=NAMES_SECONDS, most=LONGEST_NAMES)
+    except TimeoutError:
+        status, out = None, b""
+    names = frozenset(filter(_NAME.match, out.decode(errors="replace").split()))
+    if status != ExitStatus(code=0) or not names:
+        raise BackendError(
+            f"{backend.name} did not say the names of its variables, which variables= needs there: leave it out, or see "
+            "whether awk is installed there"
+        )
+    return names

@@ -1,0 +1,132 @@
+"""``anyshell audit``: what was asked for, decided and run."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..failure import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class NotWhole(Failure):
+    """Something is wrong with the audit. Nothing has failed: the answer is no, and the exit code that of grep."""
+
+    exit_code = 1
+
+
+@click.group(short_help="Show, search and verify what was asked for, decided and run.")
+def audit() -> None:
+    """Show, search and verify what was asked for, decided and run.
+
+    The files are below $ANYSHELL_STATE_DIR, or else below the user's own state directory, unless a program keeps its audit
+    elsewhere.
+    """
+
+
+def _directory(command: Callable[..., None]) -> Callable[..., None]:
+    place = click.Path(path_type=Path, file_okay=False)
+    return click.option("--directory", type=place, help="Where the files are.")(command)
+
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print each entry as it stands there.")
+
+
+@audit.command(short_help="Print the entries, the oldest first.")
+@_directory
+@_JSON
+def show(*, directory: Path | None, as_json: bool) -> None:
+    """Print the entries, the oldest first.
+
+    \b
+    Examples:
+      anyshell audit show
+      anyshell audit show --json | jq 'select(.event == "decided")'
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    _print(directory, lambda _: True, as_json=as_json)
+
+
+@audit.command(short_help="Print the entries in which a pattern is found.")
+@click.argument("pattern")
+@_directory
+@_JSON
+def grep(*, pattern: str, directory: Path | None, as_json: bool) -> None:
+    """Print the entries in which a regular expression is found.
+
+    \b
+    Examples:
+      anyshell audit grep 'rm -rf'
+      anyshell audit grep '"action": "deny"' --json
+    \b
+    Exit code:
+      0    it was found
+      1    it was not
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    try:
+        search = re.compile(pattern).search
+    except re.error as error:
+        raise click.UsageError(f"{pattern!r} is no regular expression: {error}") from error
+    if not _print(
+        directory, lambda entry: search(json.dumps(entry, ensure_ascii=False)) is not None, as_json=as_json
+    ):
+        raise click.exceptions.Exit(1)
+
+
+@audit.command(short_help="Look whether a line was changed or taken out.")
+@_directory
+def verify(*, directory: Path | None) -> None:
+    """Look whether a line was changed, moved or taken out, and print each place.
+
+    Lines that are missing at the end of a file that was not closed cannot be seen, nor files older than all others.
+
+    \b
+    Exit code:
+      0    nothing is wrong
+      1    something is
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ...policy.audit import files
+    from ...policy.audit import verify as find_problems
+    from ..printing import mention, printable
+
+    place = _place(directory)
+    problems = find_problems(place)
+    for problem in problems:
+        click.echo(printable(f"{problem.file}:{problem.line}: {problem.text}"))
+    if problems:
+        raise NotWhole(f"the audit is not as it was written: {len(problems)} problems")
+    mention(f"{len(files(place))} files, nothing wrong, in {printable(str(place))}")
+
+
+def _place(directory: Path | None) -> Path:
+    from ...policy.audit import Audit
+
+    return Audit(directory).directory
+
+
+def _print(directory: Path | None, wanted: Callable[[dict[str, Any]], bool], *, as_json: bool) -> int:
+    from ...policy.audit import entries
+    from ..printing import printable
+
+    count = 0
+    for entry in entries(_place(directory)):
+        if not wanted(entry):
+            continue
+        count += 1
+        click.echo(json.dumps(entry) if as_json else printable(_line(entry)))
+    return count
+
+
+def _line(entry: dict[str, Any]) -> str:
+    facts = {
+        name: value
+        for name, value in entry.items()
+        if name not in ("time", "event", "request", "line", "before", "hash", "file") and value is not None
+    }
+    words = " ".join(f"{name}={value}" for name, value in facts.items())
+    return f"{entry.get('time')}  {entry.get('request', '-'):16}  {entry.get('event'):9}  {words}"

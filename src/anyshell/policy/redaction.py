@@ -1,0 +1,380 @@
+"""Secrets that are masked in what commands print: the values of variables, and what has the shape of a token.
+
+Output comes as fast as a pipe gives it, so most of it is only asked whether there is a secret in it at all. The question goes to
+the regular expressions of pydantic-core, which are Rust's and look for many texts at once: some 5 GB/s, where `re` does 0.14.
+Only what has a secret in it is looked through by `re`, which says where.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import quote_from_bytes, quote_plus
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from .._exceptions import InvalidCommand
+from .._types import MASK, SECRET_NAMES, check_count, check_text, matcher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+SHORTEST_VALUE = 6
+"""Bytes of a value that is masked, unless `Redaction(shortest=)` says otherwise; a shorter one stands in too much else."""
+
+SHORTEST_LINE = 16
+"""Bytes of a line that is masked, of a value of several lines; shorter ones are not."""
+
+LONGEST_VALUE = 4096
+"""Bytes of a value that are looked for; what follows them is not masked."""
+
+MAX_VALUES = 256
+"""Values that are masked; of more, those that come later by their variables' names are not."""
+
+LONGEST_TOKEN = 8192
+"""Bytes of a token that wait for its end; then a mask stands for them, and for what goes on with them."""
+
+LONGEST_KEY = 16 * 1024
+"""Bytes of a private key that are masked where its end does not come."""
+
+LIKELY = 16
+"""Bytes of the beginning of a token or value that nothing has followed in time; of so many, a mask is shown, of fewer they are."""
+
+_W = "[A-Za-z0-9_-]"
+
+# In words that `re` and Rust read alike. The service's own documentation has the beginning, not always the length.
+_TOKENS = (
+    "A[KS]IA[0-9A-Z]{16}",  # AWS: access keys, of users and of sessions
+    "gh[pousr]_[A-Za-z0-9]{36,}",  # GitHub
+    f"github_pat_{_W}{{22,}}",  # GitHub
+    f"glpat-{_W}{{20,}}",  # GitLab
+    "xox[abeoprs]-[A-Za-z0-9-]{10,}",  # Slack
+    f"AIza{_W}{{35}}",  # Google
+    "sk_(?:live|test)_[A-Za-z0-9]{16,}",  # Stripe
+    "rk_(?:live|test)_[A-Za-z0-9]{16,}",  # Stripe
+    "npm_[A-Za-z0-9]{36}",  # npm
+    f"pypi-{_W}{{50,}}",  # PyPI
+)
+_AT_A_WORD = (  # whose beginnings other words end with, such as a desk-, or run into in base64
+    f"sk-(?:ant|proj|svcacct|admin|or)-{_W}{{20,}}",  # Anthropic, OpenAI, OpenRouter
+    "sk-[A-Za-z0-9]{32,}",  # OpenAI
+    rf"eyJ{_W}{{8,400}}\.eyJ{_W}{{8,}}(?:\.{_W}*){{0,3}}",  # JSON Web Tokens, RFC 7519
+)
+_URL = ("/", "/[^\\s:@/\"']{0,64}:", "[^\\s@/\"']{1,256}")
+_SCHEMES = ("bearer ", "authorization[\"']?: ?[\"']?[a-z]{1,16} ")  # RFC 9110, 11.6.2
+_CREDENTIALS = "[A-Za-z0-9._~+/-]{16,}=*"
+_KEY = ("-", "----BEGIN [A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----")  # RFC 7468 and its forerunners
+_KEY_REST = f"(?:[^-]|-(?!----)){{0,{LONGEST_KEY}}}(?P<end>-----END [A-Z ]{{1,48}}-----)?"
+
+# The URL apart, since Rust is fast as long as the beginnings of all are few.
+_SHAPES_GATES = (
+    "|".join((*_TOKENS, *_AT_A_WORD, "".join(_KEY), f"(?i:{'|'.join(_SCHEMES)}){_CREDENTIALS}")),
+    "".join((*_URL, "@")),
+)
+
+
+def _shapes() -> Iterator[str]:
+    """The shapes for `re`, which is fast where each begins with a literal; what is kept of one is its group ``keep``."""
+    yield from _TOKENS
+    for each in _AT_A_WORD:  # before which a colour may stand
+        first = each[0]
+        yield f"{first}(?:(?<![A-Za-z0-9]{first})|(?<=\\[[mK]{first})|(?<=[0-9]m{first})){each[1:]}"
+    yield f"{_URL[0]}(?<=:/)(?P<keep>{_URL[1]}){_URL[2]}(?=@)"
+    for first, rest in ((first, each[1:]) for each in _SCHEMES for first in (each[0], each[0].upper())):
+        yield f"{first}(?P<keep_{first}>(?i:{rest})){_CREDENTIALS}"
+    yield f"{_KEY[0]}(?P<key>{_KEY[1]}{_KEY_REST})"
+
+
+_LITERALS = (
+    b"AKIA ASIA ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- AIza "
+    b"sk_live_ sk_test_ rk_live_ rk_test_ npm_ pypi- sk- eyJ"
+).split()
+_SCHEME = f"(?i:{'|'.join(_SCHEMES)})"
+_LEADS = (b"//", b"-----BEGIN ", b"Bearer ", b"bearer ", b"Authorization: ", b"authorization: ")
+_OPEN = re.compile(
+    rb"(?P<token>(?:%s)[\w.~+/=-]*)\Z" % b"|".join(_LITERALS)
+    + rb"|//[^\s@/\"']{0,320}\Z|-----BEGIN [A-Z ]{0,48}-{0,5}\Z|%s[\w.~+/=-]*\Z" % _SCHEME.encode()
+    + rb"|(?i:authorization[\"']?: ?[\"']?[a-z]{0,16})\Z"
+)
+"""What has begun, and is not over, at the end of what has come."""
+
+_WORD_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~+/=-:@%"
+_BEFORE_A_WORD = 64
+_GOES_ON = re.compile(rb"[\w.~+/=-]*")
+_KEY_GOES_ON = re.compile(_KEY_REST.encode())
+_KEY_ENDS = re.compile(rb"(?:-----(?:E|EN|END[A-Z ]{0,48}-{0,4})?)?\Z")
+_TO_ASCII = bytes(range(128)) + b"?" * 128
+_AT_ONCE = (
+    48  # texts that Rust's regular expressions look for by vector instructions; from some 64 on they do not
+)
+_FEW = 2048  # bytes that `re` looks through rather than ask again whether there is a secret in them
+_LOOKED_BACK = 3  # bytes before a word that say whether it is one
+_START = 16  # bytes of a value by which its beginning is found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redaction:
+    """What is masked in the output of commands, as ``[secret]``.
+
+    Attributes:
+        names: Patterns of the names of variables whose values are, in any case of letters: those of this process, those of
+            `Variables.set`, and those that a command is given. A pattern of `Variables.exclude` is one, too.
+        values: More values.
+        shapes: Whether well-known tokens are: of AWS, GitHub, GitLab, Slack, Google, Stripe, OpenAI, Anthropic, npm and PyPI,
+            JSON Web Tokens, private keys, passwords in URLs, and what follows ``Bearer`` or ``Authorization:``.
+        shortest: Bytes of a value; a shorter one is not masked.
+
+    Raises:
+        InvalidCommand: Names what is wrong, never a value.
+    """
+
+    names: tuple[str, ...] = SECRET_NAMES
+    values: tuple[str, ...] = ()
+    shapes: bool = True
+    shortest: int = SHORTEST_VALUE
+
+    def __post_init__(self) -> None:
+        check_count("shortest", self.shortest)
+        for field in ("names", "values"):
+            if isinstance(getattr(self, field), str):
+                raise InvalidCommand(f"{field} must be several texts, not one")
+            object.__setattr__(self, field, tuple(getattr(self, field)))
+            for text in getattr(self, field):
+                check_text(f"one of {field}", text)
+
+    def __repr__(self) -> str:
+        return f"Redaction(names={self.names}, <{len(self.values)} values>, shapes={self.shapes})"
+
+    def masks(self, *variables: Mapping[str, str], names: tuple[str, ...] = ()) -> Masks:
+        """Make what masks the values of variables, and all else.
+
+        Args:
+            variables: By their names.
+            names: More patterns.
+        """
+        secret = matcher(self.names + names)
+        values = [value for each in variables for name, value in sorted(each.items()) if secret(name)]
+        return _masks(tuple(dict.fromkeys((*self.values, *values))), self.shapes, self.shortest)
+
+
+@lru_cache(maxsize=32)
+def _masks(values: tuple[str, ...], shapes: bool, shortest: int) -> Masks:
+    given = (value.encode(errors="surrogateescape") for value in values)
+    lines = [line for value in given for line in _lines(value, shortest)][:MAX_VALUES]
+    return Masks(lines, shapes=shapes)
+
+
+def _lines(value: bytes, shortest: int) -> Iterator[bytes]:
+    lines = value.strip().splitlines()
+    least = shortest if len(lines) == 1 else max(shortest, SHORTEST_LINE)
+    return (line[:LONGEST_VALUE] for line in lines if len(line) >= least)
+
+
+def _forms(value: bytes) -> Iterator[bytes]:
+    """A value as it is, and as JSON, URLs and base64 have it, which depends on what stands before it."""
+    yield value
+    text = value.decode(errors="surrogateescape")
+    if value.decode(errors="replace") == text:
+        yield json.dumps(text)[1:-1].encode()
+        yield json.dumps(text, ensure_ascii=False)[1:-1].encode()
+        yield quote_plus(text).encode()
+    yield quote_from_bytes(value, safe="").encode()
+    yield quote_from_bytes(value).encode()
+    for before, start in enumerate((0, 2, 3)):
+        coded = base64.b64encode(bytes(before) + value)[start : (before + len(value)) * 8 // 6]
+        yield coded
+        yield coded.translate(bytes.maketrans(b"+/", b"-_"))
+
+
+class Masks:
+    """Says where secrets stand in bytes. It changes no more once it is made, and serves many streams.
+
+    Args:
+        values: What is masked.
+        shapes: Whether tokens are, by their shapes.
+    """
+
+    def __init__(self, values: Iterable[bytes], *, shapes: bool = True) -> None:
+        # The longest first, for one may begin with another.
+        forms = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
+        self._forms = forms
+        shaped = [shape.encode() for shape in _shapes()] if shapes else []
+        self._pattern = re.compile(b"|".join([*map(re.escape, forms), *shaped]) or rb"(?!)")
+        literals = [_literal(form) for form in forms]
+        groups = ["|".join(literals[at : at + _AT_ONCE]) for at in range(0, len(literals), _AT_ONCE)]
+        self._gates = [_gate(pattern) for pattern in (*groups, *(_SHAPES_GATES if shapes else ()))]
+        texts = [*forms, *((*_LITERALS, *_LEADS) if shapes else ())]
+        self._starts = frozenset(
+            text[:size] for text in texts for size in range(1, min(len(text), _START + 1))
+        )
+        self._longest_start = max(map(len, self._starts), default=0)
+        self._long = re.compile(
+            b"|".join(re.escape(form[:_START]) for form in forms if len(form) > _START) or rb"(?!)"
+        )
+        self._longest = max((len(form) for form in forms if len(form) > _START), default=0)
+        self._shapes = shapes
+
+    def has(self, data: bytes) -> bool:
+        """Whether there is a secret in it; at times also when there is none."""
+        text = (data if data.isascii() else data.translate(_TO_ASCII)).decode("ascii")
+        return any(gate is None or gate.isinstance_python(text) for gate in self._gates)
+
+    def find(self, data: bytes, start: int) -> Iterator[re.Match[bytes]]:
+        """Where they are, from a place on."""
+        if b"PRIVATE KEY" in data:  # the one secret of several lines
+            return self._pattern.finditer(data, start)
+        return (
+            each
+            for part in self._parts(data, start, len(data))
+            for each in self._pattern.finditer(data, *part)
+        )
+
+    def _parts(self, data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Whole lines, few at once, in which there are secrets: where they begin and end."""
+        if end - start > _FEW:
+            middle = (start + end) // 2
+            cut = 1 + max(data.rfind(b"\n", start, middle), data.find(b"\n", middle, end))
+            if start < cut < end:
+                for part in ((start, cut), (cut, end)):
+                    if self.has(data[slice(*part)]):
+                        yield from self._parts(data, *part)
+                return
+        yield start, end
+
+    def begins(self, data: bytes) -> int:
+        """Where one may begin that is not over; the number of bytes when none does."""
+        first = len(data)
+        for size in range(min(self._longest_start, first), 0, -1):
+            if data[-size:] in self._starts:
+                first -= size
+                break
+        if self._longest:
+            tail = max(0, len(data) - self._longest + 1)
+            for match in self._long.finditer(data, tail):
+                rest = data[match.start() :]
+                if any(form.startswith(rest) for form in self._forms):
+                    first = min(first, match.start())
+                    break
+        if self._shapes:
+            tail = max(0, len(data) - LONGEST_TOKEN)
+            word = tail + len(data[tail:].rstrip(_WORD_BYTES))
+            if (match := _OPEN.search(data, max(0, word - _BEFORE_A_WORD))) is not None:
+                first = min(first, match.start())
+        return first
+
+    def data(self, data: bytes) -> bytes:
+        """Mask them in bytes that are whole."""
+        masker = Masker(self)
+        return masker.feed(data) + masker.end()
+
+    def text(self, text: str) -> str:
+        """Mask them in a text that is whole."""
+        return self.data(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+
+
+class Masker:
+    """Masks secrets in one stream, however its pieces are cut.
+
+    What may be the beginning of a secret is held back until it is known. Where it had to be shown, since nothing followed it for
+    a while, what goes on with it is masked all the same.
+
+    Attributes:
+        count: Masks that were put.
+    """
+
+    def __init__(self, masks: Masks) -> None:
+        self._masks = masks
+        self._held = b""  # from where a secret may begin
+        self._shown = 0  # of these bytes
+        self._before = b""  # the last before them, which say whether a word begins
+        self._rest: re.Pattern[bytes] | None = None  # goes on with a secret for which there is a mask
+        self.count = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether something is held back."""
+        return len(self._held) > self._shown
+
+    def feed(self, data: bytes) -> bytes:
+        """Take bytes, and give those that may be shown by now."""
+        if self._rest is not None:
+            data = self._without_rest(data)
+        data = self._held + data
+        begin = self._masks.begins(data)
+        if self._masks.has(data):
+            given, begin = self._mask(data, begin)
+        else:
+            given = data[self._shown : begin]  # all of it, mostly, which is no copy
+        self._keep(data, begin)
+        if len(self._held) > (LONGEST_KEY if self._held.startswith(b"-----BEGIN") else LONGEST_TOKEN):
+            given += self.release()
+        return given
+
+    def release(self) -> bytes:
+        """Give what is held back: nothing has followed it in time. Of what is likely a secret, a mask."""
+        held = self._held
+        key = held.startswith(b"-----BEGIN")
+        if len(held) < LIKELY or (not key and held.startswith(_LEADS)):
+            given, self._shown = held[self._shown :], len(held)
+            return given
+        self._held, self._shown, self._rest = b"", 0, _KEY_GOES_ON if key else _GOES_ON
+        self.count += 1
+        return MASK
+
+    def end(self) -> bytes:
+        """Give what is held back at the end, where nothing can follow it."""
+        given, begin = self._mask(self._held, len(self._held), last=True)
+        self._keep(self._held, begin)
+        return given
+
+    def _keep(self, data: bytes, begin: int) -> None:
+        """Hold back what comes after a place."""
+        self._before = (self._before + data[max(0, begin - _LOOKED_BACK) : begin])[-_LOOKED_BACK:]
+        self._shown = max(0, self._shown - begin)
+        self._held = data[begin:]
+
+    def _mask(self, data: bytes, begin: int, *, last: bool = False) -> tuple[bytes, int]:
+        """Put masks into data up to a place, which is moved before a secret that is across it; also say where it is then."""
+        pieces: list[bytes] = []
+        offset = len(self._before)
+        at = self._shown
+        for match in self._masks.find(self._before + data, offset):
+            kind = match.lastgroup
+            start, end = match.start() - offset, match.end() - offset
+            open_key = kind == "key" and match["end"] is None and _KEY_ENDS.match(data, end) is not None
+            if not last and (end > begin or open_key):
+                begin = min(begin, start)
+                break
+            if kind is not None and kind.startswith("keep"):
+                start = match.end(kind) - offset
+            if end > at:
+                pieces += [data[at:start], MASK]
+                self.count += 1
+                at = end
+        pieces.append(data[at:begin])
+        return b"".join(pieces), begin
+
+    def _without_rest(self, data: bytes) -> bytes:
+        assert self._rest is not None
+        match = self._rest.match(data)
+        end = match.end() if match is not None else 0
+        if end < len(data):
+            self._rest = None
+        return data[end:]
+
+
+def _literal(data: bytes) -> str:
+    """A text in words of a regular expression that mean it; without what is no ASCII."""
+    return "".join(f"\\x{byte:02x}" for byte in data[:64].translate(_TO_ASCII))
+
+
+def _gate(pattern: str) -> SchemaValidator | None:
+    """What tells whether a pattern is in a text; ``None`` where it is too large for that."""
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern))
+    except SchemaError:
+        return None
