@@ -32,7 +32,29 @@ LINKS = {
     "/bin": "/usr/bin",
 }
 ABSENT = frozenset({"x", "p", "f", "nosuch"})
-REPORTS = ["openai/codex#28732", "openai/codex#21392", "openai/codex#18694", "openai/codex#17393", "openai/codex#7607", "anomalyco/opencode#31485", "anomalyco/opencode#34772", "anomalyco/opencode#16075", "anomalyco/opencode#14110", "anomalyco/opencode#16724", "anomalyco/opencode#39931", "anomalyco/opencode#27575", "anomalyco/opencode#5330", "anthropics/claude-code#4956", "anthropics/claude-code#28784", "anthropics/claude-code#58424", "anthropics/claude-code#94314", "google-gemini/gemini-cli#5495", "google-gemini/gemini-cli#11510", "google-gemini/gemini-cli#11766", "QwenLM/qwen-code#8582"]
+REPORTS = [
+    "openai/codex#28732",
+    "openai/codex#21392",
+    "openai/codex#18694",
+    "openai/codex#17393",
+    "openai/codex#7607",
+    "anomalyco/opencode#31485",
+    "anomalyco/opencode#34772",
+    "anomalyco/opencode#16075",
+    "anomalyco/opencode#14110",
+    "anomalyco/opencode#16724",
+    "anomalyco/opencode#39931",
+    "anomalyco/opencode#27575",
+    "anomalyco/opencode#5330",
+    "anthropics/claude-code#4956",
+    "anthropics/claude-code#28784",
+    "anthropics/claude-code#58424",
+    "anthropics/claude-code#94314",
+    "google-gemini/gemini-cli#5495",
+    "google-gemini/gemini-cli#11510",
+    "google-gemini/gemini-cli#11766",
+    "QwenLM/qwen-code#8582",
+]
 
 
 class Case(NamedTuple):

@@ -77,11 +77,11 @@ if TYPE_CHECKING:
     from .policy import approve_all as approve_all
     from .policy import ask_on_terminal as ask_on_terminal
     from .policy import deny_all as deny_all
+    from .policy.audit import Audit as Audit
     from .policy.parse import Parsed as Parsed
+    from .policy.redaction import Redaction as Redaction
     from .policy.rules import Policy as Policy
     from .policy.rules import Verdict as Verdict
-    from .policy.audit import Audit as Audit
-    from .policy.redaction import Redaction as Redaction
     from .session import Session as Session
     from .terminal import DrivenTerminal as DrivenTerminal
     from .terminal import SecretRequest as SecretRequest

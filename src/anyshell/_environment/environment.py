@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from ..backends import SSHOptions
     from ..detached import DetachedJob
     from ..jobs import Job, Ready
-    from ..policy.rules import Policy
     from ..policy.audit import Audit
     from ..policy.redaction import Redaction
+    from ..policy.rules import Policy
 
 MAX_NAMED_SESSIONS = 256
 """Sessions with a name in one environment; one more is an error."""

@@ -11,9 +11,9 @@ from ..jobs import MAX_JOBS
 
 if TYPE_CHECKING:
     from ..output import ArtifactStore
-    from ..policy.rules import Policy
     from ..policy.audit import Audit
     from ..policy.redaction import Redaction
+    from ..policy.rules import Policy
     from ..shells import Prefix
 
 MAX_TERMINALS = 16
