@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import Approved, Environment, Policy, Refused, ShellTool
+from anyshell import Approved, Audit, Environment, Policy, Refused, ShellTool, approve_all
+from anyshell.policy.audit import entries
 from anyshell.tool.verdicts import Verdicts
 
 from .conftest import open_to_all
@@ -173,3 +174,59 @@ async def test_requests_of_a_job_are_asked_about(tmp_path: Path, policy: Policy)
         assert person.asked == []
         await tool.job_tool({"action": "send", "job": started.details.job, "text": "x"})
         assert person.asked == ["cat"]
+
+
+async def test_audit_has_one_id_for_a_call_from_request_to_end(tmp_path: Path, policy: Policy) -> None:
+    audit = Audit(tmp_path / "audit")
+    person = Person(Approved())
+    async with Environment.detect(shell="bash", cwd=tmp_path, policy=policy, audit=audit) as env:
+        tool = ShellTool(env, approver=person, jobs=True, session=True)
+        for command in ("cat rules.toml", "rm rules.toml", "touch b"):
+            await tool({"command": command})
+        started = await tool({"command": "cat", "run_in_background": True})
+        sent = await tool.job_tool({"action": "send", "job": started.details.job, "text": "x", "enter": True})
+        assert not sent.is_error, sent.text
+        await tool.job_tool({"action": "stop", "job": started.details.job})
+        await env.run("true")
+    audit.close()
+    told = [entry for entry in entries(tmp_path / "audit") if "request" in entry]
+    texts = {entry["request"]: entry["command"] for entry in told if entry["event"] == "requested"}
+    events = [
+        (texts[entry["request"]], entry["event"], entry.get("action"), entry.get("by"), entry.get("rule"))
+        for entry in told
+    ]
+    rules = tmp_path / "rules.toml"
+
+    def went(text: str, by: str, rule: str | None) -> list[tuple[object, ...]]:
+        return [
+            (text, "requested", None, None, None),
+            (text, "decided", "allow", by, rule),
+            (text, "started", None, None, None),
+            (text, "ended", None, None, None),
+        ]
+
+    assert events[:10] == [
+        *went("cat rules.toml", "policy", f"{rules}:2: look"),
+        ("rm rules.toml", "requested", None, None, None),
+        ("rm rules.toml", "decided", "deny", "policy", f"{rules}:7: remove"),
+        *went("touch b", "Person", None),
+    ]
+    assert [event for event in events if event[0] == "x\n"] == [
+        ("x\n", "requested", None, None, None),
+        ("x\n", "decided", "allow", "Person", None),
+    ]
+    assert [event[:2] for event in events if event[0] == "true"] == [
+        ("true", "requested"),
+        ("true", "started"),
+        ("true", "ended"),
+    ]
+
+
+async def test_call_that_cannot_be_recorded_does_not_run(tmp_path: Path) -> None:
+    (tmp_path / "audit").write_text("no directory")
+    audit = Audit(tmp_path / "audit", required=True)
+    async with Environment.detect(shell="bash", cwd=tmp_path, audit=audit) as env:
+        result = await ShellTool(env, approver=approve_all)({"command": "touch b"})
+    assert result.details.status == "refused"
+    assert "audit" in result.text
+    assert not (tmp_path / "b").exists()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .._types import HostInfo, OperatingSystem, OutputLimits, ShellInfo
     from ..jobs import Jobs
     from ..output import ArtifactStore
+    from ..policy.audit import Audit
     from ..policy.rules import Policy
 
 
@@ -85,6 +86,11 @@ class EnvironmentFacts:
     def artifacts(self) -> ArtifactStore | None:
         """Where the whole of a bounded output is kept; ``None`` when it is not."""
         return self.runner.artifacts
+
+    @property
+    def audit(self) -> Audit | None:
+        """Records every command; ``None`` records nothing."""
+        return self._options.audit
 
     @property
     def policy(self) -> Policy | None:

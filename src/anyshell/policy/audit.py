@@ -14,7 +14,8 @@ import os
 import secrets
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +43,9 @@ LONGEST_TEXT = 32 * 1024
 
 LONGEST_LINE = 1024 * 1024
 """Bytes of a line that is read; a longer one is an error of the file."""
+
+_REQUEST: ContextVar[str] = ContextVar("anyshell_audited_request", default="")
+"""The request that is carried out."""
 
 _SUFFIX = ".jsonl"
 _HASH = b',"hash":"'
@@ -107,6 +111,7 @@ class Audit:
         host: str = "",
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        to: str = "",
     ) -> str:
         """Record that a command was asked for, and give the id of the request.
 
@@ -117,6 +122,7 @@ class Audit:
             host: Where it is to run.
             cwd: In which directory.
             env: Its variables: their names are recorded, their values masked, as those of this process are.
+            to: The id of a job or a terminal, if the command is input for that.
 
         Raises:
             AnyshellError: It cannot be recorded, and that is required.
@@ -132,8 +138,18 @@ class Audit:
             host=host,
             cwd=cwd,
             env=sorted(env or ()),
+            to=to,
         )
         return request
+
+    @contextmanager
+    def carrying_out(self, request: str) -> Iterator[None]:
+        """Have what is run within count as that request."""
+        token = _REQUEST.set(request)
+        try:
+            yield
+        finally:
+            _REQUEST.reset(token)
 
     def decided(
         self,
@@ -202,7 +218,7 @@ class Audit:
         Raises:
             AnyshellError: As for `requested`.
         """
-        return Entry(self, self.requested(command, host=host, cwd=cwd, env=env))
+        return Entry(self, _REQUEST.get() or self.requested(command, host=host, cwd=cwd, env=env))
 
     def close(self) -> None:
         """Write the last line of the file. What is recorded after that begins another file."""

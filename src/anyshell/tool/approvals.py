@@ -62,6 +62,11 @@ class Approvals:
         self._grants: deque[tuple[bytes, Grant]] = deque(maxlen=REMEMBERED)
         self._open: dict[bytes, _Question] = {}
 
+    @property
+    def name(self) -> str:
+        """What the approver is called, for a record."""
+        return getattr(self._approver, "__name__", type(self._approver).__name__)
+
     async def ask(
         self, request: ApprovalRequest, *, tool: str = "", arguments: Mapping[str, object] | None = None
     ) -> Approved | Refused:

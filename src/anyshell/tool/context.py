@@ -10,8 +10,8 @@ from .result import OutputArtifact
 if TYPE_CHECKING:
     from .._environment import Environment
     from .._types import Artifact
-    from .approvals import Approvals
     from .calls import Calls
+    from .decisions import Decisions
     from .hiding import Hidden
     from .limits import ToolLimits
 
@@ -26,7 +26,7 @@ class ToolContext:
     Attributes:
         env: Where commands run.
         limits: What a model may ask for.
-        approvals: Decides about what is run, sent and typed.
+        decisions: Decides about what is run, sent and typed.
         calls: The calls under way.
         hidden: What no result shows.
         kept: The ids of the outputs that results have named, the newest last.
@@ -34,7 +34,7 @@ class ToolContext:
 
     env: Environment
     limits: ToolLimits
-    approvals: Approvals
+    decisions: Decisions
     calls: Calls
     hidden: Hidden
     kept: dict[str, None] = field(default_factory=dict)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from .._environment import descriptions
 from .._exceptions import AnyshellError, TerminalUnavailable
-from .._types import Approved, Refused, check_seconds
+from .._types import Refused, check_seconds
 from . import words
 from .approvals import Approvals
 from .builder import ResultBuilder
 from .calls import Calls
 from .context import ToolContext
+from .decisions import Decisions
 from .definition import ToolDefinition, schema
 from .hiding import Hidden
 from .host import no_directory
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._stream import Listener
-    from .._types import CommandRequest, LeftBehind, Outcome
+    from .._types import LeftBehind, Outcome
     from ..abc import Approver
     from ..jobs import Job
     from ..policy.interception import InterceptionRule
@@ -145,9 +146,12 @@ class ShellTool:
         self._interception = _rules(interception)
         self._limits = limits or ToolLimits()
         self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
-        self._approvals = Approvals(approver, timeout=self._limits.approval_timeout)
         chosen = policy if policy is not None else env.policy
-        self._verdicts = None if chosen is None else _verdicts(chosen, env)
+        self._decisions = Decisions(
+            Approvals(approver, timeout=self._limits.approval_timeout),
+            verdicts=None if chosen is None else _verdicts(chosen, env),
+            audit=env.audit,
+        )
         self._session = ToolSession(env.session()) if session else None
         self._closed = False
         self._calls = Calls()
@@ -160,7 +164,7 @@ class ShellTool:
             if terminals
             else None
         )
-        self._context = ToolContext(env, self._limits, self._approvals, self._calls, self._hidden)
+        self._context = ToolContext(env, self._limits, self._decisions, self._calls, self._hidden)
         self._results = ResultBuilder(
             self._context,
             session=self._session,
@@ -341,13 +345,19 @@ class ShellTool:
             if call.command.cwd is not None:
                 missing = await no_directory(self._env, run.request.directory)
             if not missing:
-                answer = await self._decided(run.request, ongoing)
+                decision = await self._decisions.decide(run.request, ongoing)
         if ongoing.cancelled:
             return self._results.unrun(run, "cancelled", words.UNBEGUN)
         if missing:
             return self._results.unrun(run, "failed", words.failed(missing))
-        if isinstance(answer, Refused):
-            return self._results.unrun(run, "refused", words.refused(answer))
+        if isinstance(decision.answer, Refused):
+            return self._results.unrun(run, "refused", words.refused(decision.answer))
+        with decision.recorded:
+            return await self._approved(run, on_update, ongoing)
+
+    async def _approved(self, run: ToolRun, on_update: OnUpdate | None, ongoing: Ongoing) -> ShellResult:
+        """Run what was approved, and say what became of it."""
+        call, session = run.call, self._session
         try:
             if call.background and run.request.size is None and self._ledger is None:
                 reason = call.no_terminal or terminal_words.NOT_HERE
@@ -368,21 +378,6 @@ class ShellTool:
             if session is not None and request.restart:
                 message += f" {words.restarted(session.tell())}"
             return self._results.unrun(run, "failed", message)
-
-    async def _decided(self, request: CommandRequest, ongoing: Ongoing) -> Approved | Refused:
-        """What the policy says of a command, or else the approver."""
-        verdict = None if self._verdicts is None else await self._verdicts.decide(request)
-        if verdict is not None and verdict.action == "deny":
-            reasons = (reason.text for reason in verdict.reasons if reason.action == "deny")
-            return Refused("; ".join(dict.fromkeys(reasons)), by="policy")
-        answer: Approved | Refused = Approved()
-        if verdict is None or verdict.action == "ask":
-            answer = await self._approvals.ask(
-                replace(request, verdict=verdict), tool=ongoing.tool, arguments=ongoing.arguments
-            )
-        if self._verdicts is not None and verdict is not None and isinstance(answer, Approved):
-            self._verdicts.ran(request, verdict)
-        return answer
 
     def _gone(self, run: ToolRun, session: ToolSession) -> ShellResult:
         """Say that nothing ran because the shell of the session has ended since the last command."""

@@ -76,9 +76,10 @@ class Verdicts:
         # What is not understood is covered by no grant.
         return replace(verdict, understood=False, reasons=(*verdict.reasons, *doubts))
 
-    def ran(self, request: CommandRequest, verdict: Verdict) -> None:
+    def ran(self, request: CommandRequest) -> None:
         """Take note of what runs in the session now."""
-        if request.session:
+        verdict = request.verdict
+        if request.session and verdict is not None:
             fresh = request.fresh or request.restart
             changes = not verdict.understood or any(each.command.defines for each in verdict.commands)
             self.altered = changes or (self.altered and not fresh)

@@ -146,13 +146,13 @@ class TerminalActions:
             call_id=ongoing.id,
         )
         with ongoing.interruptible():
-            answer = await self._context.approvals.ask(
-                request, tool=ongoing.tool, arguments=ongoing.arguments
-            )
+            decision = await self._context.decisions.decide(request, ongoing)
         if ongoing.cancelled:
             return self._results.of_terminal(call, "cancelled", [words.UNSENT], terminal)
-        if isinstance(answer, Refused):
-            return self._results.of_terminal(call, "refused", [words.refused(answer, "typed")], terminal)
+        if isinstance(decision.answer, Refused):
+            return self._results.of_terminal(
+                call, "refused", [words.refused(decision.answer, "typed")], terminal
+            )
         if terminal.over:
             return await self._seen(call, terminal, [terminal_words.over(terminal)], status="failed")
         return asked

@@ -357,13 +357,11 @@ class JobTool:
             return self._results.make(call, status, [message], [state_of(job)])
 
         with ongoing.interruptible():
-            answer = await self._context.approvals.ask(
-                request, tool=ongoing.tool, arguments=ongoing.arguments
-            )
+            decision = await self._context.decisions.decide(request, ongoing)
         if ongoing.cancelled:
             return result("cancelled", words.UNSENT)
-        if isinstance(answer, Refused):
-            return result("refused", words.refused(answer, "sent"))
+        if isinstance(decision.answer, Refused):
+            return result("refused", words.refused(decision.answer, "sent"))
         try:
             taken = await job.send(text, close=call.end_of_input)
         except SentInPart as error:

@@ -1,0 +1,108 @@
+"""Whether a call may do what it asks for: what the policy says, then the approver, and the record of both."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .._exceptions import AnyshellError
+from .._types import (
+    Approved,
+    CommandRequest,
+    JobInputRequest,
+    Refused,
+    SecretInputRequest,
+    TerminalInputRequest,
+)
+
+if TYPE_CHECKING:
+    from .._types import ApprovalRequest
+    from .._types.verdict import Verdict
+    from ..policy.audit import Audit
+    from .approvals import Approvals
+    from .calls import Ongoing
+    from .verdicts import Verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided on a request.
+
+    Attributes:
+        answer: The decision.
+        recorded: What is run within is recorded as carrying out this request.
+    """
+
+    answer: Approved | Refused
+    recorded: AbstractContextManager[None]
+
+
+class Decisions:
+    """Decides on the requests of one tool.
+
+    Args:
+        approvals: What the approver decides.
+        verdicts: What the policy says of commands; ``None`` is no policy.
+        audit: Records requests and decisions; ``None`` records nothing.
+    """
+
+    def __init__(self, approvals: Approvals, *, verdicts: Verdicts | None, audit: Audit | None) -> None:
+        self._approvals = approvals
+        self._verdicts = verdicts
+        self._audit = audit
+
+    async def decide(self, request: ApprovalRequest, ongoing: Ongoing) -> Decision:
+        """Decide on a request of a call. One that cannot be recorded, where that is required, is refused."""
+        try:
+            return await self._decided(request, ongoing)
+        except AnyshellError as error:
+            return Decision(Refused(str(error), by="failure"), nullcontext())
+
+    async def _decided(self, request: ApprovalRequest, ongoing: Ongoing) -> Decision:
+        audit, verdicts = self._audit, self._verdicts
+        record = "" if audit is None else _requested(audit, request, ongoing)
+        verdict: Verdict | None = None
+        if verdicts is not None and isinstance(request, CommandRequest):
+            verdict = await verdicts.decide(request)
+            request = replace(request, verdict=verdict)
+        by = "policy"
+        if verdict is not None and verdict.action == "allow":
+            answer: Approved | Refused = Approved()
+        elif verdict is not None and verdict.action == "deny":
+            reasons = (reason.text for reason in verdict.reasons if reason.action == "deny")
+            answer = Refused("; ".join(dict.fromkeys(reasons)), by="policy")
+        else:
+            answer = await self._approvals.ask(request, tool=ongoing.tool, arguments=ongoing.arguments)
+            by = self._approvals.name if isinstance(answer, Approved) or answer.by == "user" else answer.by
+        approved = isinstance(answer, Approved)
+        if audit is not None:
+            audit.decided(
+                record,
+                "allow" if approved else "deny",
+                by=by,
+                rule=verdict.reasons[0].rule if verdict is not None and verdict.reasons else "",
+                reason="" if isinstance(answer, Approved) else answer.reason,
+                command=request.text if isinstance(request, CommandRequest) and request.original else None,
+            )
+        if verdicts is not None and approved and isinstance(request, CommandRequest):
+            verdicts.ran(request)
+        return Decision(answer, nullcontext() if audit is None else audit.carrying_out(record))
+
+
+def _requested(audit: Audit, request: ApprovalRequest, ongoing: Ongoing) -> str:
+    """Record a request; of input, what is sent, but for a secret."""
+    cwd, env, to = None, {}, ""
+    match request:
+        case CommandRequest():
+            text = request.text if request.original is None else request.original
+            cwd, env = request.directory, dict(request.env)
+        case JobInputRequest():
+            text, to = request.stdin.decode(errors="replace"), request.job
+        case TerminalInputRequest():
+            text, to = " ".join((request.typed, *(f"<{key}>" for key in request.keys))), request.terminal
+        case SecretInputRequest():
+            text, to = "<secret>", request.terminal
+    return audit.requested(
+        text, tool=ongoing.tool, call=ongoing.id, host=request.host, cwd=cwd, env=env, to=to
+    )
