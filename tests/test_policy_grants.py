@@ -643,7 +643,7 @@ async def test_a_closed_queue_refuses_and_its_iteration_ends() -> None:
     rest = [question async for question in queue]
     assert [question.request.text for question in (given, *rest)] == ["make a", "make b"]
     assert all(question.answer(Approved()) for question in (given, *rest))
-    assert await asyncio.gather(first, second) == [Approved(), Approved()]
+    assert [await first, await second] == [Approved(), Approved()]
     assert await tool.ask(asked("make c")) == Refused(
         "approval cannot be asked for: no one answers any more", by="unanswered"
     )

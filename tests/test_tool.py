@@ -496,7 +496,7 @@ async def nonsense(request: ApprovalRequest) -> Approved:
 
 
 def synchronous(request: ApprovalRequest) -> Approved:
-    return Approved()
+    raise RuntimeError("hunter2")
 
 
 async def without_reason(request: ApprovalRequest) -> Refused:
