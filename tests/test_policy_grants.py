@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import posixpath
 import sys
 import tomllib
 from dataclasses import replace
@@ -52,7 +52,7 @@ class Facts:
         return f"/usr/bin/{program}"
 
     def resolve(self, path: str) -> str | None:
-        return os.path.normpath(path)
+        return posixpath.normpath(path)
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         return ()
@@ -122,6 +122,7 @@ def test_a_grant_can_be_wider_and_narrower_by_words(words: int, granted: str) ->
         "npm run test; '",
         "$RUN test",
         "> out",
+        "npm run test;" * 101,
     ],
 )
 def test_what_its_words_do_not_say_is_granted_only_identically(text: str) -> None:
@@ -506,6 +507,14 @@ def test_a_grant_for_always_is_a_rule_that_holds(tmp_path: Path) -> None:
     )
     names = [rule["name"] for rule in tomllib.loads(text)["allow"]]
     assert names == ["npm-run-test-1", "rm-1", "make-1", "npm-run-test-2"]
+
+
+def test_a_program_of_files_is_granted_with_the_files_that_it_had(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    save([grant_of("rm -f"), grant_of("cat /etc/hosts")], file)
+    policy = Policy.load(file, preset="ask-everything")
+    actions = {text: verdict_of(text, policy).action for text in ("rm -f", "rm a", "cat /etc/hosts", "cat a")}
+    assert actions == {"rm -f": "allow", "rm a": "ask", "cat /etc/hosts": "allow", "cat a": "ask"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")

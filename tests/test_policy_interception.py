@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from anyshell import Approved, Environment, ShellTool
 from anyshell._exceptions import AnyshellError
 from anyshell.policy.interception import DEFAULTS, Intercepted, InterceptionRule, intercept
-from anyshell.policy.parse import Parsed, ParsedCommand, parse
+from anyshell.policy.parse import Argument, Parsed, ParsedCommand, parse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -91,7 +92,12 @@ def tool_for(text: str, tools: tuple[str, ...] = TOOLS) -> str | None:
                     "sed -e s/a/b/ --in-place f",
                     "perl -pi -e s/a/b/ f",
                 ),
-                *("perl -i.bak -pe 1 f", "awk -i inplace 1 f", "gawk -i inplace 1 f"),
+                *(
+                    "perl -i.bak -pe 1 f",
+                    "awk -i inplace 1 f",
+                    "sed -e 's/a/b\n/' -i f",
+                    "gawk -i inplace 1 f",
+                ),
             ],
         ),
         (
@@ -156,6 +162,8 @@ def test_a_command_that_a_tool_does_better_names_the_tool(tool: str, texts: list
     [
         *(
             "ls",
+            "catalog x",
+            "lessc a.less",
             "cat",
             "cat -",
             "git log | head -5",
@@ -252,6 +260,22 @@ def test_rules_of_ones_own_have_a_pattern_or_a_function() -> None:
 def test_every_default_says_what_to_use() -> None:
     assert {rule.tool for rule in DEFAULTS} == set(TOOLS)
     assert all("{tool}" in rule.message for rule in DEFAULTS)
+
+
+def test_a_text_of_many_commands_is_looked_through_in_time() -> None:
+    """Each command is looked for in the words of the others once, not in those of each."""
+    words = tuple(Argument("x", literal=True, span=(0, 0)) for _ in range(4))
+
+    def command(at: int) -> ParsedCommand:
+        given = tuple(replace(word, span=(at + count, at + count + 1)) for count, word in enumerate(words, 2))
+        return ParsedCommand("true", given, (), (), (), (at, at + 10))
+
+    looked: list[int] = []
+    inner = ParsedCommand("cat", (Argument("f", literal=True, span=(3, 4)),), (), (), (), (2, 3))
+    commands = (*(command(at) for at in range(0, 100_000, 10)), inner)
+    rule = InterceptionRule("x", "read", when=lambda each, parsed: bool(looked.append(each.span[0])))
+    assert intercept(Parsed("x", "bash", commands, ()), tools=["read"], rules=[rule]) is None
+    assert looked == [*range(0, 100_000, 10)]  # but not the one within a word
 
 
 # In the tool.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from .._exceptions import AnyshellError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from .._types.parsed import Parsed, ParsedCommand
+    from .._types.parsed import Parsed, ParsedCommand, Span
 
 # What runs a command as the shell itself would: another tool can replace that command still.
 _TRANSPARENT = frozenset({"command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "time", "timeout"})
@@ -45,7 +46,7 @@ class InterceptionRule:
                 "an InterceptionRule needs a pattern, or a function when: it would be about everything"
             )
         try:
-            object.__setattr__(self, "_words", re.compile(self.pattern))
+            object.__setattr__(self, "_words", re.compile(self.pattern, re.DOTALL))
         except re.error as error:
             raise AnyshellError(f"pattern {self.pattern!r} of an InterceptionRule: {error}") from error
 
@@ -118,7 +119,7 @@ DEFAULTS: tuple[InterceptionRule, ...] = (
     InterceptionRule(
         "Read files with {tool}.",
         "read",
-        r"(?:cat|head|tail(?!(?: .*)? (?:-[a-zA-Z0-9]*[fF]|--follow))|less|more) ?",
+        r"(?:cat|head|tail(?!(?: .*)? (?:-[a-zA-Z0-9]*[fF]|--follow))|less|more)(?: |$)",
         reads_a_file,
     ),
     InterceptionRule("Search in files with {tool}.", "grep", r"(?:grep|egrep|fgrep|rg|ripgrep|ag|ack) "),
@@ -179,16 +180,23 @@ def intercept(
 
 
 def _replaceable(parsed: Parsed) -> list[ParsedCommand]:
-    inside = [each.target.span for command in parsed.commands for each in command.redirections]
-    inside += [argument.span for command in parsed.commands for argument in command.arguments]
-    inside += [variable.value.span for command in parsed.commands for variable in command.variables]
+    spans = [each.target.span for command in parsed.commands for each in command.redirections]
+    spans += [argument.span for command in parsed.commands for argument in command.arguments]
+    spans += [variable.value.span for command in parsed.commands for variable in command.variables]
+    # Spans are beside each other or one within another. The longest ones, in order: a command is looked for in one of them.
+    words: list[Span] = []
+    for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if not words or end > words[-1][1]:
+            words.append((start, end))
+
+    def in_a_word(span: Span) -> bool:
+        at = bisect_right(words, span[0], key=lambda word: word[0]) - 1
+        return at >= 0 and span[1] <= words[at][1]
+
     return [
         command
         for command in parsed.commands
         if not (command.piped or command.host or command.defines)
         and all(via in _TRANSPARENT for via in command.via)
-        and (
-            command.via
-            or not any(start <= command.span[0] and command.span[1] <= end for start, end in inside)
-        )
+        and (command.via or not in_a_word(command.span))
     ]

@@ -35,6 +35,7 @@ class _Question:
     """A request that waits for its approver. Its answer is ``None`` if the call has been cancelled."""
 
     request: ApprovalRequest
+    place: bytes
     granted: tuple[Grant, ...]
     answer: asyncio.Future[Approved | Refused | None]
 
@@ -79,9 +80,7 @@ class Approvals:
         """
         key = key_of(request)
         while not self._granted(request, key):
-            other = self._open.get(key) or next(
-                filter(lambda each: _may_grant(each, request), self._open.values()), None
-            )
+            other = self._open.get(key) or self._may_grant(request)
             if other is None:
                 return await self._put(replace(request, tool=tool, arguments=arguments or {}), key)
             await asyncio.wait([other.answer])  # its own approver's bound is that of this wait
@@ -99,11 +98,22 @@ class Approvals:
         place = place_of(request)
         return policy.covered(request.verdict, [grant for where, grant in self._grants if where == place])
 
+    def _may_grant(self, request: ApprovalRequest) -> _Question | None:
+        """A question whose answer may cover a request."""
+        waiting = [each for each in self._open.values() if each.granted]
+        if not waiting or not isinstance(request, CommandRequest):
+            return None
+        place = place_of(request)
+        there = (each for each in waiting if each.place == place)
+        return next((each for each in there if policy.covered(request.verdict, each.granted)), None)
+
     async def _put(self, request: ApprovalRequest, key: bytes) -> Approved | Refused:
         if len(self._open) >= QUESTIONS:
             return Refused(f"{QUESTIONS} questions wait for an answer already", by="unanswered")
-        proposed = policy.grants(request.verdict) if isinstance(request, CommandRequest) else ()
-        question = _Question(request, proposed, asyncio.get_running_loop().create_future())
+        place, proposed = b"", ()
+        if isinstance(request, CommandRequest) and (proposed := policy.grants(request.verdict)):
+            place = place_of(request)
+        question = _Question(request, place, proposed, asyncio.get_running_loop().create_future())
         self._open[key] = question
         answer = None
         try:
@@ -131,14 +141,6 @@ class Approvals:
                 await in_a_worker(partial(save, answer.grants))
             except (AnyshellError, OSError) as error:
                 _LOG.warning("what was granted for always holds for this session alone: %s", error)
-
-
-def _may_grant(question: _Question, request: ApprovalRequest) -> bool:
-    """Whether an answer to a question may be one to a request."""
-    other = question.request
-    if not isinstance(request, CommandRequest) or not isinstance(other, CommandRequest):
-        return False
-    return place_of(other) == place_of(request) and policy.covered(request.verdict, question.granted)
 
 
 def key_of(request: ApprovalRequest) -> bytes:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ..._types.parsed import Argument, ParsedCommand, Redirection
     from ..._types.verdict import Access, CommandVerdict, Reason, Verdict
 
+MOST_COMMANDS = 100
+"""Commands of a text that ask and that grants can cover; a text with more is granted only identically."""
+
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _HOST = re.compile(r"[\w.-]+", re.ASCII)
 _PATTERN = re.compile(r"[*?\[\]\\]|[^ -~]")  # or might be one, to a rule
@@ -31,8 +34,8 @@ def grants(verdict: Verdict | None, *, words: int | None = None) -> tuple[Grant,
             there are for a program that it does not have.
 
     Returns:
-        None, if only the identical text can be granted: it is not understood, or changes its shell, as ``cd`` does; or a
-        command that asks has an argument that is not literal, or reads what another prints.
+        Empty, if only the identical text can be granted: it is not understood, changes its shell, as ``cd`` does, or has
+        too many commands; or one that asks has an argument that is not literal, or reads what another prints.
     """
     if verdict is None:
         return ()
@@ -86,7 +89,8 @@ def _asking(verdict: Verdict) -> list[CommandVerdict]:
         return []
     if verdict.action != "ask" or not verdict.understood:
         return []
-    return [each for each in verdict.commands if each.action == "ask"]
+    asking = [each for each in verdict.commands if each.action == "ask"]
+    return asking if len(asking) <= MOST_COMMANDS else []
 
 
 def _words(command: ParsedCommand) -> tuple[str, ...]:

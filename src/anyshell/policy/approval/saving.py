@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..._exceptions import AnyshellError
 from ..._private import create_file, make_directories
+from .arity import ARITY
 from .grants import can_be_saved, label
 
 if TYPE_CHECKING:
@@ -86,8 +87,8 @@ def _rule(grant: Grant, names: set[str]) -> Iterator[str]:
             yield f"{key} = [{', '.join(map(_text, paths))}]"
     if access.network:
         yield f"network = {'true' if '*' in access.network else '[' + ', '.join(map(_text, access.network)) + ']'}"
-    if access.privilege:
-        yield "privilege = true"
+    if access.privilege or ARITY.get(grant.words[:1]) == 1:
+        yield f"privilege = {'true' if access.privilege else 'false'}"  # with such a key, nothing else is allowed
     yield ""
 
 
