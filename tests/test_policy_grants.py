@@ -85,6 +85,9 @@ def asked(text: str, **more: Any) -> CommandRequest:
         ("npm install left-pad", ["npm install left-pad"]),
         ("docker run -it x", ["docker run -it x"]),
         ("npm run lint && git push", ["npm run lint …", "git push …"]),
+        ("A=1 npm run test x > 'o p' 2>&1", ["A=1 npm run test … > 'o p'"]),
+        ("git commit -F msg <<'X' 2> err\nfix\nX", ["git commit … << … 2> err"]),
+        ("sudo ls", ["sudo ls", "ls … (by sudo)"]),
         ("deploy 'a\u202eb' \"it's\"", [r"deploy 'a\u202eb' 'it\x27s'"]),
     ],
 )
@@ -476,6 +479,34 @@ async def test_an_approver_is_told_which_call_asks() -> None:
     assert request.arguments == {"command": "true", "timeout": 5}
     assert replace(request, tool="", arguments={}) == request
     assert "arguments" not in repr(request)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("session", [False, True])
+@pytest.mark.skipif(sys.platform == "win32", reason="the local backend's shell of POSIX")
+async def test_a_tool_with_a_policy_asks_once_about_a_kind_of_command(
+    tmp_path: Path, *, session: bool
+) -> None:
+    (tmp_path / "sub").mkdir()
+    texts: list[str] = []
+
+    def approver(request: ApprovalRequest) -> Approved:
+        assert isinstance(request, CommandRequest)
+        texts.append(request.text)
+        return Approved(scope="session", grants=grants(request.verdict))
+
+    async with Environment.detect(cwd=tmp_path) as env:
+        tool = ShellTool(env, approver=approver, policy=POLICY, session=session)
+        for text in (
+            "echo a",
+            "echo b",
+            "echo c && echo d 2>&1",
+            "echo e > f",
+            "echo f > f",
+            "cd sub && echo g",
+        ):
+            assert (await tool({"command": text})).details.exit_code == 0
+    assert texts == ["echo a", "echo e > f", "cd sub && echo g" if session else "echo g"]
 
 
 # For always.

@@ -59,14 +59,19 @@ def covered(verdict: Verdict | None, by: Iterable[Grant]) -> bool:
 
 
 def label(grant: Grant) -> str:
-    """Show a grant as text that is safe to print: ``git commit …``."""
-    words = [
-        word if _PLAIN.fullmatch(word) else "'" + one_line(word).replace("'", r"\x27") + "'"
-        for word in grant.words
-    ]
-    via = grant.seen.command.via
-    by = f" (by {one_line(' '.join(via))})" if via else ""
-    return " ".join(words) + ("" if grant.exact else " …") + by
+    """Show a grant as text that is safe to print: ``git commit …``, with its variables, redirections and wrappers."""
+    seen = grant.seen.command
+    words = [f"{one_line(each.name)}={_shown(each.value.text)}" for each in seen.variables]
+    words += [*map(_shown, grant.words), *["…"] * (not grant.exact)]
+    for each in seen.redirections:
+        if not _harmless(each):
+            target = "…" if each.operator.startswith("<<") else _shown(each.target.text)
+            words.append(f"{one_line(each.descriptor)}{each.operator} {target}")
+    return " ".join(words) + (f" (by {one_line(' '.join(seen.via))})" if seen.via else "")
+
+
+def _shown(word: str) -> str:
+    return word if _PLAIN.fullmatch(word) else "'" + one_line(word).replace("'", r"\x27") + "'"
 
 
 def can_be_saved(grant: Grant) -> bool:
