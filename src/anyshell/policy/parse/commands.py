@@ -128,6 +128,14 @@ class Walk:
             return Argument(text, True, self._span(start, end))
         return Argument(written, False, self._span(start, end), single(node, self._text))
 
+    def _next(self, words: list[Argument], node: Node, previous: Node | None) -> None:
+        """Add a word, or a part of one: the grammar cuts ``$a/$b/c`` before the b."""
+        word = self._word(node)
+        if words and previous is not None and previous.end_byte == node.start_byte:
+            words[-1] = Argument(words[-1].text + word.text, False, (words[-1].span[0], word.span[1]), False)
+        else:
+            words.append(word)
+
     def _children(self, node: Node, place: Place) -> None:
         """The statements and words beneath a node, in order."""
         if place.level > MAX_DEPTH:
@@ -164,18 +172,13 @@ class Walk:
         elif kind == "function_definition":
             self._function(node, place)
         elif kind == "test_command" and not self._text.startswith("[[", node.start_byte):
-            words = [self._word(leaf) for leaf in _operands(node)]
-            self._simple(
-                [
-                    self._named("[", node),
-                    *words,
-                    Argument("]", True, self._span(node.end_byte - 1, node.end_byte)),
-                ],
-                (),
-                own,
-                place,
-                node,
-            )
+            words = [self._named("[", node)]
+            previous = node.children[0]
+            for leaf in _operands(node):
+                self._next(words, leaf, previous)
+                previous = leaf
+            words.append(Argument("]", True, self._span(node.end_byte - 1, node.end_byte)))
+            self._simple(words, (), own, place, node)
             self._children(node, place)
         else:
             before = len(self._reading.commands)
@@ -266,6 +269,7 @@ class Walk:
             if not node.type.endswith("_redirect"):
                 continue
             descriptor, operator, targets, body = "", "", list[Argument](), None
+            previous: Node | None = None
             for child in node.children:
                 kind = child.type
                 if kind == "file_descriptor":
@@ -277,7 +281,8 @@ class Walk:
                 elif kind in _STATEMENTS:
                     rest.append(child)
                 elif kind in _WORDS:
-                    targets.append(self._word(child))
+                    self._next(targets, child, previous)
+                    previous = child
             if node.type == "heredoc_redirect":
                 found.append(Redirection(operator, descriptor, self._body(node, body)))
                 inner, more, statements = self._redirections(node.children)
@@ -335,6 +340,7 @@ class Walk:
         variables: list[Assignment] = []
         children = [node] if node.type == "variable_assignment" else node.children
         declares = node.type in ("declaration_command", "unset_command")
+        previous: Node | None = None
         for child in children:
             kind = child.type
             if kind == "variable_assignment":
@@ -347,11 +353,17 @@ class Walk:
                 written = self._text[child.start_byte : child.end_byte]
                 if written in (_RESERVED_ZSH if self._shell == "zsh" else _RESERVED):
                     self._reading.doubt(f"{written} where a program would stand")
-                words.append(self._word(child))
+                if variables and previous is not None and previous.end_byte == child.start_byte:
+                    value = [variables[-1].value]
+                    self._next(value, child, previous)
+                    variables[-1] = Assignment(variables[-1].name, value[0])
+                else:
+                    words.append(self._word(child))
             elif kind in _WORDS or kind == "variable_name":
-                words.append(self._word(child))
+                self._next(words, child, previous)
             elif not child.is_named and declares:
                 words.append(self._named(self._text[child.start_byte : child.end_byte], child))
+            previous = child
         inner, behind, _ = self._redirections(children)
         self._simple([*words, *behind, *more], tuple(variables), inner + own, place, node)
         for child in children:

@@ -49,6 +49,13 @@ _LEAVES = {
 _PIECES = re.compile(rf"""(?:[^"$`\\]|\\[\s\S]|{_DOLLAR})*""")
 _BODY = re.compile(rf"""(?:[^$`\\]|\\[\s\S]|{_DOLLAR}|\$')*""")
 
+_ALONE = re.compile(
+    rf"{_DOLLAR}|\$(?=[A-Za-z_])"
+)  # the grammar cuts $a/$b/c before the b; _RUN puts it together
+_RUN = re.compile(
+    r"""(?:[^\s\\'"$`;&|<>(){}]|\$[A-Za-z_]\w*|\$\{\w+\}|'[^']*'|"(?:[^"\\$`]|\$[A-Za-z_]\w*|\$\{\w+\})*")+"""
+)
+
 _WORDS = frozenset(
     {
         "word",
@@ -261,7 +268,7 @@ class Guard:
     def _node(self, node: Node, kind: str, place: int) -> Iterator[tuple[Node, int]]:
         """A node of the shell's grammar: what is between its children, and that each token stands by itself."""
         text = self._text
-        previous, last = node.start_byte, None
+        previous, last, run = node.start_byte, None, -1
         if kind == "binary_expression":
             self._comparison(node, place)
         elif kind in ("command_substitution", "process_substitution"):
@@ -275,6 +282,7 @@ class Guard:
             start = child.start_byte
             gap, named = text[previous:start], child.is_named
             if gap:
+                run = -1
                 if kind in _TIGHT or (not gap.isspace() and not _is_continued(gap)):
                     self._doubt(f"{gap!r} between two words")
                 elif "\n" in gap.replace("\\\n", ""):
@@ -291,7 +299,14 @@ class Guard:
                 ):
                     self._doubt("two commands without an end between them")
             elif last is not None and named and last.is_named and kind not in _TIGHT and child.type in _WORDS:
-                self._doubt("two words without a blank between them")
+                run = run if last.end_byte == start and run >= 0 else last.start_byte
+                begins = child.type == "command_name" and last.type != "variable_assignment"
+                if (
+                    begins
+                    or child.type == "variable_assignment"
+                    or not _RUN.fullmatch(text, run, child.end_byte)
+                ):
+                    self._doubt("two words without a blank between them")
             if named:
                 if kind == "command" and child.type not in _WORDS and not child.type.endswith("_redirect"):
                     self._doubt(f"{child.type} in a command")
@@ -309,7 +324,7 @@ class Guard:
         if place & _BRACKET and written in ("&&", "||", "(", ")", "<", ">", ";"):
             self._doubt(f"{written} in [ ]")
         elif written == "$":
-            if not re.match(_DOLLAR, self._text[start : start + 2]):
+            if not _ALONE.match(self._text, start):
                 self._doubt("a dollar that is read differently")
         elif _KEYWORD.fullmatch(written):
             before, after = self._text[start - 1 : start], self._text[end : end + 1]
