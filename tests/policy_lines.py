@@ -155,7 +155,7 @@ class Generator:
         """One line, or several in one text."""
         self._programs = 0
         line = self._fill("¢", self._random.choice((1, 2, 2, 3)))
-        for _ in range(self._random.choice((0, 0, 0, 1, 1, 2, 3))):
+        for _ in range(self._random.choice((0, 0, 0, 0, 0, 1, 1, 2))):
             at = self._random.randrange(len(line) + 1)
             line = line[:at] + self._random.choice(SPOILS) + line[at + self._random.choice((0, 0, 0, 1)) :]
         return line.replace("\0", "")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import dynamic
 from .grammar import MISSING, Deadline, Late, installed, tree
@@ -49,8 +48,7 @@ _CONDITIONAL = names(
 _NUMBER = re.compile(r"-?\d+|\$\(\(.*\)\)|\$\{#\w+\}|\$[#?]", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a command stands.
 
     Attributes:
@@ -74,7 +72,7 @@ class Reading:
     def __init__(self) -> None:
         self.commands: list[ParsedCommand] = []
         self.unknown: dict[str, None] = {}
-        self.functions: set[str] = set()
+        self.functions: dict[str, None] = {}
         self.texts: set[str] = set()  # variables that are given what is not a number
         self.deadline = Deadline()
 
@@ -111,7 +109,7 @@ class Walk:
         guard.check(root)
         self._reading.doubt(*guard.unknown)
         self._operands = guard.operands
-        self._children(root, replace(place, until=len(self._text)))
+        self._children(root, place._replace(until=len(self._text)))
         for name, at in self._operands:
             known = any(start <= at < end for start, end in self._numbers.get(name, ()))
             if not known or name in self._reading.texts:
@@ -140,13 +138,13 @@ class Walk:
         """The statements and words beneath a node, in order."""
         if place.level > MAX_DEPTH:
             raise Late
-        inner = replace(place, level=place.level + 1)
+        inner = place._replace(level=place.level + 1)
         children = node.children
         for position, child in enumerate(children):
             kind = child.type
             if kind in _STATEMENTS:
                 following = children[position + 1].type if position + 1 < len(children) else ""
-                self._statement(child, replace(inner, background=True) if following == "&" else inner)
+                self._statement(child, inner._replace(background=True) if following == "&" else inner)
             elif kind in _WORDS:
                 self._substitutions(child, inner)
             elif kind == "subscript" or child.is_named:
@@ -187,7 +185,7 @@ class Walk:
                 self._loop(node)
             if more:
                 self._reading.doubt("words behind a group")
-            self._children(node, replace(place, until=until, redirections=own + place.redirections))
+            self._children(node, place._replace(until=until, redirections=own + place.redirections))
             if own and len(self._reading.commands) == before:
                 self._simple([], (), own, place, node)
 
@@ -197,18 +195,21 @@ class Walk:
         for position, child in enumerate(children):
             here = place
             if node.type == "pipeline":
-                here = replace(
-                    place, piped=place.piped or position > 0, until=min(place.until, child.end_byte)
+                here = place._replace(
+                    piped=place.piped or position > 0, until=min(place.until, child.end_byte)
                 )
             elif position:
-                here = replace(place, until=min(place.until, node.end_byte))
+                here = place._replace(until=min(place.until, node.end_byte))
             last = position == len(children) - 1
             self._statement(child, here, own if last else (), more if last else ())
 
     def _function(self, node: Node, place: Place) -> None:
         name = node.child_by_field_name("name")
         if name is not None:
-            self._reading.functions.add(self._text[name.start_byte : name.end_byte])
+            written = self._text[name.start_byte : name.end_byte]
+            self._reading.functions.setdefault(written)
+            if not re.fullmatch(r"[\w.:-]+", written) or dynamic.known(written):
+                self._reading.doubt(f"the function {written[:40]} takes the place of a program")
         here = Place(node.end_byte, via=place.via, host=place.host, defines=True, level=place.level + 1)
         own, _, _ = self._redirections(node.children)
         body = node.child_by_field_name("body")
@@ -250,13 +251,13 @@ class Walk:
             first = rest and rest[0].type == "pipeline"
             self._statement(
                 body,
-                replace(place, background=False) if first else place,
+                place._replace(background=False) if first else place,
                 redirections + own,
                 [*words, *more],
             )
         self._targets(children, place)
         for child in rest:  # of the line of a here-document
-            self._statement(child, replace(place, piped=True) if child.type == "pipeline" else place)
+            self._statement(child, place._replace(piped=True) if child.type == "pipeline" else place)
 
     def _redirections(
         self, nodes: Sequence[Node]
@@ -401,8 +402,7 @@ class Walk:
             piped = place.piped or self._text.startswith(">(", node.start_byte)
             self._children(
                 node,
-                replace(
-                    place,
+                place._replace(
                     redirections=(),
                     background=False,
                     piped=piped,
@@ -410,7 +410,7 @@ class Walk:
                 ),
             )
         elif node.child_count and place.level <= MAX_DEPTH:
-            inner = replace(place, level=place.level + 1)
+            inner = place._replace(level=place.level + 1)
             for child in node.children:
                 if child.is_named:
                     self._substitutions(child, inner)
@@ -480,8 +480,7 @@ class Walk:
         if inner and len(place.via) >= MAX_TEXTS:
             raise Late
         for each in inner:
-            here = replace(
-                place,
+            here = place._replace(
                 via=(*place.via, program or ""),
                 host=each.host or place.host,
                 redirections=redirections,

@@ -67,6 +67,28 @@ _READ = {"read": "adiNnptu", "mapfile": "dnOsucC", "readarray": "dnOsucC", "geto
 _UNQUOTED = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 
 
+# What people and rules know by these names. A function of such a name would be judged as the program.
+_KNOWN = names(
+    ": [ test true false echo printf read cd pushd popd pwd exit return break continue shift set shopt eval exec command builtin "
+    "export declare typeset local readonly unset source . trap wait kill jobs bg fg ulimit umask type hash times alias getopts "
+    "mapfile readarray let caller dirs disown help history logout suspend enable command_not_found_handle "
+    "command_not_found_handler precmd preexec chpwd periodic zshexit TRAPEXIT TRAPDEBUG TRAPZERR "
+    "ls cat head tail less more cp mv rm ln mkdir rmdir touch chmod chown stat file find fd grep egrep fgrep rg ag ack sed awk "
+    "gawk cut sort uniq wc tr tee xargs diff cmp patch tar gzip gunzip zip unzip basename dirname realpath readlink date sleep "
+    "env printenv which whereis whoami id uname hostname ps top df du free mount umount dd tree seq expr bc jq yq od xxd strings "
+    "md5sum sha1sum sha256sum base64 yes time timeout nice nohup setsid stdbuf watch sudo doas su ssh scp sftp rsync curl wget nc "
+    "ping dig host ip ss netstat git gh hg svn make cmake ninja gcc g++ cc clang ld go cargo rustc python python2 python3 pip "
+    "pip3 uv poetry tox pytest ruff mypy black node npm npx yarn pnpm bun deno tsc eslint ruby gem bundle perl php java javac mvn "
+    "gradle docker podman kubectl helm terraform aws gcloud az bash sh zsh dash ksh fish vim vi nano emacs apt apt-get dnf yum "
+    "brew systemctl service journalctl crontab openssl gpg sqlite3 psql mysql redis-cli"
+)
+
+
+def known(name: str) -> bool:
+    """Whether a name is that of a builtin or of a program which most people know."""
+    return name in _KNOWN or name in _ALWAYS
+
+
 def given(program: str, arguments: Sequence[Argument]) -> list[str]:
     """The variables that a builtin gives values from elsewhere."""
     if program == "getopts":

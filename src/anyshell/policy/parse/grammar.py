@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
-TIME = 0.02
+TIME = 0.015
 """Seconds of its thread's processor time that the parsing of a text takes, with the texts within it. A text that takes longer
 is not understood."""
+
+MAX_NODES = 6000
+"""Nodes of a text's tree. A text that has more is not understood: they could not be read in time."""
 
 MISSING = "the extra is not installed: pip install 'anyshell[policy]'"
 
 _CHUNK = 4096  # no bound: how much of the text the parser is handed at a time
-_FOREIGN = re.compile(r"[^\x00-\x7f]")
+_FOREIGN = re.compile(r"[^\t\n\x20-\x7e]")
 
 
 class Late(Exception):  # noqa: N818 - it never leaves this package
@@ -62,11 +65,11 @@ def installed(name: str) -> bool:
 def tree(text: str, name: str, deadline: Deadline) -> Node:
     """The root of a text's tree. Its offsets are those of the text's characters.
 
-    A character outside ASCII is one of a word for every shell: the parser sees a dot in its place, so that a byte is a
-    character. What is read of the text is read of the text itself.
+    A character outside ASCII, or a control character, is one of a word for every shell: the parser sees a dot in its place,
+    so that a byte is a character, and none is the end of a text. What is read of the text is read of the text itself.
 
     Raises:
-        Late: The deadline is over.
+        Late: The deadline is over, or the tree is too large to be read by then.
     """
     from tree_sitter import Parser
 
@@ -81,4 +84,6 @@ def tree(text: str, name: str, deadline: Deadline) -> Node:
         )
     except ValueError:
         raise Late from None
+    if parsed.root_node.descendant_count > MAX_NODES:
+        raise Late
     return parsed.root_node

@@ -185,6 +185,7 @@ class Guard:
         self.unknown: dict[str, None] = {}
         self.operands: list[tuple[str, int]] = []
         self._text, self._shell, self._deadline = text, shell, deadline
+        self._left: list[tuple[int, int]] = []
         self._signs = {sign.start() for sign in _SIGN.finditer(text)}
 
     def check(self, root: Node) -> None:
@@ -201,9 +202,18 @@ class Guard:
                 self._deadline.check()
             node, place = stack.pop()
             stack += self._look(node, place)
-        if self._signs:
-            start = min(self._signs)
-            self._doubt(f"a substitution that the grammar does not show: {self._text[start : start + 20]!r}")
+        left = iter(sorted(self._left))
+        end = 0
+        following = next(left, None)
+        for sign in sorted(self._signs):
+            while following is not None and following[0] <= sign:
+                end = max(end, following[1])
+                following = next(left, None)
+            if sign >= end:
+                self._doubt(
+                    f"a substitution that the grammar does not show: {self._text[sign : sign + 20]!r}"
+                )
+                break
 
     def _doubt(self, why: str) -> None:
         self.unknown.setdefault(why)
@@ -263,7 +273,7 @@ class Guard:
     def _leave(self, start: int, end: int) -> None:
         """A range in which a shell looks for no substitution."""
         if self._signs:
-            self._signs = {sign for sign in self._signs if not start <= sign < end}
+            self._left.append((start, end))
 
     def _node(self, node: Node, kind: str, place: int) -> Iterator[tuple[Node, int]]:
         """A node of the shell's grammar: what is between its children, and that each token stands by itself."""

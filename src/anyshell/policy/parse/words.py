@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def literal(written: str, shell: ShellKind) -> str | None:
     return written
 
 
+@cache
 def names(listed: str) -> frozenset[str]:
     """The names of a list with blanks between them."""
     return frozenset(listed.split())
