@@ -141,6 +141,11 @@ network = true
 flags.writes = "-o"
 positionals = "host*"
 
+[programs.first]
+flags.none = "-#"
+positionals = "reads*"
+output = "lines"
+
 [programs.plain]
 positionals = ""
 """
@@ -433,7 +438,7 @@ def test_names_that_a_command_is_given_lie_below_what_was_searched(
 
 
 def test_names_pass_through_filters_to_a_program_that_reads(policy: Policy) -> None:
-    assert decide(policy, "find src -name x | grep -v y | head -3 | xargs grep z").action == "allow"
+    assert decide(policy, "find src -name x | grep -v y | first -3 | xargs grep z").action == "allow"
     assert decide(policy, "find src -name x | grep -v y list | xargs grep z").action == "ask"
 
 
@@ -481,33 +486,33 @@ def test_deny_holds_in_a_text_that_is_not_understood() -> None:
 
 
 def test_allow_by_command_holds_whatever_it_does_but_for_redirections() -> None:
-    policy = with_rules('[[allow]]\nname = "a"\ncommand = "npm run test"\n')
-    assert decide(policy, "npm run test").action == "allow"
-    assert decide(policy, "npm run test -- --watch").action == "allow"
-    assert decide(policy, "npm run test > out").action == "allow"
+    policy = with_rules('[[allow]]\nname = "a"\ncommand = "brew2 run test"\n')
+    assert decide(policy, "brew2 run test").action == "allow"
+    assert decide(policy, "brew2 run test -- --watch").action == "allow"
+    assert decide(policy, "brew2 run test > out").action == "allow"
     for text in (
-        "npm run build",
-        "npm run test > /etc/x",
-        "npm run test $x",
-        "npm run 'test x'",
-        "./npm run test",
-        "sudo npm run test",
-        "npm --prefix /x run test",
-        "ssh web-1 npm run test",
-        "LD_PRELOAD=x npm run test",
+        "brew2 run build",
+        "brew2 run test > /etc/x",
+        "brew2 run test $x",
+        "brew2 run 'test x'",
+        "./brew2 run test",
+        "sudo brew2 run test",
+        "brew2 --prefix /x run test",
+        "ssh web-1 brew2 run test",
+        "LD_PRELOAD=x brew2 run test",
     ):
         assert decide(policy, text).action == "ask", text
 
 
 def test_allow_by_command_can_be_exact_and_can_take_expansions() -> None:
     policy = with_rules(
-        '[[allow]]\nname = "a"\ncommand = "make"\nexact = true\n'
-        '[[allow]]\nname = "b"\ncommand = "npm run"\nexpansions = true\n'
+        '[[allow]]\nname = "a"\ncommand = "brew3"\nexact = true\n'
+        '[[allow]]\nname = "b"\ncommand = "brew2 run"\nexpansions = true\n'
     )
-    assert decide(policy, "make").action == "allow"
-    assert decide(policy, "make install").action == "ask"
-    assert decide(policy, "npm run $x").action == "allow"
-    assert decide(policy, "npm $x").action == "ask"
+    assert decide(policy, "brew3").action == "allow"
+    assert decide(policy, "brew3 install").action == "ask"
+    assert decide(policy, "brew2 run $x").action == "allow"
+    assert decide(policy, "brew2 $x").action == "ask"
 
 
 def test_allow_with_program_covers_what_it_names_alone() -> None:
@@ -529,11 +534,11 @@ def test_allow_with_program_covers_what_it_names_alone() -> None:
 
 def test_allow_for_a_host_holds_there_alone() -> None:
     policy = with_rules(
-        '[[allow]]\nname = "a"\ncommand = "uptime"\nhost = "web-*"\n[[allow]]\nname = "s"\ncommand = "ssh"\n'
+        '[[allow]]\nname = "a"\ncommand = "brew2"\nhost = "web-*"\n[[allow]]\nname = "s"\ncommand = "ssh"\n'
     )
-    assert decide(policy, "ssh web-1 uptime").action == "allow"
-    assert decide(policy, "ssh db-1 uptime").action == "ask"
-    assert decide(policy, "uptime").action == "ask"
+    assert decide(policy, "ssh web-1 brew2").action == "allow"
+    assert decide(policy, "ssh db-1 brew2").action == "ask"
+    assert decide(policy, "brew2").action == "ask"
     assert decide(policy, "ssh web-1 show x").action == "ask"
 
 
