@@ -960,3 +960,58 @@ def test_explanation_names_rules_and_is_safe_to_print(policy: Policy) -> None:
     assert said.isprintable() or said.replace("\n", "").isprintable()
     assert "outside of the workspace" in said
     assert "rules.toml:2: work" in policy.explain("order a", cwd=CWD, facts=Host())
+
+
+# --- what would slip through ----------------------------------------------------------------------------------
+
+
+def test_command_that_runs_in_the_directories_found_has_no_known_paths(policy: Policy) -> None:
+    verdict = decide(policy, r"find / -execdir rm x \;")
+    assert verdict.commands[-1].access.deletes == ("*",)
+
+
+def test_program_in_another_case_is_not_the_same_to_an_allow(policy: Policy) -> None:
+    assert decide(policy, "ORDER a").action == "ask"
+    assert decide(policy, "Order a").reasons[0].text == "Order is written in another case"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.com#.x.example",
+        "https://evil.com?.x.example",
+        "https://evil.com/.x.example",
+        "https://evil.com\\.x.example",
+        "https://{evil.com,y.x.example}/",
+        "https://x.example:80@evil.com",
+        "https://evil.com%2f.x.example",
+        "//evil.com/.x.example",
+        "-x.example",
+        "",
+    ],
+)
+def test_host_of_url_is_the_one_that_programs_take(url: str) -> None:
+    policy = with_rules('[[allow]]\nname = "a"\nprogram = "fetch"\nnetwork = ["*.example"]\n')
+    assert decide(policy, f"fetch '{url}'").action == "ask"
+    for good in (
+        "https://x.example",
+        "http://me:pw@x.example:80/y#z",
+        "x.example/y?z",
+        "git@x.example:y/z.git",
+    ):
+        assert decide(policy, f"fetch '{good}'").action == "allow", good
+
+
+def test_substitution_of_a_process_is_no_path(policy: Policy) -> None:
+    assert decide(policy, "show x <(order a) <(order b)").action == "allow"
+    assert decide(policy, "show x <(rm /etc/x)").action != "allow"
+    assert decide(policy, "show x <(order a)/../../../etc/x").action == "ask"
+    assert decide(policy, "edit <(order a) b").action == "ask"
+
+
+def test_more_than_can_be_looked_at_asks(policy: Policy) -> None:
+    assert decide(policy, "x=1\n" * 100).action == "allow"
+    many = decide(policy, "x=1\n" * 400)
+    assert many.action == "ask"
+    assert decide(policy, f"show x {'a ' * 2000}").action == "ask"
+    assert decide(policy, f"edit {'a' * 5000} x").action == "ask"

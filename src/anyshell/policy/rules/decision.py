@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 MOST_DIRECTORIES = 8
 """Directories that a command may be run in, by the ``cd`` before it; with more it is not known in which."""
 
-_MOVES = frozenset({"pushd", "popd"})
+MOST_COMMANDS = 256
+"""Commands of a text that are decided on; with more it asks, unless one of these is denied."""
+
+_MOVES = frozenset({"pushd", "popd", "chdir"})
+_SUBSTITUTION = re.compile(r"[<>]\((?:[^()]|\([^()]*\))*\)")
 _REPEATS = re.compile(r"\b(for|while|until|select|done)\b")
 _EXPANDS = re.compile(r"[$`*?\[{}~<>(!^#\\]")
 _STRICTNESS = {"deny": 0, "ask": 1, "allow": 2}
@@ -74,7 +78,8 @@ class Decision:
         self.parsed = parsed
         self.facts = facts
         self.paths = Paths(facts, cwd, workspace)
-        for command in parsed.commands:
+        self.commands = parsed.commands[:MOST_COMMANDS]
+        for command in self.commands:
             for variable in command.variables:
                 self.paths.variables.pop(variable.name, None)
                 if variable.name == "HOME":
@@ -86,8 +91,11 @@ class Decision:
         reasons = [reason for each in commands for reason in each.reasons]
         whole = (0, len(self.parsed.text))
         own = {why for each in self.parsed.commands for why in each.unknown}
-        reasons += [Reason(why, "ask", "", whole) for why in self.parsed.unknown if why not in own]
-        action: Action = "allow" if self.parsed.understood else "ask"
+        unknown = [why for why in self.parsed.unknown if why not in own]
+        if len(self.parsed.commands) > MOST_COMMANDS:
+            unknown.append(f"the text has more than {MOST_COMMANDS} commands")
+        reasons += [Reason(why, "ask", "", whole) for why in unknown]
+        action: Action = "ask" if unknown or not self.parsed.understood else "allow"
         action = min([action, *(each.action for each in commands)], key=_STRICTNESS.__getitem__)
         if action != "allow":
             reasons = [reason for reason in reasons if reason.action != "allow"]
@@ -118,7 +126,7 @@ class Decision:
         A ``cd`` may fail, or stand in a subshell or behind a condition: after it, both the old directory and the new one
         are possible. Only where ``&&`` alone stands between it and the next commands, the new one is certain.
         """
-        commands = self.parsed.commands
+        commands = self.commands
         moves = [at for at, each in enumerate(commands) if each.program in ("cd", *_MOVES)]
         start: tuple[str | None, ...] = (self.paths.cwd,)
         if not moves:
@@ -151,7 +159,7 @@ class Decision:
         words = [word for word in command.arguments if word.text not in ("-L", "-P", "--")]
         if command.program != "cd" or len(words) > 1 or (words and words[0].text[:1] in ("-", "+")):
             return (None,)
-        if any(each.name == "CDPATH" for other in self.parsed.commands for each in other.variables):
+        if any(each.name == "CDPATH" for other in self.commands for each in other.variables):
             return (None,)
         path = self.paths.named(words[0]) if words else self.paths.variables.get("~")
         if path is None or (words and not words[0].literal and re.search(r"[*?\[{]", path)):
@@ -169,8 +177,10 @@ class Decision:
     # What a command is and does
 
     def _see(self, at: int, bases: tuple[str | None, ...], before: Sequence[Seen]) -> Seen:
-        command = self.parsed.commands[at]
+        command = self.commands[at]
         name, doubt, profile = self._program(command)
+        if command.via and any(_runs_elsewhere(each.command) for each in before if each.name == "find"):
+            bases = (None,)
         use = Use() if profile is None else use_of(name, profile, self._arguments(at, profile, before))
         if profile is None and command.program:
             use.unknown.append(f"{name} is not a program that is known")
@@ -189,12 +199,15 @@ class Decision:
 
     def _arguments(self, at: int, profile: Profile, before: Sequence[Seen]) -> list[Argument]:
         """The arguments of a command. What ``find`` or ``xargs`` puts in is below what was searched, or not known."""
-        command = self.parsed.commands[at]
+        command = self.commands[at]
         given = self._given(at, profile, before) if command.via else []
         arguments: list[Argument] = []
         for word in command.arguments:
             if word.literal or (_EXPANDS.search(word.text) and "{}" not in word.text):
-                arguments.append(word)
+                piped = profile.harmless and not word.literal and _SUBSTITUTION.fullmatch(word.text)
+                arguments.append(
+                    replace(word, text="/dev/fd/63", literal=True, single=True) if piped else word
+                )
             elif given and word.text == "{}":
                 arguments += [replace(word, text=f"{path}/*") for path in given]
             else:
@@ -203,7 +216,7 @@ class Decision:
 
     def _given(self, at: int, profile: Profile, before: Sequence[Seen]) -> tuple[str, ...]:
         """The paths below which all names lie that a command is given; none if that is not known."""
-        command = self.parsed.commands[at]
+        command = self.commands[at]
         *via, giver = command.via
         source = at - 1
         while source >= 0 and before[source].command.via != tuple(via):
@@ -231,7 +244,7 @@ class Decision:
                 before[source].name != "find" and not profile.harmless
             ):
                 return ()
-        elif any(word.text in ("-execdir", "-okdir") for word in before[source].command.arguments):
+        elif _runs_elsewhere(before[source].command):
             return ()
         paths = before[source].access.reads
         return () if UNKNOWN in paths else paths
@@ -247,7 +260,10 @@ class Decision:
         name = re.split(r"[/\\]" if self.paths.windows else "/", program)[-1]
         if self.paths.windows:
             name = name.lower().removesuffix(".exe")
-        profile = self.policy.programs.get(name) or self.policy.programs.get(name.casefold())
+        profile = self.policy.programs.get(name)
+        if profile is None and name.casefold() in self.policy.programs:
+            # On some systems it is the same file; on others HEAD connects to hosts, and head does not.
+            return name, f"{name} is written in another case", self.policy.programs[name.casefold()]
         if command.host:
             return name, f"it runs on {command.host}", profile
         if name != program:
@@ -275,8 +291,8 @@ class Decision:
 
     def _runs_known(self, at: int, name: str) -> bool:
         """Whether the text names what a program runs as a command of its own."""
-        command = self.parsed.commands[at]
-        for other in self.parsed.commands[at + 1 :]:
+        command = self.commands[at]
+        for other in self.commands[at + 1 :]:
             if other.via[: len(command.via)] != command.via or len(other.via) <= len(command.via):
                 return False
             if other.via[len(command.via)] == command.program:
@@ -467,7 +483,7 @@ class Decision:
 
     def _is_fed(self, command: ParsedCommand, patterns: Sequence[str]) -> bool:
         """Whether a command reads what certain programs print, by pipes or by a substitution in its words and redirections."""
-        commands = self.parsed.commands
+        commands = self.commands
         at = next(at for at, each in enumerate(commands) if each is command)
         spans = [command.span, *(each.target.span for each in command.redirections)]
         sources = [
@@ -489,6 +505,11 @@ _FUNCTION = Profile(harmless=True, positionals=("text*",))
 """A call of a function of the text, whose commands are decided on by themselves."""
 
 
+def _runs_elsewhere(command: ParsedCommand) -> bool:
+    """Whether a ``find`` runs a command in the directories that it finds."""
+    return any(word.text in ("-execdir", "-okdir") for word in command.arguments)
+
+
 def _hosts(patterns: Iterable[str], hosts: Iterable[str]) -> bool:
     """Whether one of several hosts or URLs is one of those that a rule names."""
     return any(
@@ -502,9 +523,9 @@ def _hosts(patterns: Iterable[str], hosts: Iterable[str]) -> bool:
 def _host(text: str) -> str:
     """The host of a URL, or of what ``ssh`` and ``git`` take for one."""
     found = re.fullmatch(
-        r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@\\]*@)?(\[[^\]]*\]|[^/:@\\]+)(?:[:/].*)?",
+        r"(?:[a-z][a-z0-9+.-]*://)?(?:[\w.%:~!$&'*+,;=-]*@)?(\[[0-9a-f:.]*\]|[\w.-]+)(?:[:/].*)?",
         text,
-        re.IGNORECASE | re.DOTALL,
+        re.IGNORECASE | re.DOTALL | re.ASCII,
     )
     return found[1].casefold() if found else "?"
 

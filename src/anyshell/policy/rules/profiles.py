@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 
     from ..parse.parsed import Argument
 
-LONGEST_VALUE = 4096
+LONGEST_VALUE = 1024
 """Characters of a value that are compared with a regular expression of a profile; a longer one is not known."""
+
+MOST_WORDS = 1024
+"""Arguments of a command that are read; with more it is not known what it does."""
 
 FLAG_ROLES = frozenset({"none", "info", "optional", "text", "runs", "command", "directory", "host"})
 _POSITIONAL_ROLES = FLAG_ROLES - {"none", "info", "optional", "command"}
@@ -86,7 +89,10 @@ class Use:
 def use_of(name: str, profile: Profile, arguments: Sequence[Argument]) -> Use:
     """Read the arguments of a program."""
     use = Use()
-    _Reader(name, use).read(profile, list(arguments))
+    reader = _Reader(name, use)
+    reader.read(profile, list(arguments[:MOST_WORDS]))
+    if len(arguments) > MOST_WORDS:
+        reader.unknown(f"{name} has more than {MOST_WORDS} arguments")
     use.paths = [(role, word) for role, word in use.paths if role in PATH_ROLES]
     return use
 
