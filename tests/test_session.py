@@ -211,6 +211,9 @@ ABORTING = [
     'true || return "126"; echo \'never',
     "echo $((1/0)) \\",
     "echo $((1/0))\\\n",
+    "cat <<'END",
+    'cat <<"END\nx\nEND',
+    "cat <<E'ND\nx",
 ]
 """Errors by which zsh leaves a file."""
 
@@ -252,6 +255,8 @@ async def test_exit_code_126_of_a_program_or_a_function_is_kept_in_zsh(env: Envi
                 "cat <<END >/dev/null; ./program\n$((1))\nEND",
                 "cat <<END >/dev/null; return 126\nx\nEND",
                 "f() { ./program; return }; f",
+                ": \"<<'END\"; ./program",
+                "./program # <<'END",
             ),
         ):
             outcome = await session.run(text, timeout=30)

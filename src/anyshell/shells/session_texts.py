@@ -61,16 +61,22 @@ _HERE_DOCUMENT = re.compile(
     r"<<(?<!<<<)(?!<)(?P<tabs>-?)[^\S\n]*+(?:\\?(?P<word>[\w.-]+)|(?P<quote>['\"])(?P<quoted>[\w.-]+)(?P=quote))?"
 )
 
+_OPENS_QUOTE = re.compile(r"<<-?[^\S\n]*+[\w.-]*+(['\"])")
+
 
 def takes_line(text: str) -> bool:
     """Whether a text of zsh could take up a line behind it, or leave the file before it in a way that is not told apart.
 
-    Each ``<<`` has to have an end of its own, in the order in which they stand, or it could have the line.
+    Each ``<<`` has to have an end of its own, in the order in which they stand, or it could have the line. One whose word
+    opens a quote that is never closed has no here-document: the text is an error, with that line and without it.
     """
     if _RETURNS_EXPRESSION.search(text):
         return True
     at = 0
     for found in _HERE_DOCUMENT.finditer(text):
+        opened = _OPENS_QUOTE.match(text, found.start())
+        if opened is not None and text.find(opened[1], opened.end()) < 0:
+            continue
         word = found["word"] or found["quoted"]
         if not word:
             return True
