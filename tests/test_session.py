@@ -255,7 +255,7 @@ async def test_exit_code_126_of_a_program_or_a_function_is_kept_in_zsh(env: Envi
                 "cat <<END >/dev/null; ./program\n$((1))\nEND",
                 "cat <<END >/dev/null; return 126\nx\nEND",
                 "f() { ./program; return }; f",
-                ": \"<<'END\"; ./program",
+                ': "<<\'END"; ./program',
                 "./program # <<'END",
             ),
         ):

@@ -216,7 +216,7 @@ async def test_a_tool_knows_the_jobs_of_its_own_calls_alone(here: Environment) -
     tool = jobs_of(here)
     assert (await tool({"command": "true"})).message == "Exit code 0."
     result = await tool.job_tool({"action": "output", "id": "j1"})
-    assert result.message == "Nothing was done: no job has the id 'j1'; there are: none."
+    assert result.message == "Nothing was done: no job has the id 'j1': there are no jobs."
     assert result.is_error
 
 
@@ -393,6 +393,62 @@ async def test_a_kept_output_is_read_where_its_file_is_not(
         assert 'part is missing: say which, such as "lines 1-200"' in none.message
 
 
+async def test_a_part_says_what_was_counted_and_searched(here: Environment) -> None:
+    tool = jobs_of(here)
+    await over(tool, here, "seq 1 9", "j1")
+    await tool.job_tool({"action": "output", "id": "j1"})
+    for part, said in (
+        ("lines 0-3", "Lines 1 to 3 of 9."),
+        ("grep '7'", "0 of 9 lines match: quotes and options are taken as text."),
+        ("grep -i x", "0 of 9 lines match: quotes and options are taken as text."),
+        ("grep x", "0 of 9 lines match."),
+    ):
+        result = await tool.job_tool({"action": "output", "id": "j1", "part": part})
+        assert result.message == said, part
+
+
+async def test_a_kept_output_is_shown_by_the_name_of_its_file_too(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=30, tail=30)) as env:
+        tool = jobs_of(env)
+        result = await tool({"command": "seq 1 900"})
+        assert "Middle left out from line 14: " in result.message  # 13 lines are shown, and whole
+        assert result.details.artifact is not None
+        for params, output, said in (
+            ({"part": "lines 2-3"}, "2\n3\n", "Lines 2 to 3 of 900."),
+            ({"part": "bytes 99999-"}, "", "There are 3,492 bytes."),
+        ):
+            part = await tool.job_tool({"action": "output", "id": result.details.artifact.path, **params})
+            assert (part.output, part.message) == (output, said)
+        many = await tool.job_tool(
+            {"action": "output", "id": result.details.artifact.path, "part": "lines 1-900"}
+        )
+        assert "3,432 bytes of these are left out: ask for a smaller part." in many.message
+
+
+async def test_what_is_not_kept_of_a_job_is_not_promised(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=30, tail=30), artifacts=None) as env:
+        tool = jobs_of(env)
+        await over(tool, env, "seq 1 90000", "j1")
+        read = await tool.job_tool({"action": "output", "id": "j1"})
+        told = re.search(r"left out: part bytes (\d+)- shows those still kept\.", read.message)
+        assert told is not None
+        first = await tool.job_tool({"action": "output", "id": "j1", "part": f"bytes {told[1]}-"})
+        assert first.output
+        assert "not kept" not in first.message
+        lines = await tool.job_tool({"action": "output", "id": "j1", "part": "lines -1"})
+        assert f"{int(told[1]):,} bytes are not kept: these are counted without them." in lines.message
+
+
+async def test_output_of_a_job_that_is_no_text_is_shown_by_parts_alone(here: Environment) -> None:
+    tool = jobs_of(here)
+    await over(tool, here, r"printf '\177ELF\0'; head -c 3000 /dev/zero; echo GNU", "j1")
+    read = await tool.job_tool({"action": "output", "id": "j1"})
+    assert read.output == ""
+    assert read.message.startswith("Binary output not shown: ELF program, 3,009 bytes. Job j1 ended")
+    part = await tool.job_tool({"action": "output", "id": "j1", "part": "grep GNU"})
+    assert part.output.endswith("GNU\n")
+
+
 async def test_what_was_sent_in_part_is_not_said_to_be_nothing(here: Environment) -> None:
     tool = jobs_of(here)
     await tool({"command": "sh", "run_in_background": True})
@@ -441,7 +497,9 @@ async def test_much_output_is_shown_in_pieces_that_say_where_to_go_on(tmp_path: 
         await over(tool, env, "seq -w 1 1000; printf '%070d\\n' 7", "j1")
         end = await tool.job_tool({"action": "output", "id": "j1"})
         assert end.output.splitlines()[-2] == "1000"
-        assert "20 bytes of these are left out: too long, or not text." in end.message
+        assert "20 bytes of these are left out: part bytes A-B shows 50 of a line at once." in end.message
+        cut = await tool.job_tool({"action": "output", "id": "j1", "part": "bytes 5000-5050"})
+        assert (len(cut.output), "left out" in cut.message) == (50, False)
         assert "4,671 bytes before these are left out: part bytes 0- shows them." in end.message
         assert (end.details.offset, end.details.total_bytes) == (5071, 5071)
         assert len(end.output.encode()) < 500
@@ -587,7 +645,7 @@ async def test_nothing_is_sent_to_what_has_ended(here: Environment) -> None:
     await over(tool, here, "exit 2", "j1")
     result = await tool.job_tool({"action": "send", "id": "j1", "text": "x"})
     assert len(approver.requests) == 1
-    assert "Nothing was done: job j1 has ended (failed): it reads nothing more." in result.message
+    assert "Nothing was done: job j1 reads nothing more, since it ended: exit code 2." in result.message
 
 
 # Listing.
@@ -696,8 +754,12 @@ async def test_what_a_command_of_a_session_leaves_behind_survives_a_restart(here
             )
         ),
         ({"action": "output", "id": "j1", "part": "grep /(a+)+$/"}, "a /pattern/ repeats one thing at most"),
-        ({"action": "list", "id": "j1"}, "id is a parameter of output and send and screen"),
-        ({"action": "stop", "id": "j1", "text": "x"}, "text is a parameter of send and resize, not of stop"),
+        ({"action": "list", "id": "j1"}, "id is a parameter of output and send and stop, not of list"),
+        ({"action": "stop", "id": "j1", "text": "x"}, "text is a parameter of send, not of stop"),
+        ({"action": None}, 'action must be list, output, send or stop, not "None"'),
+        ({"action": 3}, 'action must be list, output, send or stop, not "3"'),
+        ({"action": "output", "id": "j1", "part": "bytes 20"}, "part must be lines 40-80"),
+        ({"action": "output", "id": "j1", "until": "/(?i)x/"}, "no group, and has no (?…): use a text"),
         ({"action": "send", "id": "j1"}, "there is nothing to send: give text, enter or end_of_input"),
         ({"action": "send", "id": "j1", "keys": ["Enter"]}, "(there is no terminal here: send text)"),
         ("list", "the parameters must be an object"),

@@ -158,7 +158,7 @@ async def test_nothing_runs_in_another_shell_than_the_one_that_was_approved(
         assert result.message.startswith(
             "Not run: the session's shell had ended, and its directory, variables and functions are gone."
         )
-    assert "It ran in a fresh shell, because" in (await tool({"command": "pwd"})).message
+    assert (await tool({"command": "pwd"})).message == "Exit code 0."  # it was told
     assert not await here.files.exists("ran")
 
 
@@ -189,11 +189,17 @@ async def test_what_ends_the_shell_is_said_with_what_is_lost(here: Environment) 
     ) in ended.message
     following = await tool({"command": "pwd; echo $A"})
     assert following.output == f"{here.directory}\n\n"
-    assert (
-        "It ran in a fresh shell, because the command before ended the shell of the session:"
-        in following.message
-    )
-    assert "fresh" not in (await tool({"command": "true"})).message
+    assert following.message == "Exit code 0."  # it was told
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+async def test_a_question_is_told_although_the_shell_says_that_it_was_stopped(
+    shell: str, tmp_path: Path
+) -> None:
+    async with Environment.detect(cwd=tmp_path, shell=shell) as env:
+        result = await session_of(env)({"command": "printf 'Sure? [y/N] '; sleep 300", "timeout": 0.4})
+    assert result.output == "Sure? [y/N] Terminated\n"
+    assert 'It likely waited at "Sure? [y/N]": use options or stdin.' in result.message
 
 
 async def test_a_timeout_leaves_the_shell_what_it_knows(here: Environment) -> None:
@@ -219,7 +225,7 @@ async def test_a_shell_that_a_stop_costs_is_said(here: Environment) -> None:
     )
     following = await tool({"command": "pwd"})
     assert following.output == f"{here.directory}\n"
-    assert "because a stop ended the shell of the session" in following.message
+    assert following.message == "Exit code 0."
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are no UTF-8")
@@ -257,10 +263,7 @@ async def test_a_restart_with_a_command_runs_it_in_the_fresh_shell(here: Environ
     await tool({"command": "cd /; A=1"})
     result = await tool({"command": "pwd; echo $A; A=2", "restart": True})
     assert result.output == f"{here.directory}\n\n"
-    assert (
-        "It ran in a fresh shell, because the session was restarted: its directory, variables"
-        in result.message
-    )
+    assert result.message == f"Exit code 0. Now in {here.directory}."
     assert (await tool({"command": "echo $A"})).output == "2\n"
 
 

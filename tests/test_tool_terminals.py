@@ -208,7 +208,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing(here: Environment) -> Non
     with pytest.raises(asyncio.CancelledError):
         await task
     assert living(seconds) == []
-    assert "there are: none" in (await do(tool, "screen")).message
+    assert ": there are no jobs." in (await do(tool, "screen")).message
 
 
 async def test_what_it_leaves_behind_is_stopped_or_a_job(here: Environment) -> None:
@@ -648,10 +648,15 @@ async def test_nothing_is_typed_on_what_has_ended(here: Environment) -> None:
     tool = tool_of(here, approver, secrets=lambda _: "x")
     await start(tool, "read -r x; exit 2")
     await enter(tool, "")
-    for action, params in (("send", {"text": "x"}), ("send", {"keys": ["x"]}), ("secret", {})):
+    for action, params in (
+        ("send", {"text": "x"}),
+        ("send", {"keys": ["x"]}),
+        ("secret", {}),
+        ("resize", {"text": "80x24"}),
+    ):
         result = await do(tool, action, **params)
         assert result.details.status == "failed"
-        assert result.message == "Nothing was typed: its program has ended. Terminal t1 ended: exit code 2."
+        assert result.message == "Nothing was done: its program has ended. Terminal t1 ended: exit code 2."
     assert len(approver.requests) == 2
 
 
@@ -836,7 +841,7 @@ async def test_a_question_for_a_secret_holds_up_no_other_call(here: Environment)
         waiting = asyncio.ensure_future(do(tool, "secret", terminal))
         await asked[-1].wait()
         await tool.job_tool({"id": terminal, **other})
-        assert (await waiting).message.startswith(f"Nothing was typed: its program has ended. {said}")
+        assert (await waiting).message.startswith(f"Nothing was done: its program has ended. {said}")
     await asyncio.sleep(0)
     assert forgotten == ["", "P: "]
 
@@ -870,7 +875,7 @@ async def _unfit(request: SecretRequest) -> str | None:
             "failed",
             "Nothing was typed: the source of the secret failed (RuntimeError). Tell the user.",
         ),
-        (_unfit, "failed", "a secret must be one line"),
+        (_unfit, "failed", "a secret must be one line without control characters. Tell the user."),
     ],
 )
 async def test_a_secret_that_is_not_given_is_a_result(
@@ -883,6 +888,8 @@ async def test_a_secret_that_is_not_given_is_a_result(
     assert said in result.message
     assert "hunter2" not in result.model_dump_json()
     assert result.details.waiting is not None  # still
+    assert "Use job, secret" not in result.message  # which has just failed
+    assert "Use job, secret" in (await do(tool, "output")).message
 
 
 async def test_a_secret_that_may_not_be_typed_is_not_asked_for(here: Environment, tmp_path: Path) -> None:
@@ -996,7 +1003,7 @@ async def test_so_many_terminals_run_at_once_and_those_that_ended_are_known_for_
     await start(tool, "read -r x")
     for result in (await start(tool, "true"), await run(tool, "true")):
         assert result.details.status == "failed"
-        assert "1 on terminals run already, the most at once (t1): stop one" in result.message
+        assert "1 terminal runs already, the most at once (t1): stop one" in result.message
     await do(tool, "stop")
     for number in (2, 3, 4, 5):
         await start(tool, "read -r x")
@@ -1008,7 +1015,7 @@ async def test_a_tool_knows_the_terminals_of_its_own_calls_alone(here: Environme
     async with here.terminal("read x"):
         result = await do(tool_of(here), "screen")
     assert result.is_error
-    assert result.message == "Nothing was done: no job has the id 't1'; there are: none."
+    assert result.message == "Nothing was done: no job has the id 't1': there are no jobs."
 
 
 # Where there is no terminal.
@@ -1088,7 +1095,7 @@ async def test_a_machine_that_has_no_terminal_left_says_so(monkeypatch: pytest.M
         ({"action": "send", "id": "t1", "keys": ["a"] * 4}, "keys has 4 names, and at most 3 can be given"),
         (
             {"action": "screen", "id": "t1", "wait": 3},
-            "wait is a parameter of output and send and secret, not of screen",
+            "wait is a parameter of output and send, not of screen",
         ),
         ({"action": "output", "id": "t1", "pattern": "x"}, '(did you mean "until" or "part"?)'),
         ({"action": "output", "id": "t1", "until": ""}, "until must have 1 to 1,000 characters"),
@@ -1167,6 +1174,39 @@ async def test_a_terminal_is_resized_and_shown(here: Environment) -> None:
     assert (await do(tool, "resize", text="80x24")).details.status == "failed"
 
 
+async def test_a_part_of_what_a_terminal_printed_is_shown_while_it_runs_and_after(here: Environment) -> None:
+    tool = tool_of(here)
+    await start(tool, "seq 1 40; read -r x; echo last")
+    for part, output, said in (
+        ("lines 3-4", "3\n4\n", "Lines 3 to 4 of 40."),
+        ("lines -2", "39\n40", "The last 2 of 40 lines."),
+        (
+            "grep /^1.$/",
+            "".join(f"{number}: {number}\n" for number in range(10, 20)),
+            "10 of 40 lines match.",
+        ),
+        ("bytes 0-4", "1\n2\n", "Bytes 0 to 4 of 111."),
+    ):
+        result = await do(tool, "output", part=part)
+        assert (result.output, result.message) == (output, said), part
+    await enter(tool, "")
+    assert (await do(tool, "output", part="grep last")).output == "42: last\n"
+
+
+async def test_a_part_of_what_a_terminal_printed_tells_of_lines_elsewhere(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=100, tail=100)) as env:
+        tool = tool_of(env)
+        await start(tool, "seq 1 9000; printf '\\033[?1049hdrawn'; read -r x")
+        result = await do(tool, "output", part="grep 8999")
+        assert result.output.endswith(": 8999\n")
+        assert re.search(
+            r"[\d,]+ lines are not kept: these are counted without them\. The alternate screen is not among these: action "
+            r"screen shows it\.$",
+            result.message,
+        )
+        assert "drawn" in (await do(tool, "screen")).output
+
+
 async def test_terminals_are_listed_with_other_jobs(here: Environment) -> None:
     tool = tool_of(here, jobs=True)
     await start(tool, "read -r x; exit 3")
@@ -1174,11 +1214,13 @@ async def test_terminals_are_listed_with_other_jobs(here: Environment) -> None:
     listed = await tool.job_tool({"action": "list"})
     assert [(job.id, job.status) for job in listed.details.jobs] == [("j1", "running"), ("t1", "running")]
     assert re.fullmatch(
-        rf"j1 runs, [\d.]+ s, in {here.directory}: sleep 300 t1 runs on a terminal, [\d.]+ s: read -r x; exit 3",
+        rf"j1 runs, [\d.]+ s, in {here.directory}: sleep 300 t1 runs, [\d.]+ s, on a terminal: read -r x; exit 3",
         listed.message,
     )
     await enter(tool, "")
-    assert (await tool.job_tool({"action": "list"})).details.jobs[1].status == "failed"
+    listed = await tool.job_tool({"action": "list"})
+    assert listed.details.jobs[1].status == "failed"
+    assert re.search(r"t1 ended: exit code 3, [\d.]+ s, on a terminal: read -r x; exit 3$", listed.message)
     several = await tool.job_tool({"action": "output", "id": "j1,t1", "wait": 1})
     assert "wait for a terminal by itself" in several.message
     assert "has no terminal" in (await tool.job_tool({"action": "screen", "id": "j1"})).message
@@ -1257,6 +1299,7 @@ def _held(outcome: Outcome | None = None, *, left: float | None = None, command:
         left=left,
         request=request,
         driven=SimpleNamespace(pid=4711),
+        over=outcome is not None,
         stopped_by_person=False,
     )
 
@@ -1325,7 +1368,12 @@ NOTICES: dict[str, Callable[[], str]] = {
     "changed": lambda: terminal_words.changed("bash, vim", None),
     "asked anew": lambda: terminal_words.asked_anew("DELETE ALL? "),
     "asked anew, on a blank line": lambda: terminal_words.asked_anew(""),
-    "over": lambda: terminal_words.over(_held(ENDED)),
+    "over": lambda: terminal_words.OVER,
+    "over, in a list": lambda: terminal_words.listed(_held(ENDED)),
+    "lost, in a list": lambda: terminal_words.listed(_held(Outcome(status="lost"))),
+    "gave no secret, still waits": lambda: " ".join(
+        terminal_words.state(_held(), _view(waiting=CERTAIN, password=True), secrets=None)
+    ),
     "failed typing": lambda: terminal_words.failed_typing("it does not read."),
     "without": lambda: terminal_words.without(terminal_words.NOT_HERE),
     "none here": lambda: terminal_words.none_here("ci-7 grants no terminal"),

@@ -426,7 +426,7 @@ def cwd_problems(cwd: str | None) -> Iterator[str]:
     """Say what keeps a directory from being taken, if anything does."""
     if cwd is not None:
         if not cwd.strip():
-            yield "cwd is blank: give a directory, or leave it out to run in the starting directory"
+            yield "cwd is blank: give a directory, or leave it out"
         yield from too_long("cwd", cwd, LONGEST_PATH)
 
 

@@ -467,6 +467,7 @@ class ShellTool:
                 piece,
                 since=0,
                 skipped=0,
+                lost=0,
                 waited=0,
                 shown_at_most=limits.head + limits.tail,
                 follows=piece.offset < piece.total_bytes,

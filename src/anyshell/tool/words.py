@@ -93,10 +93,15 @@ def text(output: Output | None, messages: Sequence[str], *, ended: bool = True) 
     if output.total_bytes == 0 and ended:
         messages = [NO_OUTPUT, *messages]
     elif output.binary is not None:
-        messages = [f"Binary output not shown: {output.binary}, {output.total_bytes:,} bytes.", *messages]
+        messages = [unshown(output), *messages]
     elif output.total_bytes and not output.text.strip():
         messages = [INVISIBLE_OUTPUT, *messages]
     return f"{printed}\n\n{said_by_us(messages)}" if printed else said_by_us(messages)
+
+
+def unshown(output: Output) -> str:
+    """Say that what was printed is not shown, since it is no text."""
+    return f"Binary output not shown: {output.binary}, {output.total_bytes:,} bytes."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +244,8 @@ def _timed_out(outcome: Outcome, way: Way) -> str:
 
 def _asked(text: str) -> str:
     """The last line of an output, if it may be a question that was not answered."""
-    last = text.rsplit("\n", 1)[-1].strip()
+    # bash and sh say that they have seen their program be stopped.
+    last = text.removesuffix("Terminated\n").rsplit("\n", 1)[-1].strip()
     return visible(last[-_LONGEST_PROMPT:]) if last.endswith(("?", ":", ">", "]", ")", "…")) else ""
 
 
@@ -256,7 +262,7 @@ TRANSLATED = "Changed for bash: nul is /dev/null, lines end with LF."
 
 def guarded(names: Sequence[str]) -> str:
     """Say that variables were not set."""
-    return f"Not set: {', '.join(names)}. They make programs wait for a person; use a program's own options."
+    return f"Not set: {', '.join(names)}. Such variables make programs wait for a person; use a program's own options."
 
 
 def truncated(output: Output, *, max_line: int, readable: bool, job_tool: bool = False) -> str:
@@ -278,10 +284,17 @@ def truncated(output: Output, *, max_line: int, readable: bool, job_tool: bool =
         assert output.tail_range is not None
         where = f"Beginning left out up to line {output.tail_range[0]:,}"
     elif output.tail_range is None:
-        where = f"End left out from line {output.head_range[1]:,}"
+        where = f"End left out from line {_cut_line(output, output.total_lines):,}"
     else:
-        where = f"Middle left out from line {output.head_range[1]:,}"
+        where = f"Middle left out from line {_cut_line(output, output.tail_range[0] - 1):,}"
     return f"{where}: {shown}. {_rest(output, output.artifact, readable=readable, job_tool=job_tool)}"
+
+
+def _cut_line(output: Output, line_feeds: int) -> int:
+    """The first line that is not shown, or not all of it, of an output with so many line feeds before its tail."""
+    assert output.head_range is not None
+    last = output.head_range[1]
+    return last + (line_feeds - output.omitted_lines >= last)
 
 
 def _rest(output: Output, artifact: Artifact | None, *, readable: bool, job_tool: bool) -> str:
@@ -318,7 +331,7 @@ def left_behind(
 
 
 def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> Iterator[str]:
-    """Say what became of the session's shell.
+    """Say what became of the session's shell. That one began fresh was told with the end of the one before.
 
     Args:
         report: What the command did to it.
@@ -326,13 +339,12 @@ def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> I
         now: Where the next one begins.
         stopped: Whether the command was stopped.
     """
-    if report.fresh:
-        yield f"It ran in a fresh shell, because {visible(report.fresh)}: {_GONE}."
     match report.state:
         case "ended":
             yield f"That ended the session's shell: {_GONE}. The next call starts fresh in {visible(now)}."
         case "lost":
-            yield f"The session's shell was stopped too: {_GONE}. The next call starts fresh in {visible(now)}."
+            lost = "was stopped too" if stopped else "is lost"
+            yield f"The session's shell {lost}: {_GONE}. The next call starts fresh in {visible(now)}."
         case "kept":
             if stopped:
                 yield "The session's shell goes on."
@@ -380,7 +392,7 @@ def refused(answer: Refused, done: str = "run") -> str:
     reason = visible(" ".join(answer.reason[: 2 * _LONGEST_REASON].split()))
     if len(reason) > _LONGEST_REASON:
         reason = f"{reason[:_LONGEST_REASON]}…"
-    said = f"{reason.rstrip('.')}." if reason else ""
+    said = reason if reason.endswith(("?", "!")) or not reason else f"{reason.rstrip('.')}."
     match answer.by:
         case "unanswered" | "failure":
             return f"Not {done}: {said or 'no answer came.'} Do not work around it; tell the user."

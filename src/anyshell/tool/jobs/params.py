@@ -334,11 +334,11 @@ def _asked(params: Mapping[str, object], offered: Offered) -> JobParams:
             }
             params["text"] = f"{columns}x{rows}"
         action = params.get("action")
-        if isinstance(action, str) and action not in offered.actions:
+        if "action" in params and action not in offered.actions:
             *others, last = offered.actions
-            other = _ACTIONS.get(plain(action))
+            other = _ACTIONS.get(plain(str(action)))
             hint = f'; did you mean "{other}"?' if other else ""
-            wrong = visible(cut_name(action))
+            wrong = visible(cut_name(str(action)))
             raise InvalidParams(
                 sentence(f'action must be {", ".join(others)} or {last}, not "{wrong}"{hint}')
             )
@@ -377,7 +377,8 @@ def _problems(asked: JobParams, limits: ToolLimits, offered: Offered) -> Iterato
             if (name, action) == ("text", "secret"):
                 yield "text is no parameter of secret: what you know is no secret; the secret comes from elsewhere"
             else:
-                yield f"{name} is a parameter of {' and '.join(actions)}, not of {action}"
+                there = " and ".join(each for each in actions if each in offered.actions)
+                yield f"{name} is a parameter of {there}, not of {action}"
     ids = _ids(asked)
     if action != "list" and not ids:
         yield f"id is missing: {action} needs that of a job, as results name it or list says it"

@@ -57,7 +57,8 @@ def part_of(said: str) -> Part:
     if found := _GREP.fullmatch(said):
         return Part("grep", pattern=pattern_of(found[1]))
     found = _RANGE.fullmatch(said)
-    if found is None or not (found[2] or found[4]):
+    one_byte = found is not None and found[1].lower() == "bytes" and not found[3]
+    if found is None or not (found[2] or found[4]) or one_byte:
         raise ValueError("part must be lines 40-80, lines -50, bytes 0-4096, grep TEXT or grep /PATTERN/")
     kind: Literal["lines", "bytes"] = "lines" if found[1].lower() == "lines" else "bytes"
     first = int(found[2]) if found[2] else None
@@ -106,7 +107,9 @@ def _bytes(chunks: Iterable[bytes], part: Part, builder: OutputBuilder) -> str:
         builder.feed(piece)
         taken += len(piece)
         at += len(chunk)
-    return f"Bytes {min(part.first, at):,} to {min(part.first, at) + taken:,} of {at:,}."
+    if not taken:
+        return f"There are {at:,} bytes."
+    return f"Bytes {part.first:,} to {part.first + taken:,} of {at:,}."
 
 
 def _lines(
@@ -141,10 +144,12 @@ def _lines(
             matched += 1
             builder.feed((text + "\n" * whole).encode(errors="replace"))
     if part.pattern is not None:
-        return f"{matched:,} of {number:,} lines match."
+        literal = not matched and part.pattern.pattern.startswith(("'", '"', "\\-"))
+        taken = ": quotes and options are taken as text" if literal else ""
+        return f"{matched:,} of {number:,} lines match{taken}."
     if part.first is None:
         builder.feed("\n".join(lasting).encode(errors="replace"))
         return f"The last {len(lasting):,} of {number:,} lines."
     if not matched:
         return f"There are {number:,} lines."
-    return f"Lines {part.first:,} to {min(part.last or number, number):,} of {number:,}."
+    return f"Lines {max(part.first, 1):,} to {min(part.last or number, number):,} of {number:,}."

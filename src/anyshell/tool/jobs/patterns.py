@@ -17,7 +17,7 @@ _TOKEN = re.compile(
 MAYBES = 3
 """Parts of a model's pattern that may be missing (``?``), at most: each doubles what is tried."""
 
-SIMPLER = "a /pattern/ repeats one thing at most (\\d+, .*) in each alternative, and no group: use a text"
+SIMPLER = "a /pattern/ repeats one thing at most (\\d+, .*) in each alternative, no group, and has no (?…): use a text"
 
 
 def pattern_of(said: str) -> re.Pattern[str]:

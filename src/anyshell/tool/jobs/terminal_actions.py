@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import time
@@ -13,8 +14,11 @@ from ..._types import Refused, SecretInputRequest, TerminalInputRequest
 from ...terminal.secrets import ask as ask_for_secret
 from .. import words
 from . import terminal_words
+from . import words as job_words
 from .params import REACTION, text_problems
+from .parts import select
 from .question import OtherQuestion, Question, names
+from .results import state_of_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,17 +73,28 @@ class TerminalActions:
 
     async def _read(self, call: JobCall, terminal: TrackedTerminal, ongoing: Ongoing) -> JobResult:
         if call.part is not None:
-            raise AnyshellError(
-                f"{terminal.id} has a terminal, and part is of other output: give wait or until, or action screen"
-            )
+            return await self._part(call, terminal)
         if not call.waits:
             return await self._seen(call, terminal, [])
         return await self._awaited(call, terminal, [], ongoing, usual=0)
 
+    async def _part(self, call: JobCall, terminal: TrackedTerminal) -> JobResult:
+        """Show a part of the lines that were printed, as far as they are kept."""
+        assert call.part is not None
+        lines, limits = terminal.driven.lines(), self._env.limits
+        text = "\n".join([*lines.texts, ""])
+        data = self._hidden.text(text).encode(errors="replace")
+        output, told = await asyncio.to_thread(select, [data], call.part, limits, code_page=None)
+        messages = [told, *job_words.not_kept(lines.first, "lines")]
+        if terminal.driven.screen.alternate and not terminal.over:
+            messages.append(terminal_words.NOT_THESE)
+        messages += job_words.shortened(output, limits.max_line)
+        return self._results.make(call, "done", messages, [state_of_terminal(terminal)], output=output)
+
     async def _resize(self, call: JobCall, terminal: TrackedTerminal) -> JobResult:
         assert call.size is not None
         if terminal.over:
-            return await self._seen(call, terminal, [terminal_words.over(terminal)], status="failed")
+            return await self._seen(call, terminal, [terminal_words.OVER], status="failed")
         await terminal.driven.resize(columns=call.size.columns, rows=call.size.rows)
         waiting = await terminal.settle(min(REACTION, self._limits.max_wait))
         return await self._seen(call, terminal, [], screen=True, waiting=waiting)
@@ -130,7 +145,7 @@ class TerminalActions:
     ) -> Question | JobResult:
         """Ask the approver about what is to be typed: the question that it answers, or why nothing is typed."""
         if terminal.over:
-            return await self._seen(call, terminal, [terminal_words.over(terminal)], status="failed")
+            return await self._seen(call, terminal, [terminal_words.OVER], status="failed")
         asked, started = await terminal.question(), terminal.request
         request = make(
             text=started.text,
@@ -154,7 +169,7 @@ class TerminalActions:
                 call, "refused", [words.refused(decision.answer, "typed")], terminal
             )
         if terminal.over:
-            return await self._seen(call, terminal, [terminal_words.over(terminal)], status="failed")
+            return await self._seen(call, terminal, [terminal_words.OVER], status="failed")
         return asked
 
     async def _type(self, call: JobCall, terminal: TrackedTerminal, ongoing: Ongoing) -> JobResult:
@@ -213,21 +228,22 @@ class TerminalActions:
                 return await self._other(call, terminal, error)
             except _NoSourceError as error:
                 failed = terminal_words.no_source(str(error))
-                return await self._seen(call, terminal, [failed], status="failed")
+                return await self._seen(call, terminal, [failed], status="failed", no_secret=True)
             except AnyshellError as error:
                 if given is not None:
                     message = terminal_words.failed_typing(str(error))
                 elif terminal.over:
-                    message = terminal_words.over(terminal)
+                    message = terminal_words.OVER
                 else:
-                    message = words.undone(str(error))
-                return await self._seen(call, terminal, [message], status="failed")
+                    message = f"{words.undone(str(error))} Tell the user."
+                return await self._seen(call, terminal, [message], status="failed", no_secret=True)
             finally:
                 gave_up = True
         if not typed and ongoing.cancelled:
             return self._results.of_terminal(call, "cancelled", [words.UNSENT], terminal)
         if not typed:
-            return await self._seen(call, terminal, [terminal_words.no_secret(terminal)], status="refused")
+            message = terminal_words.no_secret(terminal)
+            return await self._seen(call, terminal, [message], status="refused", no_secret=True)
         foreground = asked.foreground
         messages = [
             terminal_words.secret(
@@ -255,7 +271,7 @@ class TerminalActions:
     async def _other(self, call: JobCall, terminal: TrackedTerminal, error: OtherQuestion) -> JobResult:
         """Say that nothing was typed, since it was meant for something else."""
         if terminal.over:
-            message = terminal_words.over(terminal)
+            message = terminal_words.OVER
         elif error.line is None:
             message = terminal_words.changed(error.before, error.now)
         else:
@@ -272,10 +288,12 @@ class TerminalActions:
         screen: bool = False,
         found: bool | None = None,
         waiting: Found = "ask",
+        no_secret: bool = False,
     ) -> JobResult:
         """Tell what was done, and what there is to see now."""
         view = await terminal.look(self._env.limits, screen=screen, waiting=waiting)
-        messages = [*messages, *terminal_words.state(terminal, view, secrets=self._secrets is not None)]
+        secrets = None if no_secret else self._secrets is not None
+        messages = [*messages, *terminal_words.state(terminal, view, secrets=secrets)]
         messages += words.waited_less(call.requested_wait, call.wait)
         return self._results.of_terminal(call, status, messages, terminal, view, found=found)
 

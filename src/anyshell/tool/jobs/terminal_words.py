@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 SHOWN_LINE = 200
 """Characters of a prompt, or of the cursor's line, in a sentence about it: those at its end."""
 
+OVER = "Nothing was done: its program has ended."
+"""What is said when what would be typed has no reader."""
+
+NOT_THESE = "The alternate screen is not among these: action screen shows it."
+"""What is said when lines of the main screen are shown while a program draws."""
+
 NOT_HERE = "no terminal is given here, since ANYSHELL_NO_PTY is set"
 """Why there is no terminal where none was tried for."""
 
@@ -76,13 +82,21 @@ def news(terminal: TrackedTerminal) -> str:
     return f"{message} {last_lines(outcome)}".rstrip()
 
 
-def waits(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool) -> str:
+def listed(terminal: TrackedTerminal) -> str:
+    """Say how a terminal is, in a list."""
+    how = "runs"
+    if terminal.over:
+        how = ended(terminal.outcome, by_person=terminal.stopped_by_person)
+    return f"{terminal.id} {how}, {exact(round(terminal.seconds, 1))} s, on a terminal: {command(terminal.request.text)}"
+
+
+def waits(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool | None) -> str:
     """Say what a program waits for, and how to answer.
 
     Args:
         terminal: The terminal.
         view: What there is to tell of it; it waits.
-        secrets: Whether a secret can be asked for.
+        secrets: Whether a secret can be asked for; ``None`` when it is said already what to do without one.
     """
     assert view.waiting is not None
     certain = view.waiting.certainty == "certain"
@@ -95,7 +109,10 @@ def waits(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool) -> 
         message += f': "{prompt}"'
     otherwise = "" if certain else "; if not, wait with output"
     if not view.password:
-        return f"{message}. Answer with job, send, text, enter{otherwise}."
+        typed = "text or keys" if view.screen.alternate else "text, enter"
+        return f"{message}. Answer with job, send, {typed}{otherwise}."
+    if secrets is None:
+        return f"{message}, not shown as typed."
     if secrets:
         return f"{message}, not shown as typed. Use job, secret: the user types it. Do not make one up."
     return (
@@ -103,7 +120,7 @@ def waits(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool) -> 
     )
 
 
-def state(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool) -> Iterator[str]:
+def state(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool | None) -> Iterator[str]:
     """Say how a terminal is, and what of it is shown."""
     who = "" if view.program is None else f" ({view.program})"
     if view.outcome is not None:
@@ -212,11 +229,6 @@ def stopped(terminal: TrackedTerminal, *, before: bool) -> str:
             f"Nothing to stop: terminal {terminal.id} {ended(outcome, by_person=terminal.stopped_by_person)}."
         )
     return f"Stopped terminal {terminal.id} and all it started."
-
-
-def over(terminal: TrackedTerminal) -> str:
-    """Say that what would be typed has no reader."""
-    return "Nothing was typed: its program has ended."
 
 
 def failed_typing(problem: str) -> str:

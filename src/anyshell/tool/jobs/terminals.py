@@ -75,10 +75,11 @@ class Terminals:
         """
         self._live = {terminal for terminal in self._live if not self._is_over(terminal)}
         if len(self._live) >= self._limits.max_terminals:
-            there = ", ".join(terminal.id or "one that a call waits for" for terminal in self._live)
-            raise AnyshellError(
-                f"{self._limits.max_terminals} on terminals run already, the most at once ({there}): stop one"
-            )
+            live = sorted(self._live, key=lambda terminal: (len(terminal.id), terminal.id))
+            there = ", ".join(terminal.id or "one that a call waits for" for terminal in live)
+            most = self._limits.max_terminals
+            running = f"{most} terminals run" if most != 1 else "1 terminal runs"
+            raise AnyshellError(f"{running} already, the most at once ({there}): stop one")
 
     @contextlib.asynccontextmanager
     async def begin(

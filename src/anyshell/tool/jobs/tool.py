@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ..._exceptions import AnyshellError, ArtifactNotFound, JobNotFound
@@ -14,6 +16,7 @@ from ...output import OutputBuilder
 from .. import words
 from ..definition import ToolDefinition, number, object_of, properties_of
 from ..params import InvalidParams
+from . import terminal_words
 from . import words as job_words
 from .params import JobCall, JobParams, Offered, parse, text_problems
 from .parts import select
@@ -134,8 +137,9 @@ class JobTool:
         try:
             if call.action == "list":
                 return self._list(call)
-            if call.ids[0] in self._context.kept and len(call.ids) == 1:
-                return await self._kept(call)
+            artifact_id = PurePath(call.ids[0]).name.removesuffix(".out")  # of its file, too
+            if artifact_id in self._context.kept and len(call.ids) == 1:
+                return await self._kept(call, artifact_id)
             return await self._carried_out(call, [self._job(job_id) for job_id in call.ids], ongoing)
         except AnyshellError as error:
             return self._results.make(call, "failed", [words.undone(error)])
@@ -168,31 +172,32 @@ class JobTool:
         terminals = {} if self._terminals is None else self._terminals.known()
         job = entries.get(job_id) or terminals.get(job_id)
         if job is None:
-            there = ", ".join((*entries, *terminals)) or "none"
-            raise JobNotFound(f"no job has the id {job_id[:LONGEST_NAME]!r}; there are: {there}")
+            there = ", ".join((*entries, *terminals))
+            there = f"; there are: {there}" if there else ": there are no jobs"
+            raise JobNotFound(f"no job has the id {job_id[:LONGEST_NAME]!r}{there}")
         return job
 
     def _list(self, call: JobCall) -> JobResult:
         entries = () if self._ledger is None else self._ledger.entries()
         terminals = () if self._terminals is None else tuple(self._terminals.known().values())
         shown = entries[-job_words.LISTED :]
-        messages = list(job_words.listed(entries, terminals))
+        messages = [*job_words.listed(entries), *map(terminal_words.listed, terminals)]
         for entry in shown:
             entry.told = entry.over
         states = [*(state_of(entry.job) for entry in shown), *map(state_of_terminal, terminals)]
-        return self._results.make(call, "done", messages, states)
+        return self._results.make(call, "done", messages or ["There are no jobs."], states)
 
-    async def _kept(self, call: JobCall) -> JobResult:
+    async def _kept(self, call: JobCall, artifact_id: str) -> JobResult:
         """Show a part of an output that was kept whole."""
         store = self._env.artifacts
         if call.action != "output" or store is None:
-            raise AnyshellError(f"{call.ids[0]} is a kept output: action output shows it, with part")
+            raise AnyshellError(f"{artifact_id} is a kept output: action output shows it, with part")
         part = call.part
         if part is None:
             raise AnyshellError(
                 'part is missing: say which, such as "lines 1-200", "lines -50" or "grep TEXT"'
             )
-        artifact_id, code_page = call.ids[0], self._env.info.code_page
+        code_page = self._env.info.code_page
 
         def chunks() -> Iterator[bytes]:
             offset = 0
@@ -208,9 +213,12 @@ class JobTool:
             raise AnyshellError(f"the kept output {artifact_id} cannot be read any more: {error}") from error
         return self._part(call, output, told)
 
-    def _part(self, call: JobCall, output: Output, told: str, entry: Entry | None = None) -> JobResult:
+    def _part(
+        self, call: JobCall, output: Output, told: str, entry: Entry | None = None, *, lost: int = 0
+    ) -> JobResult:
         output = self._hidden.output(output)
-        messages = [told, *job_words.shortened(output)]
+        messages = [told, *job_words.not_kept(lost)]
+        messages += job_words.shortened(output, self._env.limits.max_line)
         states = () if entry is None else (state_of(entry.job),)
         return self._results.make(call, "done", messages, states, output=output)
 
@@ -277,9 +285,10 @@ class JobTool:
             elif most_seconds:
                 await job.output(since, limit=most, wait=most_seconds)
         piece = await job.output(since, limit=most)
-        skipped = 0
+        skipped = lost = 0
         if call.part is None and piece.total_bytes - since > most:
             skipped = piece.total_bytes - most - since
+            lost = min(piece.omitted_bytes, skipped)
             since += skipped
             piece = await job.output(since, limit=most)
         # What is left of it may be the beginning of a character or of an escape sequence, which is shown when it is whole.
@@ -292,13 +301,24 @@ class JobTool:
             messages.append(words.awaited(call.said, found=found is True, waited=waited))
         waited = 0 if ongoing.cancelled else call.patience(0, self._limits)
         messages += job_words.read(
-            entry, piece, since=since, skipped=skipped, waited=waited, shown_at_most=most, follows=follows
+            entry,
+            piece,
+            since=since,
+            skipped=skipped,
+            lost=lost,
+            waited=waited,
+            shown_at_most=most,
+            follows=follows,
         )
         messages += map(job_words.other, others)
         for other in others:
             other.told = other.over
         output = bounded(self._context, piece)
-        messages += job_words.shortened(output)
+        if output.binary is not None and call.part is None:
+            messages.insert(0, words.unshown(output))
+            output = replace(output, text="")
+        else:
+            messages += job_words.shortened(output, limits.max_line)
         messages += words.waited_less(call.requested_wait, call.wait)
         return self._results.make(
             call,
@@ -314,14 +334,15 @@ class JobTool:
     async def _part_of_job(self, call: JobCall, entry: Entry) -> JobResult:
         """Show a part of what a job has printed, as far as that is kept."""
         assert call.part is not None
-        chunks, offset = [], 0
+        chunks, offset, lost = [], 0, 0
         while (piece := await entry.job.output(offset, limit=PIECE)).data:
             chunks.append(piece.data)
             offset = piece.offset
+            lost += piece.omitted_bytes
         output, told = await asyncio.to_thread(
             select, chunks, call.part, self._env.limits, code_page=self._env.info.code_page
         )
-        return self._part(call, output, told, entry)
+        return self._part(call, output, told, entry, lost=lost)
 
     async def _stop(self, call: JobCall, entry: Entry) -> JobResult:
         job, before = entry.job, entry.over
@@ -337,7 +358,9 @@ class JobTool:
         text = call.text + "\n" * call.enter
         if problem := text_problems(text, self._limits.max_stdin):
             return self._results.make(call, "invalid", [words.invalid(f"{problem}.")])
-        if entry.over or job.adopted:
+        if entry.over:
+            raise AnyshellError(f"job {job.id} reads nothing more, since it {job_words.ended(job)}")
+        if job.adopted:
             await job.send(b"")  # says why that cannot be, before the approver is asked
         request = JobInputRequest(
             text=job.command,

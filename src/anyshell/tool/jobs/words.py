@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ..._types import JobOutput, Outcome, Output
     from ...jobs import Job
     from .ledger import Entry
-    from .tracked import TrackedTerminal
 
 SHOWN_COMMAND = 60
 """Characters of a job's command, in a sentence about the job."""
@@ -105,10 +104,8 @@ def left(job: Job) -> str:
     return f"What it left running is job {job.outcome.job}. "
 
 
-def listed(entries: Sequence[Entry], terminals: Sequence[TrackedTerminal]) -> Iterator[str]:
-    """Say which jobs there are."""
-    if not entries and not terminals:
-        yield "There are no jobs."
+def listed(entries: Sequence[Entry]) -> Iterator[str]:
+    """Say which jobs there are without a terminal."""
     if len(entries) > LISTED:
         yield f"{len(entries) - LISTED:,} older ones are not listed."
     for entry in entries[-LISTED:]:
@@ -116,9 +113,6 @@ def listed(entries: Sequence[Entry], terminals: Sequence[TrackedTerminal]) -> It
         how = "runs" if job.status == "running" else ended(job)
         kind = "left by" if job.adopted else f"in {visible(entry.directory)}"
         yield f"{job.id} {how}, {exact(seconds(job))} s, {kind}: {command(job.command)}"
-    for terminal in terminals:
-        how = "runs" if not terminal.over else "ended"
-        yield f"{terminal.id} {how} on a terminal, {exact(round(terminal.seconds, 1))} s: {command(terminal.request.text)}"
 
 
 def read(
@@ -127,6 +121,7 @@ def read(
     *,
     since: int,
     skipped: int,
+    lost: int,
     waited: float,
     shown_at_most: int,
     follows: bool,
@@ -138,6 +133,7 @@ def read(
         piece: What is shown of its output.
         since: The byte that was asked for.
         skipped: Bytes before `since` that the model has not seen.
+        lost: The first of these that are not kept.
         waited: Seconds that could be waited.
         shown_at_most: Bytes that are shown at once.
         follows: Whether more can be shown at once, after the piece.
@@ -156,10 +152,21 @@ def read(
     if piece.omitted_bytes:
         yield f"{piece.omitted_bytes:,} bytes from byte {since:,} on are not kept any more."
     if skipped:
-        yield f"{skipped:,} bytes before these are left out: part bytes {since - skipped}- shows them."
+        message = f"{skipped:,} bytes before these are left out"
+        if lost < skipped:
+            message += (
+                f": part bytes {since - skipped + lost}- shows {'those still kept' if lost else 'them'}"
+            )
+        yield f"{message}."
     if follows:
         end = max(piece.offset, piece.total_bytes - shown_at_most)
         yield f"{piece.total_bytes - piece.offset:,} bytes follow: part bytes {piece.offset}-, or the end, bytes {end}-."
+
+
+def not_kept(count: int, what: str = "bytes") -> Iterator[str]:
+    """Say that of an output of which a part is shown not all is kept, if it is so."""
+    if count:
+        yield f"{count:,} {what} are not kept: these are counted without them."
 
 
 def other(entry: Entry) -> str:
@@ -168,10 +175,18 @@ def other(entry: Entry) -> str:
     return f"Job {job.id} runs." if not entry.over else f"Job {job.id} {ended(job)}. {left(job)}".rstrip()
 
 
-def shortened(output: Output) -> Iterator[str]:
-    """Say that of a piece not all is shown, if it is so."""
+def shortened(output: Output, max_line: int) -> Iterator[str]:
+    """Say that of a piece not all is shown, if it is so, and what shows the rest.
+
+    Args:
+        output: The piece.
+        max_line: Characters of a line that are shown.
+    """
     if output.truncated:
-        yield f"{output.omitted_bytes:,} bytes of these are left out: too long, or not text."
+        rest = "ask for a smaller part"
+        if output.head_range is None and output.tail_range is None:
+            rest = f"part bytes A-B shows {max_line:,} of a line at once"
+        yield f"{output.omitted_bytes:,} bytes of these are left out: {rest}."
 
 
 def stopped(entry: Entry, *, before: bool) -> str:
