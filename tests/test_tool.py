@@ -1181,6 +1181,7 @@ NOTICES: dict[str, Callable[[], str]] = {
     "the host key has changed": lambda: words.failed(KEY_CHANGED),
     "the host key is unknown": lambda: words.undone(replace_key(changed=False)),
     "awaited": lambda: words.awaited("Listening", found=True, waited=1),
+    "awaited, and printed before": lambda: words.awaited("Listening", found=False, waited=30, before=True),
     "awaited in vain": lambda: words.awaited("Listening", found=False, waited=30),
     "no end": lambda: words.awaited("end", found=False, waited=30),
     "waited less": lambda: "\n".join(words.waited_less(900, 300)),

@@ -405,6 +405,25 @@ async def test_a_part_says_what_was_counted_and_searched(here: Environment) -> N
     ):
         result = await tool.job_tool({"action": "output", "id": "j1", "part": part})
         assert result.message == said, part
+    await tool({"command": "exec sleep 300", "run_in_background": True})
+    for part in ("lines 1-3", "lines -3", "grep x"):
+        result = await tool.job_tool({"action": "output", "id": "j2", "part": part})
+        assert result.message == "There are 0 lines.", part
+
+
+async def test_what_was_printed_before_it_is_waited_for_is_said(here: Environment) -> None:
+    tool = jobs_of(here)
+    await tool(
+        {"command": "echo Listening; printf rea; read x; echo dy; exec sleep 300", "run_in_background": True}
+    )
+    await tool.job_tool({"action": "output", "id": "j1", "until": "rea"})
+    again = await tool.job_tool({"action": "output", "id": "j1", "until": "Listening", "wait": 0.1})
+    assert re.match(r'"Listening" did not come in 0\.\d s; it was printed before\. Job j1', again.message)
+    await tool.job_tool({"action": "send", "id": "j1", "enter": True, "until": "dy"})
+    parted = await tool.job_tool({"action": "output", "id": "j1", "until": "ready", "wait": 0.1})
+    assert "; it was printed before." in parted.message
+    never = await tool.job_tool({"action": "output", "id": "j1", "until": "never", "wait": 0.1})
+    assert (never.details.found, "before" in never.message) == (False, False)
 
 
 async def test_a_kept_output_is_shown_by_the_name_of_its_file_too(tmp_path: Path) -> None:

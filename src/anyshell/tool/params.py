@@ -106,6 +106,17 @@ def seconds(value: object) -> object:
     return value
 
 
+def _of_milliseconds(value: object) -> object:
+    """Take the seconds of a number of milliseconds, unless it names a unit."""
+    if isinstance(value, str) and (said := _SECONDS.fullmatch(value)) and said[2] is None:
+        value = float(said[1])
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = seconds(value)
+        assert isinstance(value, (int, float))
+        return value / 1000
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class ToolFeatures:
     """What a tool can do besides running a command and waiting for its end.
@@ -307,11 +318,8 @@ def understood(
             other = known or also_called.get(key) or milliseconds.get(key)
             if other is not None and params.get(other) is None and given.get(other) is None:
                 meant = other
-                number = isinstance(value, (int, float)) and not isinstance(value, bool)
-                if key in milliseconds and number:
-                    value = seconds(value)
-                    assert isinstance(value, (int, float))
-                    value = value / 1000
+                if key in milliseconds:
+                    value = _of_milliseconds(value)
         if meant in model.model_fields and meant not in keys and truth(value) in (False, None):
             continue  # it asks for nothing
         given[meant] = value

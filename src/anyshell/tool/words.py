@@ -439,13 +439,17 @@ def undone(problem: str | AnyshellError) -> str:
     return f"Nothing was done: {_problem(problem)}"
 
 
-def awaited(said: str, *, found: bool, waited: float) -> str:
-    """Say whether what was waited for has come, in so many seconds."""
+def awaited(said: str, *, found: bool, waited: float, before: bool = False) -> str:
+    """Say whether what was waited for has come, in so many seconds, or was there before."""
     seconds = f"{exact(round(waited, 1))} s"
     if said == "end":
         return f"It did not end in {seconds}."
     said = visible(said[:_LONGEST_PROMPT])
-    return f'It printed "{said}".' if found else f'"{said}" did not come in {seconds}.'
+    return (
+        f'It printed "{said}".'
+        if found
+        else f'"{said}" did not come in {seconds}{"; it was printed before" * before}.'
+    )
 
 
 def waited_less(requested: float | None, wait: float | None) -> Iterator[str]:

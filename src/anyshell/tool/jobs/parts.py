@@ -143,6 +143,8 @@ def _lines(
         elif part.first <= number <= (part.last or LARGEST_NUMBER):
             matched += 1
             builder.feed((text + "\n" * whole).encode(errors="replace"))
+    if not number:
+        return "There are 0 lines."
     if part.pattern is not None:
         literal = not matched and part.pattern.pattern.startswith(("'", '"', "\\-"))
         taken = ": quotes and options are taken as text" if literal else ""

@@ -133,7 +133,9 @@ class TerminalActions:
             return await self._seen(call, terminal, [*messages, words.CUT_SHORT], status="cancelled")
         if call.until is not None or (call.until_end and not found):
             waited = time.monotonic() - began
-            messages = [*messages, words.awaited(call.said, found=found is True, waited=waited)]
+            before = call.until is not None and call.until.search("\n".join(terminal.driven.lines().texts))
+            said = words.awaited(call.said, found=found is True, waited=waited, before=bool(before))
+            messages = [*messages, said]
         return await self._seen(call, terminal, messages, found=found, waiting=waiting)
 
     async def _approved(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 SHOWN_LINE = 200
 """Characters of a prompt, or of the cursor's line, in a sentence about it: those at its end."""
 
-OVER = "Nothing was done: its program has ended."
-"""What is said when what would be typed has no reader."""
+OVER = "Nothing was done."
+"""What is said when what would be typed has no reader, before how that came about."""
 
 NOT_THESE = "The alternate screen is not among these: action screen shows it."
 """What is said when lines of the main screen are shown while a program draws."""

@@ -182,8 +182,8 @@ class JobTool:
         terminals = () if self._terminals is None else tuple(self._terminals.known().values())
         shown = entries[-job_words.LISTED :]
         messages = [*job_words.listed(entries), *map(terminal_words.listed, terminals)]
-        for entry in shown:
-            entry.told = entry.over
+        for told in (*shown, *terminals):
+            told.told = told.over
         states = [*(state_of(entry.job) for entry in shown), *map(state_of_terminal, terminals)]
         return self._results.make(call, "done", messages or ["There are no jobs."], states)
 
@@ -298,7 +298,11 @@ class JobTool:
         messages = [*sent, *([words.CUT_SHORT] if ongoing.cancelled else [])]
         if not ongoing.cancelled and (call.until is not None or (call.until_end and not found)):
             waited = time.monotonic() - began
-            messages.append(words.awaited(call.said, found=found is True, waited=waited))
+            before = False
+            if call.until is not None and not found and since:
+                earlier = max(0, since - PIECE)
+                before = await job.wait_for(call.until, since=earlier, timeout=0) is not None
+            messages.append(words.awaited(call.said, found=found is True, waited=waited, before=before))
         waited = 0 if ongoing.cancelled else call.patience(0, self._limits)
         messages += job_words.read(
             entry,
