@@ -1340,6 +1340,22 @@ async def test_output_that_is_no_text_is_one_line(env: Environment) -> None:
     assert [block.type for block in result.display] == ["command", "notice"]
 
 
+async def test_what_a_failed_command_printed_with_what_is_no_text_is_within_reach(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path) as env:
+        printed = (
+            r"printf '\177ELF\001\002\003'; head -c {} /dev/{}; printf '\n%s\n' 'the reason' >&2; exit 3"
+        )
+        short = await tool_of(env)({"command": printed.format(3000, "zero")})
+        assert short.message == "Exit code 3. Last line: the reason"
+        result = await tool_of(env)({"command": printed.format(200_000, "urandom")})
+        assert result.details.artifact is not None
+        path = result.details.artifact.path
+        assert result.message == (
+            f"Exit code 3. Last line: the reason Whole output: {path}. Search that; do not rerun."
+        )
+        assert (await env.run(f"tail -c 11 {path}")).output.text == "the reason\n"
+
+
 async def test_a_caller_changes_the_words_of_the_description(anyio_backend: str) -> None:
     async with Environment.detect(FakeBackend({})) as env:
         tool = ShellTool(env, approver=approve_all)

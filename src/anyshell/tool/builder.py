@@ -132,9 +132,11 @@ class ResultBuilder:
             stopped = outcome.status in ("timed_out", "cancelled")
             before, now = self._session.told, self._session.tell()
             messages += words.session(outcome.session, before=before, now=now, stopped=stopped)
+        if outcome.exit_code != 0:
+            messages += words.last_line(output)
         if output.truncated and outcome.status == "running":
             messages.append(job_words.cut(output, outcome.job or ""))
-        elif output.truncated and output.binary is None:
+        elif output.truncated and (output.binary is None or outcome.exit_code != 0):
             job_tool = self._ledger is not None or self._terminals is not None
             readable = self._context.readable
             messages.append(

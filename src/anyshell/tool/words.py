@@ -104,6 +104,13 @@ def unshown(output: Output) -> str:
     return f"Binary output not shown: {output.binary}, {output.total_bytes:,} bytes."
 
 
+def last_line(output: Output) -> Iterator[str]:
+    """Say the last line of what is not shown, if that is text: a failed command says there why."""
+    last = output.text.rstrip("\n").rsplit("\n", 1)[-1].strip()[-_LONGEST_PROMPT:]
+    if output.binary is not None and last and last.isprintable() and "\ufffd" not in last:
+        yield f"Last line: {visible(last)}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """How a command ran, as far as the words about its end depend on it.
@@ -224,14 +231,14 @@ def _timed_out(outcome: Outcome, way: Way) -> str:
     options = ["options", "stdin", *(["pty"] if way.terminals else [])]
     answer = f"{', '.join(options[:-1])} or {options[-1]}"
     asked = _asked(outcome.output.text)
-    waited = f'It likely waited at "{asked}"' if asked else "If it waited for input"
+    waited = f'It likely waited at "{asked}":' if asked else "If it waited for input,"
     if way.on_terminal:
         answer = "options, or run_in_background with pty"
     if outcome.silence is not None:
         return (
             f"Stopped after {exact(outcome.silence)} s without output; all it started was stopped.{unasked} "
-            f"{waited}: use {answer}."
-        ).replace("input: use", "input, use")
+            f"{waited} use {answer}."
+        )
     message = f"Timed out after {exact(timeout)} s; it and all it started were stopped.{unasked}"
     longer = [f"give a longer timeout (up to {exact(limits.max_timeout)})"] * (timeout < limits.max_timeout)
     longer += ["run_in_background" if longer else "use run_in_background"] * way.jobs
@@ -239,7 +246,7 @@ def _timed_out(outcome: Outcome, way: Way) -> str:
         message += f" If it was making progress, {' or '.join(longer)}."
     elif not asked:
         message += " That is the longest timeout: split the work."
-    return f"{message} {waited}{':' if asked else ','} use {answer}."
+    return f"{message} {waited} use {answer}."
 
 
 def _asked(text: str) -> str:
@@ -274,6 +281,8 @@ def truncated(output: Output, *, max_line: int, readable: bool, job_tool: bool =
         readable: Whether commands can read the file of the artifact.
         job_tool: Whether the tool named ``job`` can.
     """
+    if output.binary is not None:
+        return _rest(output, output.artifact, readable=readable, job_tool=job_tool)
     shown = f"{output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes shown"
     if output.head_range is None and output.tail_range is None:
         cut = output.cut_lines

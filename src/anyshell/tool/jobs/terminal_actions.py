@@ -104,7 +104,7 @@ class TerminalActions:
         if not before:
             await terminal.driven.stop()
         view = await terminal.look(self._env.limits)
-        messages = [terminal_words.stopped(terminal, before=before), *terminal_words.shown(terminal, view)]
+        messages = [terminal_words.stopped(terminal, before=before), *terminal_words.shown(view)]
         return self._results.of_terminal(call, "done", messages, terminal, view)
 
     async def _awaited(

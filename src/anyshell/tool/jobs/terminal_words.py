@@ -131,12 +131,12 @@ def state(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool | No
         yield f"Terminal {terminal.id}{who} runs and does not seem to wait for input{_cursor(view)}."
     else:
         yield f"Terminal {terminal.id} runs{_cursor(view)}. Whether it waits for input is not known here: judge by its text."
-    yield from shown(terminal, view)
+    yield from shown(view)
     if view.outcome is None and terminal.left is not None:
         yield f"It ends in {exact(round(terminal.left, 1))} s."
 
 
-def shown(terminal: TrackedTerminal, view: TerminalReport) -> Iterator[str]:
+def shown(view: TerminalReport) -> Iterator[str]:
     """Say what is shown."""
     left_out = "1 line" if view.left_out == 1 else f"{view.left_out:,} lines"
     if view.is_screen:
