@@ -411,6 +411,14 @@ async def test_a_part_says_what_was_counted_and_searched(here: Environment) -> N
         assert result.message == "There are 0 lines.", part
 
 
+async def test_a_wrong_id_names_the_newest_jobs_alone(here: Environment) -> None:
+    tool = jobs_of(here)
+    for _ in range(12):
+        await tool({"command": "true", "run_in_background": True})
+    wrong = await tool.job_tool({"action": "output", "id": "x"})
+    assert "no job has the id 'x'; there are: …, j3, j4, j5, j6, j7, j8, j9, j10, j11, j12." in wrong.message
+
+
 async def test_what_was_printed_before_it_is_waited_for_is_said(here: Environment) -> None:
     tool = jobs_of(here)
     await tool(

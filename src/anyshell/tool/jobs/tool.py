@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 PIECE = 1024 * 1024
 """Bytes of a kept output, or of a job's, that are read at once where a part of it is chosen."""
 
+NAMED = 10
+"""Jobs that are named where there is none of an id, the newest."""
+
 _DESCRIPTION = (
     "Reads, feeds and stops the jobs of the tool shell: what runs in the background{or_terminal}. output shows what is new, and "
     "with wait or until what comes; of a kept output, a part. send types{screen}. stop ends a job and all it started. A "
@@ -172,8 +175,9 @@ class JobTool:
         terminals = {} if self._terminals is None else self._terminals.known()
         job = entries.get(job_id) or terminals.get(job_id)
         if job is None:
-            there = ", ".join((*entries, *terminals))
-            there = f"; there are: {there}" if there else ": there are no jobs"
+            ids = (*entries, *terminals)
+            named = ", ".join([*["…"] * (len(ids) > NAMED), *ids[-NAMED:]])
+            there = f"; there are: {named}" if ids else ": there are no jobs"
             raise JobNotFound(f"no job has the id {job_id[:LONGEST_NAME]!r}{there}")
         return job
 
@@ -182,8 +186,10 @@ class JobTool:
         terminals = () if self._terminals is None else tuple(self._terminals.known().values())
         shown = entries[-job_words.LISTED :]
         messages = [*job_words.listed(entries), *map(terminal_words.listed, terminals)]
-        for told in (*shown, *terminals):
-            told.told = told.over
+        for entry in shown:
+            entry.told = entry.over
+        for terminal in terminals:
+            terminal.told = terminal.over
         states = [*(state_of(entry.job) for entry in shown), *map(state_of_terminal, terminals)]
         return self._results.make(call, "done", messages or ["There are no jobs."], states)
 
