@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..._exceptions import AnyshellError
 from ..._private import create_file, make_directories
+from ..rules.trust import configuration
 from .arity import ARITY
 from .grants import can_be_saved, label
 
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
 
 def user_rules() -> Path:
     """Return the file of the user's rules on this machine."""
-    import platformdirs  # here, since most grants are not for always
-
-    return platformdirs.user_config_path("anyshell") / "policy.toml"
+    return configuration() / "policy.toml"
 
 
 def save(grants: Sequence[Grant], path: Path | None = None) -> None:

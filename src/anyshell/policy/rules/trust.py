@@ -26,7 +26,7 @@ def remember(digest: str) -> None:
     Raises:
         PolicyError: It cannot be written.
     """
-    directory = _directory()
+    directory = configuration()
     digests = [*(each for each in _digests() if each != digest), digest][-MOST_BELIEVED:]
     scratch = directory / f"trusted-projects.{os.getpid()}"
     try:
@@ -44,7 +44,7 @@ def remember(digest: str) -> None:
 
 
 def _digests() -> list[str]:
-    directory = _directory()
+    directory = configuration()
     try:
         check_directory(directory, refusal=_REFUSAL)
         with open(directory / "trusted-projects", "rb") as file:
@@ -54,7 +54,7 @@ def _digests() -> list[str]:
     return data.decode("ascii", "replace").split()
 
 
-def _directory() -> Path:
+def configuration() -> Path:
     """Below $ANYSHELL_CONFIG_DIR, or else the user's own configuration."""
     if given := os.environ.get("ANYSHELL_CONFIG_DIR"):
         return Path(given)
