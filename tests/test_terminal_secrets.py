@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyshell import AnyshellError
-from anyshell.terminal.secrets import LONGEST_SECRET, MASK, MAX_SECRETS, Masks
+from anyshell._types import MASK
+from anyshell.terminal.secrets import LONGEST_SECRET, MAX_SECRETS, Masks
 
 SECRET = "hunter2-Ünïcode"
 RAW = SECRET.encode()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from anyshell import Environment
+from anyshell import BackendError, Environment, ExitStatus, InvalidCommand, SSHOptions, Variables
 from anyshell._runner.variables import (
     ASK_FOR_UTF8,
     HANG_GUARDS,
@@ -22,10 +22,13 @@ from anyshell._runner.variables import (
 )
 from anyshell.testing import FAKE_HOST, FakeBackend, Script
 
-from .conftest import missing
+from .conftest import SSH_HOSTS, missing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from .ssh_server import Server
 
 SECONDS = 15
 """What waits for a person, waits longer."""
@@ -220,3 +223,127 @@ def test_hosts_that_are_not_windows_are_not_asked_for_utf8(*, interactive: bool)
     assert asyncio.run(given("linux")) == set()
     assert asyncio.run(given("windows")) == ASK_FOR_UTF8.keys()
     assert asyncio.run(given("windows", "PYTHONUTF8", "WSL_UTF8")) == set()
+
+
+def test_variables_are_chosen_by_names() -> None:
+    names = ["PATH", "LC_ALL", "Path", "FOO", "GH_TOKEN", "my_Secret", "API_KEY_2", "SSH_AUTH_SOCK", "DB_DSN"]
+    assert Variables().unset(names) == {"GH_TOKEN", "my_Secret", "API_KEY_2", "DB_DSN"}
+    assert Variables(exclude=()).unset(names) == set()
+    assert Variables(exclude=("f?o", "*sock")).unset(names) == {"FOO", "SSH_AUTH_SOCK"}
+    assert Variables(inherit="core").unset(names) == set(names) - {"PATH", "LC_ALL", "Path"}
+    assert Variables(inherit="core", exclude=("LC_*",)).unset(names) == set(names) - {"PATH", "Path"}
+    assert Variables(inherit="none").unset(names) == set(names)
+
+
+def test_bad_variables_are_refused_and_no_value_is_shown() -> None:
+    for bad in (
+        {"inherit": "some"},
+        {"exclude": "*TOKEN*"},
+        {"exclude": ("A\0",)},
+        {"set": {"A-B": "hunter2"}},
+    ):
+        with pytest.raises(InvalidCommand) as failure:
+            Variables(**bad)  # type: ignore[arg-type]
+        assert "hunter2" not in str(failure.value)
+    assert "hunter2" not in repr(Variables(set={"A": "hunter2"}))
+    with pytest.raises(InvalidCommand, match="variables must be"):
+        Environment.detect(variables={"A": "b"})  # type: ignore[arg-type]
+
+
+async def _names(env: Environment, *names: str, **given: str) -> set[str]:
+    """Those of some variables that a command has."""
+    text = f"env | cut -d= -f1 | grep -xE '{'|'.join(names)}'"
+    if sys.platform == "win32":
+        quoted = "', '".join(names)
+        text = f"Get-ChildItem env: | ForEach-Object Name | Where-Object {{ $_ -in '{quoted}' }}"
+    return set((await env.run(text, env=given)).output.text.split())
+
+
+async def _given(variables: Variables | None, *names: str, **given: str) -> set[str]:
+    async with Environment.detect(variables=variables) as env:
+        return await _names(env, *names, **given)
+
+
+def test_commands_have_the_variables_that_were_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("HOME", "PATH", "FOO_TOKEN", "FOO", "CI", "ADDED")
+    for name in ("HOME", "FOO_TOKEN", "FOO"):
+        monkeypatch.setenv(name, os.environ.get(name, "1"))
+    assert asyncio.run(_given(None, *names)) == {"HOME", "PATH", "FOO_TOKEN", "FOO", "CI"}
+    assert asyncio.run(_given(Variables(), *names)) == {"HOME", "PATH", "FOO", "CI"}
+    assert asyncio.run(_given(Variables(inherit="core", set={"ADDED": "1"}), *names)) == {
+        "HOME",
+        "PATH",
+        "CI",
+        "ADDED",
+    }
+    assert asyncio.run(_given(Variables(set={"FOO_TOKEN": "mine"}), *names)) == {
+        "HOME",
+        "PATH",
+        "FOO",
+        "CI",
+        "FOO_TOKEN",
+    }
+    assert "FOO_TOKEN" in asyncio.run(_given(Variables(), *names, FOO_TOKEN="the caller's"))
+
+
+def test_a_variable_that_is_set_later_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def later() -> set[str]:
+        async with Environment.detect(variables=Variables()) as env:
+            monkeypatch.setenv("LATER_TOKEN", "1")
+            return await _names(env, "LATER_TOKEN", "CI")
+
+    assert asyncio.run(later()) == {"CI"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a session of PowerShell has another text")
+def test_sessions_terminals_and_jobs_have_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOO_TOKEN", "1")
+    text = "echo [$FOO_TOKEN] [$ADDED]"
+
+    async def printed() -> list[str]:
+        async with Environment.detect(variables=Variables(set={"ADDED": "2"})) as env:
+            async with env.session() as session:
+                in_session = await session.run(text)
+            async with env.terminal(text) as terminal:
+                ended = await terminal.wait()
+            job = await env.start(text)
+            await job.wait()
+            return [
+                in_session.output.text.strip(),
+                ended.output.text.strip(),
+                (await job.output()).text.strip(),
+            ]
+
+    assert asyncio.run(printed()) == ["[] [2]"] * 3
+
+
+def test_another_host_is_asked_for_names_alone() -> None:
+    asked = "one\nFOO_TOKEN\nnot a name!\nBASH_FUNC_x%%\n"
+
+    async def spawned(output: str, code: int = 0) -> list[frozenset[str]]:
+        backend = FakeBackend(
+            lambda spawn: Script(stdout=[output.encode()], exit=ExitStatus(code=code)), info=FAKE_HOST
+        )
+        environment = await Environment.detect(backend, variables=Variables())
+        await environment.run("x")
+        return [process.spawn.unset for process in backend.processes]
+
+    _, of_command = asyncio.run(spawned(asked))
+    assert "FOO_TOKEN" in of_command
+    assert not {"one", "BASH_FUNC_x%%"} & of_command
+    for output, code in (("", 0), (asked, 1)):
+        with pytest.raises(BackendError, match="did not say the names"):
+            asyncio.run(spawned(output, code))
+
+
+@pytest.mark.parametrize("name", SSH_HOSTS)
+def test_on_an_ssh_host_its_own_variables_are_chosen(name: str, ssh_host: Callable[[str], Server]) -> None:
+    options = ssh_host(name).options()
+
+    async def given(variables: Variables | None, options: SSHOptions) -> set[str]:
+        async with Environment.detect(options, variables=variables) as env:
+            return await _names(env, "HOME", "USER", "ADDED")
+
+    assert asyncio.run(given(None, options)) == {"HOME", "USER"}
+    assert asyncio.run(given(Variables(exclude=("us*",), set={"ADDED": "1"}), options)) == {"HOME", "ADDED"}
+    assert asyncio.run(given(Variables(inherit="none"), options)) == set()

@@ -361,7 +361,7 @@ def verify(directory: Path) -> list[Problem]:
     follows: list[tuple[Path, dict[str, Any]]] = []
     found = files(directory)
     for path in found:
-        last, event, number = _NO_LINE, None, 0
+        last, event, number, expected = _NO_LINE, None, 0, 1
         for number, line in _lines(path):
             entry = _parsed(line)
             body, _, said = line.rpartition(_HASH)
@@ -370,7 +370,7 @@ def verify(directory: Path) -> list[Problem]:
                 problems.append(Problem(path, number, "is no line of an audit, or was cut"))
             elif said.decode(errors="replace") != f'{digest}"}}':
                 problems.append(Problem(path, number, "was changed: its hash is another"))
-            elif entry.get("before") != last or entry.get("line") != number:
+            elif entry.get("before") != last or entry.get("line") != expected:
                 problems.append(
                     Problem(
                         path,
@@ -378,7 +378,8 @@ def verify(directory: Path) -> list[Problem]:
                         "does not follow the line before it: lines were taken out, put in or moved",
                     )
                 )
-            last, event = digest, entry and entry.get("event")
+            last, event = said.decode(errors="replace")[:64], entry and entry.get("event")
+            expected = 1 + (entry["line"] if entry and isinstance(entry.get("line"), int) else expected)
             if number == 1 and entry is not None and isinstance(entry.get("follows"), dict):
                 follows.append((path, entry["follows"]))
         if number == 0:

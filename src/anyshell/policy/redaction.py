@@ -103,17 +103,25 @@ _OPEN = re.compile(
 """What has begun, and is not over, at the end of what has come."""
 
 _WORD_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~+/=-:@%"
-_BEFORE_A_WORD = 64
 _GOES_ON = re.compile(rb"[\w.~+/=-]*")
 _KEY_GOES_ON = re.compile(_KEY_REST.encode())
 _KEY_ENDS = re.compile(rb"(?:-----(?:E|EN|END[A-Z ]{0,48}-{0,4})?)?\Z")
 _TO_ASCII = bytes(range(128)) + b"?" * 128
-_AT_ONCE = (
-    48  # texts that Rust's regular expressions look for by vector instructions; from some 64 on they do not
-)
-_FEW = 2048  # bytes that `re` looks through rather than ask again whether there is a secret in them
-_LOOKED_BACK = 3  # bytes before a word that say whether it is one
-_START = 16  # bytes of a value by which its beginning is found
+
+_AT_ONCE = 48
+"""Texts that one of Rust's regular expressions looks for by vector instructions; from some 64 on it has none. More take another."""
+
+_FEW = 2048
+"""Bytes, of whole lines, that `re` looks through for a secret; of more, Rust is asked which half has one."""
+
+_START = 16
+"""Bytes of a value by which its beginning is found at the end of what has come; the rest of it is compared there."""
+
+_LOOKED_BACK = 3
+"""Bytes before a word that tell whether it begins there; those of a colour, at most."""
+
+_BEFORE_A_WORD = 64
+"""Bytes before the last word that has come, in which the name of an Authorization header may stand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,371 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import re
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from anyshell import (
+    ArtifactStore,
+    Environment,
+    Fleet,
+    InvalidCommand,
+    OutputLimits,
+    Recording,
+    Redaction,
+    Terminal,
+)
+from anyshell._types import MASK
+from anyshell.policy.redaction import (
+    LIKELY,
+    LONGEST_KEY,
+    LONGEST_TOKEN,
+    MAX_VALUES,
+    SHORTEST_VALUE,
+    Masker,
+    Masks,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="the commands are of a POSIX shell")
+
+VALUE = "correct horse+battery"
+
+TOKENS = {
+    "aws": "AKIA" + "Z2" * 8,
+    "aws session": "ASIA" + "Z2" * 8,
+    "github": "ghp_" + "a1" * 18,
+    "github oauth": "gho_" + "a1" * 18,
+    "github fine": "github_pat_" + "x_" * 41,
+    "gitlab": "glpat-" + "y-" * 10,
+    "slack": "xoxb-123-456-abcdef",
+    "google": "AIza" + "b" * 35,
+    "stripe": "sk_live_" + "c" * 24,
+    "anthropic": "sk-ant-api03-" + "d_" * 45,
+    "openai": "sk-" + "e" * 48,
+    "openai project": "sk-proj-" + "e-" * 48,
+    "npm": "npm_" + "f" * 36,
+    "pypi": "pypi-" + "g" * 80,
+    "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_def",
+}
+
+KEY = (
+    "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIabc+/=\nxyz\n-----END RSA PRIVATE KEY-----"
+)
+
+M = MASK.decode()
+
+
+def masks(**variables: str) -> Masks:
+    return Redaction().masks(variables)
+
+
+def in_pieces(masks: Masks, data: bytes, seed: int) -> bytes:
+    chance, masker, shown, at = random.Random(seed), Masker(masks), b"", 0
+    most = chance.choice([1, 2, 5, 50, 400])
+    while at < len(data):
+        size = chance.randint(1, most)
+        shown += masker.feed(data[at : at + size])
+        at += size
+    return shown + masker.end()
+
+
+@pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
+def test_a_token_is_masked_wherever_it_stands(token: str) -> None:
+    text = f'x {token} y\nKEY={token};\n"{token}",\x1b[01;31m{token}\x1b[m\n\x1b[K{token}'
+    assert masks().text(text) == f'x {M} y\nKEY={M};\n"{M}",\x1b[01;31m{M}\x1b[m\n\x1b[K{M}'
+
+
+def test_of_a_url_the_password_is_masked_and_of_a_header_what_follows_its_scheme() -> None:
+    text = "git clone https://me:pa55@host/x; curl -H 'Authorization: Bearer abcdefghijklmnop1234' bearer 0123456789abcdef0=="
+    assert masks().text(text) == (
+        f"git clone https://me:{M}@host/x; curl -H 'Authorization: Bearer {M}' bearer {M}"
+    )
+
+
+def test_a_private_key_is_masked_whole() -> None:
+    assert masks().text(f"a\n{KEY}\nb {KEY.replace('RSA ', '')}") == f"a\n{M}\nb {M}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "disk-usage-of-all-the-directories-there-are and task-0123456789",
+        "https://example.com:8080/a@b http://[::1]:80/ time 12:30:00 // a comment: me@example.com",
+        "-----BEGIN CERTIFICATE-----\nMIIabc\n-----END CERTIFICATE-----\n",
+        "the bearer of this is authorized: see Authorization: none",
+        "eyJub3QiOiJhIHRva2VuIn0 sk-learn pypi-publish ghp_short AKIASHORT npm_config_yes",
+        "0123456789abcdef0123456789abcdef01234567 é 漢字 \udcff",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert masks(A_TOKEN=VALUE).text(text) == text
+
+
+def test_the_value_of_a_variable_is_masked_also_encoded() -> None:
+    value = 'a "b" c/ü?' * 2
+    found = masks(MY_TOKEN=value, my_password="hunter2", HOME="/home/somebody")
+    assert found.text(f"{value} hunter2 /home/somebody") == f"{M} {M} /home/somebody"
+    assert found.text(quote(value)) == M
+    assert found.text(quote(value, safe="")) == M
+    assert found.text('{"x": "' + value.replace('"', r"\"") + '"}') == '{"x": "' + M + '"}'
+    for before in ("", "u", "me", "me:", "user:"):
+        coded = base64.b64encode((before + value + "!").encode()).decode()
+        shown = found.text(coded)
+        assert M in shown
+        assert len(shown.replace(M, "")) <= 4 + len(before) * 4 // 3 + 3
+
+
+def test_a_short_value_stays_unless_asked_for() -> None:
+    short = "x" * (SHORTEST_VALUE - 1)
+    assert masks(MY_TOKEN=short).text(short) == short
+    assert Redaction(shortest=2).masks({"MY_TOKEN": short}).text(short) == M
+
+
+def test_a_value_of_several_lines_is_masked_line_by_line() -> None:
+    """A terminal would print other ends of lines."""
+    value = "a first line of it\nshort\na second line of it\n"
+    assert masks(MY_KEY=value).text(value.replace("\n", "\r\n")) == f"{M}\r\nshort\r\n{M}\r\n"
+
+
+def test_values_of_ones_own_and_names_of_ones_own() -> None:
+    found = Redaction(names=("*_SALT",), values=("my own value",), shapes=False).masks(
+        {"A_SALT": "salt-and-pepper", "A_TOKEN": "stays as it is", "X_CERT": "also masked"}, names=("x_*",)
+    )
+    text = f"my own value salt-and-pepper stays as it is also masked {TOKENS['github']}"
+    assert found.text(text) == f"{M} {M} stays as it is {M} {TOKENS['github']}"
+
+
+def test_more_values_than_are_masked_do_not_fail() -> None:
+    values = tuple(f"value-{number:05}-of-many" for number in range(MAX_VALUES + 10))
+    found = Redaction(values=values).masks({})
+    assert found.text(values[0]) == found.text(values[MAX_VALUES - 1]) == M
+    assert found.text(values[MAX_VALUES]) == values[MAX_VALUES]
+
+
+def test_a_bad_redaction_is_refused_without_its_values() -> None:
+    for bad in (
+        {"names": "*TOKEN*"},
+        {"values": "hunter2hunter2"},
+        {"shortest": 0},
+        {"values": ("hunter2\0",)},
+    ):
+        with pytest.raises(InvalidCommand) as failure:
+            Redaction(**bad)  # type: ignore[arg-type]
+        assert "hunter2" not in str(failure.value)
+    assert "hunter2" not in repr(Redaction(values=("hunter2",)))
+
+
+EVERYTHING = (
+    "".join(
+        f'x {token} y\nk={token};\n\x1b[01;31m{token}\x1b[m\n"{token}",'
+        for token in (*TOKENS.values(), VALUE, KEY)
+    )
+    + "https://u:pa55@host/x Authorization: Bearer abcdefghijklmnopqrst\nhttp://h/ sk-learn eyJ. AKIA\n"
+)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_pieces_of_any_size_give_what_the_whole_gives(seed: int) -> None:
+    found = masks(MY_TOKEN=VALUE)
+    whole = found.data(EVERYTHING.encode())
+    assert whole.count(MASK) == 4 * (len(TOKENS) + 2) + 2
+    assert in_pieces(found, EVERYTHING.encode(), seed) == whole
+
+
+def test_large_output_is_masked_in_each_of_its_lines() -> None:
+    found = masks()
+    lines = [b"line %d of many, none of which is short\n" % number for number in range(30_000)]
+    for at in (3, 1000, 1001, 29_999):
+        lines[at] = b"token: " + TOKENS["github"].encode() + b"\n"
+    data = b"".join(lines)
+    assert found.data(data).count(MASK) == 4
+    shown = found.data(data.replace(b"\n", b" "))
+    assert shown.count(MASK) == 4
+    assert TOKENS["github"].encode() not in shown
+
+
+def test_what_may_begin_a_secret_waits_and_is_shown_in_time() -> None:
+    masker = Masker(masks(MY_TOKEN=VALUE))
+    assert masker.feed(b"now: corr") == b"now: "
+    assert masker.holds
+    assert masker.release() == b"corr"
+    assert not masker.holds
+    assert masker.feed(b"ect horse+battery.") == MASK + b"."  # the beginning was shown, the rest never is
+    assert masker.feed(b"corr") == b""
+    assert masker.release() == b"corr"
+    assert masker.feed(b"idor\n") == b"idor\n"
+
+
+def test_what_is_likely_a_secret_is_masked_at_once_with_what_goes_on_with_it() -> None:
+    masker = Masker(masks())
+    begun = TOKENS["github"].encode()[:LIKELY]
+    assert masker.feed(b"a " + begun) == b"a "
+    assert masker.release() == MASK
+    assert masker.feed(TOKENS["github"].encode()[LIKELY:]) == b""
+    assert masker.feed(b"0123 next") == b" next"
+    assert masker.count == 1
+
+
+@pytest.mark.parametrize("begun", [b"https://example.com/a/long/path", b"Authorization: Basic"])
+def test_a_url_or_a_header_that_is_not_over_is_shown_in_time(begun: bytes) -> None:
+    masker = Masker(masks())
+    assert masker.feed(begun) + masker.release() == begun
+
+
+@pytest.mark.parametrize(
+    ("begin", "goes_on", "bound"),
+    [(b"sk-ant-", b"x", LONGEST_TOKEN), (b"-----BEGIN PRIVATE KEY-----\n", b"x" * 63 + b"\n", LONGEST_KEY)],
+)
+def test_what_is_held_is_bounded(begin: bytes, goes_on: bytes, bound: int) -> None:
+    masker = Masker(masks())
+    shown = masker.feed(begin)
+    for _ in range(3 * bound // len(goes_on)):
+        shown += masker.feed(goes_on)
+        assert len(masker._held) <= bound
+    assert MASK in shown + masker.end()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"eyJ" * 20_000,
+        b"eyJ" + b"a.eyJ" * 12_000,
+        b"://a:" * 12_000,
+        b"://" + b"a" * 60_000,
+        b"sk-" * 20_000,
+        b"-----BEGIN PRIVATE KEY-----" * 2000,
+        b"Bearer " * 9000,
+        b"Authorization: a " * 4000,
+        b"\0" * 65536,
+    ],
+)
+def test_hostile_output_is_taken_in_time(data: bytes) -> None:
+    """The bound is that of the suite: what is quadratic here takes minutes."""
+    masker = Masker(masks(MY_TOKEN="s" * 300))
+    for _ in range(4):
+        masker.feed(data)
+    masker.end()
+
+
+@posix
+async def test_output_is_masked_and_its_masks_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", VALUE)
+    async with Environment.detect(redact=True) as env:
+        outcome = await env.run(
+            'echo "1 $MY_TOKEN 2 $X_KEY"; echo "$MY_TOKEN" >&2', env={"X_KEY": "another one"}
+        )
+        assert outcome.output.text == f"1 {M} 2 {M}\n{M}\n"
+        assert outcome.output.masked == 3
+        assert outcome.output.total_bytes == len(outcome.output.text)
+        split = await env.run('echo 1; echo "$MY_TOKEN" >&2', split_stderr=True)
+        assert split.stderr is not None
+        assert (split.output.text, split.output.masked) == ("1\n", 0)
+        assert (split.stderr.text, split.stderr.masked) == (f"{M}\n", 1)
+        nothing = await env.run('echo "$X_KEY another one"')
+        assert (nothing.output.text, nothing.output.masked) == (" another one\n", 0)
+
+
+@posix
+async def test_without_being_asked_for_nothing_is_masked() -> None:
+    async with Environment.detect() as env:
+        assert (await env.run(f"echo {TOKENS['github']}")).output.text == f"{TOKENS['github']}\n"
+    with pytest.raises(InvalidCommand, match="redact"):
+        Environment.detect(redact="yes")  # type: ignore[arg-type]
+
+
+@posix
+async def test_no_artifact_event_log_or_recording_has_a_secret(tmp_path: Path) -> None:
+    limits, store = OutputLimits(head=40, tail=40), ArtifactStore(tmp_path / "artifacts")
+    prints = f"for i in 1 2 3 4 5 6 7 8 9; do echo $i {TOKENS['github']}; done"
+    heard = b""
+
+    async def hear(_: str, data: bytes) -> None:
+        nonlocal heard
+        heard += data
+
+    async with Environment.detect(redact=True, limits=limits, artifacts=store) as env:
+        recording = Recording(str(tmp_path / "recording.cast"))
+        outcome = await env.run(prints, listener=hear, record=recording)
+        assert outcome.output.artifact is not None
+        assert outcome.output.artifact.path.read_bytes() == heard
+        job = await env.start(prints)
+        await job.wait()
+        log = (await job.output()).data
+        async with env.stream(prints) as stream:
+            events = [event.data async for event in stream]
+        on_terminal = await env.run(prints, terminal=Terminal())
+    for data in (heard, log, b"".join(each + b"\n" for each in events), on_terminal.output.text.encode()):
+        assert data.count(MASK) == 9
+    for path in (outcome.output.artifact.path, tmp_path / "recording.cast"):
+        assert TOKENS["github"].encode() not in path.read_bytes()
+
+
+@posix
+async def test_a_session_and_a_fleet_mask_as_well() -> None:
+    async with Environment.detect(redact=True) as env, env.session() as session:
+        assert (await session.run(f"echo {TOKENS['npm']}")).output.text == f"{M}\n"
+    async with Fleet(["local"], redact=True) as fleet:
+        async for result in fleet.run(f"echo {TOKENS['npm']}"):
+            assert result.outcome is not None
+            assert result.outcome.output.text == f"{M}\n"
+
+
+@posix
+async def test_a_detached_job_is_masked_where_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
+    token = TOKENS["github"]
+    async with Environment.detect(redact=True) as env:
+        job = await env.start(f"echo a {token}; echo b", detach=True)
+        await job.wait(timeout=20)
+        shown = await job.output()
+        assert (shown.text, shown.offset) == (f"a {M}\nb\n", len(f"a {token}\nb\n"))
+        first = await job.output(limit=10)  # it ends within the token
+        assert (first.text, first.offset) == ("a ", 2)
+
+
+@posix
+async def test_a_secret_on_a_terminal_leaves_its_sequences_whole() -> None:
+    async with Environment.detect(redact=True) as env:
+        command = rf"printf '\033[31m{TOKENS['openai']}\033[0m and \033]0;{TOKENS['npm']}\007'; sleep 30"
+        async with env.terminal(command, scrollback=0) as terminal:
+            assert await terminal.expect(re.escape(f"{M} and"), timeout=10)
+            assert terminal.screen.rows[0].startswith(f"{M} and")
+            assert terminal.screen.title == M
+
+
+@posix
+async def test_a_prompt_that_may_begin_a_secret_is_shown_without_more_output() -> None:
+    async with (
+        Environment.detect(redact=True) as env,
+        env.terminal("printf 'go on? s'; sleep 30") as terminal,
+    ):
+        assert await terminal.expect(r"go on\? s", timeout=10)
+
+
+@posix
+async def test_what_a_command_printed_last_is_there_though_something_is_left_behind() -> None:
+    async with Environment.detect(redact=True) as env:
+        outcome = await env.run("sleep 30 & printf 'the end: s'", left_behind="keep")
+        assert outcome.output.text == "the end: s"
+        for info in outcome.left_behind:
+            await env.run(f"kill {info.pid}")
+
+
+async def test_nothing_of_it_is_loaded_until_it_is_asked_for() -> None:
+    program = "import sys, anyshell; anyshell.Environment; print('anyshell.policy.redaction' in sys.modules)"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    assert (await process.communicate())[0].strip() == b"False"
