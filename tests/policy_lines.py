@@ -133,6 +133,7 @@ SPOILS = [
     "1>&2",
     "{x}>",
 ]
+BATCH = 100
 REPORT = re.compile(r"(\d+) (\S+)")
 
 
@@ -182,7 +183,7 @@ class Generator:
 REPORTER = r"""
 command_not_found_handle() { case $1 in p[0-9]*) printf '%s %s\n' "$LINE_OF_TEST" "$1" >> "$LOG_OF_TEST";; esac; return $((RANDOM % 2)); }
 export -f command_not_found_handle
-n=0
+n=$FIRST_OF_TEST
 while IFS= builtin read -r -d '' line; do
     export LINE_OF_TEST=$n
     (
@@ -234,17 +235,22 @@ def _reported(lines: Sequence[str], files: bool) -> Iterator[tuple[int, str]]:
             "FRESH_OF_TEST": str(place / "fresh"),
             "HOME": str(place / "fresh"),
         }
-        process = subprocess.Popen(
-            [shutil.which("bash") or "bash", "--norc", "-c", REPORTER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
-        try:
-            process.communicate(b"".join(line.encode("utf-8") + b"\0" for line in lines), timeout=120)
-        finally:
+        begun = 0
+        while begun < len(lines):
+            process = subprocess.Popen(
+                [shutil.which("bash") or "bash", "--norc", "-c", REPORTER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**environment, "FIRST_OF_TEST": str(begun)},
+                start_new_session=True,
+            )
+            batch = lines[begun : begun + BATCH]
+            begun += len(batch)
+            with contextlib.suppress(
+                subprocess.TimeoutExpired
+            ):  # a line that does not end takes the rest of its batch along
+                process.communicate(b"".join(line.encode("utf-8") + b"\0" for line in batch), timeout=20)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
             process.wait()
