@@ -243,6 +243,12 @@ class Walk:
         children = [child for child in node.children if child.type.endswith("_redirect")]
         redirections, words, rest = self._redirections(children)
         body = node.child_by_field_name("body")
+        if (
+            body is not None
+            and children
+            and self._text[body.end_byte : children[0].start_byte].strip() == "-"
+        ):
+            words.insert(0, Argument("-", True, self._span(body.end_byte, children[0].start_byte)))
         if body is None:
             if words or more:
                 self._reading.doubt("a program behind a redirection")
@@ -460,6 +466,8 @@ class Walk:
             return
         else:
             rest = ()
+            if self._shell == "zsh" and not variables:
+                unknown.append("zsh runs a program for a redirection alone")
         inner = list(runs(program, rest, self._shell, redirections)) if program else []
         unknown += [each.unknown for each in inner if each.unknown]
         self._reading.add(

@@ -293,6 +293,12 @@ class Guard:
             gap, named = text[previous:start], child.is_named
             if gap:
                 run = -1
+                if (
+                    kind == "redirected_statement"
+                    and child.type == "heredoc_redirect"
+                    and gap.strip(" \t") == "-"
+                ):
+                    gap = " "  # the grammar leaves out a lone - before <<; the walk reads it
                 if kind in _TIGHT or (not gap.isspace() and not _is_continued(gap)):
                     self._doubt(f"{gap!r} between two words")
                 elif "\n" in gap.replace("\\\n", ""):
@@ -300,13 +306,7 @@ class Guard:
                         self._doubt("a line that ends within a command")
                     elif kind in ("list", "pipeline") and named is False:
                         self._doubt("a line that ends within a list")
-                elif (
-                    named
-                    and last is not None
-                    and last.is_named
-                    and kind in _SEQUENCES
-                    and child.type != "comment"
-                ):
+                elif self._runs_on(kind, last, child):
                     self._doubt("two commands without an end between them")
             elif last is not None and named and last.is_named and kind not in _TIGHT and child.type in _WORDS:
                 run = run if last.end_byte == start and run >= 0 else last.start_byte
@@ -326,6 +326,18 @@ class Guard:
             previous, last = child.end_byte, child
         if previous < node.end_byte and not text[previous : node.end_byte].isspace():
             self._doubt("a text behind a command")
+
+    def _runs_on(self, kind: str, last: Node | None, child: Node) -> bool:
+        """Whether a command follows another with blanks alone between them."""
+        if (
+            last is None
+            or not last.is_named
+            or not child.is_named
+            or kind not in _SEQUENCES
+            or child.type == "comment"
+        ):
+            return False
+        return not (last.type == "elif_clause" and self._text[last.end_byte - 1] in ";&")
 
     def _token(self, node: Node, place: int) -> None:
         start, end = node.start_byte, node.end_byte
