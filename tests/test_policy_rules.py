@@ -560,6 +560,7 @@ def test_rule_can_name_a_program_by_its_path() -> None:
         ("rm -rf --unheard ~", "deny"),
         ("rm -rf ~/*", "deny"),
         ("rm -rf /home", "deny"),
+        ("rm -rf /HOME/Me", "deny"),
         ("rm -rf $HOME", "deny"),
         ("cd / && rm -rf *", "deny"),
         ("cd && rm -rf .", "deny"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
-from functools import cached_property
+from fnmatch import fnmatchcase, translate
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from .paths import UNKNOWN, Paths
@@ -133,6 +133,9 @@ class Decision:
             yield from (start for _ in commands)
             return
         self.paths.variables.pop("PWD", None)
+        if len(moves) > 2 * MOST_DIRECTORIES:
+            yield from ((None,) for _ in commands)
+            return
         repeats = bool(_REPEATS.search(self.parsed.text))
         possible: tuple[str | None, ...] = (None,) if repeats else start
         certain: tuple[str | None, ...] | None = None  # while && joins the commands
@@ -397,6 +400,8 @@ class Decision:
         if not self._program_matches(rule, seen, strictly=strictly):
             return False
         if rule.command is not None:
+            if not strictly and not _first_words(rule.command).fullmatch(seen.name.casefold()):
+                return False
             match = _begins if strictly else _contains
             if not any(match(words, seen, exact=rule.exact) for words in rule.command):
                 return False
@@ -412,7 +417,6 @@ class Decision:
         return not seen.use.unknown and self._covered(rule, seen.access)
 
     def _program_matches(self, rule: Rule, seen: Seen, *, strictly: bool) -> bool:
-        names = [pattern for pattern in rule.program or () if "/" not in pattern]
         items = [pattern for pattern in rule.program or () if "/" in pattern]
         if items and seen.command.program and "/" in seen.command.program:
             files = [self.paths.resolved_program(seen.command.program, base) for base in seen.bases]
@@ -423,9 +427,9 @@ class Decision:
             return False
         if rule.program is None:
             return not strictly or rule.command is not None or not seen.use.unknown
-        if not strictly:
-            return any(fnmatchcase(seen.name.casefold(), pattern.casefold()) for pattern in names)
-        return bool(seen.name) and any(fnmatchcase(seen.name, pattern) for pattern in names)
+        if strictly:
+            return bool(seen.name) and any(fnmatchcase(seen.name, pattern) for pattern in rule.program)
+        return bool(_pattern(rule.program).fullmatch(seen.name.casefold()))
 
     def _covered(self, rule: Rule, access: Access) -> bool:
         """Whether an ``allow`` names all that a command touches."""
@@ -528,6 +532,17 @@ def _host(text: str) -> str:
         re.IGNORECASE | re.DOTALL | re.ASCII,
     )
     return found[1].casefold() if found else "?"
+
+
+@cache
+def _pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """One regular expression for names with ``*`` and ``?``, in lower case."""
+    return re.compile("|".join(translate(each.casefold()) for each in patterns))
+
+
+@cache
+def _first_words(commands: tuple[tuple[str, ...], ...]) -> re.Pattern[str]:
+    return _pattern(tuple(words[0] for words in commands))
 
 
 def _begins(pattern: tuple[str, ...], seen: Seen, *, exact: bool) -> bool:

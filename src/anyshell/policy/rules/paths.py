@@ -6,11 +6,11 @@ import ntpath
 import posixpath
 import re
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ..parse.parsed import Argument
     from .facts import Facts
@@ -87,7 +87,10 @@ class Paths:
         self.workspace = resolve(workspace) or workspace
         self.variables = {"~": self.home, "HOME": self.home, "PWD": self.cwd}
         """What the shell puts for these, as far as the text leaves them alone."""
-        self._items: dict[str, tuple[tuple[str, ...], ...]] = {}
+        starts = {"workspace": self.workspace, "cwd": self.cwd, "home": self.home, "~": self.home}
+        if self.windows:
+            starts = {name: start and start.replace("\\", "/") for name, start in starts.items()}
+        self._roots = tuple(starts.items())
 
     def join(self, base: str, path: str) -> str | None:
         """Make a path absolute; ``None`` if what it is relative to is not known."""
@@ -170,60 +173,52 @@ class Paths:
             strictly: Whether all that a pattern may stand for has to be there; else it is enough that some may be.
             deletes: Whether it is deleted, so that what is below it goes as well.
         """
-        return any(self._in(path, item, strictly=strictly, deletes=deletes) for item in items)
-
-    def _in(self, path: str, item: str, *, strictly: bool, deletes: bool) -> bool:
         if path == UNKNOWN:
-            return item == "unknown"
-        if item == "anywhere":
-            return not self._in(path, "devices", strictly=False, deletes=False)
+            return "unknown" in items
         names = self._names(path)
-        if item.startswith("="):
-            while names and re.fullmatch(r"[*.?]+", names[-1]):
-                names = names[:-1]
-            return any(
-                _match(names, of[: len(names)], loose=True)
-                for of in self._item(item[1:])
-                if len(names) <= len(of)
-            )
-        return any(
-            _match(of, names, loose=not strictly, above=deletes and not strictly and "**" not in of)
-            for of in self._item(item)
-        )
+        # What a rule asks about or denies is the same in any case: on some systems it is the same file.
+        folded = tuple(map(str.casefold, names))
+        for kind, wanted, lower in _areas(tuple(items), self._roots):
+            if kind == "anywhere":
+                if not self.within(path, ("devices",), strictly=False):
+                    return True
+            elif kind == "=":
+                whole = folded
+                while whole and re.fullmatch(r"[*.?]+", whole[-1]):
+                    whole = whole[:-1]
+                if len(whole) <= len(lower) and _match(whole, lower[: len(whole)], loose=True):
+                    return True
+            elif strictly:
+                if _match(wanted, names, loose=False):
+                    return True
+            elif _match(lower, folded, loose=True, above=deletes and "**" not in lower):
+                return True
+        return False
 
     def _names(self, path: str) -> tuple[str, ...]:
         return _names(path.replace("\\", "/") if self.windows else path)
 
-    def _item(self, item: str) -> tuple[tuple[str, ...], ...]:
-        """The names that the paths of an area begin with; ``**`` is any number of names."""
-        found = self._items.get(item)
-        if found is None:
-            head, _, rest = item.partition("/")
-            starts = {"workspace": self.workspace, "cwd": self.cwd, "home": self.home, "~": self.home}
-            if head in starts:
-                start = starts[head]
-                found = () if start is None else ((*self._names(start), *self._names(rest)),)
-            else:
-                found = _fixed(item)
-                if any(names[:1] == ("~",) for names in found):
-                    found = tuple(each for names in found for each in self._expanded(names))
-            self._items[item] = found
-        return found
 
-    def _expanded(self, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        if names[:1] != ("~",):
-            yield names
-        elif self.home is not None:
-            yield (*self._names(self.home), *names[1:])
-
-
-@cache
-def _fixed(item: str) -> tuple[tuple[str, ...], ...]:
-    """The names of an item that are the same for every workspace."""
-    head, _, rest = item.partition("/")
-    if head in _AREAS:
-        return tuple((*_names(each), *_names(rest)) for each in _AREAS[head])
-    return () if item == "unknown" else (_names(item),)
+@lru_cache(1024)
+def _areas(
+    items: tuple[str, ...], roots: tuple[tuple[str, str | None], ...]
+) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
+    """For each path of items: ``=``, ``anywhere`` or nothing; its names, of which ``**`` is any number; these in lower case."""
+    found: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
+    starts = dict(roots)
+    for item in items:
+        kind = "=" if item.startswith("=") else ""
+        head, _, rest = item.removeprefix("=").partition("/")
+        if head in ("anywhere", "unknown"):
+            found += [("anywhere", (), ())] * (head == "anywhere")
+            continue
+        for each in _AREAS.get(head, (head,)):
+            first, _, more = each.partition("/")
+            start = starts.get(first, first)
+            if start is not None:
+                names = (*_names(start), *_names(more), *_names(rest))
+                found.append((kind, names, tuple(map(str.casefold, names))))
+    return tuple(found)
 
 
 def _names(path: str) -> tuple[str, ...]:
@@ -244,10 +239,7 @@ def _match(item: tuple[str, ...], names: tuple[str, ...], *, loose: bool, above:
         return above
     has, wants = names[0], item[0]
     if loose:
-        has, wants = has.casefold(), wants.casefold()
-        same = has == wants or (
-            bool(_PATTERN.search(has + wants)) and (fnmatchcase(has, wants) or fnmatchcase(wants, has))
-        )
+        same = bool(_PATTERN.search(has + wants)) and (fnmatchcase(has, wants) or fnmatchcase(wants, has))
     else:
         same = has == wants or wants == "*" or (not _PATTERN.search(has) and fnmatchcase(has, wants))
     return same and _match(item[1:], names[1:], loose=loose, above=above)
