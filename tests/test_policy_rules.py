@@ -5,6 +5,7 @@ No test runs a command. The host is a value, but for the tests of `LocalFacts`.
 
 from __future__ import annotations
 
+import ntpath
 import os
 import posixpath
 import sys
@@ -801,7 +802,7 @@ def test_name_that_path_finds_relative_to_the_directory_is_not_known(
 # --- git ------------------------------------------------------------------------------------------------------
 
 
-def keys(directory: Path, home: Path | None = None, **environ: str) -> tuple[str, ...] | None:
+def keys(directory: Path, home: Path | None = None, /, **environ: str) -> tuple[str, ...] | None:
     return keys_that_run(
         str(directory), str(home or directory / "home"), environ, system=str(directory / "none")
     )
@@ -912,11 +913,11 @@ def test_variables_of_git_count_unless_they_run_nothing(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe with a name")
+@pytest.mark.skipif(sys.platform == "win32", reason="a pipe with a name is of POSIX")
 def test_configuration_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     git = repository(tmp_path)
     (git / "config").unlink()
-    os.mkfifo(git / "config")
+    os.mkfifo(git / "config")  # type: ignore[attr-defined,unused-ignore]
     assert keys(tmp_path) is None
 
 
@@ -961,6 +962,37 @@ def test_explanation_names_rules_and_is_safe_to_print(policy: Policy) -> None:
     assert said.isprintable() or said.replace("\n", "").isprintable()
     assert "outside of the workspace" in said
     assert "rules.toml:2: work" in policy.explain("order a", cwd=CWD, facts=Host())
+
+
+# --- Windows --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "path"),
+    [
+        ("order a/b", "allow", r"C:\Users\me\work\a\b"),
+        ("order *.py", "allow", r"C:\Users\me\work/*.py"),
+        ("rm ~/x", "ask", r"C:\Users\me\x"),
+        (r"rm 'c:\users\me'", "deny", r"c:\users\me"),
+        ("rm /c/x", "ask", "*"),  # what Git for Windows makes of it
+        ("rm C:x", "ask", "*"),  # relative to whatever directory the drive is in
+        (r"touch ..\\x", "ask", r"C:\Users\me\x"),
+    ],
+)
+def test_paths_of_windows(text: str, action: str, path: str) -> None:
+    class Windows(Host):
+        home = r"C:\Users\me"
+
+        def find(self, program: str) -> str | None:
+            return rf"C:\Windows\System32\{program}.exe"
+
+        def resolve(self, path: str) -> str | None:
+            return ntpath.normpath(path)
+
+    policy = with_rules('[[deny]]\nname = "all"\ndeletes = ["=~", "=/"]\n')
+    verdict = policy.decide(text, cwd=r"C:\Users\me\work", facts=Windows())
+    access = verdict.commands[0].access
+    assert (verdict.action, (*access.reads, *access.writes, *access.deletes)) == (action, (path,))
 
 
 # --- what would slip through ----------------------------------------------------------------------------------

@@ -43,7 +43,9 @@ _HARMLESS = frozenset(
         ("filter.lfs.process", "git-lfs filter-process"),
     }
 )
-_QUIET_VARIABLES = re.compile("GIT_(SSL_CA(INFO|PATH)|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|REFLOG_ACTION)")
+_QUIET_VARIABLES = re.compile(
+    "GIT_(SSL_CA(INFO|PATH)|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|REFLOG_ACTION|CONFIG_(COUNT|VALUE_[0-9]+))"
+)
 _QUIET_VALUES = frozenset({"", "0", "1", "true", "false", "cat", ":"})
 _SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?\][ \t]*(.*)')
 _ESCAPED = re.compile(r"\\(.)")
@@ -57,11 +59,12 @@ def keys_that_run(
 
     Besides, ``hooks.NAME`` for a hook that is there, ``submodule`` where the index has one, and the variables of git.
     """
-    found = {
-        name
-        for name, value in environ.items()
-        if name.startswith("GIT_") and not _QUIET_VARIABLES.fullmatch(name) and value not in _QUIET_VALUES
-    }
+    found = set()
+    for name, value in environ.items():
+        if name.startswith("GIT_CONFIG_KEY_"):
+            found |= {value.lower()} if _RUNS.fullmatch(value.lower()) else set()
+        elif name.startswith("GIT_") and not _QUIET_VARIABLES.fullmatch(name) and value not in _QUIET_VALUES:
+            found.add(name)
     if home is None:
         return None
     files = [

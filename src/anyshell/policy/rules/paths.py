@@ -120,16 +120,14 @@ class Paths:
         text = word.text
         if not re.search(r"[`(\\]", text):
             text = re.sub(r"\"([^\"]*)\"|'([^'$]*)'", lambda found: found[1] or found[2] or "", text)
+        start: str | None = ""
         if found := re.match(r"~(?=/|\Z)", text) or _VARIABLE.match(text):
-            start = self.variables.get(found[0].strip("${}"))
-            if start is None:
-                return None
-            text = start + text[found.end() :]
-        if not re.fullmatch(r"(?!~)[^$`\"'\\()<>!#;&|\n]*", text):
+            start, text = self.variables.get(found[0].strip("${}")), text[found.end() :]
+        if start is None or not re.fullmatch(r"(?!~)[^$`\"'\\()<>!#;&|\n]*", text):
             return None
         # ~ and ^ within a word are themselves, or for zsh, if told so, a pattern of names in that directory.
         text = re.sub(r"[~^][^/]*", "*", text)
-        return text if "{" not in text or _SIMPLE_BRACES.fullmatch(text) else None
+        return start + text if "{" not in text or _SIMPLE_BRACES.fullmatch(text) else None
 
     def is_plain(self, word: Argument) -> bool:
         """Whether a word is literal, but for the home directory before it."""
