@@ -905,12 +905,15 @@ def test_variables_of_git_count_unless_they_run_nothing(tmp_path: Path) -> None:
         "GIT_OPTIONAL_LOCKS": "0",
     }
     assert keys(tmp_path, **quiet) == ()
-    assert keys(
-        tmp_path, GIT_EXTERNAL_DIFF="evil", GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="core.fsmonitor"
-    ) == (
-        "GIT_CONFIG_KEY_0",
-        "GIT_EXTERNAL_DIFF",
-    )
+    given = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "diff.autoRefreshIndex",
+        "GIT_CONFIG_VALUE_0": "false",
+    }
+    assert keys(tmp_path, **given) == ()
+    given |= {"GIT_EXTERNAL_DIFF": "evil", "GIT_CONFIG_KEY_0": "Core.fsMonitor"}
+    assert keys(tmp_path, **given) == ("GIT_EXTERNAL_DIFF", "core.fsmonitor")
+    assert keys(tmp_path, GIT_CONFIG_PARAMETERS="'core.fsmonitor=x'") == ("GIT_CONFIG_PARAMETERS",)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe with a name is of POSIX")
@@ -971,7 +974,7 @@ def test_explanation_names_rules_and_is_safe_to_print(policy: Policy) -> None:
     ("text", "action", "path"),
     [
         ("order a/b", "allow", r"C:\Users\me\work\a\b"),
-        ("order *.py", "allow", r"C:\Users\me\work/*.py"),
+        ("show x *.py", "allow", r"C:\Users\me\work/*.py"),
         ("rm ~/x", "ask", r"C:\Users\me\x"),
         (r"rm 'c:\users\me'", "deny", r"c:\users\me"),
         ("rm /c/x", "ask", "*"),  # what Git for Windows makes of it

@@ -78,6 +78,8 @@ class Decision:
         self.parsed = parsed
         self.facts = facts
         self.paths = Paths(facts, cwd, workspace)
+        self._find = cache(facts.find)
+        self._git_runs = cache(facts.git_runs)
         self.commands = parsed.commands[:MOST_COMMANDS]
         for command in self.commands:
             for variable in command.variables:
@@ -276,7 +278,7 @@ class Decision:
         elif profile is not None and profile.builtin and not command.via:
             return name, "", profile
         else:
-            found = self.facts.find(program)
+            found = self._find(program)
             if found == "" and program in self.parsed.functions:
                 return name, "", self.policy.programs.get(name, _FUNCTION)
             if not found:
@@ -305,7 +307,7 @@ class Decision:
     def _ask_git(self, use: Use, bases: Iterable[str | None]) -> None:
         directories = [*bases, *(each for word in use.directories for each in self._moved_to(word, [*bases]))]
         for directory in directories:
-            keys = None if directory is None else self.facts.git_runs(directory)
+            keys = None if directory is None else self._git_runs(directory)
             if keys is None:
                 use.unknown.append("it is not known what git's configuration makes it run")
                 return
