@@ -1046,8 +1046,8 @@ def test_substitution_of_a_process_is_no_path(policy: Policy) -> None:
 
 
 def test_more_than_can_be_looked_at_asks(policy: Policy) -> None:
-    assert decide(policy, "x=1\n" * 100).action == "allow"
-    many = decide(policy, "x=1\n" * 400)
+    assert decide(policy, "x=1\n" * 60).action == "allow"
+    many = decide(policy, "x=1\n" * 70)
     assert many.action == "ask"
     assert decide(policy, f"show x {'a ' * 2000}").action == "ask"
     assert decide(policy, f"edit {'a' * 5000} x").action == "ask"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_DIRECTORIES = 8
 """Directories that a command may be run in, by the ``cd`` before it; with more it is not known in which."""
 
-MOST_COMMANDS = 256
+MOST_COMMANDS = 64
 """Commands of a text that are decided on; with more it asks, unless one of these is denied."""
 
 _MOVES = frozenset({"pushd", "popd", "chdir"})
@@ -76,7 +76,6 @@ class Decision:
     def __init__(self, policy: Rules, parsed: Parsed, facts: Facts, cwd: str, workspace: str) -> None:
         self.policy = policy
         self.parsed = parsed
-        self.facts = facts
         self.paths = Paths(facts, cwd, workspace)
         self._find = cache(facts.find)
         self._git_runs = cache(facts.git_runs)
