@@ -281,6 +281,9 @@ class Guard:
         previous, last, run = node.start_byte, None, -1
         if kind == "binary_expression":
             self._comparison(node, place)
+        elif kind == "unary_expression" and text.startswith(("-v", "-R"), previous):
+            if not re.fullmatch(r"-[vR]\s+\w+", text[previous : node.end_byte], re.ASCII):
+                self._doubt("a test of a variable evaluates its index")
         elif kind in ("command_substitution", "process_substitution"):
             place = self._substitution(node, place)
         elif kind == "test_command":

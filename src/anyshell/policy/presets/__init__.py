@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PRESETS = ("read-only", "workspace", "ask-everything", "trusted")
 """Their names. Besides, ``refused`` has the rules under every preset, and ``programs`` the profiles."""
