@@ -128,7 +128,7 @@ class Parsed:
     shell: ShellKind
     commands: tuple[ParsedCommand, ...]
     unknown: tuple[str, ...]
-    functions: frozenset[str] = frozenset()
+    functions: tuple[str, ...] = ()
 
     @property
     def understood(self) -> bool:

@@ -521,4 +521,4 @@ def parse_posix(text: str, shell: ShellKind) -> Parsed:
         reading.doubt("too much to be understood in time")
     except RecursionError:
         reading.doubt("too deep to be understood")
-    return Parsed(text, shell, tuple(reading.commands), tuple(reading.unknown), frozenset(reading.functions))
+    return Parsed(text, shell, tuple(reading.commands), tuple(reading.unknown), tuple(reading.functions))

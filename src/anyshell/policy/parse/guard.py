@@ -228,7 +228,7 @@ class Guard:
             if kind == "number":  # 16#$x
                 yield from ((child, place) for child in node.children if child.is_named)
         elif kind == "string" or kind == "heredoc_body":
-            yield from self._quoted(node, place | _QUOTED, _PIECES if kind == "string" else _BODY)
+            yield from self._pieces(node, place | _QUOTED, _PIECES if kind == "string" else _BODY)
         elif kind == "expansion":
             yield from self._expansion(node, place)
         elif kind == "arithmetic_expansion":
@@ -372,7 +372,7 @@ class Guard:
             self._doubt("a substitution that may be arithmetic")
         return _SUBSTITUTION
 
-    def _quoted(self, node: Node, place: int, pieces: re.Pattern[str]) -> Iterator[tuple[Node, int]]:
+    def _pieces(self, node: Node, place: int, pieces: re.Pattern[str]) -> Iterator[tuple[Node, int]]:
         """Double quotes, and the body of a here-document: texts, between what is put into them."""
         start, end = node.start_byte, node.end_byte
         if pieces is _PIECES:
@@ -505,7 +505,7 @@ class Guard:
             if child.type == "heredoc_body":
                 if raw:
                     continue
-                yield from self._quoted(child, place | _QUOTED, _BODY)
+                yield from self._pieces(child, place | _QUOTED, _BODY)
                 self._piece(line + 1, child.start_byte, place, _BODY)
                 continue
             gap = text[previous.end_byte : child.start_byte]

@@ -96,12 +96,13 @@ class Decision:
         if len(self.parsed.commands) > MOST_COMMANDS:
             unknown.append(f"the text has more than {MOST_COMMANDS} commands")
         reasons += [Reason(why, "ask", "", whole) for why in unknown]
-        action: Action = "ask" if unknown or not self.parsed.understood else "allow"
+        understood = self.parsed.understood and not unknown
+        action: Action = "allow" if understood else "ask"
         action = min([action, *(each.action for each in commands)], key=_STRICTNESS.__getitem__)
         if action != "allow":
             reasons = [reason for reason in reasons if reason.action != "allow"]
         reasons.sort(key=lambda reason: _STRICTNESS[reason.action])
-        return Verdict(action, tuple(reasons), commands, self.parsed.understood)
+        return Verdict(action, tuple(reasons), commands, understood)
 
     def holds(self, rule: Rule) -> bool:
         """Whether a rule holds: an ``allow`` for every command of the text, another for one of them."""
