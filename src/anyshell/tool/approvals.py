@@ -110,9 +110,8 @@ class Approvals:
     async def _put(self, request: ApprovalRequest, key: bytes) -> Approved | Refused:
         if len(self._open) >= QUESTIONS:
             return Refused(f"{QUESTIONS} questions wait for an answer already", by="unanswered")
-        place, proposed = b"", ()
-        if isinstance(request, CommandRequest) and (proposed := policy.grants(request.verdict)):
-            place = place_of(request)
+        proposed = policy.grants(request.verdict) if isinstance(request, CommandRequest) else ()
+        place = place_of(request) if isinstance(request, CommandRequest) and proposed else b""
         question = _Question(request, place, proposed, asyncio.get_running_loop().create_future())
         self._open[key] = question
         answer = None
