@@ -24,8 +24,8 @@ posix = pytest.mark.skipif(
 )
 
 
-def filled(directory: Path, requests: int = 3, **options: int) -> Path:
-    audit = Audit(directory, **options)
+def filled(directory: Path, requests: int = 3, *, file_size: int = 10_000_000, max_files: int = 64) -> Path:
+    audit = Audit(directory, file_size=file_size, max_files=max_files)
     for number in range(requests):
         request = audit.requested(
             f"echo {number}", tool="shell", call=f"call-{number}", host="local", cwd="/x"

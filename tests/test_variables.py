@@ -243,7 +243,7 @@ def test_bad_variables_are_refused_and_no_value_is_shown() -> None:
         {"set": {"A-B": "hunter2"}},
     ):
         with pytest.raises(InvalidCommand) as failure:
-            Variables(**bad)  # type: ignore[arg-type]
+            Variables(**bad)
         assert "hunter2" not in str(failure.value)
     assert "hunter2" not in repr(Variables(set={"A": "hunter2"}))
     with pytest.raises(InvalidCommand, match="variables must be"):

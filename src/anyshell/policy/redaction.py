@@ -270,8 +270,8 @@ class Masks:
         if self._shapes:
             tail = max(0, len(data) - LONGEST_TOKEN)
             word = tail + len(data[tail:].rstrip(_WORD_BYTES))
-            if (match := _OPEN.search(data, max(0, word - _BEFORE_A_WORD))) is not None:
-                first = min(first, match.start())
+            if (begun := _OPEN.search(data, max(0, word - _BEFORE_A_WORD))) is not None:
+                first = min(first, begun.start())
         return first
 
     def data(self, data: bytes) -> bytes:
