@@ -206,6 +206,17 @@ def test_what_may_begin_a_secret_waits_and_is_shown_in_time() -> None:
     assert masker.feed(b"idor\n") == b"idor\n"
 
 
+def test_in_a_flood_little_is_held_back_and_the_rest_of_a_secret_is_masked() -> None:
+    flood = b"line\n" * 20_000
+    for size, held in ((1, False), (2, False), (3, True)):
+        masker, token = Masker(masks()), TOKENS["github"].encode()
+        shown = masker.feed(flood + token[:size])
+        assert masker.holds is held
+        assert (
+            shown + masker.feed(token[size:] + b" ") == flood + (b"" if held else token[:size]) + MASK + b" "
+        )
+
+
 def test_what_is_likely_a_secret_is_masked_at_once_with_what_goes_on_with_it() -> None:
     masker = Masker(masks())
     begun = TOKENS["github"].encode()[:LIKELY]

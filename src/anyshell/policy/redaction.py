@@ -114,6 +114,12 @@ _AT_ONCE = 48
 _FEW = 2048
 """Bytes, of whole lines, that `re` looks through for a secret; of more, Rust is asked which half has one."""
 
+_FLOOD = 32 * 1024
+"""Bytes that come at once from which on little is held back at their end: to wait with a bound takes time."""
+
+_SHOWN_IN_FLOOD = 2
+"""Bytes at that end that are shown though a secret may begin with them; the rest of one is masked."""
+
 _START = 16
 """Bytes of a value by which its beginning is found at the end of what has come; the rest of it is compared there."""
 
@@ -316,7 +322,14 @@ class Masker:
         if self._masks.has(data):
             given, begin = self._mask(data, begin)
         else:
-            given = data[self._shown : begin]  # all of it, mostly, which is no copy
+            in_flood = len(data) >= _FLOOD and len(data) - begin <= _SHOWN_IN_FLOOD
+            given = data[
+                self._shown : len(data) if in_flood else begin
+            ]  # all of it, mostly, which is no copy
+            if in_flood:
+                self._keep(data, begin)
+                self._shown = len(self._held)
+                return given
         self._keep(data, begin)
         if len(self._held) > (LONGEST_KEY if self._held.startswith(b"-----BEGIN") else LONGEST_TOKEN):
             given += self.release()
