@@ -8,6 +8,7 @@ which no system has; bash reports those that it ran.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import re
@@ -260,31 +261,97 @@ def _reported(lines: Sequence[str], files: bool) -> Iterator[tuple[int, str]]:
                 yield int(matched[1]), matched[2]
 
 
+def shfmt_names(lines: Sequence[str]) -> list[set[str] | None]:
+    """The programs of each line that shfmt names; ``None`` for one that it does not read."""
+    if not lines:
+        return []
+    marked = "".join(f"mark {place}\n{line}\n" for place, line in enumerate(lines))
+    ran = subprocess.run(
+        [Path(sys.executable).parent / "shfmt", "--to-json"],
+        input=marked.encode(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    if ran.returncode:
+        if len(lines) == 1:
+            return [None]
+        half = len(lines) // 2
+        return [*shfmt_names(lines[:half]), *shfmt_names(lines[half:])]
+    found: list[set[str] | None] = [set() for _ in lines]
+    place = 0
+    for words in _calls(json.loads(ran.stdout)):
+        if len(words) == 2 and words[0] == "mark":
+            place = int(words[1])
+        else:
+            names = found[place]
+            assert names is not None
+            names.add(words[0])
+    return found
+
+
+def _calls(node: object) -> Iterator[list[str]]:
+    """The words of each call in shfmt's tree, as far as they are literal; in the order of their places."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _calls(each)
+    elif isinstance(node, dict):
+        if node.get("Type") == "CallExpr":
+            words = [_literal(word) for word in node.get("Args") or ()]
+            if words and words[0]:
+                yield [word or "" for word in words]
+        for each in node.values():
+            yield from _calls(each)
+
+
+def _literal(word: dict[str, object]) -> str:
+    parts = word.get("Parts")
+    assert isinstance(parts, list)
+    if all(part["Type"] == "Lit" for part in parts):
+        return re.sub(r"\\(.)", r"\1", "".join(part["Value"] for part in parts))
+    return ""
+
+
 def named(parsed: Parsed) -> set[str]:
     """The programs that a parsed text names."""
     return {command.program for command in parsed.commands if command.program}
 
 
-def main() -> None:
-    """Print how many lines there were, and those in which bash ran what was not named."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    generator = Generator(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    lines = list(dict.fromkeys(generator.line() for _ in range(count)))
+def compared(count: int, seed: int) -> tuple[list[str], str]:
+    """What bash ran, or shfmt named, and the parser did not, of so many lines; and the numbers."""
+    generator = Generator(seed)
+    distinct: dict[str, None] = {}
+    while len(distinct) < count:
+        distinct.setdefault(generator.line())
+    lines = list(distinct)
     parsed = [parse(line, "bash") for line in lines]
-    ran = [
-        programs
-        for start in range(0, len(lines), 1000)
-        for programs in bash_runs(lines[start : start + 1000])
+    ran = bash_runs(lines)
+    understood = [place for place, each in enumerate(parsed) if each.understood]
+    missed = [
+        f"bash ran {sorted(ran[place] - named(parsed[place]))}: {lines[place]!r}"
+        for place in understood
+        if not ran[place] <= named(parsed[place])
     ]
-    missed = 0
-    for line, found, programs in zip(lines, parsed, ran, strict=True):
-        if found.understood and not programs <= named(found):
-            missed += 1
-            print("MISSED", repr(line), sorted(programs - named(found)), sorted(named(found)))
-    print(
-        f"{len(lines)} lines; bash ran a program in {sum(map(bool, ran))}; {sum(each.understood for each in parsed)} understood, "
-        f"of which bash ran one in {sum(bool(run) and each.understood for run, each in zip(ran, parsed, strict=True))}; {missed} missed"
+    read = 0
+    for start in range(0, len(understood), 200):
+        chosen = understood[start : start + 200]
+        for place, names in zip(chosen, shfmt_names([lines[place] for place in chosen]), strict=True):
+            if names is not None:
+                read += 1
+                if not names <= named(parsed[place]):
+                    missed.append(f"shfmt names {sorted(names - named(parsed[place]))}: {lines[place]!r}")
+    numbers = (
+        f"{len(lines)} lines: bash ran a program in {sum(map(bool, ran))}; {len(understood)} are understood, of which bash ran a "
+        f"program in {sum(bool(ran[place]) for place in understood)} and shfmt reads {read}; {len(missed)} missed"
     )
+    return missed, numbers
+
+
+def main() -> None:
+    """Print what was missed, and the numbers."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    missed, numbers = compared(count, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    print(*missed, numbers, sep="\n")
 
 
 if __name__ == "__main__":

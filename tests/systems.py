@@ -61,6 +61,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_local_terminals": "terminals as a POSIX kernel has them",
     "test_login": "login shells of POSIX",
     "test_player": "Chromium and asciinema's player, driven from Linux; it is the files that matter, not who wrote them",
+    "test_policy_parsers": "bash with programs of POSIX runs lines there, to be compared",
     "test_prefix": "sudo, env, nice and the like",
     "test_replay": "a person's terminal as POSIX has it; tmux looks at it. test_replay_at_once has what is the same everywhere",
     "test_session_owner": "private directories, pipes and signals of POSIX",

@@ -317,6 +317,12 @@ def test_everyday_lines_are_understood_but_for_those_that_evaluate_texts() -> No
     }
 
 
+def test_commands_of_powershell_are_a_hint() -> None:
+    parsed = parse("Get-Item 'a b' $x | rm -Force > f; & $c", "pwsh")
+    assert [words(each) for each in parsed.commands] == ["Get-Item a b <$x>", "rm -Force >f; piped", "?"]
+    assert not parsed.understood
+
+
 def test_a_span_is_where_a_word_is_written() -> None:
     text = "écho 'a b' && ssh h 'c | d'"
     first, ssh, inner, _ = parse(text, "bash").commands

@@ -21,6 +21,10 @@ def parse(text: str, shell: ShellKind) -> Parsed:
     """What a text runs in a shell. Never raises: what is not understood says why."""
     if len(text) > MAX_TEXT:
         return Parsed(text, shell, (), (f"the text is too large: more than {MAX_TEXT} characters",))
+    if shell in ("pwsh", "powershell"):
+        from .powershell import parse_powershell
+
+        return parse_powershell(text, shell)
     if shell not in ("bash", "sh", "zsh"):
         return Parsed(text, shell, (), (f"a text of {shell} is not parsed",))
     from .commands import parse_posix

@@ -23,11 +23,11 @@ _FORBIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _FORBIDDEN_ZSH = re.compile(r"<\d*-\d*>|>[>&]?!|=\(|&[!|]|\$[~^=+]")
 
 # Where a node stands, as bits.
-_QUOTED = 1  # in double quotes or a here-document
-_EXPANSION = 2  # in ${ }, where quotes mean what only the shell knows
-_BACKTICK = 4
-_SUBSTITUTION = 8
-_BRACKET = 16  # in [ ], which is a command for a shell, and an expression for the grammar
+_QUOTED = 1  # no bound: in double quotes or a here-document
+_EXPANSION = 2  # no bound: in ${ }, where quotes mean what only the shell knows
+_BACKTICK = 4  # no bound
+_SUBSTITUTION = 8  # no bound
+_BRACKET = 16  # no bound: in [ ], which is a command for a shell, and an expression for the grammar
 
 _DOLLAR = r"""\$(?=[\s"/.,:;%)\]|}=]|\Z)"""  # a dollar that begins nothing
 _LEAVES = {
@@ -228,7 +228,7 @@ class Guard:
             if kind == "number":  # 16#$x
                 yield from ((child, place) for child in node.children if child.is_named)
         elif kind == "string" or kind == "heredoc_body":
-            yield from self._pieces(node, place | _QUOTED, _PIECES if kind == "string" else _BODY)
+            yield from self._string(node, place | _QUOTED, _PIECES if kind == "string" else _BODY)
         elif kind == "expansion":
             yield from self._expansion(node, place)
         elif kind == "arithmetic_expansion":
@@ -281,9 +281,6 @@ class Guard:
         previous, last, run = node.start_byte, None, -1
         if kind == "binary_expression":
             self._comparison(node, place)
-        elif kind == "unary_expression" and text.startswith(("-v", "-R"), previous):
-            if not re.fullmatch(r"-[vR]\s+\w+", text[previous : node.end_byte], re.ASCII):
-                self._doubt("a test of a variable evaluates its index")
         elif kind in ("command_substitution", "process_substitution"):
             place = self._substitution(node, place)
         elif kind == "test_command":
@@ -372,7 +369,7 @@ class Guard:
             self._doubt("a substitution that may be arithmetic")
         return _SUBSTITUTION
 
-    def _pieces(self, node: Node, place: int, pieces: re.Pattern[str]) -> Iterator[tuple[Node, int]]:
+    def _string(self, node: Node, place: int, pieces: re.Pattern[str]) -> Iterator[tuple[Node, int]]:
         """Double quotes, and the body of a here-document: texts, between what is put into them."""
         start, end = node.start_byte, node.end_byte
         if pieces is _PIECES:
@@ -505,7 +502,7 @@ class Guard:
             if child.type == "heredoc_body":
                 if raw:
                     continue
-                yield from self._pieces(child, place | _QUOTED, _BODY)
+                yield from self._string(child, place | _QUOTED, _BODY)
                 self._piece(line + 1, child.start_byte, place, _BODY)
                 continue
             gap = text[previous.end_byte : child.start_byte]
