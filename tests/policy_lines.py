@@ -182,7 +182,7 @@ class Generator:
 
 
 REPORTER = r"""
-command_not_found_handle() { case $1 in p[0-9]*) printf '%s %s\n' "$LINE_OF_TEST" "$1" >> "$LOG_OF_TEST";; esac; return $((RANDOM % 2)); }
+command_not_found_handle() { case $1 in p[0-9]*) printf '%s %s\n' "$LINE_OF_TEST" "${1//$'\n'/}" >> "$LOG_OF_TEST";; esac; return $((RANDOM % 2)); }
 export -f command_not_found_handle
 n=$FIRST_OF_TEST
 while IFS= builtin read -r -d '' line; do
@@ -252,8 +252,9 @@ def _reported(lines: Sequence[str], files: bool) -> Iterator[tuple[int, str]]:
                 subprocess.TimeoutExpired
             ):  # a line that does not end takes the rest of its batch along
                 process.communicate(b"".join(line.encode("utf-8") + b"\0" for line in batch), timeout=20)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
+            if sys.platform != "win32":
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, 9)
             process.wait()
         for report in (place / "log").read_text(encoding="utf-8", errors="replace").splitlines():
             matched = REPORT.fullmatch(report)
@@ -314,7 +315,7 @@ def _literal(word: dict[str, object]) -> str:
 
 def named(parsed: Parsed) -> set[str]:
     """The programs that a parsed text names."""
-    return {command.program for command in parsed.commands if command.program}
+    return {command.program.replace("\n", "") for command in parsed.commands if command.program}
 
 
 def compared(count: int, seed: int) -> tuple[list[str], str]:

@@ -381,7 +381,7 @@ def test_a_text_that_goes_too_deep_is_unknown() -> None:
 
 
 def test_a_text_with_too_many_commands_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anyshell.policy.parse.commands.MAX_COMMANDS", 3)
+    monkeypatch.setattr("anyshell.policy.parse.reading.MAX_COMMANDS", 3)
     assert not parse("a; b; c; d", "bash").understood
 
 

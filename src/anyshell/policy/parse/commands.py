@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from . import dynamic
 from .grammar import MISSING, Deadline, Late, installed, tree
 from .guard import Guard
 from .parsed import Argument, Assignment, Parsed, ParsedCommand, Redirection
+from .reading import Place, Reading
 from .words import literal, names, single
 from .wrappers import runs
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
     from ..._types import ShellKind
     from .parsed import Span
-
-MAX_COMMANDS = 500
-"""Commands of a text, with those of the texts within it. A text that has more is not understood."""
 
 MAX_DEPTH = 60
 """Levels of groups and substitutions within each other. A text that goes deeper is not understood."""
@@ -46,48 +44,6 @@ _CONDITIONAL = names(
     "process_substitution function_definition"
 )
 _NUMBER = re.compile(r"-?\d+|\$\(\(.*\)\)|\$\{#\w+\}|\$[#?]", re.DOTALL)
-
-
-class Place(NamedTuple):
-    """Where a command stands.
-
-    Attributes:
-        until: The character up to which an assignment there holds for sure.
-        level: How many groups and substitutions are around it.
-    """
-
-    until: int
-    redirections: tuple[Redirection, ...] = ()
-    via: tuple[str, ...] = ()
-    host: str = ""
-    piped: bool = False
-    background: bool = False
-    defines: bool = False
-    level: int = 0
-
-
-class Reading:
-    """What is read of a text and of the texts within it."""
-
-    def __init__(self) -> None:
-        self.commands: list[ParsedCommand] = []
-        self.unknown: dict[str, None] = {}
-        self.functions: dict[str, None] = {}
-        self.texts: set[str] = set()  # variables that are given what is not a number
-        self.deadline = Deadline()
-
-    def doubt(self, *clauses: str) -> None:
-        """Say why not all is understood."""
-        for clause in clauses:
-            self.unknown.setdefault(clause)
-
-    def add(self, command: ParsedCommand) -> None:
-        """Add a command; raises `Late` if there are too many."""
-        self.deadline.check()
-        if len(self.commands) >= MAX_COMMANDS:
-            raise Late
-        self.commands.append(command)
-        self.doubt(*command.unknown)
 
 
 class Walk:

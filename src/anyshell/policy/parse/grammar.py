@@ -49,12 +49,12 @@ def _language(name: str) -> Language | None:
         import tree_sitter
 
         if name == "bash":
-            import tree_sitter_bash as grammar
+            from tree_sitter_bash import language
         else:
-            import tree_sitter_powershell as grammar
+            from tree_sitter_powershell import language
     except ImportError:
         return None
-    return tree_sitter.Language(grammar.language())
+    return tree_sitter.Language(language())
 
 
 def installed(name: str) -> bool:

@@ -10,6 +10,28 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from .leaves import (
+    ALONE,
+    ARITHMETIC,
+    BODY,
+    DELIMITER,
+    EXPANSIONS,
+    KEYWORD,
+    KNOWN,
+    LEAVES,
+    METACHARACTERS,
+    NOT_IN_SH,
+    NOT_IN_ZSH,
+    NUMERIC,
+    ON_A_LINE,
+    OPERAND,
+    PIECES,
+    RUN,
+    SEQUENCES,
+    TIGHT,
+    WORDS,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,149 +50,6 @@ _EXPANSION = 2  # no bound: in ${ }, where quotes mean what only the shell knows
 _BACKTICK = 4  # no bound
 _SUBSTITUTION = 8  # no bound
 _BRACKET = 16  # no bound: in [ ], which is a command for a shell, and an expression for the grammar
-
-_DOLLAR = r"""\$(?=[\s"/.,:;%)\]|}=]|\Z)"""  # a dollar that begins nothing
-_LEAVES = {
-    "word": re.compile(rf"""(?:[^\s\\'"$`;&|<>()]|\\[^\n]|{_DOLLAR})+"""),
-    "number": re.compile(r"-?[0-9a-fA-Fx#]+"),
-    "raw_string": re.compile(r"'[^']*'"),
-    "ansi_c_string": re.compile(r"\$'(?:[^'\\]|\\[^\n])*'"),
-    "variable_name": re.compile(r"[A-Za-z_0-9]+"),
-    "special_variable_name": re.compile(r"[@*#?$!_0-9-]"),
-    "simple_expansion": re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])"),
-    "test_operator": re.compile(r"-[A-Za-z]+"),
-    "file_descriptor": re.compile(r"[0-9]+"),
-    "brace_expression": re.compile(r"\{-?\w+\.\.-?\w+\}"),
-    "comment": re.compile(r"#[^\n]*"),
-    # Patterns: of a case, and of [[ ]], where a pair of parentheses may stand.
-    "extglob_pattern": re.compile(r"""(?:[^\s\\'"$`;&|<>()]|\\[^\n])+"""),
-    "regex": re.compile(r"""(?:[^\s\\'"$`;&<>]|\\[^\n]|\$(?=[\s)|]|\Z))+"""),
-}
-_PIECES = re.compile(rf"""(?:[^"$`\\]|\\[\s\S]|{_DOLLAR})*""")
-_BODY = re.compile(rf"""(?:[^$`\\]|\\[\s\S]|{_DOLLAR}|\$')*""")
-
-_ALONE = re.compile(
-    rf"{_DOLLAR}|\$(?=[A-Za-z_])"
-)  # the grammar cuts $a/$b/c before the b; _RUN puts it together
-_RUN = re.compile(
-    r"""(?:[^\s\\'"$`;&|<>(){}]|\$[A-Za-z_]\w*|\$\{\w+\}|'[^']*'|"(?:[^"\\$`]|\$[A-Za-z_]\w*|\$\{\w+\})*")+"""
-)
-
-_WORDS = frozenset(
-    {
-        "word",
-        "number",
-        "string",
-        "raw_string",
-        "ansi_c_string",
-        "concatenation",
-        "simple_expansion",
-        "expansion",
-        "command_substitution",
-        "process_substitution",
-        "arithmetic_expansion",
-        "brace_expression",
-        "command_name",
-        "variable_assignment",
-        "variable_name",
-    }
-)
-_ON_A_LINE = frozenset(
-    {
-        "command",
-        "declaration_command",
-        "unset_command",
-        "file_redirect",
-        "herestring_redirect",
-        "variable_assignments",
-        "redirected_statement",
-        "negated_command",
-        "unary_expression",
-        "binary_expression",
-        "parenthesized_expression",
-    }
-)
-_TIGHT = frozenset({"concatenation", "variable_assignment", "subscript", "command_name"})
-_SEQUENCES = frozenset(
-    {
-        "program",
-        "compound_statement",
-        "subshell",
-        "do_group",
-        "if_statement",
-        "elif_clause",
-        "else_clause",
-        "while_statement",
-        "command_substitution",
-        "process_substitution",
-    }
-)
-_OTHERS = frozenset(
-    {
-        "list",
-        "pipeline",
-        "for_statement",
-        "c_style_for_statement",
-        "case_statement",
-        "case_item",
-        "function_definition",
-        "test_command",
-        "array",
-    }
-)
-_KNOWN = _ON_A_LINE | _TIGHT | _SEQUENCES | _OTHERS
-_NOT_IN_SH = frozenset(
-    {
-        "ansi_c_string",
-        "array",
-        "brace_expression",
-        "c_style_for_statement",
-        "extglob_pattern of [[",
-        "herestring_redirect",
-        "process_substitution",
-        "subscript",
-        "((",
-        "[[",
-        "&>",
-        "&>>",
-        "|&",
-        "+=",
-        "select",
-        "function",
-        ";&",
-        ";;&",
-    }
-)
-_NOT_IN_ZSH = frozenset({"array", "c_style_for_statement", "subscript", "((", ";;&", "select"})
-_KEYWORD = re.compile(r"[a-z]+|[{}!]|\[\[?|\]\]?")
-_METACHARACTERS = " \t\n;&|()<>"
-
-_NAME = r"(?:[A-Za-z_]\w*|\d+|[@*#?$!-])"
-_INDEX = r"(?:\[(?:[@*]|-?\d+|\$?[A-Za-z_]\w*)\])?"
-_PLAIN = r"(?:[^'\"\\`{}$<>()&;\x00-\x1f]|\\[][/.\\*?+_ :-])"  # \x01 is put back by _expansion
-_OPERATORS = {
-    "sh": r"(?::?[-+?=]|##?|%%?)TEXT*",
-    "bash": r"(?::?[-+?=]|##?|%%?|//?[#%]?|\^\^?|,,?)TEXT*|: ?-?\d+(?::-?\d+)?",
-}
-_TEXTS = {False: rf"(?:{_PLAIN}|\x01|\x02|'[^'`$\\{{}}]*')", True: rf"(?:{_PLAIN}|\x01)"}
-
-
-def _expansion_pattern(shell: str, text: str) -> re.Pattern[str]:
-    index = _INDEX if shell == "bash" else ""
-    indirect = rf"|!{_NAME}\[[@*]\]" if shell == "bash" else ""
-    operators = _OPERATORS[shell].replace("TEXT", text)
-    return re.compile(rf"\$\{{(?:#?{_NAME}{index}|{_NAME}{index}(?:{operators}){indirect})\}}")
-
-
-_EXPANSIONS = {
-    (shell, quoted): _expansion_pattern(shell, text)
-    for shell in _OPERATORS
-    for quoted, text in _TEXTS.items()
-}
-_ARITHMETIC = re.compile(r"[\w\s+\-*/%()<>=!&|^~?:,;$#{}\x01]*")
-_OPERAND = re.compile(r"\$\{?(?P<special>[@*0-9])|(?<![\w#])(?P<name>[A-Za-z_]\w*)")
-_NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-_DELIMITER = re.compile(r"""'([^'\n]+)'|"([^"\\$`\n]+)"|\\?([\w.-]+)""")
 
 
 class Guard:
@@ -221,14 +100,14 @@ class Guard:
     def _look(self, node: Node, place: int) -> Iterator[tuple[Node, int]]:
         """Check one node; give those beneath it that are still to be checked."""
         kind, start, end = node.type, node.start_byte, node.end_byte
-        if (self._shell == "sh" and kind in _NOT_IN_SH) or (self._shell == "zsh" and kind in _NOT_IN_ZSH):
+        if (self._shell == "sh" and kind in NOT_IN_SH) or (self._shell == "zsh" and kind in NOT_IN_ZSH):
             self._doubt(f"{kind} is read differently by {self._shell}")
-        if kind in _LEAVES:
+        if kind in LEAVES:
             self._leaf(node, kind, place)
             if kind == "number":  # 16#$x
                 yield from ((child, place) for child in node.children if child.is_named)
         elif kind == "string" or kind == "heredoc_body":
-            yield from self._string(node, place | _QUOTED, _PIECES if kind == "string" else _BODY)
+            yield from self._string(node, place | _QUOTED, PIECES if kind == "string" else BODY)
         elif kind == "expansion":
             yield from self._expansion(node, place)
         elif kind == "arithmetic_expansion":
@@ -241,31 +120,31 @@ class Guard:
             yield from self._arithmetic(node, start + 2, end - 2, place)
         elif kind == "heredoc_redirect":
             yield from self._heredoc(node, place)
-        elif kind in _KNOWN:
+        elif kind in KNOWN:
             yield from self._node(node, kind, place)
         else:
             self._doubt(f"{kind} is not understood")
             yield from ((child, place) for child in node.children if child.is_named)
 
     def _refuse(self, token: str) -> None:
-        if (self._shell == "sh" and token in _NOT_IN_SH) or (self._shell == "zsh" and token in _NOT_IN_ZSH):
+        if (self._shell == "sh" and token in NOT_IN_SH) or (self._shell == "zsh" and token in NOT_IN_ZSH):
             self._doubt(f"{token} is read differently by {self._shell}")
 
     def _leaf(self, node: Node, kind: str, place: int) -> None:
         start, end = node.start_byte, node.end_byte
         written = self._text[start:end]
-        if (kind != "number" or not node.child_count) and not _LEAVES[kind].fullmatch(written):
+        if (kind != "number" or not node.child_count) and not LEAVES[kind].fullmatch(written):
             self._doubt(f"{written[:40]!r} is not one {kind.replace('_', ' ')}")
         before = self._text[start - 1 : start]
         if kind == "comment":
-            if (before and before not in _METACHARACTERS) or self._text[end : end + 1] not in ("", "\n"):
+            if (before and before not in METACHARACTERS) or self._text[end : end + 1] not in ("", "\n"):
                 self._doubt("a comment that is a word")
             elif place & (_BACKTICK | _SUBSTITUTION) and re.search(r"[()'\"`\\]", written):
                 self._doubt("a comment in a substitution")
             else:
                 self._leave(start, end)
         elif kind == "file_descriptor":
-            if (before and before not in _METACHARACTERS) or self._text[end : end + 1] not in "<>":
+            if (before and before not in METACHARACTERS) or self._text[end : end + 1] not in "<>":
                 self._doubt(f"{written} is no descriptor")
         elif kind in ("raw_string", "ansi_c_string") and not place & (_EXPANSION | _QUOTED | _BACKTICK):
             self._leave(start, end)
@@ -286,7 +165,7 @@ class Guard:
         elif kind == "test_command":
             bracket = text[node.start_byte : node.start_byte + 2] != "[["
             place = _BRACKET if bracket else 0
-        elif kind in _SEQUENCES:
+        elif kind in SEQUENCES:
             place &= ~_BRACKET
         for child in node.children:
             start = child.start_byte
@@ -299,26 +178,26 @@ class Guard:
                     and gap.strip(" \t") == "-"
                 ):
                     gap = " "  # the grammar leaves out a lone - before <<; the walk reads it
-                if kind in _TIGHT or (not gap.isspace() and not _is_continued(gap)):
+                if kind in TIGHT or (not gap.isspace() and not _is_continued(gap)):
                     self._doubt(f"{gap!r} between two words")
                 elif "\n" in gap.replace("\\\n", ""):
-                    if kind in _ON_A_LINE and not (kind == "binary_expression" and not place & _BRACKET):
+                    if kind in ON_A_LINE and not (kind == "binary_expression" and not place & _BRACKET):
                         self._doubt("a line that ends within a command")
                     elif kind in ("list", "pipeline") and named is False:
                         self._doubt("a line that ends within a list")
                 elif self._runs_on(kind, last, child):
                     self._doubt("two commands without an end between them")
-            elif last is not None and named and last.is_named and kind not in _TIGHT and child.type in _WORDS:
+            elif last is not None and named and last.is_named and kind not in TIGHT and child.type in WORDS:
                 run = run if last.end_byte == start and run >= 0 else last.start_byte
                 begins = child.type == "command_name" and last.type != "variable_assignment"
                 if (
                     begins
                     or child.type == "variable_assignment"
-                    or not _RUN.fullmatch(text, run, child.end_byte)
+                    or not RUN.fullmatch(text, run, child.end_byte)
                 ):
                     self._doubt("two words without a blank between them")
             if named:
-                if kind == "command" and child.type not in _WORDS and not child.type.endswith("_redirect"):
+                if kind == "command" and child.type not in WORDS and not child.type.endswith("_redirect"):
                     self._doubt(f"{child.type} in a command")
                 yield child, place
             else:
@@ -333,7 +212,7 @@ class Guard:
             last is None
             or not last.is_named
             or not child.is_named
-            or kind not in _SEQUENCES
+            or kind not in SEQUENCES
             or child.type == "comment"
         ):
             return False
@@ -346,11 +225,11 @@ class Guard:
         if place & _BRACKET and written in ("&&", "||", "(", ")", "<", ">", ";"):
             self._doubt(f"{written} in [ ]")
         elif written == "$":
-            if not _ALONE.match(self._text, start):
+            if not ALONE.match(self._text, start):
                 self._doubt("a dollar that is read differently")
-        elif _KEYWORD.fullmatch(written):
+        elif KEYWORD.fullmatch(written):
             before, after = self._text[start - 1 : start], self._text[end : end + 1]
-            if (before and before not in _METACHARACTERS) or (after and after not in _METACHARACTERS):
+            if (before and before not in METACHARACTERS) or (after and after not in METACHARACTERS):
                 self._doubt(f"{written} that is a part of a word")
 
     def _substitution(self, node: Node, place: int) -> int:
@@ -372,7 +251,7 @@ class Guard:
     def _string(self, node: Node, place: int, pieces: re.Pattern[str]) -> Iterator[tuple[Node, int]]:
         """Double quotes, and the body of a here-document: texts, between what is put into them."""
         start, end = node.start_byte, node.end_byte
-        if pieces is _PIECES:
+        if pieces is PIECES:
             start, end = start + 1, end - 1
             if end < start or self._text[start - 1] != '"' or self._text[end : end + 1] != '"':
                 self._doubt("a string without its quotes")
@@ -414,7 +293,7 @@ class Guard:
         quoted = bool(place & _QUOTED)
         written, found = self._nested(node, start, end, strings=not quoted)
         shell = "bash" if self._shell == "bash" else "sh"
-        if not _EXPANSIONS[shell, quoted].fullmatch(written):
+        if not EXPANSIONS[shell, quoted].fullmatch(written):
             self._doubt(f"the expansion {self._text[start:end][:40]}")
         index = re.match(r"\$\{#?\w+\[\$?([A-Za-z_]\w*)\]", written)
         if index:
@@ -453,11 +332,11 @@ class Guard:
             depth += 1 if sign == "(" else -1
             if depth < 0:
                 break
-        if depth or not _ARITHMETIC.fullmatch(written):
+        if depth or not ARITHMETIC.fullmatch(written):
             self._doubt("arithmetic that is not understood")
         if "\x01" in written:
             self._doubt("arithmetic evaluates what a command or an expansion gives")
-        for operand in _OPERAND.finditer(written):
+        for operand in OPERAND.finditer(written):
             self.operands.append((operand["name"] or f"${operand['special']}", start))
 
     def _comparison(self, node: Node, place: int) -> None:
@@ -466,7 +345,7 @@ class Guard:
         if operator is None or place & _BRACKET:
             return
         start, end = operator.start_byte, operator.end_byte
-        if self._text[start:end] in _NUMERIC:
+        if self._text[start:end] in NUMERIC:
             for left, right in ((node.start_byte, start), (end, node.end_byte)):
                 side = self._text[left:right].strip()
                 if side not in ("$#", "$?", '"$#"', '"$?"') and not re.fullmatch(
@@ -479,7 +358,7 @@ class Guard:
         text = self._text
         parts = {child.type: child for child in node.children}
         opening, closing = parts.get("heredoc_start"), parts.get("heredoc_end")
-        delimiter = opening and _DELIMITER.fullmatch(text[opening.start_byte : opening.end_byte])
+        delimiter = opening and DELIMITER.fullmatch(text[opening.start_byte : opening.end_byte])
         if not opening or not closing or not delimiter:
             self._doubt("a here-document that is not understood")
             return
@@ -502,8 +381,8 @@ class Guard:
             if child.type == "heredoc_body":
                 if raw:
                     continue
-                yield from self._string(child, place | _QUOTED, _BODY)
-                self._piece(line + 1, child.start_byte, place, _BODY)
+                yield from self._string(child, place | _QUOTED, BODY)
+                self._piece(line + 1, child.start_byte, place, BODY)
                 continue
             gap = text[previous.end_byte : child.start_byte]
             if child.end_byte > line or (gap and not gap.isspace()) or "\n" in gap:
