@@ -115,6 +115,7 @@ def test_every_command_of_a_text_is_read(text: str, expected: list[str] | None) 
             "setsid a; stdbuf -oL b; ionice -c 3 c; doas d; chroot /x e; unshare -n f; strace -f g; busybox h",
             "setsid a stdbuf b ionice c doas d chroot e unshare f strace g busybox h",
         ),
+        ("env 'a.b=c' x\\=y p; sudo 'a-b=c' p", "env p sudo p"),
         ("git bisect run a; git submodule foreach 'b'", "git a git b"),
     ],
 )

@@ -89,6 +89,7 @@ OPTIONS = {
     "--verbose --version! --help!",
 }
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_GIVEN = re.compile(r"([^=]*)=(.*)", re.DOTALL)  # env takes any word with a = for a variable, such as a.b=c
 
 
 class Read(NamedTuple):
@@ -113,7 +114,8 @@ def read_options(program: str, arguments: Sequence[Argument]) -> Read:
     while position < len(arguments) and not unknown:
         word = arguments[position]
         text = word.text
-        assigned = _ASSIGNED.fullmatch(text) if "=" in known else None
+        pattern = _GIVEN if word.literal and not text.startswith("-") else _ASSIGNED
+        assigned = pattern.fullmatch(text) if "=" in known else None
         if assigned and (word.single):
             start = word.span[0] + len(assigned[1]) + 1
             variables.append(
