@@ -324,6 +324,8 @@ class Decision:
                 found[kind].append(UNKNOWN)
                 continue
             text = word if isinstance(word, str) else word.text if word else ""
+            if text == "-" and kind == "reads":
+                continue  # the input; to write or to delete it is a file of that name
             upwards = role == "links" and ".." in text.split("/")
             found[kind] += [UNKNOWN] if upwards else self.paths.resolved(word, bases)
         paths = {kind: tuple(dict.fromkeys(values)) for kind, values in found.items()}

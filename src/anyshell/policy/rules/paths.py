@@ -21,7 +21,7 @@ UNKNOWN = "*"
 DEEPEST_PATH = 256
 """Names of a path; a longer one counts as not known."""
 
-_NOWHERE = re.compile(r"/dev/(null|zero|full|u?random|tty|std(in|out|err)|fd/[0-9]+)|-", re.ASCII)
+_NOWHERE = re.compile(r"/dev/(null|zero|full|u?random|tty|std(in|out|err)|fd/[0-9]+)", re.ASCII)
 _WINDOWS_PROGRAMS = ("?:/Windows", "?:/Program Files", "?:/Program Files (x86)")
 _AREAS = {
     "tmp": ("/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp", "~/AppData/Local/Temp"),  # noqa: S108 - a name
