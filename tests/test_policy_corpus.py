@@ -17,7 +17,7 @@ from anyshell.policy.presets import PRESETS
 from anyshell.policy.rules.policy import Policy
 
 if TYPE_CHECKING:
-    from anyshell import ShellKind
+    from anyshell._types import ShellKind
 
 pytest.importorskip(
     "tree_sitter_bash", reason="the extra policy is not installed: pip install anyshell[policy]"

@@ -30,8 +30,7 @@ from .test_policy_corpus import EVERYDAY, HOSTILE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-if sys.platform == "win32":
-    pytest.skip("its commands are texts of a POSIX shell", allow_module_level=True)
+assert sys.platform != "win32"
 
 from anyshell.policy.presets import READING_VARIABLES
 from anyshell.policy.rules.facts import LocalFacts
@@ -46,7 +45,53 @@ LEAST_ALLOWED = 1_000
 SECONDS = 50
 """All lines of a tree together may take so long; on an idle machine they take a tenth of it."""
 
-PLANTED = ["planted", "gzip", "bzip2", "xz", "zstd", "less", "more", "most", "pager", "sensible-pager", "view", "vi", "vim", "ed", "nano", "editor", "sensible-editor", "gpg", "gpg2", "ssh", "pr", "col", "nroff", "man", "dircolors", "tput", "lessopen", "delta", "perl", "python", "ruby", "git-planted", "git-log", "git-status", "clean", "smudge", "textconv", "fsmonitor", "tac", "strings", "sh.distrib", "id-planted", "diff-planted", "lesspipe", "xdg-open"]
+PLANTED = [
+    "planted",
+    "gzip",
+    "bzip2",
+    "xz",
+    "zstd",
+    "less",
+    "more",
+    "most",
+    "pager",
+    "sensible-pager",
+    "view",
+    "vi",
+    "vim",
+    "ed",
+    "nano",
+    "editor",
+    "sensible-editor",
+    "gpg",
+    "gpg2",
+    "ssh",
+    "pr",
+    "col",
+    "nroff",
+    "man",
+    "dircolors",
+    "tput",
+    "lessopen",
+    "delta",
+    "perl",
+    "python",
+    "ruby",
+    "git-planted",
+    "git-log",
+    "git-status",
+    "clean",
+    "smudge",
+    "textconv",
+    "fsmonitor",
+    "tac",
+    "strings",
+    "sh.distrib",
+    "id-planted",
+    "diff-planted",
+    "lesspipe",
+    "xdg-open",
+]
 FILES = {
     "a.txt": "one\ntwo\nthree\n",
     "b.txt": "one\n2\nthree\n",
@@ -72,7 +117,20 @@ FILES = {
     "e": "x\n",
     "=": "x\n",
 }
-DOTFILES = dict.fromkeys((".bashrc", ".bash_profile", ".profile", ".zshrc", ".bash_aliases", ".kshrc", ".envrc", ".vimrc", ".exrc"), "planted\n") | {
+DOTFILES = dict.fromkeys(
+    (
+        ".bashrc",
+        ".bash_profile",
+        ".profile",
+        ".zshrc",
+        ".bash_aliases",
+        ".kshrc",
+        ".envrc",
+        ".vimrc",
+        ".exrc",
+    ),
+    "planted\n",
+) | {
     ".ripgreprc": "--pre=planted\n",
     ".curlrc": 'output = "evil"\n',
     ".lesskey": "#env\nLESSOPEN = |planted %s\n",
@@ -113,7 +171,57 @@ CONFIGURATION = """
     helper = planted
 """
 
-OPERANDS = ["a.txt", "b.txt", "data.csv", "src", "src/main.py", "src/app", ".", "..", "./a.txt", "README.md", "package.json", "'with blank.txt'", "nowhere.txt", "src/../a.txt", "link", "*.txt", "src/*.py", "./*", "*", "src/**", "a.tx?", "[ab].txt", "{a,b}.txt", "-", "-- a.txt", "-- -o", "names.txt", ".git/config", ".git", "archive.tar.gz", "blob.gz", "HEAD", "HEAD~1", "HEAD^", "main", "HEAD:a.txt", "main..HEAD", '"$HOME"', "~", "$PWD/a.txt", "'*.py'", "TODO", "x", "1", "+%Y", "+5", "script.sed", "out", "evil"]
+OPERANDS = [
+    "a.txt",
+    "b.txt",
+    "data.csv",
+    "src",
+    "src/main.py",
+    "src/app",
+    ".",
+    "..",
+    "./a.txt",
+    "README.md",
+    "package.json",
+    "'with blank.txt'",
+    "nowhere.txt",
+    "src/../a.txt",
+    "link",
+    "*.txt",
+    "src/*.py",
+    "./*",
+    "*",
+    "src/**",
+    "a.tx?",
+    "[ab].txt",
+    "{a,b}.txt",
+    "-",
+    "-- a.txt",
+    "-- -o",
+    "names.txt",
+    ".git/config",
+    ".git",
+    "archive.tar.gz",
+    "blob.gz",
+    "HEAD",
+    "HEAD~1",
+    "HEAD^",
+    "main",
+    "HEAD:a.txt",
+    "main..HEAD",
+    '"$HOME"',
+    "~",
+    "$PWD/a.txt",
+    "'*.py'",
+    "TODO",
+    "x",
+    "1",
+    "+%Y",
+    "+5",
+    "script.sed",
+    "out",
+    "evil",
+]
 FLAGS = {
     "ls": "-l -a -la -1 -t -R -d -i -h --color=always --sort=size -I '*.py' --hyperlink -Z",
     "cat": "-n -A -b -s --number -v -T",
@@ -386,8 +494,8 @@ def planted_tree(top: Path, *, hostile: bool) -> None:
     (project / "a.txt").write_text("one\ntwo, changed\nthree\n", "utf-8")  # status has something to find out
     os.utime(project / "b.txt")
     if hostile:
-        with (project / ".git" / "config").open("a", encoding="utf-8") as file:
-            file.write(CONFIGURATION)
+        with (project / ".git" / "config").open("a", encoding="utf-8") as configuration:
+            configuration.write(CONFIGURATION)
         (home / ".gitconfig").write_text(CONFIGURATION, "utf-8")
         hook = project / ".git" / "hooks" / "post-index-change"
         hook.write_text(f"#!/bin/sh\necho hook >> {top}/ran\n", "utf-8")
@@ -456,9 +564,9 @@ def confined(top: Path, argv: list[str]) -> list[str]:
 
 def run(top: Path, lines: list[str], script: Path) -> subprocess.CompletedProcess[bytes]:
     """Run lines by one bash, each in a subshell of the project's directory."""
-    bodies = "".join(f"(\n{line}\n) </dev/null >/dev/null 2>&1\n" for line in lines)
-    script.write_text(f"{bodies}echo all\n", "utf-8")
-    argv = ["bash", "--norc", "--noprofile", str(script)]
+    script.write_bytes("".join(f"{line}\0" for line in lines).encode())
+    each = """while IFS= read -r -d '' line; do (eval "$line") </dev/null >/dev/null 2>&1; done < "$0"; echo all"""
+    argv = ["bash", "--norc", "--noprofile", "-c", each, str(script)]
     wrapped = confined(top, argv)
     # A process of root's outside of a sandbox could write anywhere, so it becomes another user, whose the tree is.
     user = 65534 if wrapped == argv and os.geteuid() == 0 else None
@@ -468,7 +576,7 @@ def run(top: Path, lines: list[str], script: Path) -> subprocess.CompletedProces
     return subprocess.run(
         wrapped,
         cwd=top / "home" / "project",
-        env=environment(top) | READING_VARIABLES,
+        env={**environment(top), **READING_VARIABLES},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=SECONDS,
