@@ -173,6 +173,11 @@ printf -v x a
 [[ $x -eq 1 ]]
 [[ x -gt 1 ]]
 [ -v x ]
+[[ -v x ]]
+[[ a && -R x ]]
+time x=a p
+time -p IFS=a read x
+time ! a
 test -v 'x[0]'
 [ $x ]
 [ $(a) = b ]
@@ -252,6 +257,8 @@ def test_what_the_text_does_not_say_is_unknown(text: str) -> None:
         'echo "a" # it\'s\np',
         "echo ${x/'$(p)'/b}",
         "[ a ; p ]",
+        "\\ # a\np",
+        "\\ p a",
         "[ a && p ]",
         "echo $(a # )\np)",
     ],
@@ -322,6 +329,11 @@ def test_commands_of_powershell_are_a_hint() -> None:
     parsed = parse("Get-Item 'a b' $x | rm -Force > f; & $c", "pwsh")
     assert [words(each) for each in parsed.commands] == ["Get-Item a b <$x>", "rm -Force >f; piped", "?"]
     assert not parsed.understood
+
+
+def test_a_blank_that_is_escaped_at_the_start_is_of_a_word() -> None:
+    assert not parse("\\ # a", "bash").understood
+    assert not parse("\\ p a", "bash").understood
 
 
 def test_a_span_is_where_a_word_is_written() -> None:

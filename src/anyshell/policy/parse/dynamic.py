@@ -123,6 +123,14 @@ def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> It
         yield f"{program} {always}"
     elif shell == "zsh" and (program in _ZSH or program.startswith("=")):
         yield f"{program} evaluates texts"
+    elif program == "time":  # a keyword, behind which stands what is no word to a program
+        first = next((each.text for each in arguments if not each.text.startswith("-")), "")
+        if re.match(
+            r"\w+(?:\[.*\])?\+?=|[{!(]|\[\[|(?:if|for|while|until|case|select|function|time|coproc)\Z",
+            first,
+            re.DOTALL,
+        ):
+            yield f"time with {first[:40]}"
     elif program in ("[", "test"):
         yield from _test(arguments, shell)
     elif program in _DECLARATIONS:

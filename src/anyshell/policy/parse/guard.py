@@ -143,6 +143,8 @@ class Guard:
                 self._doubt("a comment in a substitution")
             else:
                 self._leave(start, end)
+        elif kind == "test_operator" and written in ("-v", "-R"):
+            self._doubt("a test of a variable evaluates its index")
         elif kind == "file_descriptor":
             if (before and before not in METACHARACTERS) or self._text[end : end + 1] not in "<>":
                 self._doubt(f"{written} is no descriptor")
@@ -157,7 +159,11 @@ class Guard:
     def _node(self, node: Node, kind: str, place: int) -> Iterator[tuple[Node, int]]:
         """A node of the shell's grammar: what is between its children, and that each token stands by itself."""
         text = self._text
-        previous, last, run = node.start_byte, None, -1
+        previous, last, run = (
+            0 if kind == "program" else node.start_byte,
+            None,
+            -1,
+        )  # the text's own first characters, too
         if kind == "binary_expression":
             self._comparison(node, place)
         elif kind in ("command_substitution", "process_substitution"):
@@ -203,7 +209,8 @@ class Guard:
             else:
                 self._token(child, place)
             previous, last = child.end_byte, child
-        if previous < node.end_byte and not text[previous : node.end_byte].isspace():
+        rest = text[previous : len(text) if kind == "program" else node.end_byte]
+        if rest and not rest.isspace():
             self._doubt("a text behind a command")
 
     def _runs_on(self, kind: str, last: Node | None, child: Node) -> bool:

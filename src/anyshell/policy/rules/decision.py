@@ -214,9 +214,9 @@ class Decision:
                     replace(word, text="/dev/fd/63", literal=True, single=True) if piped else word
                 )
             elif given and word.text == "{}":
-                arguments += [replace(word, text=f"{path}/*") for path in given]
+                arguments += [replace(word, text=f"{path}/*", single=False) for path in given]
             else:
-                arguments.append(replace(word, text="$input"))
+                arguments.append(replace(word, text="$input", single=False))
         return arguments
 
     def _given(self, at: int, profile: Profile, before: Sequence[Seen]) -> tuple[str, ...]:

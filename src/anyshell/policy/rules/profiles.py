@@ -193,7 +193,7 @@ class _Reader:
         """Read one word that is a flag, or several short ones, and the value; return that if it is a word of its own."""
         text, flags = word.text, profile.flags
         left = words[:1]
-        if not word.literal and not profile.harmless and _splits(text):
+        if not word.single and not profile.harmless and re.search(r"[$`<({]", text):
             self.unknown(f"{text} may be several words")
         name, equals, value = text.partition("=")
         if not text.startswith("-"):
@@ -256,14 +256,14 @@ class _Reader:
         if not words:
             return None  # the program refuses it
         value = words.pop(0)
-        if not value.literal and _is_many(value.text):
+        if not value.single:
             self.unknown(f"{value.text}, the value of {name}, may be several words")
         return value
 
     def _until_end(self, words: list[Argument]) -> None:
         self.use.runs = True
         while words and (word := words.pop(0)).text not in (";", "+"):
-            if not word.literal and _is_many(word.text):
+            if not word.single:
                 self.unknown(f"{word.text} may end the command that {self.name} runs")
 
     def _value(self, profile: Profile, role: str, word: Argument | None) -> None:
@@ -297,7 +297,7 @@ class _Reader:
         for at, word in enumerate(words):
             if at < star or (tail and at >= last):
                 role = roles[at] if at < star else tail[at - last]
-                if not word.literal and _is_many(word.text):
+                if not word.single:
                     self._several(profile, word)
             elif star < len(roles):
                 role = roles[star].rstrip("*")
@@ -349,24 +349,6 @@ def _may_be_flag(text: str) -> bool:
         "-",
         "",
     )
-
-
-def _is_many(text: str) -> bool:
-    """Whether a word that is not literal may be several words, or none."""
-    return bool(re.search(r"[$`*?\[{<>(~!]", _bare(text)))
-
-
-def _splits(text: str) -> bool:
-    """Whether a word may be several of which not all begin as it does."""
-    return bool(re.search(r"[$`<>({]", _bare(text)))
-
-
-def _bare(text: str) -> str:
-    """What of a word stands outside of quotes; all of it where that is not plain to see."""
-    nested = ("$(" in text or "`" in text) and text.count('"') > 2  # no bound
-    if "\\" in text or nested or re.search(r"\$\{?[@\[!]|\[@\]|@\}", text):
-        return text
-    return re.sub(r"\"[^\"]*\"|'[^']*'", "", text)
 
 
 _KEYS: Mapping[str, type[Any]] = {
