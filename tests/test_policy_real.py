@@ -28,11 +28,10 @@ import pytest
 from .test_policy_corpus import EVERYDAY, HOSTILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 assert sys.platform != "win32"
 
-from anyshell.policy.presets import READING_VARIABLES
 from anyshell.policy.rules.facts import LocalFacts
 from anyshell.policy.rules.policy import Policy
 
@@ -562,6 +561,13 @@ def confined(top: Path, argv: list[str]) -> list[str]:
     return [*wrapped, *argv] if works else argv
 
 
+def set_by(preset: str) -> Mapping[str, str]:
+    """The variables that commands are given under a preset."""
+    variables = Policy.preset(preset).variables
+    assert variables is not None
+    return variables.set
+
+
 def run(top: Path, lines: list[str], script: Path) -> subprocess.CompletedProcess[bytes]:
     """Run lines by one bash, each in a subshell of the project's directory."""
     script.write_bytes("".join(f"{line}\0" for line in lines).encode())
@@ -576,7 +582,7 @@ def run(top: Path, lines: list[str], script: Path) -> subprocess.CompletedProces
     return subprocess.run(
         wrapped,
         cwd=top / "home" / "project",
-        env={**environment(top), **READING_VARIABLES},
+        env={**environment(top), **set_by("read-only")},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=SECONDS,

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import Approved, Audit, Environment, Policy, Refused, ShellTool, approve_all
+from anyshell import (
+    Approved,
+    Audit,
+    Environment,
+    Policy,
+    PolicyError,
+    Refused,
+    ShellTool,
+    Variables,
+    approve_all,
+)
 from anyshell.policy.audit import entries
 from anyshell.tool.verdicts import Verdicts
 
@@ -230,3 +240,39 @@ async def test_call_that_cannot_be_recorded_does_not_run(tmp_path: Path) -> None
     assert result.details.status == "refused"
     assert "audit" in result.text
     assert not (tmp_path / "b").exists()
+
+
+async def test_policy_says_which_variables_commands_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "x")
+    rules = tmp_path / "rules.toml"
+    rules.write_text('preset = "workspace"\n[variables]\nset = { GIT_OPTIONAL_LOCKS = "0" }\n')
+    command = 'echo "${SOME_TOKEN-none} ${GIT_OPTIONAL_LOCKS-none}"'
+    for policy, expected in ((Policy.load(rules), "none 0\n"), (Policy.preset("workspace"), "x none\n")):
+        async with Environment.detect(shell="bash", cwd=tmp_path, policy=policy) as env:
+            assert (await env.run(command)).output.text == expected
+    own = Variables(exclude=())
+    async with Environment.detect(shell="bash", policy=Policy.load(rules), variables=own) as env:
+        assert (await env.run(command)).output.text == "x none\n"
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ("variables = 1", "variables"),
+        ('variables = { inherit = "some" }', "inherit"),
+        ("variables = { set = { A = 1 } }", "set has to be a table of texts"),
+        ('variables = { set = { "A=B" = "x" } }', "A="),
+        ('variables = { exclude = "x" }', ""),
+        ("variables = { hide = [] }", "the keys are inherit, exclude, set"),
+    ],
+)
+def test_table_of_variables_that_is_none_names_its_fault(tmp_path: Path, table: str, complaint: str) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(f"{table}\n")
+    if not complaint:
+        assert Policy.load(rules).variables == Variables(exclude=("x",))
+        return
+    with pytest.raises(PolicyError, match=f"rules.toml:1: .*{complaint}"):
+        Policy.load(rules)

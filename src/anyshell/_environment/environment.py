@@ -109,7 +109,8 @@ class Environment(EnvironmentFacts):
             background_after: Seconds after which a command that `run` waits for goes on as a job, with its own
                 deadline; `run` then returns what there is. ``None`` is never. Needs ``async with``.
             policy: Decides what the tools of this environment run, refuse, or ask their approver about. The methods of the
-                environment run what they are told: what a program of yours says is not decided on.
+                environment run what they are told: what a program of yours says is not decided on. Its variables hold where
+                `variables` is ``None``.
             variables: Which of the host's variables commands have; ``None`` is all of them. Of another host than this
                 machine, it is asked for their names when entered or awaited.
             redact: Mask secrets as ``[secret]`` in all that commands print, before anything is made of it: text, artifacts,

@@ -60,6 +60,8 @@ class EnvironmentOptions:
     audit: Audit | None = None
 
     def __post_init__(self) -> None:
+        if self.variables is None and self.policy is not None:
+            object.__setattr__(self, "variables", self.policy.variables)
         check_count("max_jobs", self.max_jobs)
         check_count("max_terminals", self.max_terminals)
         check_seconds("background_after", self.background_after)

@@ -7,7 +7,8 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..._exceptions import PolicyError
+from ..._exceptions import InvalidCommand, PolicyError
+from ..._types import Variables
 from .paths import AREAS
 from .profiles import Profile, profiles_of
 
@@ -68,6 +69,7 @@ class RuleFile:
     preset: str = ""
     directories: tuple[str, ...] = ()
     override: frozenset[str] = frozenset()
+    variables: Variables | None = None
     programs: Mapping[str, Profile] = field(default_factory=dict)
 
 
@@ -116,6 +118,15 @@ SCHEMA: Mapping[str, Any] = {
         "preset": {"type": "string"},
         "directories": _TEXTS,
         "override": _TEXTS,
+        "variables": {
+            "type": "object",
+            "properties": {
+                "inherit": {"enum": ["all", "core", "none"]},
+                "exclude": _TEXTS | {"minItems": 0},
+                "set": {"type": "object", "additionalProperties": {"type": "string"}},
+            },
+            "additionalProperties": False,
+        },
         "programs": {"type": "object", "additionalProperties": {"type": "object"}},
     },
     "additionalProperties": False,
@@ -176,11 +187,31 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
             preset=_checked("preset", tables.get("preset", ""), {"type": "string"}),
             directories=_paths("directories", tables.get("directories", [])),
             override=frozenset(_texts("override", tables.get("override", []))),
+            variables=_variables(tables.get("variables")),
             programs=profiles_of(tables.get("programs", {})),
         )
     except ValueError as error:
         line = _line(text, rf"\[*{re.escape(str(error).partition(':')[0].partition(' ')[0])}(?![\w-])", 0)
         raise PolicyError(f"{source}:{line}: {error}") from None
+
+
+def _variables(table: Any) -> Variables | None:
+    """The choice of variables that a file makes."""
+    if table is None:
+        return None
+    keys = SCHEMA["properties"]["variables"]["properties"]
+    if not isinstance(table, dict) or not keys.keys() >= table.keys():
+        raise ValueError(f"variables: the keys are {', '.join(keys)}")
+    given = dict(table)
+    values = given.get("set", {})
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise ValueError("variables: set has to be a table of texts")
+    if "exclude" in given:
+        given["exclude"] = tuple(_texts("variables", given["exclude"]))
+    try:
+        return Variables(**given)
+    except InvalidCommand as error:
+        raise ValueError(f"variables: {error}") from None
 
 
 def _line(text: str, pattern: str, count: int) -> int:

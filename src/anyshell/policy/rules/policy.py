@@ -20,7 +20,7 @@ from .trust import remember, remembered
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..._types import ShellKind
+    from ..._types import ShellKind, Variables
     from ..parse.parsed import Parsed
     from .facts import Facts
     from .profiles import Profile
@@ -37,6 +37,7 @@ class Policy:
         programs: Profiles by the name of their program.
         directories: Where programs are what their names say, besides the system's.
         name: Of the preset.
+        variables: Those that commands have in an environment of this policy; ``None`` is all.
     """
 
     administrator: tuple[Rule, ...]
@@ -46,6 +47,7 @@ class Policy:
     programs: Mapping[str, Profile]
     directories: tuple[str, ...]
     name: str
+    variables: Variables | None = None
 
     @classmethod
     def preset(cls, name: str) -> Policy:
@@ -101,6 +103,7 @@ class Policy:
             programs=programs,
             directories=tuple(each for file in (first, *users, base) for each in file.directories),
             name=name,
+            variables=next((file.variables for file in (first, *users, base) if file.variables), None),
         )
         if check:
             policy.check(policy.administrator + policy.own)
