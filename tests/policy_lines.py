@@ -262,6 +262,10 @@ def _reported(lines: Sequence[str], files: bool) -> Iterator[tuple[int, str]]:
                 yield int(matched[1]), matched[2]
 
 
+# shfmt 4.2 reads the body of a quoted here-document for substitutions, where [[ stands on the line that opens it. bash does not.
+_SHFMT_ERRS = re.compile(r"""<<-?[ \t]*['"\\][^\n]*\[\[""")
+
+
 def shfmt_names(lines: Sequence[str]) -> list[set[str] | None]:
     """The programs of each line that shfmt names; ``None`` for one that it does not read."""
     if not lines:
@@ -337,7 +341,7 @@ def compared(count: int, seed: int) -> tuple[list[str], str]:
     for start in range(0, len(understood), 200):
         chosen = understood[start : start + 200]
         for place, names in zip(chosen, shfmt_names([lines[place] for place in chosen]), strict=True):
-            if names is not None:
+            if names is not None and not _SHFMT_ERRS.search(lines[place]):
                 read += 1
                 if not names <= named(parsed[place]):
                     missed.append(f"shfmt names {sorted(names - named(parsed[place]))}: {lines[place]!r}")

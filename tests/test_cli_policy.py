@@ -124,6 +124,7 @@ def test_schema_is_that_of_a_file() -> None:
         "preset",
         "directories",
         "override",
+        "variables",
         "programs",
     }
     assert schema["properties"]["allow"]["items"]["required"] == ["name"]
