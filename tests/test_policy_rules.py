@@ -9,6 +9,8 @@ import ntpath
 import os
 import posixpath
 import sys
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyshell import Policy, PolicyError
+from anyshell.policy.presets import PRESETS, read
 from anyshell.policy.rules import ROUNDS, Answers, LocalFacts
 from anyshell.policy.rules.git import keys_that_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from anyshell import Verdict
 
@@ -1051,3 +1053,19 @@ def test_more_than_can_be_looked_at_asks(policy: Policy) -> None:
     assert many.action == "ask"
     assert decide(policy, f"show x {'a ' * 2000}").action == "ask"
     assert decide(policy, f"edit {'a' * 5000} x").action == "ask"
+
+
+@pytest.mark.parametrize("name", [*PRESETS, "refused"])
+def test_reference_has_every_rule_of_a_preset(name: str) -> None:
+    page = Path(__file__).parent.parent.joinpath("docs", "reference", "policy.md").read_text("utf-8")
+    _, _, presets = page.partition("\n## Presets\n")
+    listed, _, refused = presets.partition("\n## Profiles\n")[0].partition("Under every preset")
+    rules = tomllib.loads(read(name).decode())
+    for action in ("allow", "ask", "deny"):
+        for rule in rules.get(action, ()):
+            row = (
+                f"| `{rule['name']}` |"
+                if name == "refused"
+                else f"| `{name}` | {action} | `{rule['name']}` |"
+            )
+            assert row in (refused if name == "refused" else listed), (name, rule["name"])
