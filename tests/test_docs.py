@@ -56,7 +56,7 @@ PAGES = [*sorted(TOP.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 WITH_CODE = [TOP / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"# (\w+\.py)\n")
+_FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 _SPAN = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
@@ -98,6 +98,8 @@ def test_the_code_of_a_page_does_what_it_says(
             how = ["-m", "pytest", "-q", "--rootdir=."] if file.name.startswith("test_") else ["-W", "error"]
             status, printed = run([sys.executable, *how, file.name], tmp_path)
             assert status == 0, f"{file.name}:\n{printed}"
+        elif language == "toml" and (named := _FILE.match(text)):
+            (tmp_path / named[1]).write_text(text)
         elif language == "console" and page.name != "README.md":
             for command, expected in commands(text, "$ "):
                 _, printed = run(["sh", "-c", command], tmp_path)
