@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .result import OutputArtifact
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .._environment import Environment
     from .._types import Artifact
-    from .calls import Calls
+    from .calls import Calls, Ongoing
     from .decisions import Decisions
     from .hiding import Hidden
     from .limits import ToolLimits
+
+Request = TypeVar("Request")
 
 REMEMBERED = 1000
 """Kept outputs that a model may read by their ids; of more, the oldest is forgotten."""
@@ -43,6 +47,12 @@ class ToolContext:
     def readable(self) -> bool:
         """Whether commands can read the file of a kept output."""
         return self.env.info.is_this_machine
+
+    def request(self, make: Callable[..., Request], ongoing: Ongoing, **facts: Any) -> Request:
+        """Make a request of a call, for what runs in the shell of the environment."""
+        env = self.env
+        where = {"shell": env.shell, "host": env.host, "prefix": env.prefix, "snapshot": env.snapshot}
+        return make(**where, **facts, call_id=ongoing.id)
 
     def name(self, artifact: Artifact | None) -> OutputArtifact | None:
         """Describe the whole of an output, which the model may then read."""

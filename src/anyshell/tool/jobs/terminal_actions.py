@@ -149,18 +149,15 @@ class TerminalActions:
         if terminal.over:
             return await self._seen(call, terminal, [terminal_words.OVER], status="failed")
         asked, started = await terminal.question(), terminal.request
-        request = make(
+        request = self._context.request(
+            make,
+            ongoing,
             text=started.text,
-            shell=started.shell,
-            host=started.host,
             directory=started.directory,
-            prefix=started.prefix,
-            snapshot=started.snapshot,
+            description=started.description,
             terminal=terminal.id,
             program=names(asked.foreground),
             prompt=_end(asked.line),
-            description=started.description,
-            call_id=ongoing.id,
         )
         with ongoing.interruptible():
             decision = await self._context.decisions.decide(request, ongoing)

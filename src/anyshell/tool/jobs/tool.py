@@ -362,7 +362,7 @@ class JobTool:
         return self._results.make(call, "done", [job_words.stopped(entry, before=before)], [state_of(job)])
 
     async def _send(self, call: JobCall, entry: Entry, ongoing: Ongoing) -> JobResult:
-        env, job = self._env, entry.job
+        job = entry.job
         if call.keys:
             raise AnyshellError(f"job {job.id} has no terminal, and so no keys: send text")
         text = call.text + "\n" * call.enter
@@ -372,18 +372,15 @@ class JobTool:
             raise AnyshellError(f"job {job.id} reads nothing more, since it {job_words.ended(job)}")
         if job.adopted:
             await job.send(b"")  # says why that cannot be, before the approver is asked
-        request = JobInputRequest(
+        request = self._context.request(
+            JobInputRequest,
+            ongoing,
             text=job.command,
-            shell=env.shell,
-            host=env.host,
             directory=entry.directory,
-            prefix=env.prefix,
-            snapshot=env.snapshot,
+            description=entry.description,
             job=job.id,
             stdin=text.encode(),
             end_of_input=call.end_of_input,
-            description=entry.description,
-            call_id=ongoing.id,
         )
 
         def result(status: JobCallStatus, message: str) -> JobResult:
