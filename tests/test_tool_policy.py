@@ -124,6 +124,24 @@ async def test_names_that_a_session_may_have_changed_are_asked_about(tmp_path: P
         assert person.asked == []
 
 
+async def test_approval_in_a_session_ends_where_a_command_may_have_changed_its_words(
+    tmp_path: Path, policy: Policy
+) -> None:
+    person = Person(Approved(scope="session"))
+    async with Environment.detect(shell="bash", cwd=tmp_path, policy=policy) as env:
+        tool = ShellTool(env, approver=person, session=True)
+        texts = ["true", "date", "date", "date() { echo other; }", "date", "date", "unset -f date", "date"]
+        asked = []
+        for text in texts:
+            before = len(person.asked)
+            await tool({"command": text})
+            asked.append(len(person.asked) > before)
+        assert asked == [False, True, False, True, True, False, True, True]
+        for text in ("unset -f date", "date"):  # the same change once more leaves the session as it was
+            await tool({"command": text})
+        assert person.asked[-1] == "unset -f date"
+
+
 async def test_what_stands_before_a_shell_is_asked_about(tmp_path: Path, policy: Policy) -> None:
     person = Person(Approved())
     async with Environment.detect(shell="bash", cwd=tmp_path, policy=policy, prefix="nice -n 1") as env:

@@ -69,7 +69,12 @@ class Approvals:
         return getattr(self._approver, "__name__", type(self._approver).__name__)
 
     async def ask(
-        self, request: ApprovalRequest, *, tool: str = "", arguments: Mapping[str, object] | None = None
+        self,
+        request: ApprovalRequest,
+        *,
+        tool: str = "",
+        arguments: Mapping[str, object] | None = None,
+        state: tuple[str, ...] = (),
     ) -> Approved | Refused:
         """Put a request to the approver, unless it is granted; calls that need the same answer share one question.
 
@@ -77,8 +82,9 @@ class Approvals:
             request: What is to be done.
             tool: The tool that asks.
             arguments: What the model called it with.
+            state: What else decides what the request does; what is approved is approved for this alone.
         """
-        key = key_of(request)
+        key = key_of(request, state)
         while not self._granted(request, key):
             other = self._open.get(key) or self._may_grant(request)
             if other is None:
@@ -142,8 +148,8 @@ class Approvals:
                 _LOG.warning("what was granted for always holds for this session alone: %s", error)
 
 
-def key_of(request: ApprovalRequest) -> bytes:
-    """A digest of all that decides what a request does: a set of whole requests could be of any size.
+def key_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
+    """A digest of all that decides what a request does, in a state: a set of whole requests could be of any size.
 
     What is typed on a terminal has that of the terminal, which no other ever has; secrets have another.
     """
@@ -154,7 +160,7 @@ def key_of(request: ApprovalRequest) -> bytes:
         case _:
             parts = tuple(getattr(request, field.name) for field in fields(request) if field.compare)
     # In the form of a literal, no part can pass for another, or for two.
-    return hashlib.sha256(repr((type(request).__name__, parts)).encode()).digest()
+    return hashlib.sha256(repr((type(request).__name__, parts, state)).encode()).digest()
 
 
 def place_of(request: CommandRequest) -> bytes:

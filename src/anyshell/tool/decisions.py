@@ -63,9 +63,10 @@ class Decisions:
         audit, verdicts = self._audit, self._verdicts
         record = "" if audit is None else _requested(audit, request, ongoing)
         verdict: Verdict | None = None
+        state: tuple[str, ...] = ()
         if verdicts is not None and isinstance(request, CommandRequest):
             verdict = await verdicts.decide(request)
-            request = replace(request, verdict=verdict)
+            request, state = replace(request, verdict=verdict), verdicts.state(request)
         by = "policy"
         if verdict is not None and verdict.action == "allow":
             answer: Approved | Refused = Approved()
@@ -73,7 +74,9 @@ class Decisions:
             reasons = (reason.text for reason in verdict.reasons if reason.action == "deny")
             answer = Refused("; ".join(dict.fromkeys(reasons)), by="policy")
         else:
-            answer = await self._approvals.ask(request, tool=ongoing.tool, arguments=ongoing.arguments)
+            answer = await self._approvals.ask(
+                request, tool=ongoing.tool, arguments=ongoing.arguments, state=state
+            )
             by = self._approvals.name if isinstance(answer, Approved) or answer.by == "user" else answer.by
         approved = isinstance(answer, Approved)
         if audit is not None:

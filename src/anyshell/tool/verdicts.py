@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 MOST_QUESTIONS = 200
 """Questions to a host in one round of a decision by SSH; what more is asked is not known."""
+
+MOST_CHANGES = 1000
+"""Commands of a session that may have changed what names mean there, and that are told apart; of more, the first is forgotten."""
 
 LONGEST_ANSWERS = 1024 * 1024
 """Bytes of a host's answers to the questions of one round; of longer ones, none is known."""
@@ -56,18 +60,21 @@ class Verdicts:
         policy: Decides on the text.
         env: Where commands run.
 
-    Attributes:
-        altered: Whether a command of the session may have changed what names mean there.
     """
 
     def __init__(self, policy: Policy, env: Environment) -> None:
         self._policy = policy
         self._env = env
-        self.altered = False
+        self._changes: dict[
+            str, None
+        ] = {}  # digests of commands that may have changed what names mean, as they ran
+        self._clear = True  # whether the text last asked about, in a session whose calls take turns, is understood by itself
 
     async def decide(self, request: CommandRequest) -> Verdict:
         """Decide on a command, and ask the host what has to be known of it for that."""
         verdict = await self._decided(request)
+        if request.session:
+            self._clear = verdict.understood
         doubts = [Reason(text=text, action="ask", rule="", span=(0, 0)) for text in self._doubts(request)]
         if not doubts:
             return verdict
@@ -81,8 +88,19 @@ class Verdicts:
         verdict = request.verdict
         if request.session and verdict is not None:
             fresh = request.fresh or request.restart
-            changes = not verdict.understood or any(each.command.defines for each in verdict.commands)
-            self.altered = changes or (self.altered and not fresh)
+            if fresh:
+                self._changes.clear()
+            if not self._clear or any(each.command.defines for each in verdict.commands):
+                change = hashlib.sha256(request.text.encode(errors="surrogatepass")).hexdigest()
+                self._changes.pop(change, None)
+                if len(self._changes) >= MOST_CHANGES:
+                    del self._changes[next(iter(self._changes))]
+                self._changes[change] = None
+
+    def state(self, request: CommandRequest) -> tuple[str, ...]:
+        """What may have changed what a text of the session means: an approval holds only while that is the same."""
+        anew = not request.session or request.fresh or request.restart
+        return () if anew else tuple(self._changes)
 
     def _doubts(self, request: CommandRequest) -> Sequence[str]:
         """Why a text does not say by itself what runs."""
@@ -93,7 +111,7 @@ class Verdicts:
             doubts.append("it runs behind a prefix, where files and programs may be others")
         if request.snapshot is not None:
             doubts.append("the user's own aliases and functions may change what its words mean")
-        if request.session and self.altered and not (request.fresh or request.restart):
+        if self.state(request):
             doubts.append("an earlier command of the session may have changed what its words mean")
         return doubts
 
