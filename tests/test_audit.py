@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -107,7 +108,12 @@ def test_secrets_are_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("MY_TOKEN", "hunter2hunter2")
     audit = Audit(tmp_path)
     token = "ghp_" + "a1" * 18
-    request = audit.requested(f"curl -u me:hunter2hunter2 {token} the other", env={"X_KEY": "the other"})
+    request = audit.requested(
+        f"curl -u me:hunter2hunter2 {token} the other",
+        env={"X_KEY": "the other"},
+        cwd=f"/{token}",
+        call=token,
+    )
     audit.decided(request, "deny", by="policy", reason=f"{token} is a secret")
     audit.ended(request, error=f"no {token}")
     audit.close()
@@ -228,6 +234,29 @@ def test_a_full_disk_is_an_error_and_the_next_line_begins_another_file(tmp_path:
     assert verify(tmp_path) == []
 
 
+def test_on_a_full_disk_no_older_file_is_removed_for_one_that_cannot_be_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = files(filled(tmp_path))
+    audit = Audit(tmp_path, max_files=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Audit, "_append", _full)
+        for _ in range(3):
+            audit.requested("lost")
+    assert audit.error is not None
+    assert files(tmp_path) == kept
+    audit.requested("after")
+    audit.close()
+    assert kept[0] in files(tmp_path)
+    assert verify(tmp_path) == []
+
+
+def _full(audit: Audit, entry: object) -> None:
+    audit._close()
+    audit._name = ""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_bounds_out_of_range_are_refused(tmp_path: Path) -> None:
     for bad in ({"file_size": 0}, {"max_files": 1}):
         with pytest.raises(InvalidCommand):
@@ -290,6 +319,10 @@ def test_the_command_line_shows_greps_and_verifies(tmp_path: Path) -> None:
     assert code == 1
     assert text.startswith(f"{path}:4: ")
     assert run("show", "--directory", tmp_path / "none") == (0, "")
+    assert run("verify", "--directory", tmp_path / "none") == (
+        125,
+        "",
+    )  # the name may be wrong: it is not well
 
 
 def test_what_is_shown_cannot_move_the_cursor(tmp_path: Path) -> None:

@@ -134,9 +134,9 @@ class Audit:
             request,
             command=masked,
             tool=tool,
-            call=call,
+            call=self._masked(call, env),
             host=host,
-            cwd=cwd,
+            cwd=cwd and self._masked(cwd, env),
             env=sorted(env or ()),
             to=to,
         )
@@ -263,12 +263,17 @@ class Audit:
         now = time.time_ns()
         when = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now // 10**9))
         self._name = f"{when}-{now % 10**9:09}-{secrets.token_hex(4)}{_SUFFIX}"
-        for old in files(directory)[: -self._max_files + 1 or None]:
+        path = directory / self._name
+        self._fd = create_file(str(path))
+        self._pid, self._size, self._count, self._last = os.getpid(), 0, 0, _NO_LINE
+        try:
+            self._append({"event": "opened", "pid": self._pid, "follows": before})
+        except OSError:
+            path.unlink()  # or each try would leave one, and older ones would be removed for it
+            raise
+        for old in files(directory)[: -self._max_files]:
             with suppress(OSError):
                 old.unlink()
-        self._fd = create_file(str(directory / self._name))
-        self._pid, self._size, self._count, self._last = os.getpid(), 0, 0, _NO_LINE
-        self._append({"event": "opened", "pid": self._pid, "follows": before})
 
     def _append(self, entry: dict[str, Any]) -> None:
         head = {"line": self._count + 1, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}

@@ -89,12 +89,15 @@ def verify(*, directory: Path | None) -> None:
     Exit code:
       0    nothing is wrong
       1    something is
+      125  there is no audit in DIRECTORY
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ...policy.audit import files
     from ...policy.audit import verify as find_problems
     from ..printing import mention, printable
 
     place = _place(directory)
+    if directory is not None and not files(place):
+        raise Failure(f"there is no audit in {printable(str(place))}: give the directory that has its files")
     problems = find_problems(place)
     for problem in problems:
         click.echo(printable(f"{problem.file}:{problem.line}: {problem.text}"))
