@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,3 +131,15 @@ def test_schema_is_that_of_a_file() -> None:
         "programs",
     }
     assert schema["properties"]["allow"]["items"]["required"] == ["name"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_closed_stdin_is_wrong_usage_that_says_what_to_give() -> None:
+    program = f"{shlex.quote(sys.executable)} -m anyshell policy check <&-"
+    done = subprocess.run(["/bin/sh", "-c", program], capture_output=True, timeout=60)
+    assert (done.returncode, b"stdin is closed: give COMMAND or --file" in done.stderr) == (2, True)
+
+
+def test_empty_policy_of_a_call_is_wrong_usage() -> None:
+    done = within("call", "--approve-all", "--policy", "", '{"command": "echo ran"}')
+    assert (done.returncode, done.stdout, b"--policy" in done.stderr) == (2, b"", True)

@@ -109,7 +109,7 @@ def check(*, command: str | None, source: IO[bytes] | None, as_json: bool, **how
     if command is not None and source is not None:
         raise click.UsageError("give COMMAND or --file, not both")
     decide = _decider(**how)
-    for text in [command] if command is not None else _commands(source or sys.stdin.buffer):
+    for text in [command] if command is not None else _commands(source):
         verdict = decide(text)
         if as_json:
             said = {
@@ -203,7 +203,11 @@ def _decider(**how: Any) -> Callable[[str], Verdict]:
     return lambda text: loaded.decide(text, shell=how["shell"], cwd=cwd, workspace=workspace, facts=facts)
 
 
-def _commands(source: IO[bytes]) -> list[str]:
+def _commands(source: IO[bytes] | None) -> list[str]:
+    if source is None:
+        if sys.stdin is None:
+            raise click.UsageError("stdin is closed: give COMMAND or --file")
+        source = sys.stdin.buffer
     data = source.read(LARGEST_INPUT + 1)
     if len(data) > LARGEST_INPUT:
         raise Failure(f"more than {LARGEST_INPUT:,} bytes of commands: give fewer at once")

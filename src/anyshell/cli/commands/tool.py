@@ -146,6 +146,8 @@ def call(
     from ..process.descriptors import watch_reader
 
     given = _parse(params)
+    if policy == "":
+        raise click.UsageError("an empty --policy is none: give a preset or a file, or leave it out")
     decides = None if policy is None else _policy(policy)
     results: list[ShellResult] = []
 
