@@ -61,7 +61,7 @@ class Approvals:
         self._timeout = timeout
         self._always: OrderedDict[bytes, None] = OrderedDict()
         self._grants: deque[tuple[bytes, Grant]] = deque(maxlen=REMEMBERED)
-        self._open: dict[bytes, _Question] = {}
+        self._open: dict[object, _Question] = {}
 
     @property
     def name(self) -> str:
@@ -76,7 +76,9 @@ class Approvals:
         arguments: Mapping[str, object] | None = None,
         state: tuple[str, ...] = (),
     ) -> Approved | Refused:
-        """Put a request to the approver, unless it is granted; calls that need the same answer share one question.
+        """Put a request to the approver, unless it is granted; commands that need the same answer share one question.
+
+        What is sent to a running program is asked about each time: it does not mean the same twice.
 
         Args:
             request: What is to be done.
@@ -86,7 +88,9 @@ class Approvals:
         """
         key = key_of(request, state)
         while not self._granted(request, key):
-            other = self._open.get(key) or self._may_grant(request)
+            other = None
+            if isinstance(request, CommandRequest):
+                other = self._open.get(key) or self._may_grant(request)
             if other is None:
                 return await self._put(replace(request, tool=tool, arguments=arguments or {}), key)
             await asyncio.wait([other.answer])  # its own approver's bound is that of this wait
@@ -119,7 +123,8 @@ class Approvals:
         proposed = policy.grants(request.verdict) if isinstance(request, CommandRequest) else ()
         place = place_of(request) if isinstance(request, CommandRequest) and proposed else b""
         question = _Question(request, place, proposed, asyncio.get_running_loop().create_future())
-        self._open[key] = question
+        number: object = key if isinstance(request, CommandRequest) else question
+        self._open[number] = question
         answer = None
         try:
             shown = replace(request, display=policy.display(request))
@@ -127,7 +132,7 @@ class Approvals:
             if isinstance(answer, Approved) and answer.always:
                 await self._remember(request, key, answer)
         finally:
-            del self._open[key]
+            del self._open[number]
             question.answer.set_result(answer)
         return answer
 
