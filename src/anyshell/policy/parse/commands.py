@@ -184,7 +184,7 @@ class Walk:
         numbers = bool(values) and all(re.fullmatch(r"-?\d+|\{\d+\.\.\d+\}", value) for value in values)
         written = self._text[name.start_byte : name.end_byte]
         self._assigned(written, numbers, (node.start_byte, node.end_byte))
-        if dynamic.variable(written):
+        if dynamic.variable(written, self._shell):
             self._reading.doubt(f"{written} says what programs run")
 
     def _assigned(self, name: str, number: bool, where: Span) -> None:
@@ -362,6 +362,9 @@ class Walk:
         """The commands of the substitutions in a word."""
         if node.type in ("command_substitution", "process_substitution"):
             piped = place.piped or self._text.startswith(">(", node.start_byte)
+            own, _, _ = self._redirections(node.children)  # $(<file) reads it
+            if own:
+                self._simple([], (), own, place._replace(background=False), node)
             self._children(
                 node,
                 place._replace(
@@ -394,11 +397,10 @@ class Walk:
             words, variables, own + place.redirections, place, self._span(node.start_byte, node.end_byte)
         )
 
-    @staticmethod
-    def _says(variable: Assignment, words: Sequence[Argument]) -> bool:
+    def _says(self, variable: Assignment, words: Sequence[Argument]) -> bool:
         """Whether a variable says what programs run. How a line is split is of no matter to anything but `read`."""
         reads = variable.name == "IFS" and words and words[0].text in ("read", "mapfile", "readarray")
-        return dynamic.variable(variable.name) and not reads
+        return dynamic.variable(variable.name, self._shell) and not reads
 
     def _run(
         self,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .parsed import Argument
 
 _VARIABLES = re.compile(
-    r"""PATH|IFS|ENV|BASH_\w+|BASHOPTS|SHELL|SHELLOPTS|PS[0-4]|PROMPT\w*|[LR]PS1|CDPATH|F?PATH|MANPATH|MODULE_PATH
+    r"""PATH|IFS|ENV|BASH_.+|BASHOPTS|RANDOM|SRANDOM|SECONDS|LINENO|OPTIND|HISTCMD|EPOCH\w+|SHELL|SHELLOPTS|PS[0-4]|PROMPT\w*|[LR]PS1|CDPATH|F?PATH|MANPATH|MODULE_PATH
     |HOME|ZDOTDIR|XDG_\w+|NULLCMD|READNULLCMD|HISTCHARS|histchars|FIGNORE
     |EXECIGNORE|GLOBIGNORE|TIMEFORMAT|FCEDIT|HISTFILE|POSIXLY_CORRECT|INPUTRC|MAIL\w*|TERMINFO\w*|TERMCAP
     |LD_\w+|DYLD_\w+|GCONV_PATH|GETCONF_DIR|LOCPATH|NLSPATH|MALLOC_\w+|GLIBC_TUNABLES|RES_OPTIONS|LOCALDOMAIN|HOSTALIASES
@@ -24,14 +24,15 @@ _VARIABLES = re.compile(
     |PYTHON(?!UNBUFFERED|DONTWRITEBYTECODE|IOENCODING|UTF8|HASHSEED|WARNINGS|FAULTHANDLER|OPTIMIZE)\w+|PERL\w*LIB|PERL5\w+|RUBYLIB|GEM_\w+
     |BUNDLE_\w+|NODE_PATH|npm_config_\w+|NPM_CONFIG_\w+|YARN_\w+|CLASSPATH|JAVA_HOME|GOROOT|GOPATH|GOENV|GOPROXY|CARGO_(?:BUILD|TARGET|HOME)\w*
     |RUSTC|RUSTUP_\w+|CC|CXX|CPP|LD|AS|AR|NM|MAKE|LESS|LESS(?:OPEN|CLOSE|KEY\w*|EDIT)|SUDO_\w+|DOCKER_\w+|KUBE\w+|TAR_\w+
-    |PIP_\w+|VIRTUAL_ENV|CONDA_\w+|LUA_\w+|PHPRC|PHP_INI\w+|R_\w+|JULIA_\w+|MAKEFILES|MIBDIRS|OPENSSL_\w+|SSLKEYLOGFILE""",
-    re.VERBOSE,
+    |PIP_\w+|VIRTUAL_ENV|CONDA_\w+|LUA_\w+|PHPRC|PHP_INI\w+|R_\w+|JULIA_\w+|MAKEFILES|MIBDIRS|OPENSSL_\w+|SSLKEYLOGFILE|\w*_(?:PROXY|proxy)|CURL_\w+""",
+    re.VERBOSE | re.DOTALL,
 )
+_VARIABLES_ZSH = re.compile("f?path|cdpath|module_path|prompt|PROMPT[0-9]?|STTY|TMPPREFIX|ARGV0|OPTARG")
 
 
-def variable(name: str) -> bool:
-    """Whether a variable of this name says what programs run, or how the shell reads what follows."""
-    return bool(_VARIABLES.fullmatch(name))
+def variable(name: str, shell: ShellKind = "bash") -> bool:
+    """Whether a variable of this name says what programs run or to what they connect, or is evaluated by the shell."""
+    return bool(_VARIABLES.fullmatch(name) or (shell == "zsh" and _VARIABLES_ZSH.fullmatch(name)))
 
 
 _ALWAYS = {
@@ -137,7 +138,7 @@ def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> It
         yield from _declaration(program, arguments, shell)
     elif program in _READ:
         for name in given(program, arguments):
-            if not _NAME.fullmatch(name) or variable(name):
+            if not _NAME.fullmatch(name) or variable(name, shell):
                 yield f"{program} gives {name[:40]} a value"
         if program in ("mapfile", "readarray") and any(
             each.text.startswith("-") and "C" in each.text for each in arguments
@@ -181,7 +182,7 @@ def _declaration(program: str, arguments: Sequence[Argument], shell: ShellKind) 
             indexed = indexed or bool(set("aA") & set(each.text))
         elif not _NAME.fullmatch(name.removesuffix("+")):
             yield f"{program} evaluates {name[:40]}"
-        elif variable(name.removesuffix("+")):
+        elif variable(name.removesuffix("+"), shell):
             yield f"{name} says what programs run"
         elif equals and indexed and not each.text.startswith(f"{name}=("):
             yield f"{program} evaluates the value of {name}"

@@ -21,6 +21,9 @@ UNKNOWN = "*"
 DEEPEST_PATH = 256
 """Names of a path; a longer one counts as not known."""
 
+LONGEST_NAME = 255
+"""Characters of a name in a path with a pattern; one with a longer name counts as not known."""
+
 _NOWHERE = re.compile(r"/dev/(null|zero|full|u?random|tty|std(in|out|err)|fd/[0-9]+)", re.ASCII)
 _WINDOWS_PROGRAMS = ("?:/Windows", "?:/Program Files", "?:/Program Files (x86)")
 _AREAS = {
@@ -156,6 +159,8 @@ class Paths:
             whole = whole.replace("\\", "/")
         names = whole.split("/")
         first = next((at for at, name in enumerate(names) if _PATTERN.search(name)), len(names))
+        if any(len(name) > LONGEST_NAME for name in names):
+            return None
         # A pattern with a dot before it finds the directory above as well, in shells that are older than bash 5.2.
         if any(name == ".." or re.match(r"\.[^\w.-]|\.\.[^\w.-]", name) for name in names[first:]):
             return None

@@ -113,6 +113,7 @@ class _Reader:
         seen: set[str] = set()
         positionals: list[Argument] = []
         late: list[Argument] = []
+        before = len(self.use.paths)
         ended = False
         if profile.style == "tar" and words and words[0].literal and re.fullmatch("[A-Za-z]+", words[0].text):
             words = self._old_flags(profile, words, seen)
@@ -145,6 +146,10 @@ class _Reader:
             elif not any(profile.flags.get(flag) == "info" for flag in seen):
                 self.unknown(f"{self.name} stands without a sub-command")
         profile = self._apply(profile, seen)
+        # What a flag reads may be written after all, by a flag behind it.
+        self.use.paths[before:] = [
+            (profile.reads if role == "reads" else role, word) for role, word in self.use.paths[before:]
+        ]
         self._positionals(profile, positionals)
         for role in {*profile.roles()} if late else ():
             self.use.paths += [(profile.reads if role == "reads" else role, word) for word in late]
@@ -289,7 +294,7 @@ class _Reader:
             self.use.paths += [(profile.here, word) for word in self.use.directories or ("",)]
         if not words and profile.default == "unknown":
             self.unknown(f"{self.name} does what its input says")
-        elif not words and profile.default:
+        elif profile.default and len(words) <= sum(not _is_path(role) for role in roles):
             self.use.paths.append((profile.default, ""))
         star = next((at for at, role in enumerate(roles) if role.endswith("*")), len(roles))
         tail = roles[star + 1 :]
@@ -315,6 +320,10 @@ class _Reader:
         parts = {part for role in profile.positionals for part in role.rstrip("*").split("+")}
         if parts & ({"runs", "host", "directory"} | profile.kinds.keys()):
             self.unknown(f"{word.text} may be several words")
+
+
+def _is_path(role: str) -> bool:
+    return role.endswith("*") or bool({*role.split("+")} & PATH_ROLES)
 
 
 def _fits(pattern: re.Pattern[str], word: Argument) -> bool:
@@ -477,5 +486,5 @@ def _converted(where: str, key: str, value: Any, known: frozenset[str]) -> Any:
 
 def _check_role(where: str, role: str, others: frozenset[str]) -> None:
     own = others - FLAG_ROLES  # kinds, which a path may be as well
-    if role not in others and not set(role.split("+")) <= PATH_ROLES | own:
+    if role not in others and not set(role.split("+")) <= PATH_ROLES | own | {"host"}:
         raise ValueError(f"programs.{where}: {role} is no role")
