@@ -752,7 +752,9 @@ async def test_function_of_sh_that_is_stopped_is_left_with_all_that_comes_after_
     local: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """sh starts a program to leave a function, which a stop must not end: 1 to 19 of 60 ran on."""
-    monkeypatch.setattr("anyshell.session.process.REPLACE_SECONDS", 5)  # a busy machine is no reason to lose it
+    monkeypatch.setattr(
+        "anyshell.session.process.REPLACE_SECONDS", 5
+    )  # a busy machine is no reason to lose it
     async with local.session() as session:
         for text in (
             "f() { while :; do :; done; }; f; touch X",
