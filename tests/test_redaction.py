@@ -368,10 +368,30 @@ async def test_a_prompt_that_may_begin_a_secret_is_shown_without_more_output() -
 
 
 @posix
-async def test_what_a_command_printed_last_is_there_though_something_is_left_behind() -> None:
+@pytest.mark.parametrize("size", [SHORTEST_VALUE, 15, 19])
+async def test_a_program_that_pauses_within_a_secret_shows_no_beginning_of_it(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", VALUE)
+    command = f'printf "a: %s" "${{MY_TOKEN:0:{size}}}"; sleep 0.3; printf "%s\n" "${{MY_TOKEN:{size}}}"'
+    async with (
+        Environment.detect(shell="bash", redact=True) as env,
+        env.stream(command, by="chunks") as events,
+    ):
+        shown = "".join([event.text async for event in events])
+    assert events.outcome is not None
+    assert (shown, events.outcome.output.masked) == (f"a: {M}\n", 1)
+
+
+@posix
+@pytest.mark.parametrize("end", ["s", VALUE[:12]])
+async def test_what_a_command_printed_last_is_there_though_something_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", VALUE)
     async with Environment.detect(redact=True) as env:
-        outcome = await env.run("sleep 30 & printf 'the end: s'", left_behind="keep")
-        assert outcome.output.text == "the end: s"
+        outcome = await env.run(f"sleep 30 & printf 'the end: {end}'", left_behind="keep")
+        assert outcome.output.text == f"the end: {end}"
         for info in outcome.left_behind:
             await env.run(f"kill {info.pid}")
 

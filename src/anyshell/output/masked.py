@@ -38,6 +38,8 @@ class MaskedStream(ByteReceiveStream):
         stream: The stream.
         mask: Masks them.
         seconds: For which output is held back that may be the beginning of a secret, after the last of it.
+        longer: The same while `likely` says so.
+        likely: Whether what is held back is more than a chance, and more may come.
         at_once: Bytes in which secrets are looked for before other tasks get a turn, asked for each time; ``None`` is no bound.
         heard: Called when something came, whether or not it is held back.
     """
@@ -48,12 +50,16 @@ class MaskedStream(ByteReceiveStream):
         mask: Mask,
         *,
         seconds: float,
+        longer: float = 0.0,
+        likely: Callable[[], bool] = lambda: False,
         at_once: Callable[[], int | None] = lambda: None,
         heard: Callable[[], object] = lambda: None,
     ) -> None:
         self._stream = stream
         self._mask = mask
         self._seconds = seconds
+        self._longer = longer
+        self._likely = likely
         self._at_once = at_once
         self._heard = heard
         self._coming: asyncio.Task[bytes] | None = None
@@ -95,8 +101,12 @@ class MaskedStream(ByteReceiveStream):
         if self._coming is None:
             self._coming = asyncio.ensure_future(self._stream.receive(max_bytes))
             self._coming.add_done_callback(note_failure)
-        done, _ = await asyncio.wait([self._coming], timeout=self._seconds if self._mask.holds else None)
-        if not done:
-            return None
+        waited = 0.0
+        while not (await asyncio.wait([self._coming], timeout=self._seconds if self._mask.holds else None))[
+            0
+        ]:
+            waited += self._seconds
+            if waited >= self._longer or not self._likely():
+                return None
         coming, self._coming = self._coming, None
         return coming.result()

@@ -280,6 +280,12 @@ class Masks:
                 first = min(first, begun.start())
         return first
 
+    def likely(self, held: bytes) -> bool:
+        """Whether what may begin one is so much of a value or a token that it is no chance."""
+        if len(held) < SHORTEST_VALUE:
+            return False
+        return held.startswith(tuple(_LITERALS)) or any(form.startswith(held) for form in self._forms)
+
     def data(self, data: bytes) -> bytes:
         """Mask them in bytes that are whole."""
         masker = Masker(self)
@@ -312,6 +318,11 @@ class Masker:
     def holds(self) -> bool:
         """Whether something is held back."""
         return len(self._held) > self._shown
+
+    @property
+    def likely(self) -> bool:
+        """Whether what is held back is more than a chance."""
+        return self._masks.likely(self._held)
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes, and give those that may be shown by now."""
