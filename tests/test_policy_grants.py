@@ -6,6 +6,7 @@ import asyncio
 import posixpath
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from anyshell.policy.approval import saving
 from anyshell.policy.approval.arity import ARITY, words_of_name
 from anyshell.policy.approval.grants import can_be_saved
 from anyshell.policy.approval.saving import save
+from anyshell.policy.rules.loading import LARGEST_FILE
 from anyshell.tool import approvals
 from anyshell.tool.approvals import Approvals
 
@@ -152,6 +154,7 @@ def test_what_its_words_do_not_say_is_granted_only_identically(text: str) -> Non
         ("npm run test", "A=1 npm run test", False),
         ("A=1 npm run test", "A=2 npm run test", False),
         ("A=1 npm run test", "A=1 npm run test x", True),
+        ("DRY_RUN=1 npm run deploy", "npm run deploy", False),
         ("npm run test", "npm run test x &", False),
         ("npm run test", "echo x | npm run test", False),
         ("npm run test", "sudo npm run test", False),
@@ -567,6 +570,22 @@ def test_a_file_that_is_not_as_it_should_be_stays_as_it_is(before: str, tmp_path
     with pytest.raises(AnyshellError, match="no rule was added"):
         save([grant_of("make")], file)
     assert file.read_text() == before
+
+
+def test_grants_at_the_same_time_are_all_written(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    given = [grant_of(f"deploy{number} a") for number in range(20)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda grant: save([grant], file), given))
+    assert len(tomllib.loads(file.read_text())["allow"]) == 20
+
+
+def test_no_rule_makes_a_file_too_large_to_be_loaded(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text("#" * (LARGEST_FILE - 10))
+    with pytest.raises(AnyshellError, match="too large"):
+        save([grant_of("make")], file)
+    Policy.load(file)
 
 
 @pytest.mark.parametrize(

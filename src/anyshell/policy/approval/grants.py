@@ -130,15 +130,15 @@ def _within(path: str, seen: Iterable[str]) -> bool:
 
 
 def _setting(command: ParsedCommand) -> tuple[object, ...]:
-    """What must be the same."""
-    return command.via, command.host, command.background
+    """What must be the same: without a variable a program may do more (``DRY_RUN=1``)."""
+    variables = {(each.name, each.value.text) for each in command.variables}
+    return command.via, command.host, command.background, variables
 
 
 def _effects(verdict: CommandVerdict) -> tuple[AbstractSet[object], ...]:
     """What must not be more."""
     command, access = verdict.command, verdict.access
     return (
-        {(each.name, each.value.text) for each in command.variables},
         {_said(each) for each in command.redirections if not _harmless(each)},
         {*access.network},
         {access.privilege} - {False},

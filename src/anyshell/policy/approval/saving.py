@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import threading
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..._exceptions import AnyshellError
 from ..._private import create_file, make_directories
+from ..rules.loading import LARGEST_FILE
 from ..rules.trust import configuration
 from .arity import ARITY
 from .grants import can_be_saved, label
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..._types import Grant
+
+
+_LOCK = threading.Lock()  # calls at the same time would each write what it has read, and its own
 
 
 def user_rules() -> Path:
@@ -36,17 +41,22 @@ def save(grants: Sequence[Grant], path: Path | None = None) -> None:
         path: The file; that of `user_rules` by default. Missing, it is made for this user alone. Blocking.
 
     Raises:
-        AnyshellError: A grant cannot be saved; the file is not TOML.
+        AnyshellError: A grant cannot be saved; the file is not TOML, or too large to be loaded with it.
         OSError: It cannot be read or written; it is then as it was.
     """
-    import tomllib
-
     if not all(map(can_be_saved, grants)):
         raise AnyshellError(
             "a grant with such words, paths or hosts cannot be a rule: grant it for the session"
         )
     file = Path(os.path.realpath(path or user_rules()))  # a link stays one
     make_directories(file.parent)
+    with _LOCK:
+        _add(grants, file)
+
+
+def _add(grants: Sequence[Grant], file: Path) -> None:
+    import tomllib
+
     before = file.read_text(encoding="utf-8") if file.exists() else ""
     try:
         rules = tomllib.loads(before).get("allow", [])
@@ -55,6 +65,8 @@ def save(grants: Sequence[Grant], path: Path | None = None) -> None:
         tomllib.loads(after)
     except (tomllib.TOMLDecodeError, AttributeError) as error:
         raise AnyshellError(f"no rule was added to {file}, which is not as it should be: {error}") from error
+    if len(after.encode()) > LARGEST_FILE:
+        raise AnyshellError(f"no rule was added to {file}: it would be too large to be loaded")
     new = f"{file}.{os.urandom(4).hex()}.new"
     try:
         with open(create_file(new), "w", encoding="utf-8", newline="\n") as written:
