@@ -426,10 +426,9 @@ async def test_texts_for_one_terminal_do_not_share_an_answer() -> None:
         text="sh", shell=REQUEST.shell, host="h", directory="/", terminal="t1", typed="ls"
     )
     tasks = start(Approvals(person, timeout=20), typed, replace(typed, typed="rm -r ."))
-    await person.asked(1)
+    await person.asked(2)
     person.answers[0].set_result(Approved())
     assert await tasks[0] == Approved()
-    await person.asked(2)
     person.answers[1].set_result(Refused())
     assert await tasks[1] == Refused()
 
