@@ -263,10 +263,13 @@ POSIX_TEXTS: Mapping[str, Collection[str]] = {
         "test_without_jobs_a_command_is_waited_for_however_long_it_takes",
         "test_much_output_is_shown_in_pieces_that_say_where_to_go_on",
         "test_who_approves_input_sees_how_the_job_was_started",
+        "test_a_kept_output_is_shown_by_the_name_of_its_file_too",
+        "test_what_is_not_kept_of_a_job_is_not_promised",
     ),
     "test_tool_sessions": (
         "env",
         "here",
+        "test_a_question_is_told_although_the_shell_says_that_it_was_stopped",
         "test_a_tool_that_is_closed_says_so_and_nothing_else",
         "test_a_session_needs_an_environment_that_was_entered",
     ),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .._wrapped import Wrapped
-from ..output import MaskedStream
+from ..output.masked import MaskedStream
 from ..policy.redaction import Masker
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """What becomes of a command's output: carried, decoded, bounded, counted, and kept whole in a file."""
 
 from .artifacts import ArtifactStore as ArtifactStore
-from .masked import MaskedStream as MaskedStream
 from .pump import Pump as Pump
 from .screen.emulator import InputModes as InputModes
 from .screen.style import Span as Span

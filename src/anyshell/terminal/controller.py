@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .._waits import Changes, note_failure
 from .._wrapped import Wrapped
-from ..output import MaskedStream
+from ..output.masked import MaskedStream
 from .keyboard import Keyboard
 from .secrets import Masks
 from .waiting import InputWatch
