@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from anyshell.policy.presets import PRESETS
+from anyshell.policy.rules.patterns import ANYTHING
 from anyshell.policy.rules.policy import Policy
 
 if TYPE_CHECKING:
@@ -65,6 +66,12 @@ class Case(NamedTuple):
     verdicts: dict[str, str]
 
 
+NAMES = {
+    WORKSPACE: ("src/", "out-link@", "link-to-home@", "ssh-link@", "README.md "),
+    f"{WORKSPACE}/src": ("app.py ", "AGENTS.md "),
+}
+
+
 class Host:
     """A machine where every program but a few is in /usr/bin."""
 
@@ -82,6 +89,9 @@ class Host:
             if path == link or path.startswith(f"{link}/"):
                 return self.resolve(target + path[len(link) :])
         return path
+
+    def names(self, directory: str) -> tuple[str, ...]:
+        return NAMES.get(directory, ANYTHING)
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         return self._git

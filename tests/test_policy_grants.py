@@ -33,6 +33,7 @@ from anyshell.policy.approval.arity import ARITY, words_of_name
 from anyshell.policy.approval.grants import can_be_saved
 from anyshell.policy.approval.saving import save
 from anyshell.policy.rules.loading import LARGEST_FILE
+from anyshell.policy.rules.patterns import ANYTHING
 from anyshell.tool import approvals
 from anyshell.tool.approvals import Approvals
 
@@ -55,6 +56,9 @@ class Facts:
 
     def resolve(self, path: str) -> str | None:
         return posixpath.normpath(path)
+
+    def names(self, directory: str) -> tuple[str, ...]:
+        return ANYTHING
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         return ()

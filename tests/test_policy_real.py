@@ -597,7 +597,7 @@ def allowed(top: Path, seed: int) -> list[str]:
     """The lines of a generator and of the corpus that `read-only` allows in a tree, once each."""
     policy = Policy.preset("read-only")
     facts = LocalFacts(environment(top))
-    for name in ("find", "resolve", "git_runs"):  # nothing changes meanwhile
+    for name in ("find", "resolve", "names", "git_runs"):  # nothing changes meanwhile
         setattr(facts, name, cache(getattr(facts, name)))
     project = str(top / "home" / "project")
     found: dict[str, None] = {}

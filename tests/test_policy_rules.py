@@ -21,6 +21,7 @@ from anyshell import Policy, PolicyError
 from anyshell.policy.presets import PRESETS, read
 from anyshell.policy.rules import ROUNDS, Answers, LocalFacts
 from anyshell.policy.rules.git import keys_that_run
+from anyshell.policy.rules.patterns import ANYTHING, MOST_FOUND, MOST_LISTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +39,7 @@ class Host:
         links: Where a path leads, and all below it.
         found: What PATH gives for a name; any other name is in /usr/bin.
         git: The keys by which git runs programs.
+        names: Those in a directory.
     """
 
     home = HOME
@@ -47,10 +49,12 @@ class Host:
         links: Mapping[str, str] | None = None,
         found: Mapping[str, str | None] | None = None,
         git: tuple[str, ...] | None = (),
+        names: Mapping[str, tuple[str, ...] | None] | None = None,
     ) -> None:
         self._links = links or {}
         self._found = found or {}
         self._git = git
+        self._names = names or {}
 
     def find(self, program: str) -> str | None:
         return self._found.get(program, f"/usr/bin/{program}")
@@ -61,6 +65,9 @@ class Host:
             done = posixpath.normpath(f"{done}/{name}")
             done = self._links.get(done, done)
         return done
+
+    def names(self, directory: str) -> tuple[str, ...] | None:
+        return self._names.get(directory, () if self._names else ANYTHING)
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         return self._git
@@ -369,6 +376,95 @@ def test_writes_outside_of_the_workspace_ask(policy: Policy, text: str) -> None:
     assert decide(policy, text, links={f"{CWD}/link": "/home/me/other"}).action != "allow"
 
 
+NAMES = {
+    CWD: ("src/", "link@", "a.py "),
+    f"{CWD}/src": ("deep/", "b.py "),
+    f"{CWD}/src/deep": ("in@", "c.py "),
+}
+LINKS = {f"{CWD}/link": "/var/data", f"{CWD}/src/deep/in": "/etc"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("order *.py", ("*.py",)),
+        ("order l*", ("/var/data", "l*")),
+        ("order L*", ("/var/data", "L*")),
+        ("order l?nk/o.txt", ("/var/data/o.txt", "l?nk/o.txt")),
+        ("order */x*", ("*/x*", "/var/data/x*")),
+        ("order ./{link,src}/o", ("*",)),
+        ("order src/*/[ij]n", ("/etc", "src/*/[ij]n")),
+        ("order src/*/*/o", ("/etc/o", "src/*/*/o")),
+        ("order **/c.py", ("**/c.py", "/etc/c.py", "/var/data/c.py")),
+        ("order sr*/deep/in/o", ("/etc/o", "sr*/deep/in/o")),
+        ("order ~/w*/link", ("/home/me/w*/link",)),
+    ],
+)
+def test_pattern_leads_where_the_links_that_it_finds_lead(
+    policy: Policy, text: str, reads: tuple[str, ...]
+) -> None:
+    assert {*touched(policy, text, links=LINKS, names=NAMES)["reads"]} == {*reads}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "order > l*",
+        "order > l?nk/o.txt",
+        "rm l*/o.txt",
+        "rm src/*/in/x",
+        "touch ./{link,src}",
+        "cp -r link copy",
+        "cp -a link copy; order > copy/x",
+        "cp -P l* src",
+        "cp -d ./link/ copy",
+        "cp -dt src link",
+    ],
+)
+def test_write_through_what_a_pattern_finds_or_a_copy_of_a_link_asks(policy: Policy, text: str) -> None:
+    assert decide(policy, text, links=LINKS, names=NAMES).action == "ask"
+    assert decide(policy, text, names={CWD: ("src/", "link/")}).action == "allow"
+
+
+@pytest.mark.parametrize("names", [None, tuple(f"{at}/" for at in range(MOST_LISTED + 1))])
+def test_pattern_in_a_directory_that_is_not_known_or_too_large_asks(
+    policy: Policy, names: tuple[str, ...] | None
+) -> None:
+    assert touched(policy, "order *.py", names={CWD: names}) == {"reads": ("*",)}
+
+
+def test_pattern_that_finds_too_much_on_its_way_asks(policy: Policy) -> None:
+    found = {CWD: tuple(f"{at}/" for at in range(MOST_FOUND + 2))}
+    assert touched(policy, "order */*", names=found) == {"reads": ("*",)}
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("cp a.py src", "deny"),
+        ("cp b/a.py/ src/", "deny"),
+        ("cp -t src x a.py", "deny"),
+        ("cp -tsrc x a.py", "deny"),
+        ("cp ./*.py src", "deny"),
+        ("cp ./*/*/c* src", "allow"),
+        ("cp ./*/*/c* ./*.py src", "deny"),
+        ("mv x a.py src", "deny"),
+        ("ln x a.py src", "deny"),
+        ("cp x.py src", "allow"),
+        ("cp x a.py", "allow"),  # in src alone it is refused
+        ("cp x.py y.py", "allow"),
+    ],
+)
+def test_copy_into_a_directory_writes_its_name_there(text: str, action: str) -> None:
+    policy = with_rules('[[deny]]\nname = "kept"\nchanges = ["workspace/src/a.py"]\n')
+    assert decide(policy, text, names=NAMES).action == action
+
+
+def test_copy_is_written_where_a_link_of_its_name_leads(policy: Policy) -> None:
+    assert decide(policy, "cp ../y/x src", links={f"{CWD}/src/x": "/etc/x"}).action == "ask"
+    assert decide(policy, "cp ../y/x src").action == "allow"
+
+
 def test_links_are_resolved_before_dots(policy: Policy) -> None:
     links = {f"{CWD}/link": "/var/data/deep"}
     assert touched(policy, "rm link/../x", links=links) == {"deletes": ("/var/data/x",)}
@@ -422,9 +518,9 @@ def test_too_many_directories_are_not_known(policy: Policy) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("find src -name x -exec rm {} +", {f"{CWD}/src/*"}),
+        ("find src -name x -exec rm {} +", {f"{CWD}/src/**"}),
         ("find src -execdir rm {} +", {"*"}),
-        ("find src -name x -print0 | xargs -0 rm", {f"{CWD}/src/*"}),
+        ("find src -name x -print0 | xargs -0 rm", {f"{CWD}/src/**"}),
         ("find src -name x | xargs rm", {"*"}),  # a name with a blank in it
         ("find src -name x | xargs -I% rm %", {"*"}),
         ("find src -name x | cat | xargs -0 rm", {"*"}),

@@ -46,11 +46,32 @@ while [ $# -ge 2 ]; do
     r=${r%??}
     r=${r%/}$t
     printf %s "${r:-/}" ;;
+  names)
+    if (cd -- "$2") 2>/dev/null; then (
+      cd -- "$2" && printf ' /'
+      for n in .* *; do
+        case $n in .|..) continue ;; esac
+        if [ -L "$n" ]; then printf '%s@/' "$n"
+        elif [ -d "$n" ]; then printf '%s:/' "$n"
+        elif [ -e "$n" ]; then printf '%s /' "$n"
+        fi
+      done)
+    elif [ ! -e "$2" ] && [ ! -L "$2" ] || [ -f "$2" ]; then printf ' /'
+    fi ;;
   esac
   printf '\0'
   shift 2
 done
 """
+
+
+def _known(kind: str, answer: str) -> str | tuple[str, ...] | None:
+    """What `_ASKED` has answered."""
+    if kind == "find":
+        return answer.rstrip("\n")
+    if kind == "names" and answer:
+        return tuple(f"{name[:-1]}/" if name[-1] == ":" else name for name in answer.split("/")[1:-1])
+    return answer or None
 
 
 class Verdicts:
@@ -158,6 +179,5 @@ class Verdicts:
         if status is None or len(answers) != len(asked):
             return unknown
         return unknown | {
-            question: answer.rstrip("\n") if question[0] == "find" else answer or None
-            for question, answer in zip(asked, answers, strict=True)
+            question: _known(question[0], answer) for question, answer in zip(asked, answers, strict=True)
         }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase, translate
+from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from .matching import begins, contains, first_words, hosts_match, one_of
 from .paths import UNKNOWN, Paths
 from .profiles import Profile, Use, use_of
 from .verdict import Access, CommandVerdict, Reason, Verdict
@@ -44,6 +45,8 @@ class Seen:
     use: Use
     access: Access
     redirected: Access
+    copied: tuple[str, ...]
+    """The paths that it writes if what it writes to is a directory."""
     words: tuple[str, ...]
     """Of the command, as they are matched with a rule; the program's name is the first."""
     bases: tuple[str | None, ...]
@@ -186,7 +189,7 @@ class Decision:
         name, doubt, profile = self._program(command)
         if command.via and any(_runs_elsewhere(each.command) for each in before if each.name == "find"):
             bases = (None,)
-        use = Use() if profile is None else use_of(name, profile, self._arguments(at, profile, before))
+        use = Use() if profile is None else use_of(name, profile, self._arguments(at, profile, before, bases))
         if profile is None and command.program:
             use.unknown.append(f"{name} is not a program that is known")
         if use.runs and not self._runs_known(at, name):
@@ -199,25 +202,45 @@ class Decision:
         if command.host:
             bases = (None,)
         access = self._access(use, bases, elsewhere=bool(command.host))
+        copied = () if command.host else self._copied(use, bases)
         words = (name, *(word.text for word in command.arguments))
-        return Seen(command, name, doubt, use, access, self._redirected(command, bases), words, bases)
+        return Seen(command, name, doubt, use, access, self._redirected(command, bases), copied, words, bases)
 
-    def _arguments(self, at: int, profile: Profile, before: Sequence[Seen]) -> list[Argument]:
+    def _arguments(
+        self, at: int, profile: Profile, before: Sequence[Seen], bases: Sequence[str | None]
+    ) -> list[Argument]:
         """The arguments of a command. What ``find`` or ``xargs`` puts in is below what was searched, or not known."""
         command = self.commands[at]
         given = self._given(at, profile, before) if command.via else []
         arguments: list[Argument] = []
         for word in command.arguments:
             if word.literal or (_EXPANDS.search(word.text) and "{}" not in word.text):
-                piped = profile.harmless and not word.literal and _SUBSTITUTION.fullmatch(word.text)
-                arguments.append(
-                    replace(word, text="/dev/fd/63", literal=True, single=True) if piped else word
-                )
+                if profile.harmless and not word.literal and _SUBSTITUTION.fullmatch(word.text):
+                    word = replace(word, text="/dev/fd/63", literal=True, single=True)
+                elif not word.literal and self._finds_no_flag(word, before, bases):
+                    word = replace(word, text=f"./{word.text}")
+                arguments.append(word)
             elif given and word.text == "{}":
-                arguments += [replace(word, text=f"{path}/*", single=False) for path in given]
+                arguments += [replace(word, text=f"{path}/**", literal=True, single=False) for path in given]
             else:
                 arguments.append(replace(word, text="$input", single=False))
         return arguments
+
+    def _finds_no_flag(self, word: Argument, before: Sequence[Seen], bases: Sequence[str | None]) -> bool:
+        """Whether a word is a pattern that finds names in the current directory, and none of these begins with a dash."""
+        if word.text[:1] not in "*?[" or _REPEATS.search(self.parsed.text) or self.parsed.functions:
+            return False
+        if any(each.access.writes or each.use.unknown for each in before):
+            return False  # it may put such a name there
+        written = [path for each in before for path in each.redirected.writes]
+        found = (
+            None
+            if "{" in word.text
+            else self.paths.last_names(replace(word, text=word.text.partition("/")[0]), bases)
+        )
+        return found is not None and not any(
+            re.search(r"(\A|[/\\])-[^/\\]*\Z", path) for path in (*written, *found)
+        )
 
     def _given(self, at: int, profile: Profile, before: Sequence[Seen]) -> tuple[str, ...]:
         """The paths below which all names lie that a command is given; none if that is not known."""
@@ -319,7 +342,7 @@ class Decision:
     def _access(self, use: Use, bases: Sequence[str | None], *, elsewhere: bool) -> Access:
         found: dict[str, list[str]] = {"reads": [], "writes": [], "deletes": []}
         for role, word in use.paths:
-            kind = "writes" if role == "links" else role
+            kind = {"links": "writes", "copies": "reads"}.get(role, role)
             if elsewhere:
                 found[kind].append(UNKNOWN)
                 continue
@@ -328,8 +351,21 @@ class Decision:
                 continue  # the input; to write or to delete it is a file of that name
             upwards = role == "links" and ".." in text.split("/")
             found[kind] += [UNKNOWN] if upwards else self.paths.resolved(word, bases)
+            if role == "copies" and word is not None:
+                # A copy of a link can be written through by a later command.
+                found["writes"] += self.paths.links(word, bases)
         paths = {kind: tuple(dict.fromkeys(values)) for kind, values in found.items()}
         return Access(**paths, network=tuple(dict.fromkeys(use.hosts)), privilege=use.privilege)
+
+    def _copied(self, use: Use, bases: Sequence[str | None]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for source, into in use.copies:
+            names = self.paths.last_names(source, bases)
+            for directory in self.paths.resolved(into, bases):
+                # What is not known of either is among the paths that it reads or writes.
+                for name in names or () if directory != UNKNOWN else ():
+                    found[self.paths.resolve(self.paths.join(directory, name) or "") or UNKNOWN] = None
+        return tuple(found)
 
     def _redirected(self, command: ParsedCommand, bases: Sequence[str | None]) -> Access:
         reads: list[str] = []
@@ -404,21 +440,26 @@ class Decision:
         if not self._program_matches(rule, seen, strictly=strictly):
             return False
         if rule.command is not None:
-            if not strictly and not _first_words(rule.command).fullmatch(seen.name.casefold()):
+            if not strictly and not first_words(rule.command).fullmatch(seen.name.casefold()):
                 return False
-            match = _begins if strictly else _contains
-            if not any(match(words, seen, exact=rule.exact) for words in rule.command):
+            match = begins if strictly else contains
+            if not any(
+                match(words, seen.words, seen.command.arguments, exact=rule.exact) for words in rule.command
+            ):
                 return False
             if strictly and not rule.expansions and not all(map(self.paths.is_plain, seen.command.arguments)):
                 return False
         if not strictly:
             return self._conditions(rule, seen)
         elsewhere = seen.command.host
-        if bool(elsewhere) != bool(rule.host) or (elsewhere and not _hosts(rule.host or (), [elsewhere])):
+        if bool(elsewhere) != bool(rule.host) or (
+            elsewhere and not hosts_match(rule.host or (), [elsewhere])
+        ):
             return False
         if rule.whatever:
             return True
-        return not seen.use.unknown and self._covered(rule, seen.access)
+        everything = replace(seen.access, writes=seen.access.writes + seen.copied)
+        return not seen.use.unknown and self._covered(rule, everything)
 
     def _program_matches(self, rule: Rule, seen: Seen, *, strictly: bool) -> bool:
         items = [pattern for pattern in rule.program or () if "/" in pattern]
@@ -433,7 +474,7 @@ class Decision:
             return not strictly or rule.command is not None or not seen.use.unknown
         if strictly:
             return bool(seen.name) and any(fnmatchcase(seen.name, pattern) for pattern in rule.program)
-        return bool(_pattern(rule.program).fullmatch(seen.name.casefold()))
+        return bool(one_of(rule.program).fullmatch(seen.name.casefold()))
 
     def _covered(self, rule: Rule, access: Access) -> bool:
         """Whether an ``allow`` names all that a command touches."""
@@ -443,7 +484,7 @@ class Decision:
                 return False
         if access.network and rule.network is not True:
             hosts = rule.network or ()
-            if not all(_hosts(hosts, [host]) for host in access.network):
+            if not all(hosts_match(hosts, [host]) for host in access.network):
                 return False
         return rule.privilege is True or not access.privilege
 
@@ -456,7 +497,10 @@ class Decision:
     def _conditions(self, rule: Rule, seen: Seen) -> bool:
         """Whether all that an ``ask`` or a ``deny`` says is so, and if it may be so."""
         command = seen.command
-        reads, writes = seen.access.reads + seen.redirected.reads, seen.access.writes + seen.redirected.writes
+        reads, writes = (
+            seen.access.reads + seen.redirected.reads,
+            (*seen.access.writes, *seen.redirected.writes, *seen.copied),
+        )
         deletes = seen.access.deletes
         touched = (
             (rule.reads, ((reads, False),)),
@@ -474,9 +518,9 @@ class Decision:
         network = seen.access.network + seen.redirected.network
         if isinstance(rule.network, bool) and rule.network != bool(network):
             return False
-        if isinstance(rule.network, tuple) and not _hosts(rule.network, network):
+        if isinstance(rule.network, tuple) and not hosts_match(rule.network, network):
             return False
-        if rule.host is not None and not _hosts(rule.host, [command.host]):
+        if rule.host is not None and not hosts_match(rule.host, [command.host]):
             return False
         recursive = command.defines and command.program in self.parsed.functions
         facts = (
@@ -516,68 +560,6 @@ _FUNCTION = Profile(harmless=True, positionals=("text*",))
 def _runs_elsewhere(command: ParsedCommand) -> bool:
     """Whether a ``find`` runs a command in the directories that it finds."""
     return any(word.text in ("-execdir", "-okdir") for word in command.arguments)
-
-
-def _hosts(patterns: Iterable[str], hosts: Iterable[str]) -> bool:
-    """Whether one of several hosts or URLs is one of those that a rule names."""
-    return any(
-        host and fnmatchcase(_host(host), pattern.casefold())
-        for host in hosts
-        for pattern in patterns
-        if host != UNKNOWN
-    )
-
-
-def _host(text: str) -> str:
-    """The host of a URL, or of what ``ssh`` and ``git`` take for one."""
-    found = re.fullmatch(
-        r"(?:[a-z][a-z0-9+.-]*://)?(?:[\w.%:~!$&'*+,;=-]*@)?(\[[0-9a-f:.]*\]|[\w.-]+)(?:[:/].*)?",
-        text,
-        re.IGNORECASE | re.DOTALL | re.ASCII,
-    )
-    return found[1].casefold() if found else "?"
-
-
-@cache
-def _pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """One regular expression for names with ``*`` and ``?``, in lower case."""
-    return re.compile("|".join(translate(each.casefold()) for each in patterns))
-
-
-@cache
-def _first_words(commands: tuple[tuple[str, ...], ...]) -> re.Pattern[str]:
-    return _pattern(tuple(words[0] for words in commands))
-
-
-def _begins(pattern: tuple[str, ...], seen: Seen, *, exact: bool) -> bool:
-    """Whether a command begins with words."""
-    words = seen.words
-    if len(words) < len(pattern) or (exact and len(words) != len(pattern)):
-        return False
-    literal = [True, *(word.literal for word in seen.command.arguments)]
-    return all(
-        literal[at] and fnmatchcase(word, wanted)
-        for at, (word, wanted) in enumerate(zip(words, pattern, strict=False))
-    )
-
-
-def _contains(pattern: tuple[str, ...], seen: Seen, *, exact: bool) -> bool:
-    """Whether words stand in a command in their order: the first is the program, flags may be abbreviated or combined."""
-    if exact:
-        return _begins(pattern, seen, exact=True)
-    if not fnmatchcase(seen.name.casefold(), pattern[0].casefold()):
-        return False
-    words = iter(seen.words[1:])
-    return all(any(_same(word, wanted) for word in words) for wanted in pattern[1:])
-
-
-def _same(word: str, wanted: str) -> bool:
-    if fnmatchcase(word, wanted):
-        return True
-    if wanted.startswith("--"):
-        name = word.partition("=")[0]
-        return len(name) > 2 and name.startswith("--") and wanted.startswith(name)
-    return len(wanted) == 2 and wanted[0] == "-" and bool(re.match(r"-[^-]", word)) and wanted[1] in word
 
 
 def _summary(seen: Seen) -> str:

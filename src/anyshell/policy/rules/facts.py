@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from .git import keys_that_run
@@ -11,11 +12,14 @@ from .git import keys_that_run
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Question = tuple[Literal["home", "find", "resolve", "git_runs"], str]
+Question = tuple[Literal["home", "find", "resolve", "names", "git_runs"], str]
 """The name of a method of `Facts`, and its argument; empty for ``home``."""
 
-ROUNDS = 4
+ROUNDS = 6
 """Times that a caller answers the questions of a decision; what is asked for then is not known."""
+
+MOST_NAMES = 10_000
+"""Names of a directory; in a larger one it is not known what a pattern finds."""
 
 
 class Facts(Protocol):
@@ -30,6 +34,9 @@ class Facts(Protocol):
 
     def resolve(self, path: str) -> str | None:
         """An absolute path with its links resolved, as far as it exists; what does not exist stays as it is."""
+
+    def names(self, directory: str) -> tuple[str, ...] | None:
+        """The names in a directory: behind that of a link stands ``@``, behind another directory's ``/``, else a blank."""
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         """The keys by which git's configuration, for a directory, has git run programs: filters, drivers, hooks, aliases."""
@@ -71,12 +78,32 @@ class LocalFacts:
         except (OSError, ValueError):
             return None
 
+    def names(self, directory: str) -> tuple[str, ...] | None:
+        """As they are listed; there are none in what is no directory."""
+        try:
+            with os.scandir(directory) as listed:
+                entries = list(islice(listed, MOST_NAMES + 1))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except (OSError, ValueError):
+            return None
+        return tuple(map(_marked, entries)) if len(entries) <= MOST_NAMES else None
+
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         """From the files of git's configuration, which are read, and not by git."""
         try:
             return keys_that_run(directory, self.home, self._environ)
         except (OSError, ValueError):
             return None
+
+
+def _marked(entry: os.DirEntry[str]) -> str:
+    try:
+        # A junction of Windows leads elsewhere as well, and is_junction() is of Python 3.12.
+        leads = entry.is_symlink() or bool(getattr(entry, "is_junction", bool)())
+        return entry.name + ("@" if leads else "/" if entry.is_dir(follow_symlinks=False) else " ")
+    except OSError:
+        return f"{entry.name}@"
 
 
 class Answers:
@@ -112,6 +139,11 @@ class Answers:
     def resolve(self, path: str) -> str | None:
         """As it was answered."""
         return self._text(("resolve", path))
+
+    def names(self, directory: str) -> tuple[str, ...] | None:
+        """As they were answered."""
+        answer = self._answer(("names", directory))
+        return answer if isinstance(answer, tuple) else None
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         """As it was answered."""

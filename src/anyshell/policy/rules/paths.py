@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from .patterns import PATTERN, Patterns
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -63,9 +65,8 @@ _AREAS = {
         *("/run/current-system/sw/bin", *_WINDOWS_PROGRAMS),
     ),
 }
-AREAS = frozenset({"workspace", "cwd", "home", "anywhere", "unknown", *_AREAS})
+AREAS = frozenset({"workspace", "cwd", "home", "elsewhere", "anywhere", "unknown", *_AREAS})
 
-_PATTERN = re.compile(r"[*?\[{]")
 _SIMPLE_BRACES = re.compile(
     r"[^{}]*[^{}/-][^{}]*\{\w[\w-]*(,\w[\w-]*)*\}(\.\w+)?|\w*\{\w[\w-]*(,\w[\w-]*)*\}(\.\w+)?", re.ASCII
 )
@@ -83,6 +84,8 @@ class Paths:
 
     def __init__(self, facts: Facts, cwd: str, workspace: str) -> None:
         self.resolve = resolve = cache(facts.resolve)
+        self._patterns = Patterns(facts.names, resolve)
+        self._found = cache(self._found_now)
         self.windows = bool(ntpath.splitdrive(cwd)[0])
         self._path = ntpath if self.windows else posixpath
         self.home = facts.home and (resolve(facts.home) or facts.home)
@@ -134,7 +137,7 @@ class Paths:
 
     def is_plain(self, word: Argument) -> bool:
         """Whether a word is literal, but for the home directory before it."""
-        return word.literal or ((path := self.named(word)) is not None and not _PATTERN.search(path))
+        return word.literal or ((path := self.named(word)) is not None and not PATTERN.search(path))
 
     def resolved(self, word: Argument | str | None, bases: Sequence[str | None]) -> list[str]:
         """The paths that a word may be, from each directory that it may be relative to; none for /dev/null and its like."""
@@ -144,28 +147,76 @@ class Paths:
         if _NOWHERE.fullmatch(path):
             return []
         literal = word is None or isinstance(word, str) or word.literal
-        found = {self._resolved(path, base, literal=literal) or UNKNOWN for base in bases}
-        return sorted(found)
+        return sorted({each for base in bases for each in self._resolved(path, base, literal=literal)})
 
-    def _resolved(self, path: str, base: str | None, *, literal: bool) -> str | None:
-        if base is None and not self._path.isabs(path):
-            return None
-        whole = self.join(base or self.cwd, path)
+    def _resolved(self, path: str, base: str | None, *, literal: bool) -> tuple[str, ...]:
+        """The path, and where a pattern in it leads by links."""
+        if literal:
+            whole = self._whole(path, base)
+            return ((whole and self.resolve(whole)) or UNKNOWN,)
+        start, names = self._split(path, base) or ("", [])
+        if not names:
+            return (start or UNKNOWN,)
+        linked = self._patterns.linked(start, names)
+        return (UNKNOWN,) if linked is None else ("/".join([start.rstrip("/"), *names]), *linked)
+
+    def links(self, word: Argument | str, bases: Sequence[str | None]) -> list[str]:
+        """Where a word leads, or a path of its pattern, that is a link itself."""
+        path = self.named(word) or ""
+        literal = isinstance(word, str) or word.literal
+        found: list[str] = []
+        for base in bases:
+            resolved = self._resolved(path, base, literal=literal)
+            found += resolved[1:]
+            if (literal or not PATTERN.search(path)) and (whole := self._whole(path, base)):
+                directory, name = self._path.split(whole.rstrip("/"))
+                above = self.resolve(directory)
+                found += resolved if above and resolved[0] != self._path.join(above, name) else ()
+        return found
+
+    def last_names(self, word: Argument, bases: Sequence[str | None]) -> set[str] | None:
+        """The last names of the paths that a word stands for; ``None`` if these are not known."""
+        path = (self.named(word) or "").rstrip("/")
+        if word.literal or not PATTERN.search(path):
+            return {self._path.basename(path)} if path else None
+        found: set[str] = set()
+        for base in bases:
+            start, names = self._split(path, base) or ("", [])
+            paths = self._patterns.found(start, names) if names else None
+            if paths is None:
+                return None
+            found |= {self._path.basename(each) for each in paths}
+        return found
+
+    def _found_now(self, path: str) -> list[tuple[str, ...]] | None:
+        """The names, in lower case, of each path that a pattern in a path finds now; ``None`` if that is not known.
+
+        A text that makes such a path first names it there.
+        """
+        start, names = self._split(path, None) or ("", [])
+        found = None if not names or "{" in path or "**" in path else self._patterns.found(start, names)
+        return None if found is None else [tuple(map(str.casefold, self._names(each))) for each in found]
+
+    def _whole(self, path: str, base: str | None) -> str | None:
+        """A path made absolute, if that is known and not too long."""
+        whole = None if base is None and not self._path.isabs(path) else self.join(base or self.cwd, path)
         if whole is None or whole.count("/") + whole.count("\\") > DEEPEST_PATH or "\0" in whole:
             return None
-        if literal:
-            return self.resolve(whole)
-        if self.windows:
-            whole = whole.replace("\\", "/")
-        names = whole.split("/")
-        first = next((at for at, name in enumerate(names) if _PATTERN.search(name)), len(names))
-        if any(len(name) > LONGEST_NAME for name in names):
+        return whole
+
+    def _split(self, path: str, base: str | None) -> tuple[str, list[str]] | None:
+        """The directory before a pattern, resolved, and the names from there on; ``None`` if it is not known which."""
+        whole = self._whole(path, base)
+        if whole is None:
             return None
+        names = (whole.replace("\\", "/") if self.windows else whole).split("/")
+        first = next((at for at, name in enumerate(names) if PATTERN.search(name)), len(names))
         # A pattern with a dot before it finds the directory above as well, in shells that are older than bash 5.2.
         if any(name == ".." or re.match(r"\.[^\w.-]|\.\.[^\w.-]", name) for name in names[first:]):
             return None
-        prefix = self.resolve("/".join(names[:first]) or "/")
-        return prefix and "/".join([prefix.rstrip("/"), *names[first:]])
+        known = all(len(name) <= LONGEST_NAME for name in names)
+        start = self.resolve("/".join(names[:first]) or "/") if known else None
+        return (start, names[first:]) if start else None
 
     def within(self, path: str, items: Iterable[str], *, strictly: bool, deletes: bool = False) -> bool:
         """Whether a path is in one of several areas.
@@ -182,7 +233,10 @@ class Paths:
         # What a rule asks about or denies is the same in any case: on some systems it is the same file.
         folded = tuple(map(str.casefold, names))
         for kind, wanted, lower in _areas(tuple(items), self._roots):
-            if kind == "anywhere":
+            if kind == "elsewhere":
+                if not self.within(path, ("workspace", "system"), strictly=not strictly):
+                    return True
+            elif kind == "anywhere":
                 if not self.within(path, ("devices",), strictly=False):
                     return True
             elif kind == "=":
@@ -194,8 +248,12 @@ class Paths:
             elif strictly:
                 if _match(wanted, names, loose=False):
                     return True
-            elif _match(lower, folded, loose=True, above=deletes and "**" not in lower):
-                return True
+            else:
+                above = deletes and "**" not in lower
+                if _match(lower, folded, loose=True, above=above):
+                    found = self._found(path) if PATTERN.search(path) else None
+                    if found is None or any(_match(lower, each, loose=True, above=above) for each in found):
+                        return True
         return False
 
     def _names(self, path: str) -> tuple[str, ...]:
@@ -212,8 +270,8 @@ def _areas(
     for item in items:
         kind = "=" if item.startswith("=") else ""
         head, _, rest = item.removeprefix("=").partition("/")
-        if head in ("anywhere", "unknown"):
-            found += [("anywhere", (), ())] * (head == "anywhere")
+        if head in ("anywhere", "elsewhere", "unknown"):
+            found += [(head, (), ())] * (head != "unknown")
             continue
         for each in _AREAS.get(head, (head,)):
             first, _, more = each.partition("/")
@@ -242,7 +300,7 @@ def _match(item: tuple[str, ...], names: tuple[str, ...], *, loose: bool, above:
         return above
     has, wants = names[0], item[0]
     if loose:
-        same = bool(_PATTERN.search(has + wants)) and (fnmatchcase(has, wants) or fnmatchcase(wants, has))
+        same = bool(PATTERN.search(has + wants)) and (fnmatchcase(has, wants) or fnmatchcase(wants, has))
     else:
-        same = has == wants or wants == "*" or (not _PATTERN.search(has) and fnmatchcase(has, wants))
+        same = has == wants or wants == "*" or (not PATTERN.search(has) and fnmatchcase(has, wants))
     return same and _match(item[1:], names[1:], loose=loose, above=above)

@@ -15,6 +15,7 @@ from . import loading
 from .decision import Decision
 from .facts import LocalFacts
 from .loading import LARGEST_FILE, Rule, RuleFile
+from .patterns import ANYTHING
 from .trust import remember, remembered
 
 if TYPE_CHECKING:
@@ -247,6 +248,9 @@ class _ExampleFacts:
 
     def resolve(self, path: str) -> str | None:
         return os.path.normpath(path).replace("\\", "/").replace("//", "/")
+
+    def names(self, directory: str) -> tuple[str, ...] | None:
+        return ANYTHING
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         return ()

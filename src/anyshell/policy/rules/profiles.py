@@ -17,9 +17,9 @@ LONGEST_VALUE = 1024
 MOST_WORDS = 1024
 """Arguments of a command that are read; with more it is not known what it does."""
 
-FLAG_ROLES = frozenset({"none", "info", "optional", "text", "runs", "command", "directory", "host"})
-_POSITIONAL_ROLES = FLAG_ROLES - {"none", "info", "optional", "command"}
-PATH_ROLES = frozenset({"reads", "writes", "deletes", "links"})
+FLAG_ROLES = frozenset({"none", "info", "optional", "text", "runs", "command", "directory", "host", "into"})
+_POSITIONAL_ROLES = FLAG_ROLES - {"none", "info", "optional", "command", "into"}
+PATH_ROLES = frozenset({"reads", "writes", "deletes", "links", "copies"})
 STYLES = frozenset({"gnu", "posix", "single", "tar"})
 
 
@@ -65,8 +65,9 @@ class Use:
 
     Attributes:
         words: The program's sub-commands.
-        paths: What becomes of a path: ``reads``, ``writes``, ``deletes``, ``links``; and its word, ``None`` for one that is not
+        paths: What becomes of a path: ``reads``, ``writes``, ``deletes``, ``links`` to it are made, it ``copies`` links; and its word, ``None`` for one that is not
             known. An empty word is the current directory.
+        copies: Words with names that are written in a directory, and that directory's word.
         directories: What relative paths may be relative to, besides the current directory.
         hosts: To which it connects.
         unknown: Why it is not known what it does.
@@ -77,6 +78,7 @@ class Use:
 
     words: list[str] = field(default_factory=list)
     paths: list[tuple[str, Argument | str | None]] = field(default_factory=list)
+    copies: list[tuple[Argument, Argument]] = field(default_factory=list)
     directories: list[Argument] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
     privilege: bool = False
@@ -103,6 +105,7 @@ class _Reader:
     def __init__(self, name: str, use: Use) -> None:
         self.name = name
         self.use = use
+        self._into: Argument | None = None
 
     def unknown(self, why: str) -> None:
         if why not in self.use.unknown:
@@ -278,6 +281,9 @@ class _Reader:
         for part in role.split("+"):
             if part in PATH_ROLES:
                 self.use.paths.append((profile.reads if part == "reads" else part, word))
+            elif part == "into":
+                self.use.paths.append(("writes", word))
+                self._into = word
             elif part == "host":
                 self.use.hosts.append(word.text if word.literal else "*")
             elif part == "directory":
@@ -313,6 +319,11 @@ class _Reader:
                 self.use.runs = True
                 return
             self._value(profile, role, word)
+        if star < len(roles) and (self._into or tail == ["writes"]):
+            into, sources = (
+                (self._into, words) if self._into else (words[-1], words[:-1]) if words else (None, [])
+            )
+            self.use.copies += [(source, into) for source in sources if into]
 
     def _several(self, profile: Profile, word: Argument) -> None:
         """Note a word that may be several, and so moves those that follow it: each may have any role then."""

@@ -1,0 +1,88 @@
+"""Whether the words and hosts of a command are those that a rule names."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase, translate
+from functools import cache
+from typing import TYPE_CHECKING
+
+from .paths import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..parse.parsed import Argument
+
+
+def hosts_match(patterns: Iterable[str], hosts: Iterable[str]) -> bool:
+    """Whether one of several hosts or URLs is one of those that a rule names."""
+    return any(
+        host and fnmatchcase(_host(host), pattern.casefold())
+        for host in hosts
+        for pattern in patterns
+        if host != UNKNOWN
+    )
+
+
+def _host(text: str) -> str:
+    """The host of a URL, or of what ``ssh`` and ``git`` take for one."""
+    found = re.fullmatch(
+        r"(?:[a-z][a-z0-9+.-]*://)?(?:[\w.%:~!$&'*+,;=-]*@)?(\[[0-9a-f:.]*\]|[\w.-]+)(?:[:/].*)?",
+        text,
+        re.IGNORECASE | re.DOTALL | re.ASCII,
+    )
+    return found[1].casefold() if found else "?"
+
+
+@cache
+def one_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """One regular expression for names with ``*`` and ``?``, in lower case."""
+    return re.compile("|".join(translate(each.casefold()) for each in patterns))
+
+
+@cache
+def first_words(commands: tuple[tuple[str, ...], ...]) -> re.Pattern[str]:
+    """One for the programs that commands of a rule begin with."""
+    return one_of(tuple(words[0] for words in commands))
+
+
+def begins(
+    pattern: tuple[str, ...], words: Sequence[str], arguments: Sequence[Argument], *, exact: bool
+) -> bool:
+    """Whether a command begins with words.
+
+    Args:
+        pattern: The words that a rule has.
+        words: Those of the command; the first is the program's name.
+        arguments: The same, but for the name.
+        exact: Whether the command has no more.
+    """
+    if len(words) < len(pattern) or (exact and len(words) != len(pattern)):
+        return False
+    literal = [True, *(word.literal for word in arguments)]
+    return all(
+        literal[at] and fnmatchcase(word, wanted)
+        for at, (word, wanted) in enumerate(zip(words, pattern, strict=False))
+    )
+
+
+def contains(
+    pattern: tuple[str, ...], words: Sequence[str], arguments: Sequence[Argument], *, exact: bool
+) -> bool:
+    """Whether words stand in a command in their order: the first is the program, flags may be abbreviated or combined."""
+    if exact:
+        return begins(pattern, words, arguments, exact=True)
+    if not fnmatchcase(words[0].casefold(), pattern[0].casefold()):
+        return False
+    rest = iter(words[1:])
+    return all(any(_same(word, wanted) for word in rest) for wanted in pattern[1:])
+
+
+def _same(word: str, wanted: str) -> bool:
+    if fnmatchcase(word, wanted):
+        return True
+    if wanted.startswith("--"):
+        name = word.partition("=")[0]
+        return len(name) > 2 and name.startswith("--") and wanted.startswith(name)
+    return len(wanted) == 2 and wanted[0] == "-" and bool(re.match(r"-[^-]", word)) and wanted[1] in word
