@@ -168,6 +168,9 @@ async def test_host_is_asked_what_its_names_mean(
         assert (await tool({"command": "cat a missing/x"})).details.status == "exited"
         assert (await tool({"command": "cat link"})).details.status == "refused"
         assert (await tool({"command": "nosuch a"})).details.status == "refused"
+        assert (await tool({"command": "cat [ab]"})).details.status == "exited"
+        assert (await tool({"command": "cat l*"})).details.status == "refused"
+        (workspace / "sub").mkdir()
         verdicts = Verdicts(policy, env)
         answers = await verdicts._ask(
             [
@@ -178,10 +181,12 @@ async def test_host_is_asked_what_its_names_mean(
                 ("resolve", str(workspace / "link")),
                 ("resolve", str(workspace / "no" / "such\n" / "x")),
                 ("resolve", "/"),
+                ("names", str(workspace)),
+                ("names", str(workspace / "missing")),
                 ("git_runs", str(workspace)),
             ]
         )
-    assert person.asked == ["cat link", "nosuch a"]
+    assert person.asked == ["cat link", "nosuch a", "cat l*"]
     assert list(answers.values())[1:] == [
         answers["find", "cat"],
         "",
@@ -189,6 +194,8 @@ async def test_host_is_asked_what_its_names_mean(
         str(outside),
         str(workspace / "no" / "such\n" / "x"),
         "/",
+        ("a ", "link@", "sub/"),
+        (),
         None,
     ]
     assert str(answers["find", "cat"]).endswith("/cat")
