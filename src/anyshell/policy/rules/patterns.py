@@ -128,6 +128,7 @@ def _join(directory: str, name: str) -> str:
 
 @lru_cache(1024)
 def _wider(pattern: str) -> re.Pattern[str]:
-    """What a name of a pattern stands for, or more: any case, and anything for a list or a range."""
-    wide = re.sub(r"\[.*?\]|\{.*?\}|[\[{].*", "*", pattern)
+    """What a name of a pattern stands for, or more: any case, any character for a plain list, and anything for others."""
+    wide = re.sub(r"\[[\w-]+\]", "?", pattern, flags=re.ASCII)
+    wide = re.sub(r"\{.*?\}|[\[{].*", "*", wide)
     return re.compile(translate(wide), re.IGNORECASE)
