@@ -91,13 +91,50 @@ def test_explain_says_which_rule_and_what_is_touched(rules: str) -> None:
 
 def test_test_says_which_examples_do_not_hold(rules: str, tmp_path: Path) -> None:
     good = within("policy", "test", rules)
-    assert (good.returncode, good.stdout) == (0, b"1 examples of 1 rules hold\n")
+    assert (good.returncode, good.stdout) == (0, b"all examples hold: 1, of rules: 1\n")
     wrong = tmp_path / "wrong.toml"
     wrong.write_text('[[deny]]\nname = "d"\nprogram = "x"\nmatch = ["y \\u001b", "x"]\nnot_match = "x z"\n')
     done = within("policy", "test", str(wrong))
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 2
     assert b"wrong.toml:1: d does not hold for its example 'y \\\\x1b'" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("check", "git", "status"), b"put quotes around the command, which has 2 words here"),
+        (("explain", "git", "status"), b"put quotes around the command, which has 2 words here"),
+        (("test",), b"give FILE or --preset: you have no rules of your own in "),
+    ],
+)
+def test_wrong_usage_says_what_to_do(
+    words: tuple[str, ...], told: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(tmp_path))
+    done = within("policy", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_own_rules_are_loaded_unless_others_are_given(
+    rules: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "policy.toml").write_text('[[allow]]\nname = "a"\ncommand = "make a"\n')
+    assert within("policy", "check", "make a").stdout == b"allow  make a\n"
+    assert within("policy", "check", "--rules", rules, "make a").stdout == b"ask    make a\n"
+
+
+def test_extra_that_is_missing_is_said_by_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anyshell.policy.rules.policy.find_spec", lambda _: None)
+    for words in (("check", "ls"), ("explain", "ls"), ("test", "--preset", "workspace")):
+        done = within("policy", *words)
+        assert done.returncode == 125
+        assert (
+            b"a policy needs the extra policy of anyshell: python -m pip install 'anyshell[policy]'"
+            in done.stderr
+        )
 
 
 def test_examples_of_the_presets_hold() -> None:

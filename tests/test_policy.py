@@ -514,7 +514,7 @@ def test_a_request_has_the_fields_of_its_type_alone() -> None:
     assert own == {
         CommandRequest: {
             *("env", "stdin", "timeout", "original", "session", "fresh", "restart", "background", "size"),
-            "verdict",
+            *("verdict", "rules"),
         },
         JobInputRequest: {"job", "stdin", "end_of_input"},
         TerminalInputRequest: {*typing, "typed", "keys"},
@@ -633,7 +633,7 @@ if sys.argv[6]:
     from dataclasses import replace
     from anyshell import Policy
     verdict = Policy.preset("ask-everything").decide(sys.argv[6], cwd="/")
-    request = replace(request, text=sys.argv[6], verdict=verdict)
+    request = replace(request, text=sys.argv[6], verdict=verdict, rules="/home/me/policy.toml")
 async def main():
     tasks = [ask(ask_on_terminal, request, timeout=float(sys.argv[2])) for _ in range(int(sys.argv[3]))]
     print(await asyncio.gather(*tasks))

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,18 +29,16 @@ from anyshell import (
 )
 from anyshell._exceptions import AnyshellError
 from anyshell.policy import ask, covered, grants, label, yolo
-from anyshell.policy.approval import saving
 from anyshell.policy.approval.arity import ARITY, words_of_name
 from anyshell.policy.approval.grants import can_be_saved
 from anyshell.policy.approval.saving import save
+from anyshell.policy.rules import trust
 from anyshell.policy.rules.loading import LARGEST_FILE
 from anyshell.policy.rules.patterns import ANYTHING
 from anyshell.tool import approvals
 from anyshell.tool.approvals import Approvals
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from anyshell import Verdict
 
 POLICY = Policy.preset("ask-everything")
@@ -526,7 +525,7 @@ def grant_of(text: str, **how: Any) -> Grant:
 def test_a_grant_for_always_is_a_rule_that_holds(tmp_path: Path) -> None:
     file = tmp_path / "new" / "policy.toml"
     save([grant_of("npm run test x")], file)
-    save([grant_of("rm -r build"), grant_of("make"), grant_of("npm run test y")], file)
+    save([grant_of("rm -r build"), grant_of("make"), grant_of("npm run test y")], file)  # the last is there
     policy = Policy.load(file, preset="ask-everything")
     for text, action in (
         ("npm run test z", "allow"),
@@ -543,10 +542,39 @@ def test_a_grant_for_always_is_a_rule_that_holds(tmp_path: Path) -> None:
         "# 20"
     )
     names = [rule["name"] for rule in tomllib.loads(text)["allow"]]
-    assert names == ["npm-run-test-1", "rm-1", "make-1", "npm-run-test-2"]
+    assert names == ["npm-run-test-1", "rm-1", "make-1"]
 
 
-def test_a_program_of_files_is_granted_with_the_files_that_it_had(tmp_path: Path) -> None:
+def test_answer_for_always_holds_in_the_next_policy_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(tmp_path / "configuration"))
+    first = Policy.load(preset="ask-everything")
+    assert verdict_of("make", first).action == "ask"
+    save([grant_of("make")], Path(first.file))
+    assert verdict_of("make", Policy.load(preset="ask-everything")).action == "allow"
+    assert verdict_of("make", Policy.load()).action == "allow"
+    preset = Policy.preset("ask-everything")
+    assert (verdict_of("make", preset).action, preset.file) == ("ask", "")
+    own = tmp_path / "own.toml"
+    own.write_text("")
+    assert Policy.load(own).file == str(own)
+    assert verdict_of("make", Policy.load(own)).action == "ask"
+
+
+def test_rules_of_the_administrator_hold_wherever_a_policy_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('[[deny]]\nname = "no-make"\nprogram = "make"\n')
+    monkeypatch.setattr(trust, "_ADMINISTRATOR", (tmp_path / "none", file))
+    for policy in (Policy.preset("trusted"), Policy.load(preset="trusted")):
+        assert verdict_of("make", policy).action == "deny"
+    monkeypatch.setattr(trust, "_ADMINISTRATOR", (tmp_path / "none",))
+    assert verdict_of("make", Policy.preset("trusted")).action == "allow"
+
+
+def test_program_of_files_is_granted_with_the_files_that_it_had(tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     save([grant_of("rm -f"), grant_of("cat /etc/hosts")], file)
     policy = Policy.load(file, preset="ask-everything")
@@ -618,7 +646,6 @@ async def test_what_cannot_be_written_is_granted_for_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "policy.toml"
-    monkeypatch.setattr(saving, "user_rules", lambda: file)
     count = 0
 
     def approver(request: ApprovalRequest) -> Approved:
@@ -628,15 +655,17 @@ async def test_what_cannot_be_written_is_granted_for_the_session(
         return Approved(scope="always", grants=grants(request.verdict))
 
     tool = Approvals(approver, timeout=20)
-    await tool.ask(asked("make a"))
+    await tool.ask(asked("make b"))  # no file of rules is loaded: what is written would never hold
+    assert not file.exists()
+    await tool.ask(replace(asked("make a"), rules=str(file)))
     assert 'command = "make a"' in file.read_text()
     assert not caplog.records
     for text in ("deploy 'a b'", "deploy 'a b'"):
-        assert await tool.ask(asked(text)) in (
+        assert await tool.ask(replace(asked(text), rules=str(file))) in (
             Approved(),
             Approved(scope="always", grants=grants(verdict_of(text))),
         )
-    assert count == 2
+    assert count == 3
     assert "holds for this session alone" in caplog.text
 
 

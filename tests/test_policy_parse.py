@@ -424,7 +424,7 @@ def test_without_the_extra_a_text_is_not_understood(monkeypatch: pytest.MonkeyPa
     try:
         for shell in ("bash", "sh", "zsh"):
             assert parse("ls", shell).unknown == (
-                "the extra is not installed: pip install 'anyshell[policy]'",
+                "the extra policy is not installed: python -m pip install 'anyshell[policy]'",
             )
     finally:
         grammar._language.cache_clear()

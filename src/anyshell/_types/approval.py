@@ -72,6 +72,8 @@ class CommandRequest(_Request):
         background: Whether it runs on as a job while the model does something else.
         size: The terminal that it is to run on; ``None`` is no terminal.
         verdict: What a policy says of `text`; ``None`` without a policy. Says nothing about what runs.
+        rules: The file that an answer for always is written to; empty if it holds for the session alone. Says nothing about
+            what runs, as `verdict`.
     """
 
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -84,6 +86,7 @@ class CommandRequest(_Request):
     background: bool = False
     size: Terminal | None = None
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
+    rules: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import logging
 from collections import OrderedDict, deque
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import policy
@@ -144,11 +145,11 @@ class Approvals:
             return
         place = place_of(request)
         self._grants.extend((place, grant) for grant in answer.grants)
-        if answer.scope == "always":
+        if answer.scope == "always" and request.rules:
             from ..policy.approval.saving import save  # most answers are not for always
 
             try:
-                await in_a_worker(partial(save, answer.grants))
+                await in_a_worker(partial(save, answer.grants, Path(request.rules)))
             except (AnyshellError, OSError) as error:
                 _LOG.warning("what was granted for always holds for this session alone: %s", error)
 

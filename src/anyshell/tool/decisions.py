@@ -66,7 +66,8 @@ class Decisions:
         state: tuple[str, ...] = ()
         if verdicts is not None and isinstance(request, CommandRequest):
             verdict = await verdicts.decide(request)
-            request, state = replace(request, verdict=verdict), verdicts.state(request)
+            request = replace(request, verdict=verdict, rules=verdicts.rules)
+            state = verdicts.state(request)
         by = "policy"
         if verdict is not None and verdict.action == "allow":
             answer: Approved | Refused = Approved()

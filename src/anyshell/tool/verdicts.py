@@ -91,6 +91,11 @@ class Verdicts:
         ] = {}  # digests of commands that may have changed what names mean, as they ran
         self._clear = True  # whether the text last asked about, in a session whose calls take turns, is understood by itself
 
+    @property
+    def rules(self) -> str:
+        """The file that an answer for always is written to; empty if there is none."""
+        return self._policy.file
+
     async def decide(self, request: CommandRequest) -> Verdict:
         """Decide on a command, and ask the host what has to be known of it for that."""
         verdict = await self._decided(request)

@@ -48,6 +48,10 @@ def show(*, directory: Path | None, as_json: bool) -> None:
     Examples:
       anyshell audit show
       anyshell audit show --json | jq 'select(.event == "decided")'
+    \b
+    Exit code:
+      0    there is an audit
+      125  there is none
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     _print(directory, lambda _: True, as_json=as_json)
 
@@ -67,6 +71,7 @@ def grep(*, pattern: str, directory: Path | None, as_json: bool) -> None:
     Exit code:
       0    it was found
       1    it was not
+      125  there is no audit
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     try:
         search = re.compile(pattern).search
@@ -89,27 +94,36 @@ def verify(*, directory: Path | None) -> None:
     Exit code:
       0    nothing is wrong
       1    something is
-      125  there is no audit in DIRECTORY
+      125  there is no audit
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ...policy.audit import files
     from ...policy.audit import verify as find_problems
     from ..printing import mention, printable
 
     place = _place(directory)
-    if directory is not None and not files(place):
-        raise Failure(f"there is no audit in {printable(str(place))}: give the directory that has its files")
     problems = find_problems(place)
     for problem in problems:
         click.echo(printable(f"{problem.file}:{problem.line}: {problem.text}"))
     if problems:
-        raise NotWhole(f"the audit is not as it was written: {len(problems)} problems")
-    mention(f"{len(files(place))} files, nothing wrong, in {printable(str(place))}")
+        raise NotWhole(f"the audit is not as it was written, in {_counted(len(problems), 'place')}")
+    mention(f"nothing wrong in {_counted(len(files(place)), 'file')} of {printable(str(place))}")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _place(directory: Path | None) -> Path:
-    from ...policy.audit import Audit
+    from ...policy.audit import Audit, files
+    from ..printing import printable
 
-    return Audit(directory).directory
+    place = Audit(directory).directory
+    if not files(place):
+        why = "give the directory that has its files by --directory"
+        if directory is None:
+            why = "a program keeps one by Environment.detect(audit=...)"
+        raise Failure(f"there is no audit in {printable(str(place))}: {why}")
+    return place
 
 
 def _print(directory: Path | None, wanted: Callable[[dict[str, Any]], bool], *, as_json: bool) -> int:

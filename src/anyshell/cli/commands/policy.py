@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from ..failure import Failure
+from ..printing import mention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
                 multiple=True,
                 type=click.Path(),
                 metavar="FILE",
-                help="A file of rules, over the preset. May be given several times.",
+                help="A file of rules, over the preset. May be given several times. [default: your own rules, if there are any]",
             ),
             click.option(
                 "--shell",
@@ -71,7 +72,8 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
 def policy() -> None:
     """Decide on commands by rules, and explain why. Nothing is run.
 
-    A policy is a preset, and files of rules over it. The files that a decision needs are looked at on this machine.
+    A policy is a preset, and files of rules over it: those that are given, or else your own rules, to which answers for always
+    are written. The administrator's rules hold as well. The files that a decision needs are looked at on this machine.
     """
 
 
@@ -87,11 +89,11 @@ def policy() -> None:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object a command, each on a line of its own."
 )
-@click.argument("command", required=False)
-def check(*, command: str | None, source: IO[bytes] | None, as_json: bool, **how: Any) -> None:
+@click.argument("commands", nargs=-1, metavar="[COMMAND]")
+def check(*, commands: tuple[str, ...], source: IO[bytes] | None, as_json: bool, **how: Any) -> None:
     """Print what a policy says of commands: allow, ask or deny.
 
-    COMMAND is one command; without it, commands are read from stdin, with a NUL between them.
+    COMMAND is one command; without it, or for -, commands are read from stdin, with a NUL between them.
 
     \b
     Examples:
@@ -106,8 +108,9 @@ def check(*, command: str | None, source: IO[bytes] | None, as_json: bool, **how
     from ...policy import visible
     from ..printing import to_json
 
-    if command is not None and source is not None:
+    if commands and source is not None:
         raise click.UsageError("give COMMAND or --file, not both")
+    command = None if commands == ("-",) else _one(commands)
     decide = _decider(**how)
     for text in [command] if command is not None else _commands(source):
         verdict = decide(text)
@@ -126,8 +129,8 @@ def check(*, command: str | None, source: IO[bytes] | None, as_json: bool, **how
 @policy.command(short_help="Say which command has which verdict, by which rule.")
 @_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.argument("command")
-def explain(*, command: str, as_json: bool, **how: Any) -> None:
+@click.argument("commands", nargs=-1, required=True, metavar="COMMAND")
+def explain(*, commands: tuple[str, ...], as_json: bool, **how: Any) -> None:
     """Say for each command of a line which verdict it has, by which rule, and what it touches.
 
     \b
@@ -138,6 +141,7 @@ def explain(*, command: str, as_json: bool, **how: Any) -> None:
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ..printing import print_json
 
+    command = _one(commands) or ""
     if as_json:
         print_json(_decider(**how)(command))
         return
@@ -166,15 +170,18 @@ def test(*, preset: str | None, files: tuple[str, ...]) -> None:
     from ..printing import printable
 
     loaded = Policy.load(*files, preset=preset, check=False)
+    if preset is None and not files and not Path(loaded.file).exists():
+        raise click.UsageError(
+            f"give FILE or --preset: you have no rules of your own in {printable(loaded.file)}"
+        )
     rules = loaded.own if preset is None else loaded.refused + loaded.own + loaded.base
     mistakes = loaded.mistakes(rules)
     for mistake in mistakes:
         click.echo(printable(mistake))
     if mistakes:
         raise click.exceptions.Exit(_EXAMPLE_FAILED)
-    click.echo(
-        f"{sum(len(rule.match) + len(rule.not_match) for rule in rules)} examples of {len(rules)} rules hold"
-    )
+    count = sum(len(rule.match) + len(rule.not_match) for rule in rules)
+    click.echo(f"all examples hold: {count:,}, of rules: {len(rules):,}")
 
 
 @policy.command(short_help="Print the JSON schema of a file of rules.")
@@ -203,6 +210,12 @@ def _decider(**how: Any) -> Callable[[str], Verdict]:
     return lambda text: loaded.decide(text, shell=how["shell"], cwd=cwd, workspace=workspace, facts=facts)
 
 
+def _one(commands: tuple[str, ...]) -> str | None:
+    if len(commands) > 1:
+        raise click.UsageError(f"put quotes around the command, which has {len(commands)} words here")
+    return commands[0] if commands else None
+
+
 def _commands(source: IO[bytes] | None) -> list[str]:
     if source is None:
         if sys.stdin is None:
@@ -211,5 +224,7 @@ def _commands(source: IO[bytes] | None) -> list[str]:
     data = source.read(LARGEST_INPUT + 1)
     if len(data) > LARGEST_INPUT:
         raise Failure(f"more than {LARGEST_INPUT:,} bytes of commands: give fewer at once")
+    if b"\n" in data.rstrip(b"\n") and b"\0" not in data:
+        mention("stdin is taken for one command of several lines: put a NUL between commands")
     pieces = data.split(b"\0")
     return [piece.decode("utf-8", "surrogateescape") for piece in (pieces if pieces[-1] else pieces[:-1])]

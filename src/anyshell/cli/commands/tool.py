@@ -169,10 +169,10 @@ def call(
 
 
 def _policy(name: str) -> Policy:
-    """The policy of a preset, or of a file of rules."""
+    """The policy of a preset with the user's rules over it, or of a file of rules alone."""
     from ... import Policy
 
-    return Policy.load(name) if os.sep in name or name.endswith(".toml") else Policy.preset(name)
+    return Policy.load(name) if os.sep in name or name.endswith(".toml") else Policy.load(preset=name)
 
 
 def _parse(params: str) -> dict[str, Any]:

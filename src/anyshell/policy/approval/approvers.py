@@ -12,6 +12,7 @@ from ..._types import (
     SecretInputRequest,
     TerminalInputRequest,
 )
+from ..characters import visible
 from .asking import require_question
 from .display import folded, shortened
 from .grants import can_be_saved, grants, label
@@ -85,7 +86,8 @@ class _Choice:
     def __init__(self, request: ApprovalRequest) -> None:
         self._verdict = request.verdict if isinstance(request, CommandRequest) else None
         self._grants = grants(self._verdict)
-        self._saved = bool(self._grants) and all(map(can_be_saved, self._grants))
+        rules = request.rules if isinstance(request, CommandRequest) else ""
+        self._saved = bool(rules and self._grants) and all(map(can_be_saved, self._grants))
         self.shown = shortened(request.display)
         is_cut = self.shown != request.display
         verb, more = _words_of(request)
@@ -98,7 +100,7 @@ class _Choice:
                 f"  a = yes for this session {more}",
                 *["  a 1 = to all that begin with the first word, a 2 with the first two ..."]
                 * bool(self._grants),
-                *["  A, A 1 ... = the same for always: it is written to your rules"] * self._saved,
+                *[f"  A, A 1 ... = the same for always: it is written to {visible(rules)}"] * self._saved,
                 "  n, n REASON = no; the reason is told to the model",
                 "  e = show everything",
             )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..._exceptions import AnyshellError
 from ..._private import create_file, make_directories
 from ..rules.loading import LARGEST_FILE
-from ..rules.trust import configuration
+from ..rules.trust import user_rules
 from .arity import ARITY
 from .grants import can_be_saved, label
 
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
 
 _LOCK = threading.Lock()  # calls at the same time would each write what it has read, and its own
-
-
-def user_rules() -> Path:
-    """Return the file of the user's rules on this machine."""
-    return configuration() / "policy.toml"
 
 
 def save(grants: Sequence[Grant], path: Path | None = None) -> None:
@@ -60,10 +55,14 @@ def _add(grants: Sequence[Grant], file: Path) -> None:
     before = file.read_text(encoding="utf-8") if file.exists() else ""
     try:
         rules = tomllib.loads(before).get("allow", [])
-        names = {rule.get("name") for rule in rules} if isinstance(rules, list) else set()
-        after = before + "".join("\n".join(_rule(grant, names)) for grant in grants)
+        names = {rule.get("name") for rule in rules}
+        after = before
+        for grant in grants:
+            added = "\n".join(_rule(grant, names))
+            if not any(_same(rule, tomllib.loads(added)["allow"][0]) for rule in rules):
+                after += added
         tomllib.loads(after)
-    except (tomllib.TOMLDecodeError, AttributeError) as error:
+    except (tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
         raise AnyshellError(f"no rule was added to {file}, which is not as it should be: {error}") from error
     if len(after.encode()) > LARGEST_FILE:
         raise AnyshellError(f"no rule was added to {file}: it would be too large to be loaded")
@@ -101,6 +100,10 @@ def _rule(grant: Grant, names: set[str]) -> Iterator[str]:
     if access.privilege or ARITY.get(grant.words[:1]) == 1:
         yield f"privilege = {'true' if access.privilege else 'false'}"  # with such a key, nothing else is allowed
     yield ""
+
+
+def _same(rule: dict[str, object], other: dict[str, object]) -> bool:
+    return {**rule, "name": ""} == {**other, "name": ""}
 
 
 def _text(text: str) -> str:

@@ -17,7 +17,7 @@ is not understood."""
 MAX_NODES = 6000
 """Nodes of a text's tree. A text that has more is not understood: they could not be read in time."""
 
-MISSING = "the extra is not installed: pip install 'anyshell[policy]'"
+MISSING = "the extra policy is not installed: python -m pip install 'anyshell[policy]'"
 
 _CHUNK = 4096  # no bound: how much of the text the parser is handed at a time
 _FOREIGN = re.compile(r"[^\t\n\x20-\x7e]")

@@ -123,7 +123,7 @@ class Guard:
         elif kind in KNOWN:
             yield from self._node(node, kind, place)
         else:
-            self._doubt(f"{kind} is not understood")
+            self._doubt("the syntax is not understood" if kind == "ERROR" else f"{kind} is not understood")
             yield from ((child, place) for child in node.children if child.is_named)
 
     def _refuse(self, token: str) -> None:

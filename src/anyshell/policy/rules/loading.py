@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from ..._exceptions import InvalidCommand, PolicyError
@@ -153,7 +154,8 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
         text = data.decode()
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise PolicyError(f"{source}: not a TOML file in UTF-8: {error}") from None
+        kind = "text in UTF-8" if isinstance(error, UnicodeDecodeError) else "TOML"
+        raise PolicyError(f"{source}: not {kind}: {error}") from None
     allowed = {"ask", "deny"} if tightens else {*SCHEMA["properties"]}
     for key in tables:
         if key not in allowed:
@@ -220,15 +222,26 @@ def _line(text: str, pattern: str, count: int) -> int:
     return text.count("\n", 0, found[count].start()) + 1 if count < len(found) else 1
 
 
+_OPERATOR = re.compile(r"(?:\A|\s)(?:[;|&]+|[0-9]*[<>]+&?)(?:\s|\Z)|;\s*\Z")
+
+
 def _rule(action: Action, entry: Any, where: str) -> Rule:
     if not isinstance(entry, dict):
         raise ValueError("a rule has to be a table")  # noqa: TRY004 - a mistake in a file
     values: dict[str, Any] = {}
     for key, value in entry.items():
         if key not in _RULE_KEYS:
-            raise ValueError(f"{key} is no key of a rule: {', '.join(_RULE_KEYS)}")
+            near = get_close_matches(key, _RULE_KEYS, 1)
+            meant = f"; did you mean {near[0]}?" if near else f": {', '.join(_RULE_KEYS)}"
+            raise ValueError(f"{key} is no key of a rule{meant}")
         if key == "command":
             values[key] = tuple(tuple(text.split()) for text in _texts(key, value))
+            if found := next((text for text in _texts(key, value) if _OPERATOR.search(text)), None):
+                raise ValueError(
+                    f"command: {found!r} is more than the words of one command; a rule is about one"
+                )
+        elif key == "program" and (found := next((text for text in _texts(key, value) if " " in text), None)):
+            raise ValueError(f"program: {found!r} has a blank; the words of a command are for command")
         elif key in ("reads", "writes", "deletes", "changes"):
             values[key] = _paths(key, value)
         elif key in ("network", "name", "message") or _RULE_KEYS[key] == {"type": "boolean"}:
@@ -236,7 +249,7 @@ def _rule(action: Action, entry: Any, where: str) -> Rule:
         else:
             values[key] = _texts(key, value)
     if not isinstance(name := values.get("name"), str) or not _NAME.fullmatch(name):
-        raise ValueError("a rule has to have a name, of letters, digits and -")
+        raise ValueError('a rule has to have a name, of letters, digits and -, such as name = "tests"')
     rule = Rule(action=action, where=where, **values)
     if action == "allow":
         forbidden = [

@@ -6,6 +6,7 @@ import hashlib
 import os
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ..._exceptions import PolicyError
@@ -16,16 +17,19 @@ from .decision import Decision
 from .facts import LocalFacts
 from .loading import LARGEST_FILE, Rule, RuleFile
 from .patterns import ANYTHING
-from .trust import remember, remembered
+from .trust import administrator_rules, remember, remembered, user_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..._types import ShellKind, Variables
     from ..parse.parsed import Parsed
     from .facts import Facts
     from .profiles import Profile
     from .verdict import Action, Verdict
+
+
+INSTALL = "python -m pip install 'anyshell[policy]', or '.[policy]' in a clone"
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Policy:
         directories: Where programs are what their names say, besides the system's.
         name: Of the preset.
         variables: Those that commands have in an environment of this policy; ``None`` is all.
+        file: To which an answer for always is written; empty if it is written nowhere, and holds for the session.
     """
 
     administrator: tuple[Rule, ...]
@@ -49,15 +54,18 @@ class Policy:
     directories: tuple[str, ...]
     name: str
     variables: Variables | None = None
+    file: str = ""
 
     @classmethod
     def preset(cls, name: str) -> Policy:
         """The policy of a preset: ``read-only``, ``workspace``, ``ask-everything`` or ``trusted``.
 
+        It has no rules of the user, and an answer for always holds for the session. The administrator's rules hold.
+
         Raises:
-            PolicyError: There is no preset of that name.
+            PolicyError: There is no preset of that name; the administrator's file cannot be loaded; the extra ``policy`` is missing.
         """
-        return cls.load(preset=name)
+        return replace(cls._load((), preset=name), file="")
 
     @classmethod
     def load(
@@ -72,17 +80,45 @@ class Policy:
         """Load rules from files in TOML.
 
         Args:
-            files: The user's.
+            files: The user's; by default the one that answers for always are written to, if it is there. Of several, they are
+                written to the last.
             preset: Beneath them; by default the one that a file names, or ``ask-everything``.
             project: A file that may only ask and deny. It is believed if its content was before, or if `trust` says so;
                 then its content is remembered in the user's own directory.
-            administrator: The file whose rules win.
+            administrator: The file whose rules win; by default ``/etc/anyshell/policy.toml`` if it is there, on macOS the same
+                below ``/Library/Application Support``.
             trust: Asked with the path and the content of a project's file.
             check: Whether the examples of the rules are checked.
 
         Raises:
-            PolicyError: A file cannot be read, is none of rules, an example in it does not hold, or the project's is not believed.
+            PolicyError: A file cannot be read, is none of rules, an example in it does not hold, or the project's is not believed; the
+                extra ``policy`` is missing.
         """
+        users: tuple[str | os.PathLike[str], ...] = files or (user_rules(),)
+        policy = cls._load(
+            users if files or os.path.lexists(users[0]) else (),
+            preset=preset,
+            project=project,
+            administrator=administrator,
+            trust=trust,
+            check=check,
+        )
+        return replace(policy, file=os.path.abspath(users[-1]))
+
+    @classmethod
+    def _load(
+        cls,
+        files: Sequence[str | os.PathLike[str]],
+        *,
+        preset: str | None,
+        project: str | os.PathLike[str] | None = None,
+        administrator: str | os.PathLike[str] | None = None,
+        trust: Callable[[str, bytes], bool] | None = None,
+        check: bool = True,
+    ) -> Policy:
+        if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
+            raise PolicyError(f"a policy needs the extra policy of anyshell: {INSTALL}")
+        administrator = administrator_rules() if administrator is None else administrator
         users = [_loaded(path) for path in files]
         first = _loaded(administrator) if administrator is not None else RuleFile()
         name = preset or next((file.preset for file in (first, *users) if file.preset), "ask-everything")

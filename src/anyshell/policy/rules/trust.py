@@ -12,6 +12,11 @@ from ..._private import check_directory, create_file, make_directories
 MOST_BELIEVED = 4096
 """Digests of projects' files that are remembered; the oldest is forgotten."""
 
+_ADMINISTRATOR = (
+    Path("/etc/anyshell/policy.toml"),
+    Path("/Library/Application Support/anyshell/policy.toml"),
+)
+
 _REFUSAL = "it may hold what this user did not put there: {fault}"
 
 
@@ -52,6 +57,20 @@ def _digests() -> list[str]:
     except OSError:
         return []
     return data.decode("ascii", "replace").split()
+
+
+def user_rules() -> Path:
+    """The file of the user's rules on this machine, whether or not it is there."""
+    return configuration() / "policy.toml"
+
+
+def administrator_rules() -> Path | None:
+    """The file of the administrator's rules on this machine; ``None`` if there is none.
+
+    Windows has no such place: every user may make directories in the one for the settings of all.
+    """
+    # Without a drive, neither is absolute on Windows.
+    return next((path for path in _ADMINISTRATOR if path.is_absolute() and path.exists()), None)
 
 
 def configuration() -> Path:

@@ -10,7 +10,7 @@ import click
 
 from ...._exceptions import AnyshellError
 from ...options import host_option, json_option
-from .programs import find_installer, installers, look_at_programs
+from .programs import find_installer, installers, look_at_extras, look_at_programs
 from .report import Finding, Report
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ async def _examine(report: Report) -> None:
         install = find_installer(info.programs, info.os)
         await _examine_shells(backend, info.os, install, report)
         report.findings += look_at_programs(wanted, info.programs, install)
+        report.findings += look_at_extras()
         report.findings += _look_at_state()
         report.findings += _look_at_path()
         report.findings += _look_at_system()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from .report import Finding
@@ -34,6 +35,21 @@ _WINGET = {
     "rg": "BurntSushi.ripgrep.MSVC",
 }
 """The same on Windows, where each has a publisher. What is not among them is no program of Windows."""
+
+
+_EXTRAS = {"console": ("textual",), "png": ("resvg_py",), "policy": ("tree_sitter", "tree_sitter_bash")}
+"""The extras of anyshell, and the modules by which each is known."""
+
+
+def look_at_extras() -> Iterator[Finding]:
+    """See which extras of anyshell are installed."""
+    for extra, modules in _EXTRAS.items():
+        if all(find_spec(module) for module in modules):
+            yield Finding("extra", extra, "ok", "installed")
+        else:
+            yield Finding(
+                "extra", extra, "missing", "not installed", f"python -m pip install 'anyshell[{extra}]'"
+            )
 
 
 def installers() -> Sequence[str]:
