@@ -248,6 +248,8 @@ def _wine(prefix: Path) -> dict[str, str]:
         "DOTNET_EnableDiagnostics": "0",
         "POWERSHELL_DIAGNOSTICS_OPTOUT": "1",
         "POWERSHELL_TELEMETRY_OPTOUT": "1",
+        # Collected at once: the thread that does so beside the program takes a sixth of what PowerShell needs to start.
+        "DOTNET_gcConcurrent": "0",
         # 256 MiB before anything is collected: Wine 8 now and then brings .NET down while it collects.
         "DOTNET_GCgen0size": "10000000",
     }
