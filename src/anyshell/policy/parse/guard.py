@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _SIGN = re.compile(r"`|\$\(|<\(|>\(")
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _FORBIDDEN_ZSH = re.compile(r"<\d*-\d*>|>[>&]?!|=\(|&[!|]|\$[~^=+]")
+_INDEX_ZSH = re.compile(r"\w*\[(?!-?\d+(?:,-?\d+)?\])")  # behind $x, which needs no braces for it
 
 # Where a node stands, as bits.
 _QUOTED = 1  # no bound: in double quotes or a here-document
@@ -143,6 +144,8 @@ class Guard:
                 self._doubt("a comment in a substitution")
             else:
                 self._leave(start, end)
+        elif kind == "simple_expansion" and self._shell == "zsh" and _INDEX_ZSH.match(self._text, end):
+            self._doubt(f"an index is evaluated: {written}[")
         elif kind == "test_operator" and written in ("-v", "-R"):
             self._doubt("a test of a variable evaluates its index")
         elif kind == "file_descriptor":
