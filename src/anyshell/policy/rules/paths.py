@@ -129,7 +129,7 @@ class Paths:
         start: str | None = ""
         if found := re.match(r"~(?=/|\Z)", text) or _VARIABLE.match(text):
             start, text = self.variables.get(found[0].strip("${}")), text[found.end() :]
-        if start is None or not re.fullmatch(r"(?!~)[^$`\"'\\()<>!#;&|\n]*", text):
+        if start is None or not re.fullmatch(r"(?![~=])[^$`\"'\\()<>!#;&|\n]*", text):
             return None
         # ~ and ^ within a word are themselves, or for zsh, if told so, a pattern of names in that directory.
         text = re.sub(r"[~^][^/]*", "*", text)
