@@ -953,6 +953,11 @@ def repository(directory: Path, config: str = "") -> Path:
         ("[include]\npath = more", ("core.pager",)),
         ('[includeIf "gitdir:/nowhere"]\npath = more', ("core.pager",)),
         ("[include]\npath = ~other/x", None),
+        ('[include]\npath = "mo"re', None),
+        ('[include]\npath = mo";"re', None),
+        ("[include]\npath = mo\\tre", None),
+        ("[include]\npath = :(optional)more", None),
+        ("[diff]\nsubmodule = diff", ("diff.submodule",)),
         ("[include]\npath = config", ()),  # itself
     ],
 )
@@ -990,13 +995,14 @@ def test_worktrees_hooks_and_submodules_count(tmp_path: Path) -> None:
     (git / "hooks/update.sample").write_text("")
     tree = git / "worktrees/tree"
     tree.mkdir(parents=True)
-    (tree / "commondir").write_text("../..\n")
     (tree / "config.worktree").write_text("[core]\npager = x\n")
     (tree / "index").write_bytes(b"DIRC" + bytes(20) + b"\0\0\xe0\0" + bytes(20))
     work = tmp_path / "tree"
     work.mkdir()
-    (work / ".git").write_text(f"gitdir: {tree}\n")
-    assert keys(work) == ("core.fsmonitor", "core.pager", "hooks.pre-commit", "submodule")
+    for end in ("\n", "\r\n"):
+        (tree / "commondir").write_text(f"../..{end}", newline="")
+        (work / ".git").write_text(f"gitdir: {tree}{end}", newline="")
+        assert keys(work) == ("core.fsmonitor", "core.pager", "hooks.pre-commit", "submodule")
 
 
 def test_variables_of_git_count_unless_they_run_nothing(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ MOST_CONFIGURATIONS = 32
 
 _RUNS = re.compile(
     r"alias\..*|core\.(fsmonitor|hookspath|pager|editor|sshcommand|gitproxy|askpass|alternaterefscommand|worktree|attributesfile)"
-    r"|filter\..*\.(clean|smudge|process)|diff\.external|diff\..*\.(textconv|command)|merge\..*\.driver"
+    r"|filter\..*\.(clean|smudge|process)|diff\.(external|submodule)|diff\..*\.(textconv|command)|merge\..*\.driver"
     r"|(diff|merge)tool\..*\.(cmd|path)|pager\..*|sequence\.editor|interactive\.difffilter|credential\.(.*\.)?helper"
     r"|gpg\.(.*\.)?(program|defaultkeycommand)|log\.showsignature|uploadpack\.packobjectshook|protocol\.(.*\.)?allow"
     r"|remote\..*\.(promisor|partialclonefilter|uploadpack|receivepack|vcs)|extensions\.partialclone"
@@ -93,8 +93,8 @@ def keys_that_run(
                 return None
             if key == "include.path" or (key.startswith("includeif.") and key.endswith(".path")):
                 included = f"{home}{value[1:]}" if value.startswith("~/") else value
-                if value.startswith("~") and included == value:
-                    return None
+                if re.match("[~:%]", included) or re.search(r'["\\]', value):
+                    return None  # a part in quotes, an escape, or what git puts another path for
                 # What is included under a condition counts as if that held.
                 waiting.append(os.path.join(os.path.dirname(path), included))
             elif _RUNS.fullmatch(key) and (key, value) not in _HARMLESS:
@@ -114,7 +114,7 @@ def _repositories(directory: str) -> Iterator[str | None]:
             yield marker
         elif os.path.lexists(marker):
             text = (_content(marker, 4096) or b"").decode("utf-8", "surrogateescape")
-            link = re.fullmatch(r"gitdir: ([^\n\0]+)\n*", text)
+            link = re.fullmatch(r"gitdir: ([^\r\n\0]+)[\r\n]*", text)
             yield os.path.join(current, link[1]) if link else None
         # A bare repository is one by its content, so that a directory of a project can be one.
         if os.path.lexists(os.path.join(current, "HEAD")) and os.path.lexists(
@@ -132,8 +132,8 @@ def _common(repository: str) -> str | None:
     text = _content(f"{repository}/commondir", 4096)
     if text is None:
         return None
-    name = text.decode("utf-8", "surrogateescape").rstrip("\n")
-    return os.path.join(repository, name) if name and "\n" not in name else None if name else repository
+    name = text.decode("utf-8", "surrogateescape").rstrip("\r\n")
+    return os.path.join(repository, name) if name and not re.search("[\r\n]", name) else None if name else repository
 
 
 def _names(directory: str) -> list[str]:
