@@ -397,10 +397,17 @@ class Decision:
 
     def _decided(self, seen: Seen) -> tuple[Action, list[Reason]]:
         unknown = [*seen.use.unknown, *([seen.identified] if seen.identified else [])]
+        perhaps: Rule | None = None
         for action, rules in self.policy.layers:
             for rule in rules:
                 if not self._matches(rule, seen):
                     continue
+                if action == "deny" and not self._conditions(rule, seen, anywhere=False):
+                    perhaps = perhaps or rule  # something below a directory may be what it denies
+                    continue
+                if perhaps is not None and action != "deny":
+                    why = self._reason(perhaps, seen)
+                    return "ask", [replace(why, text=f"perhaps {why.text}", action="ask")]
                 covered = action != "allow" or self._redirections_allowed(rule, seen, self.policy.general)
                 if covered and not (action == "allow" and seen.command.unknown):
                     return action, [self._reason(rule, seen)]
@@ -494,8 +501,12 @@ class Decision:
             return True
         return any(not each.host and self._covered(each, seen.redirected) for each in general)
 
-    def _conditions(self, rule: Rule, seen: Seen) -> bool:
-        """Whether all that an ``ask`` or a ``deny`` says is so, and if it may be so."""
+    def _conditions(self, rule: Rule, seen: Seen, *, anywhere: bool = True) -> bool:
+        """Whether all that an ``ask`` or a ``deny`` says is so, and if it may be so.
+
+        Args:
+            anywhere: Whether any number of names, ``**``, may be those that the rule has anywhere.
+        """
         command = seen.command
         reads, writes = (
             seen.access.reads + seen.redirected.reads,
@@ -510,7 +521,7 @@ class Decision:
         )
         for items, groups in touched:
             if items is not None and not any(
-                self.paths.within(path, items, strictly=False, deletes=below)
+                self.paths.within(path, items, strictly=False, deletes=below, anywhere=anywhere)
                 for paths, below in groups
                 for path in paths
             ):

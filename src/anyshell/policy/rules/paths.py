@@ -218,7 +218,9 @@ class Paths:
         start = self.resolve("/".join(names[:first]) or "/") if known else None
         return (start, names[first:]) if start else None
 
-    def within(self, path: str, items: Iterable[str], *, strictly: bool, deletes: bool = False) -> bool:
+    def within(
+        self, path: str, items: Iterable[str], *, strictly: bool, deletes: bool = False, anywhere: bool = True
+    ) -> bool:
         """Whether a path is in one of several areas.
 
         Args:
@@ -226,6 +228,7 @@ class Paths:
             items: As a rule has them.
             strictly: Whether all that a pattern may stand for has to be there; else it is enough that some may be.
             deletes: Whether it is deleted, so that what is below it goes as well.
+            anywhere: Whether ``**`` in the path may be names of an item that begins with ``**``.
         """
         if path == UNKNOWN:
             return "unknown" in items
@@ -250,7 +253,10 @@ class Paths:
                     return True
             else:
                 above = deletes and "**" not in lower
-                if _match(lower, folded, loose=True, above=above):
+                given = folded
+                if not anywhere and lower[:1] == ("**",):
+                    given = tuple("/" if name == "**" else name for name in folded)  # which is no name
+                if _match(lower, given, loose=True, above=above):
                     found = self._found(path) if PATTERN.search(path) else None
                     if found is None or any(_match(lower, each, loose=True, above=above) for each in found):
                         return True
