@@ -282,6 +282,7 @@ def test_what_the_grammar_hides_is_named_or_unknown(text: str) -> None:
         ("function f { p; }", "sh"),
         ("a &> f", "sh"),
         ("echo ${x/a/b}", "sh"),
+        ("export x=$y; p", "sh"),
         ("ls *(e:'p':)", "zsh"),
         ("a =(p)", "zsh"),
         ("=p a", "zsh"),

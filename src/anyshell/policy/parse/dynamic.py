@@ -24,7 +24,7 @@ _VARIABLES = re.compile(
     |PYTHON(?!UNBUFFERED|DONTWRITEBYTECODE|IOENCODING|UTF8|HASHSEED|WARNINGS|FAULTHANDLER|OPTIMIZE)\w+|PERL\w*LIB|PERL5\w+|RUBYLIB|GEM_\w+
     |BUNDLE_\w+|NODE_PATH|npm_config_\w+|NPM_CONFIG_\w+|YARN_\w+|CLASSPATH|JAVA_HOME|GOROOT|GOPATH|GOENV|GOPROXY|CARGO_(?:BUILD|TARGET|HOME)\w*
     |RUSTC|RUSTUP_\w+|CC|CXX|CPP|LD|AS|AR|NM|MAKE|LESS|LESS(?:OPEN|CLOSE|KEY\w*|EDIT)|SUDO_\w+|DOCKER_\w+|KUBE\w+|TAR_\w+
-    |PIP_\w+|UNZIP|ZIPINFO|XZ_DEFAULTS|PERLIO_DEBUG|VIRTUAL_ENV|CONDA_\w+|LUA_\w+|PHPRC|PHP_INI\w+|R_\w+|JULIA_\w+|MAKEFILES|MIBDIRS|OPENSSL_\w+|SSLKEYLOGFILE|\w*_(?:PROXY|proxy)|CURL_\w+""",
+    |PIP_\w+|UNZIP|ZIPINFO|XZ_DEFAULTS|PERLIO_DEBUG|COMPILER_PATH|TMPDIR|GCC_\w+|BASH_FUNC_\w+|VIRTUAL_ENV|CONDA_\w+|LUA_\w+|PHPRC|PHP_INI\w+|R_\w+|JULIA_\w+|MAKEFILES|MIBDIRS|OPENSSL_\w+|SSLKEYLOGFILE|\w*_(?:PROXY|proxy)|CURL_\w+""",
     re.VERBOSE | re.DOTALL,
 )
 _VARIABLES_ZSH = re.compile("f?path|cdpath|module_path|prompt|PROMPT[0-9]?|STTY|TMPPREFIX|ARGV0|OPTARG")
@@ -76,7 +76,7 @@ _KNOWN = names(
     "command_not_found_handler precmd preexec chpwd periodic zshexit TRAPEXIT TRAPDEBUG TRAPZERR "
     "ls cat head tail less more cp mv rm ln mkdir rmdir touch chmod chown stat file find fd grep egrep fgrep rg ag ack sed awk "
     "gawk cut sort uniq wc tr tee xargs diff cmp patch tar gzip gunzip zip unzip basename dirname realpath readlink date sleep "
-    "env printenv which whereis whoami id uname hostname ps top df du free mount umount dd tree seq expr bc jq yq od xxd strings "
+    "env printenv which whereis whoami id uname hostname nproc ps top df du free mount umount dd tree seq expr bc jq yq od xxd strings "
     "md5sum sha1sum sha256sum base64 yes time timeout nice nohup setsid stdbuf watch sudo doas su ssh scp sftp rsync curl wget nc "
     "ping dig host ip ss netstat git gh hg svn make cmake ninja gcc g++ cc clang ld go cargo rustc python python2 python3 pip "
     "pip3 uv poetry tox pytest ruff mypy black node npm npx yarn pnpm bun deno tsc eslint ruby gem bundle perl php java javac mvn "
@@ -173,7 +173,7 @@ def _test(arguments: Sequence[Argument], shell: ShellKind) -> Iterator[str]:
 def _declaration(program: str, arguments: Sequence[Argument], shell: ShellKind) -> Iterator[str]:
     indexed = False
     for each in arguments:
-        name, equals, _ = each.text.partition("=")
+        name, equals, value = each.text.partition("=")
         if each.text.startswith(("-", "+")):
             if not each.literal or set(each.text[1:]) - set(
                 "aAxrgplutfFU" if shell == "zsh" else "aAxrgplutfF-"
@@ -186,6 +186,8 @@ def _declaration(program: str, arguments: Sequence[Argument], shell: ShellKind) 
             yield f"{name} says what programs run"
         elif equals and indexed and not each.text.startswith(f"{name}=("):
             yield f"{program} evaluates the value of {name}"
+        elif shell == "sh" and re.search(r"[$`*?\[{]", value) and not re.fullmatch('"[^"]*"', value):
+            yield f"{program} may take the value of {name} for more words"  # a dash of before 2020 does
 
 
 def _settings(program: str, arguments: Sequence[Argument]) -> Iterator[str]:

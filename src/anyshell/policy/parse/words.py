@@ -75,6 +75,8 @@ def single(node: Node, text: str) -> bool:
         return written in ("$#", "$?", "$$", "$!")
     if kind == "expansion":
         return written.startswith("${#")
+    if kind == "command_substitution":
+        return written == "$(nproc)"  # a number; a function of this name makes a text that is not understood
     return kind in _SINGLE or (kind == "word" and not _SEVERAL.search(written))
 
 

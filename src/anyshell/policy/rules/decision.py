@@ -215,7 +215,7 @@ class Decision:
         arguments: list[Argument] = []
         for word in command.arguments:
             if word.literal or (_EXPANDS.search(word.text) and "{}" not in word.text):
-                if profile.harmless and not word.literal and _SUBSTITUTION.fullmatch(word.text):
+                if profile.only_reads() and not word.literal and _SUBSTITUTION.fullmatch(word.text):
                     word = replace(word, text="/dev/fd/63", literal=True, single=True)
                 elif not word.literal and self._finds_no_flag(word, before, bases):
                     word = replace(word, text=f"./{word.text}")

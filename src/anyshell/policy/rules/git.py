@@ -133,7 +133,13 @@ def _common(repository: str) -> str | None:
     if text is None:
         return None
     name = text.decode("utf-8", "surrogateescape").rstrip("\r\n")
-    return os.path.join(repository, name) if name and not re.search("[\r\n]", name) else None if name else repository
+    return (
+        os.path.join(repository, name)
+        if name and not re.search("[\r\n]", name)
+        else None
+        if name
+        else repository
+    )
 
 
 def _names(directory: str) -> list[str]:

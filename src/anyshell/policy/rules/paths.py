@@ -228,7 +228,8 @@ class Paths:
             items: As a rule has them.
             strictly: Whether all that a pattern may stand for has to be there; else it is enough that some may be.
             deletes: Whether it is deleted, so that what is below it goes as well.
-            anywhere: Whether ``**`` in the path may be names of an item that begins with ``**``.
+            anywhere: Whether ``*`` and ``**`` in a path of which it is not known what it finds may be names of an item that
+                begins with ``**``.
         """
         if path == UNKNOWN:
             return "unknown" in items
@@ -253,11 +254,10 @@ class Paths:
                     return True
             else:
                 above = deletes and "**" not in lower
-                given = folded
-                if not anywhere and lower[:1] == ("**",):
-                    given = tuple("/" if name == "**" else name for name in folded)  # which is no name
-                if _match(lower, given, loose=True, above=above):
+                if _match(lower, folded, loose=True, above=above):
                     found = self._found(path) if PATTERN.search(path) else None
+                    if found is None and not anywhere and lower[:1] == ("**",):
+                        found = [tuple("/" if name in ("*", "**") else name for name in folded)]  # no name
                     if found is None or any(_match(lower, each, loose=True, above=above) for each in found):
                         return True
         return False

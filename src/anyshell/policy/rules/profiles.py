@@ -58,6 +58,12 @@ class Profile:
         for role in self.positionals:
             yield from (part for part in role.rstrip("*").split("+") if part in PATH_ROLES)
 
+    def only_reads(self) -> bool:
+        """Whether it does nothing with a word that is no flag but to read it."""
+        return self.harmless or (
+            {*self.roles()} == {"reads"} and not (self.here or self.network or self.commands)
+        )
+
 
 @dataclass(slots=True)
 class Use:
