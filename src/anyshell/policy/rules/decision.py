@@ -505,6 +505,8 @@ class Decision:
         """Whether all that an ``ask`` or a ``deny`` says is so, and if it may be so.
 
         Args:
+            rule: Of the policy.
+            seen: The command.
             anywhere: Whether any number of names, ``**``, may be those that the rule has anywhere.
         """
         command = seen.command

@@ -133,13 +133,9 @@ def _common(repository: str) -> str | None:
     if text is None:
         return None
     name = text.decode("utf-8", "surrogateescape").rstrip("\r\n")
-    return (
-        os.path.join(repository, name)
-        if name and not re.search("[\r\n]", name)
-        else None
-        if name
-        else repository
-    )
+    if not name:
+        return repository
+    return None if re.search("[\r\n]", name) else os.path.join(repository, name)
 
 
 def _names(directory: str) -> list[str]:
