@@ -474,3 +474,17 @@ def test_json_has_escapes_for_what_a_terminal_obeys() -> None:
         assert "\\u009b" in text
         assert "\\u202e" in text
         assert "\u00fc\u4e2d\U0001f600" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("rnu",), b"No such command 'rnu'. Did you mean run?"),
+        (("frobnicate",), b"No such command 'frobnicate'. The commands are run, fleet, "),
+        (("call", ""), b"there is nothing: give an object, such as "),
+    ],
+)
+def test_what_cannot_be_meant_says_what_can(words: tuple[str, ...], told: bytes) -> None:
+    done = anyshell(*words)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert told in done.stderr

@@ -63,6 +63,19 @@ class Program(click.Group):
         command: click.Command = getattr(import_module(f".{home}", __package__), cmd_name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; of one that is not there, say which is meant. click has the names of groups that are imported alone."""
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, _COMMANDS, 1)
+            meant = f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(_COMMANDS)}."
+            ctx.fail(f"No such command {name!r}. {meant}")
+        return super().resolve_command(ctx, args)
+
     def main(
         self,
         args: Any = None,

@@ -184,6 +184,8 @@ def _parse(params: str) -> dict[str, Any]:
                 text = stdin.read()
         except OSError as error:
             raise Failure(f"cannot read stdin: {error.strerror}") from error
+    if not text.strip():
+        raise _bad('there is nothing: give an object, such as {"command": "git status --short"}')
     try:
         given = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except RecursionError:
