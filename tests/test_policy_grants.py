@@ -90,6 +90,7 @@ def asked(text: str, **more: Any) -> CommandRequest:
         ("npm install left-pad", ["npm install left-pad"]),
         ("docker run -it x", ["docker run -it x"]),
         ("npm run lint && git push", ["npm run lint …", "git push …"]),
+        ("git clean -fd", ["git clean -fd"]),
         ("A=1 npm run test x > 'o p' 2>&1", ["A=1 npm run test … > 'o p'"]),
         ("git commit -F msg <<'X' 2> err\nfix\nX", ["git commit … << … 2> err"]),
         ("sudo ls", ["sudo ls", "ls … (by sudo)"]),

@@ -30,8 +30,8 @@ _BY_COUNT: Mapping[int, str] = {
     ),
     # Only with all of its words: it runs a text or a program that the others name, or says what later ones run.
     0: (
-        "bun x, docker exec, docker run, gh alias, gh api, gh extension, git config, git remote, git "
-        "submodule, kubectl exec, kubectl run, npm config, npm exec, podman exec, podman run, apt install, "
+        "bun x, docker exec, docker run, gh alias, gh api, gh extension, git clean, git config, git remote, "
+        "git submodule, kubectl exec, kubectl run, npm config, npm exec, podman exec, podman run, apt install, "
         "apt-get install, brew install, bun add, cargo install, composer require, dnf install, gem install, "
         "go install, npm add, npm i, npm install, pip install, pip3 install, pnpm add, poetry add, uv add, "
         "yarn add"
