@@ -58,6 +58,10 @@ def covered(verdict: Verdict | None, by: Iterable[Grant]) -> bool:
     return bool(asking) and all(any(_covers(grant, each) for grant in by) for each in asking)
 
 
+# A URL, or host:path as ssh, scp and git take it: a program that connects to hosts of its own choice may be told this one.
+_REMOTE = re.compile(r"://|\A[^/=]*[^/=\d]:(?!\\)\S")
+
+
 def label(grant: Grant) -> str:
     """Show a grant as text that is safe to print: ``git commit …``, with its variables, redirections and wrappers."""
     seen = grant.seen.command
@@ -141,6 +145,7 @@ def _effects(verdict: CommandVerdict) -> tuple[AbstractSet[object], ...]:
     return (
         {_said(each) for each in command.redirections if not _harmless(each)},
         {*access.network},
+        {each.text for each in command.arguments if _REMOTE.search(each.text)},
         {access.privilege} - {False},
         {_why(reason, access) for reason in verdict.reasons if reason.action == "ask"},
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LONGEST_VALUE = 1024
 """Characters of a value that are compared with a regular expression of a profile; a longer one is not known."""
 
-MOST_WORDS = 1024
+MOST_WORDS = 512
 """Arguments of a command that are read; with more it is not known what it does."""
 
 FLAG_ROLES = frozenset({"none", "info", "optional", "text", "runs", "command", "directory", "host", "into"})
