@@ -44,7 +44,8 @@ ARITY: Mapping[tuple[str, ...], int] = {
 
 _BUILTINS = (
     "cd, chdir, pushd, popd, export, declare, typeset, local, readonly, unset, set, shopt, setopt, unsetopt, emulate, "
-    "alias, unalias, hash, enable, disable, autoload, zmodload, source, ., eval, exec, trap, umask, ulimit"
+    "alias, unalias, hash, enable, disable, autoload, zmodload, source, ., eval, exec, trap, umask, ulimit, "
+    "sl, set-location, push-location, pop-location"
 )
 CHANGES_THE_SHELL = frozenset(_BUILTINS.split(", "))
 """After these a command may do something else: it runs elsewhere, with other variables, or is another."""

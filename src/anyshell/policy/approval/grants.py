@@ -94,7 +94,9 @@ def can_be_saved(grant: Grant) -> bool:
 def _asking(verdict: Verdict) -> list[CommandVerdict]:
     """The commands about which a text asks; none if not all that decides what they do is in their own words."""
     commands = [each.command for each in verdict.commands]
-    if any(not each.program or each.defines or each.program in CHANGES_THE_SHELL for each in commands):
+    if any(
+        not each.program or each.defines or each.program.casefold() in CHANGES_THE_SHELL for each in commands
+    ):
         return []
     if verdict.action != "ask" or not verdict.understood:
         return []

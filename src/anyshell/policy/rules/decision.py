@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from .cmdlets import POWERSHELL, Cmdlets, adapted, find
 from .matching import begins, contains, first_words, hosts_match, one_of
 from .paths import UNKNOWN, Paths
 from .profiles import Profile, Use, use_of
@@ -27,7 +28,7 @@ MOST_DIRECTORIES = 8
 MOST_COMMANDS = 64
 """Commands of a text that are decided on; with more it asks, unless one of these is denied."""
 
-_MOVES = frozenset({"pushd", "popd", "chdir"})
+_MOVES = frozenset({"pushd", "popd", "chdir", "Set-Location", "Push-Location", "Pop-Location"})
 _SUBSTITUTION = re.compile(r"[<>]\((?:[^()]|\([^()]*\))*\)")
 _REPEATS = re.compile(r"\b(for|while|until|select|done)\b")
 _EXPANDS = re.compile(r"[$`*?\[{}~<>(!^#\\]")
@@ -61,6 +62,10 @@ class Rules(Protocol):
         """Profiles by the name of their program."""
 
     @property
+    def cmdlets(self) -> Cmdlets:
+        """Profiles of the cmdlets of PowerShell."""
+
+    @property
     def directories(self) -> tuple[str, ...]:
         """Where programs are what their names say, besides the system's."""
 
@@ -78,8 +83,13 @@ class Decision:
 
     def __init__(self, policy: Rules, parsed: Parsed, facts: Facts, cwd: str, workspace: str) -> None:
         self.policy = policy
-        self.parsed = parsed
         self.paths = Paths(facts, cwd, workspace)
+        self.written = parsed.commands
+        self._cmdlets: Cmdlets | None = None
+        if parsed.shell in POWERSHELL:
+            self._cmdlets = policy.cmdlets
+            parsed = adapted(parsed, policy.cmdlets, policy.programs, windows=self.paths.windows)
+        self.parsed = parsed
         self._find = cache(facts.find)
         self._git_runs = cache(facts.git_runs)
         self.commands = parsed.commands[:MOST_COMMANDS]
@@ -91,7 +101,10 @@ class Decision:
 
     def verdict(self) -> Verdict:
         """Decide on each command."""
-        commands = tuple(self._command(each) for each in self.seen)
+        commands = tuple(
+            replace(self._command(each), command=replace(written, unknown=each.command.unknown))
+            for each, written in zip(self.seen, self.written, strict=False)
+        )
         reasons = [reason for each in commands for reason in each.reasons]
         whole = (0, len(self.parsed.text))
         own = {why for each in self.parsed.commands for why in each.unknown}
@@ -165,7 +178,11 @@ class Decision:
 
     def _moved(self, command: ParsedCommand, bases: Sequence[str | None]) -> tuple[str | None, ...]:
         words = [word for word in command.arguments if word.text not in ("-L", "-P", "--")]
-        if command.program != "cd" or len(words) > 1 or (words and words[0].text[:1] in ("-", "+")):
+        if (
+            command.program not in ("cd", "Set-Location")
+            or len(words) > 1
+            or (words and words[0].text[:1] in ("-", "+"))
+        ):
             return (None,)
         if any(each.name == "CDPATH" for other in self.commands for each in other.variables):
             return (None,)
@@ -204,6 +221,8 @@ class Decision:
         access = self._access(use, bases, elsewhere=bool(command.host))
         copied = () if command.host else self._copied(use, bases)
         words = (name, *(word.text for word in command.arguments))
+        if self._cmdlets is not None and self.paths.windows:
+            words += tuple(word.lower() for word in words[1:])  # as rules have names of files
         return Seen(command, name, doubt, use, access, self._redirected(command, bases), copied, words, bases)
 
     def _arguments(
@@ -285,6 +304,11 @@ class Decision:
         program = command.program
         if not program:
             return "", "" if program == "" else "the program is not literal", None
+        if self._cmdlets is not None:
+            if cmdlet := find(program, self._cmdlets, windows=self.paths.windows):
+                return cmdlet[0], "", cmdlet[1]
+            if doubt := self._script_before(command, program):
+                return program, doubt, self.policy.programs.get(program)
         name = re.split(r"[/\\]" if self.paths.windows else "/", program)[-1]
         if self.paths.windows:
             name = name.lower().removesuffix(".exe")
@@ -298,7 +322,7 @@ class Decision:
             found = program if self.paths.join("/", program) == program else None
             if found is None:
                 return name, f"{program} is not a program of the system", profile
-        elif profile is not None and profile.builtin and not command.via:
+        elif profile is not None and profile.builtin and not command.via and self._cmdlets is None:
             return name, "", profile
         else:
             found = self._find(program)
@@ -316,6 +340,25 @@ class Decision:
         if inside and not self.paths.within(target, places, strictly=True):
             return name, f"{program} leads to {target}, in the workspace", profile
         return name, "", profile
+
+    def _script_before(self, command: ParsedCommand, program: str) -> str:
+        """Why PowerShell may run a script or a batch file for the name of a program; empty if it does not."""
+        if re.search(r"[/\\]", program):
+            return ""
+        script, found = self._find(f"{program}.ps1"), self._find(program) or ""
+        if script is None:
+            return f"it is not known whether PATH has a script {program}.ps1"
+        directory = script and self.paths.resolve(re.split(r"[/\\][^/\\]*\Z", script)[0])
+        places = ("programs", *self.policy.directories)
+        if script and not (directory and self.paths.within(directory, places, strictly=True)):
+            return f"PATH has {script}, which is in no directory of the system's programs"
+        if script and any(word.text == "--" for word in command.arguments):
+            return f"{script} is not given the --"
+        if re.search(r"\.(cmd|bat)\Z", found, re.IGNORECASE) and any(
+            not word.literal or re.search(r'[&|<>^%"\n]', word.text) for word in command.arguments
+        ):
+            return f"{found} is a batch file, to which some characters are commands"
+        return ""
 
     def _runs_known(self, at: int, name: str) -> bool:
         """Whether the text names what a program runs as a command of its own."""
@@ -562,7 +605,7 @@ class Decision:
             before -= 1
             sources.append(commands[before])
         names = [(each.program or "").rpartition("/")[2].casefold() for each in sources]
-        return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+        return any(fnmatchcase(name, pattern.casefold()) for name in names for pattern in patterns)
 
 
 _NOTHING = Access()

@@ -62,7 +62,11 @@ class LocalFacts:
         """As the shell looks it up; a name in PATH that is not absolute is not known."""
         path = self._environ.get("PATH", os.defpath)
         try:
-            found = shutil.which(program, path=path)
+            if program.endswith(".ps1"):  # which PowerShell takes as it is
+                files = (os.path.join(directory, program) for directory in path.split(os.pathsep))
+                found = next(filter(os.path.isfile, files), None)
+            else:
+                found = shutil.which(program, path=path)
             if found is None:
                 return ""
             directory, name = os.path.split(found)

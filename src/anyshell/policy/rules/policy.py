@@ -13,6 +13,7 @@ from ..._exceptions import PolicyError
 from ..characters import visible
 from ..presets import PRESETS, read
 from . import loading
+from .cmdlets import Cmdlets, cmdlets_of
 from .decision import Decision
 from .facts import LocalFacts
 from .loading import LARGEST_FILE, Rule, RuleFile
@@ -162,6 +163,11 @@ class Policy:
         return tuple(
             (action, tuple(rule for rule in rules if rule.action == action)) for action, rules in order
         )
+
+    @cached_property
+    def cmdlets(self) -> Cmdlets:
+        """Profiles of the cmdlets of PowerShell, read when a text of PowerShell is decided on first."""
+        return cmdlets_of(_packaged("powershell").programs, self.programs)
 
     @cached_property
     def general(self) -> tuple[Rule, ...]:

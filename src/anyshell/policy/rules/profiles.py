@@ -20,7 +20,7 @@ MOST_WORDS = 512
 FLAG_ROLES = frozenset({"none", "info", "optional", "text", "runs", "command", "directory", "host", "into"})
 _POSITIONAL_ROLES = FLAG_ROLES - {"none", "info", "optional", "command", "into"}
 PATH_ROLES = frozenset({"reads", "writes", "deletes", "links", "copies"})
-STYLES = frozenset({"gnu", "posix", "single", "tar"})
+STYLES = frozenset({"gnu", "posix", "single", "tar", "cmdlet"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ class Profile:
     inherit: bool = False
     output: str = ""
     reads: str = "reads"
+    order: str = ""
+    input: str = ""
 
     def roles(self) -> Iterator[str]:
         """The roles of paths that a word of it may have."""
@@ -213,7 +215,7 @@ class _Reader:
         if not text.startswith("-"):
             self._value(profile, flags[f"{name}="], _part(word, value))
             seen.add(f"{name}=")
-        elif text.startswith("--") or profile.style == "single" or text in flags:
+        elif text.startswith("--") or profile.style in ("single", "cmdlet") or text in flags:
             role = flags.get(name)
             if role is None and re.fullmatch("-[0-9]+", text):
                 role = flags.get("-#")
@@ -395,6 +397,8 @@ _KEYS: Mapping[str, type[Any]] = {
     "commands": dict,
     "inherit": bool,
     "output": str,
+    "order": str,
+    "input": str,
 }
 _CHANGES = frozenset(
     {"flags", "positionals", "default", "here", "network", "privilege", "unknown", "git", "reads", "output"}
@@ -427,6 +431,8 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
             raise ValueError(f"programs.{where}: {key} has to be a {_KEYS[key].__name__}")  # noqa: TRY004 - as above
     if table.get("output", "") not in ("", "names", "lines"):
         raise ValueError(f"programs.{where}: output has to be names or lines")
+    if table.get("input", "") not in ("", "any", "lines"):
+        raise ValueError(f"programs.{where}: input has to be any or lines")
     if table.get("style", "gnu") not in STYLES:
         raise ValueError(f"programs.{where}: style has to be one of {', '.join(sorted(STYLES))}")
     kinds = {}
@@ -464,6 +470,8 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
                 "privilege",
                 "inherit",
                 "output",
+                "order",
+                "input",
             )
             if key in table
         },

@@ -1,0 +1,142 @@
+"""What PowerShell's own parser has answered about a text, by `parse.ps1`, as values; and the texts that it is not asked about."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from functools import cache
+from importlib import resources
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from .parsed import Argument, Parsed, ParsedCommand, Redirection
+from .reading import MAX_COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._types import ShellKind
+
+MOST_WORDS = 5000
+"""Words and redirections of a command in an answer; with more the text is not understood."""
+
+MALFORMED = "the answer of PowerShell's parser is not understood"
+
+# Before the parser is asked: quotes and dashes that look like others to a person; what PowerShell loads or runs modules for
+# while it parses (using, configuration); words behind which the text is no PowerShell any more.
+_REFUSED = (
+    (re.compile("[\u2010-\u2015\u2018-\u201f]"), "a typographic quote or dash is one to PowerShell too"),
+    (re.compile(r"[^\t\n\r\x20-\x7e\x80-\U0010ffff]|[\u0080-\u009f]"), "the text has a control character"),
+    (re.compile("--%"), "--% passes on what follows as it is"),
+    (re.compile(r"(?:[^\w#]|#.*?)*using", re.IGNORECASE | re.ASCII | re.DOTALL), ""),
+    (re.compile(r"#\s*requires", re.IGNORECASE), "#requires is not read"),
+    (re.compile(r"configuration.*\{", re.IGNORECASE | re.DOTALL), "a configuration is not read"),
+    (re.compile("import-dscresource", re.IGNORECASE), "a configuration is not read"),
+)
+
+
+@cache
+def script() -> str:
+    """The program that answers, without its comments and margins: it has to fit on a command line."""
+    text = resources.files(__package__ or "").joinpath("parse.ps1").read_text(encoding="utf-8")
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("#"))
+
+
+def refused(text: str) -> str:
+    """Why PowerShell's parser is not asked about a text; empty if it may be."""
+    for pattern, why in _REFUSED:
+        if why and pattern.search(text):
+            return why
+    # It stands before all else, comments excepted.
+    head = re.search("using", text, re.IGNORECASE)
+    if head and ("#" in text[: head.start()] or not re.search(r"\w", text[: head.start()])):
+        return "using is not read"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "the text is no Unicode"
+    return ""
+
+
+def question(number: int, text: str) -> bytes:
+    """The line that asks about a text."""
+    return b"%d %s\n" % (number, base64.b64encode(text.encode()))
+
+
+def answered(number: int, text: str, shell: ShellKind, line: bytes) -> Parsed:
+    """What an answer says. Never raises: an answer that is none is not understood."""
+    try:
+        given = json.loads(line.decode("ascii"))
+        if type(given) is not dict or given["n"] != number:
+            _wrong()
+        reader = _Reader(text)
+        commands = sorted((reader.command(each) for each in _list(given["c"], MAX_COMMANDS)), key=_place)
+        doubts = tuple(_text(each) for each in _list(given["d"], MAX_COMMANDS))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return Parsed(text, shell, (), (MALFORMED,))
+    return Parsed(text, shell, tuple(commands), doubts)
+
+
+def _place(command: ParsedCommand) -> tuple[int, int]:
+    return command.span[0], -command.span[1]
+
+
+def _list(value: Any, most: int) -> list[Any]:
+    if type(value) is not list or len(value) > most:
+        raise ValueError
+    return value
+
+
+def _text(value: Any) -> str:
+    return base64.b64decode(value, validate=True).decode() if type(value) is str else _wrong()
+
+
+def _flag(value: Any) -> bool:
+    return bool(value) if type(value) is int and value in (0, 1) else _wrong()
+
+
+def _wrong() -> Any:
+    raise ValueError
+
+
+class _Reader:
+    """Reads the parts of an answer about one text."""
+
+    def __init__(self, text: str) -> None:
+        # The character at each unit of UTF-16; none begins within a pair.
+        starts = accumulate((1 + (char > "\uffff") for char in text), initial=0)
+        self._places = {unit: at for at, unit in enumerate(starts)}
+
+    def span(self, values: Sequence[Any]) -> tuple[int, int]:
+        start, end = values
+        if type(start) is not int or type(end) is not int or start > end:
+            raise ValueError
+        return self._places[start], self._places[end]
+
+    def command(self, given: Any) -> ParsedCommand:
+        span = self.span(given["s"])
+        words = [self.word(each) for each in _list(given["a"], MOST_WORDS)]
+        redirections = []
+        for operator, text, literal, *ends in _list(given["r"], MOST_WORDS):
+            if operator not in (">", ">>"):
+                raise ValueError
+            redirections.append(
+                Redirection(operator, "", Argument(_text(text), _flag(literal), self.span(ends)))
+            )
+        if any(
+            not span[0] <= each[0] <= each[1] <= span[1]
+            for each in (*(word.span for word in words), *(each.target.span for each in redirections))
+        ):
+            raise ValueError
+        program = given["p"] if given["p"] is None else _text(given["p"])
+        unknown = ("the program is not literal",) if program is None else ()
+        piped = _flag(given["i"])
+        return ParsedCommand(
+            program, tuple(words), tuple(redirections), (), (), span, piped=piped, unknown=unknown
+        )
+
+    def word(self, given: Any) -> Argument:
+        text, literal, single, *ends = given
+        return Argument(_text(text), _flag(literal), self.span(ends), _flag(single))

@@ -1,0 +1,116 @@
+# Says what texts of PowerShell run, by PowerShell's own parser. Runs nothing of them.
+#
+# A question is a line: a number, a blank, and the text in UTF-8 and base64. The answer is a line of JSON, with texts likewise:
+#   n  the number
+#   d  why not all of it is understood: every kind of node that is not listed here, and what is special about one that is
+#   c  its commands: p program, or null; s span, in units of UTF-16; i whether it is piped;
+#      a arguments: [text, literal, single, start, end]; r redirections: [operator, text, literal, start, end]
+# It works in PowerShell 5.1 and 7, and loads no module.
+$ErrorActionPreference = 'Stop'
+$known = @{}
+foreach ($each in -split 'ScriptBlock NamedBlock StatementBlock Pipeline PipelineChain IfStatement Command CommandParameter CommandExpression
+  FileRedirection MergingRedirection StringConstantExpression ExpandableStringExpression VariableExpression ConstantExpression
+  ArrayLiteral ParenExpression MemberExpression BinaryExpression AssignmentStatement') { $known[$each + 'Ast'] = $true }
+$operators = -split 'Plus Minus Join Format And Or Ieq Ine Igt Ige Ilt Ile Ilike Inotlike Imatch Inotmatch Ireplace Icontains Inotcontains Iin Inotin Isplit'
+$changing = '^(PS|Error|Output|Maximum|Format|Confirm|Debug|Verbose|WhatIf|Warning|Information|Progress|Log|Home$|Pwd$|Profile|OFS$|Host$|Shell|Execution|Event|Transcript|Input$|Args$|This$|Matches$|Null$|True$|False$|Is|Enabled|MyInvocation|Nest|Last|Stack|Sender|Source|foreach$|switch$|Console|Native|Module|Env)'
+function Pack($text) { '"' + [Convert]::ToBase64String([Text.Encoding]::UTF8.GetBytes($text)) + '"' }
+function Flag($value) { if ($value) { '1' } else { '0' } }
+function Span($node) { [string]$node.Extent.StartOffset + ',' + $node.Extent.EndOffset }
+function Kind($node) { $node.GetType().Name }
+function Read-Word($node) {
+    $literal, $single, $text = $false, $false, $node.Extent.Text
+    if ((Kind $node) -eq 'StringConstantExpressionAst') {
+        $bare = $node.StringConstantType -eq 'BareWord'
+        if ($bare -and $node.Value -cne $text -and $text -match '[`*?[~]') { $doubts['a word has an escaped character'] = 1 }
+        $text = $node.Value
+        $literal = -not ($bare -and $text -match '^~|[*?[\]]')
+        $single = $literal
+    } elseif ((Kind $node) -eq 'ConstantExpressionAst') {
+        $literal = $single = $text -match '^-?(0|[1-9][0-9]{0,8})$'
+    } elseif ((Kind $node) -eq 'ExpandableStringExpressionAst') { $single = $true }
+    $text; $literal; $single
+}
+function Read-Element($node) {
+    $text, $literal, $single = $node.Extent.Text, $true, $true
+    if ((Kind $node) -ne 'CommandParameterAst') { $text, $literal, $single = Read-Word $node }
+    elseif ($node.Argument) {
+        $name = '-' + $node.ParameterName + ':'
+        if ($node.Argument.Extent.StartOffset - $node.Extent.StartOffset -ne $name.Length) { $doubts['a parameter stands apart from its value'] = 1 }
+        $text, $literal, $single = Read-Word $node.Argument
+        $text = $name + $text
+    } elseif ($text -notmatch '^-([\w?][\w./\\:=+%^~!-]*|-)$') { $doubts['a parameter is written in an unusual way'] = 1 }
+    '[' + (Pack $text) + ',' + (Flag $literal) + ',' + (Flag $single) + ',' + (Span $node) + ']'
+}
+function Read-Redirection($node) {
+    if ((Kind $node) -ne 'FileRedirectionAst') { return }
+    $to = $node.Location
+    if ((Kind $to) -eq 'VariableExpressionAst' -and $to.Extent.Text -eq '$null') { return }
+    $text, $literal, $single = Read-Word $to
+    '["' + $(if ($node.Append) { '>>' } else { '>' }) + '",' + (Pack $text) + ',' + (Flag $literal) + ',' + (Span $to) + ']'
+}
+function Read-Command($node) {
+    $program, $words = 'null', @()
+    if ((Kind $node) -eq 'CommandAst') {
+        if ($node.InvocationOperator -ne 'Unknown') { $doubts['a program is called by an operator'] = 1 }
+        if ($node.DefiningKeyword) { $doubts['a keyword is defined elsewhere'] = 1 }
+        $first, $rest = $node.CommandElements
+        $named = (Kind $first) -eq 'StringConstantExpressionAst' -and $first.StringConstantType -eq 'BareWord'
+        if ($named -and $first.Value -ceq $first.Extent.Text) { $program = Pack $first.Value } else { $doubts['the program is not literal'] = 1 }
+        $before = $first
+        $words = @(foreach ($each in $rest) {
+            if ($each.Extent.StartOffset -le $before.Extent.EndOffset) { $doubts['words stand together'] = 1 }
+            $before = $each
+            Read-Element $each
+        })
+    } else { $program = '""' }
+    $to = @(foreach ($each in $node.Redirections) { Read-Redirection $each })
+    if ($program -eq '""' -and -not $to) { return }
+    $piped = (Kind $node.Parent) -eq 'PipelineAst' -and $node.Parent.PipelineElements[0] -ne $node
+    '{"p":' + $program + ',"s":[' + (Span $node) + '],"i":' + (Flag $piped) + ',"a":[' + ($words -join ',') + '],"r":[' + ($to -join ',') + ']}'
+}
+function Read-Text($text) {
+    $tokens = $errors = $null
+    $tree = [Management.Automation.Language.Parser]::ParseInput($text, [ref]$tokens, [ref]$errors)
+    if ($errors) { $doubts['it does not parse'] = 1 }
+    $end = $tree.EndBlock
+    foreach ($each in 'ParamBlock', 'DynamicParamBlock', 'BeginBlock', 'ProcessBlock', 'CleanBlock', 'UsingStatements', 'ScriptRequirements', 'Attributes') {
+        if ($tree.$each) { $doubts[$each + ' is not read'] = 1 }
+    }
+    if ($end -and (-not $end.Unnamed -or $end.Traps)) { $doubts['a block is not read'] = 1 }
+    $nodes = @($tree.FindAll({ $true }, $true))
+    if ($nodes.Count -gt 6000) { $doubts['the text is too large'] = 1; return }
+    foreach ($node in $nodes) {
+        $kind = Kind $node
+        if (-not $known[$kind] -or ($kind -eq 'ScriptBlockAst' -and $node -ne $tree)) { $doubts[$kind + ' is not read'] = 1 }
+        switch ($kind) {
+            'PipelineAst' { if ($node.Background) { $doubts['it goes on in the background'] = 1 } }
+            'PipelineChainAst' { if ($node.Background) { $doubts['it goes on in the background'] = 1 } }
+            'VariableExpressionAst' {
+                $path = $node.VariablePath
+                if ($node.Splatted -or -not ($path.IsUnqualified -or $path.DriveName -eq 'env')) { $doubts['a variable is not read'] = 1 }
+            }
+            'MemberExpressionAst' {
+                if ($node.Static -or (Kind $node.Member) -ne 'StringConstantExpressionAst') { $doubts['a member is not read'] = 1 }
+            }
+            'BinaryExpressionAst' { if ($operators -notcontains $node.Operator) { $doubts['an operator is not read'] = 1 } }
+            'AssignmentStatementAst' {
+                $left = $node.Left
+                $plain = (Kind $left) -eq 'VariableExpressionAst' -and $left.VariablePath.IsUnqualified
+                if (-not $plain -or $left.VariablePath.UserPath -notmatch '^[a-z]\w*$' -or $left.VariablePath.UserPath -match $changing) {
+                    $doubts['a variable is changed that may change what is run'] = 1
+                }
+            }
+            'CommandAst' { Read-Command $node }
+            'CommandExpressionAst' { Read-Command $node }
+        }
+    }
+}
+while ($null -ne ($line = [Console]::In.ReadLine())) {
+    $number, $packed = $line.Split(' ')
+    $doubts = @{}
+    try { $commands = @(Read-Text ([Text.Encoding]::UTF8.GetString([Convert]::FromBase64String($packed)))) }
+    catch { $commands = @(); $doubts['its parser fails'] = 1 }
+    $why = @(foreach ($each in $doubts.Keys) { Pack $each })
+    [Console]::Out.WriteLine('{"n":' + $number + ',"d":[' + ($why -join ',') + '],"c":[' + ($commands -join ',') + ']}')
+    [Console]::Out.Flush()
+}
