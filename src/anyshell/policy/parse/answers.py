@@ -29,7 +29,6 @@ _REFUSED = (
     (re.compile("[\u2010-\u2015\u2018-\u201f]"), "a typographic quote or dash is one to PowerShell too"),
     (re.compile(r"[^\t\n\r\x20-\x7e\x80-\U0010ffff]|[\u0080-\u009f]"), "the text has a control character"),
     (re.compile("--%"), "--% passes on what follows as it is"),
-    (re.compile(r"(?:[^\w#]|#.*?)*using", re.IGNORECASE | re.ASCII | re.DOTALL), ""),
     (re.compile(r"#\s*requires", re.IGNORECASE), "#requires is not read"),
     (re.compile(r"configuration.*\{", re.IGNORECASE | re.DOTALL), "a configuration is not read"),
     (re.compile("import-dscresource", re.IGNORECASE), "a configuration is not read"),
@@ -44,10 +43,10 @@ def script() -> str:
     return "\n".join(line for line in lines if line and not line.startswith("#"))
 
 
-def refused(text: str) -> str:
+def unasked_because(text: str) -> str:
     """Why PowerShell's parser is not asked about a text; empty if it may be."""
     for pattern, why in _REFUSED:
-        if why and pattern.search(text):
+        if pattern.search(text):
             return why
     # It stands before all else, comments excepted.
     head = re.search("using", text, re.IGNORECASE)

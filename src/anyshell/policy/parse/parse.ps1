@@ -21,7 +21,7 @@ function Read-Word($node) {
     $literal, $single, $text = $false, $false, $node.Extent.Text
     if ((Kind $node) -eq 'StringConstantExpressionAst') {
         $bare = $node.StringConstantType -eq 'BareWord'
-        if ($bare -and $node.Value -cne $text -and $text -match '[`*?[~]') { $doubts['a word has an escaped character'] = 1 }
+        if ($bare -and ($text -match '`' -or ($node.Value -cne $text -and $text -match '[*?[~]'))) { $doubts['a word has an escaped character'] = 1 }
         $text = $node.Value
         $literal = -not ($bare -and $text -match '^~|[*?[\]]')
         $single = $literal
@@ -107,7 +107,7 @@ function Read-Text($text) {
 }
 while ($null -ne ($line = [Console]::In.ReadLine())) {
     $number, $packed = $line.Split(' ')
-    $doubts = @{}
+    $doubts = [ordered]@{}
     try { $commands = @(Read-Text ([Text.Encoding]::UTF8.GetString([Convert]::FromBase64String($packed)))) }
     catch { $commands = @(); $doubts['its parser fails'] = 1 }
     $why = @(foreach ($each in $doubts.Keys) { Pack $each })

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..parse.parsed import Argument
@@ -42,6 +42,8 @@ _BARE = re.compile(r"[\w.\\/:*?\[\]~+=%^!-]+")
 _PIECE = re.compile(r"""\s*(?:'([^']*)'|"([^"$`]*)"|([\w.\\/~*?\[\]+=%-]+))\s*(?:,|\Z)""")
 _OF_VARIABLE = re.compile(r'("?)\$(HOME|PWD)((?:[\\/][\w .\\/-]*)?)\1', re.IGNORECASE)
 _CMDLET = re.compile(r"[A-Za-z]+-[A-Za-z]+|.*\.(?:ps1|psm1|psd1)", re.IGNORECASE)
+_BINARY = re.compile(r"\.(exe|com|cmd|bat)\Z", re.IGNORECASE)
+_NO_NAME = re.compile(r"~[0-9]|[ .]\Z|[\x00-\x1f<>|\":]")
 _UNKNOWN = "$input"  # as of what xargs gives: any path
 
 
@@ -57,22 +59,32 @@ def cmdlets_of(profiles: Mapping[str, Profile], others: Mapping[str, Profile]) -
     return found
 
 
-def adapted(parsed: Parsed, cmdlets: Cmdlets, programs: Mapping[str, Profile], *, windows: bool) -> Parsed:
-    """A text of PowerShell with its cmdlets as their profiles have them. Its commands stay as many, and in their order."""
+def adapted(parsed: Parsed, cmdlets: Cmdlets, programs: Mapping[str, Profile], *, drive: str) -> Parsed:
+    """A text of PowerShell with its cmdlets as their profiles have them. Its commands stay as many, and in their order.
+
+    Args:
+        parsed: The text.
+        cmdlets: The profiles of cmdlets.
+        programs: Those of programs.
+        drive: The drive in which the text begins; empty on a system without drives.
+    """
+    windows = bool(drive)
+    known = [find(command.program, cmdlets, windows=windows) for command in parsed.commands]
+    moves = any(found is not None and found[0].endswith("-Location") for found in known)
+    places = _Places(windows, "" if moves else drive, parsed.shell == "pwsh")
     done: list[ParsedCommand] = []
-    for at, command in enumerate(parsed.commands):
-        found = find(command.program, cmdlets, windows=windows)
+    for at, (command, found) in enumerate(zip(parsed.commands, known, strict=True)):
         feeds = ""
         if at and command.piped:
             before = parsed.commands[at - 1]
             between = parsed.text[before.span[1] : command.span[0]]
-            source = find(before.program, cmdlets, windows=windows)
+            source = known[at - 1]
             lines = source[1].output == "lines" if source else not done[-1].unknown
             feeds = "lines" if lines and between.strip() == "|" else ""
         if found is not None and found[1].style == "cmdlet":
-            done.append(_Binding(command, *found, feeds, parsed).command())
+            done.append(_Binding(command, *found, feeds, parsed.text, places).command())
         else:
-            done.append(_program(command, found, programs, windows=windows))
+            done.append(_program(command, found, programs, places))
     whys = (why for command in done for why in command.unknown)
     return replace(parsed, commands=tuple(done), unknown=tuple(dict.fromkeys((*parsed.unknown, *whys))))
 
@@ -87,8 +99,7 @@ def _program(
     command: ParsedCommand,
     found: tuple[str, Profile] | None,
     programs: Mapping[str, Profile],
-    *,
-    windows: bool,
+    places: _Places,
 ) -> ParsedCommand:
     """A program, or what is not known to be one: it may be a function, which can change what later words mean."""
     name = command.program or ""
@@ -97,72 +108,89 @@ def _program(
         unknown.append(f"{name} {found[1].unknown}")
     elif _CMDLET.fullmatch(name) and name not in programs:
         unknown.append(f"{name} is not a cmdlet that is known")
-    elif (
-        windows and re.search(r"[\\/]", name) and not re.search(r"\.(exe|com|cmd|bat)$", name, re.IGNORECASE)
-    ):
+    elif places.windows and re.search(r"[\\/]", name) and not _BINARY.search(name):
         unknown.append(f"{name} may be a script of PowerShell")
     words = []
     for word in command.arguments:
-        if windows and word.literal and re.search(r'"|^$|\s.*\\$', word.text, re.DOTALL):
+        if places.windows and word.literal and re.search(r'"|^$|\s.*\\$', word.text, re.DOTALL):
             unknown.append("a word with quotes may be several words to the program")
-        words.append(word if word.literal or not windows else replace(word, single=False))
-    to = tuple(_redirected(each, unknown) for each in command.redirections)
+        words.append(word if word.literal or not places.windows else replace(word, single=False))
+    to = tuple(places.redirected(each, unknown) for each in command.redirections)
     return replace(command, arguments=tuple(words), redirections=to, unknown=tuple(dict.fromkeys(unknown)))
 
 
-def _redirected(redirection: Redirection, unknown: list[str]) -> Redirection:
-    target = _path(redirection.target, unknown, changes=True, pattern=False)
-    return replace(redirection, target=target)
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the paths of a text lead.
 
+    Attributes:
+        windows: Whether paths may begin with a drive.
+        drive: That of a path which begins with a slash; empty if it is not known.
+        home: Whether ``~`` is the home directory: to Windows PowerShell it may be a drive of the network.
+    """
 
-def _path(word: Argument, unknown: list[str], *, changes: bool, pattern: bool, home: bool = True) -> Argument:
-    """A word as the path of a file; one that may be something else is not known."""
-    text = word.text
-    if not word.literal and (variable := _OF_VARIABLE.fullmatch(text)):
-        text = f"${variable[2].upper()}{variable[3]}".replace("\\", "/")
-        if home and ".." not in text.split("/"):
-            return replace(word, text=text, single=True)
-        text = ""
-    elif not word.literal and not _BARE.fullmatch(text):
-        text = ""
-    path = text.replace("\\", "/")
-    parts = path.split("/")
-    drive = re.match("[A-Za-z]:/", path)
-    plain = (
-        path
-        and ":" not in path[2 if drive else 0 :]
-        and not path.startswith("//")
-        and not any(
-            re.search(r"~[0-9]|[ .]$|[\x00-\x1f<>|\"]", each) for each in parts if each not in (".", "..")
+    windows: bool
+    drive: str
+    home: bool
+
+    def redirected(self, given: Redirection, unknown: list[str]) -> Redirection:
+        """A redirection with its target as a path."""
+        return replace(given, target=self.path(given.target, unknown, changes=True))
+
+    def path(self, word: Argument, unknown: list[str], *, changes: bool, pattern: bool = True) -> Argument:
+        """A word as the path of a file; one that may be something else is not known.
+
+        Args:
+            word: As it is written, or as the cmdlet is given it.
+            unknown: Is given why the word may change more than a file.
+            changes: Whether the file is changed, or is the directory to go to.
+            pattern: Whether the cmdlet takes ``*`` for a pattern, though it was quoted.
+        """
+        not_known = replace(word, text=_UNKNOWN, literal=False, single=True)
+        path = word.text.replace("\\", "/")
+        if not word.literal and (variable := _OF_VARIABLE.fullmatch(path)):
+            inside = self.home and ".." not in path.split("/")
+            path = f"${variable[2].upper()}{variable[3]}"
+            return replace(word, text=path, single=True) if inside else not_known
+        drive = re.match("[A-Za-z]:/", path) if self.windows else None
+        parts = path[2 if drive else 0 :].split("/")
+        if (
+            not path
+            or not (word.literal or _BARE.fullmatch(path))
+            or path.startswith("//")
+            or any(_NO_NAME.search(each) for each in parts if each not in (".", ".."))
+        ):
+            if changes or ":" in path:
+                unknown.append(f"{word.text or 'an empty word'} may be no path of a file")
+            return not_known
+        # .. is taken off as a text here, and not behind a link as the host does.
+        if ".." in parts or (parts[0].startswith("~") and not (self.home and parts[0] == "~")):
+            return not_known
+        special = parts[0] == "~" or (pattern and bool(re.search(r"[*?\[\]]", path)))
+        if special and not _BARE.fullmatch(path):
+            return not_known
+        path = (
+            f"./{path}"
+            if path.startswith("-")
+            else f"{self.drive}{path}"
+            if parts[0] == "" and not drive
+            else path
         )
-    )
-    if not plain:
-        if changes or ":" in path:
-            unknown.append(f"{word.text or 'an empty word'} may be no path of a file")
-        return replace(word, text=_UNKNOWN, literal=False, single=True)
-    # .. is taken off as a text here, and not behind a link as the host does.
-    if ".." in parts or (parts[0].startswith("~") and not (home and parts[0] == "~")):
-        return replace(word, text=_UNKNOWN, literal=False, single=True)
-    special = parts[0] == "~" or (pattern and re.search(r"[*?\[\]]", path))
-    if special and re.search(r"[$`\"'()<>!#;&|{}^\n]|~.*~", path):
-        return replace(word, text=_UNKNOWN, literal=False, single=True)
-    if path.startswith("-"):
-        path = f"./{path}"
-    return replace(word, text=path, literal=not special, single=True)
+        return replace(word, text=path, literal=not special, single=True)
 
 
 class _Binding:
     """The words of one cmdlet, bound to its parameters as PowerShell does it."""
 
     def __init__(
-        self, command: ParsedCommand, name: str, profile: Profile, feeds: str, parsed: Parsed
+        self, command: ParsedCommand, name: str, profile: Profile, feeds: str, text: str, places: _Places
     ) -> None:
         self._given = command
         self._name = name
         self._profile = profile
         self._feeds = feeds
-        self._text = parsed.text
-        self._home = parsed.shell == "pwsh"  # of Windows PowerShell it may be a drive of the network
+        self._text = text
+        self._places = places
         self._unknown = list(command.unknown)
         self._groups = [group.split("|") for group in profile.order.split()]
         self._free = list(self._groups)
@@ -193,7 +221,9 @@ class _Binding:
             self._given,
             program=self._name,
             arguments=(*self._flags, *([end] if self._subjects else ()), *self._subjects),
-            redirections=tuple(_redirected(each, self._unknown) for each in self._given.redirections),
+            redirections=tuple(
+                self._places.redirected(each, self._unknown) for each in self._given.redirections
+            ),
             unknown=tuple(dict.fromkeys(self._unknown)),
         )
 
@@ -232,9 +262,9 @@ class _Binding:
             self._free.remove(group)
         roles = {*self._profile.roles()}
         if flag := next((each for each in (name, *group) if each in self._profile.flags), ""):
-            if {*self._roles[flag].split("+")} & (PATH_ROLES | {"into"}):
-                value = self._as_path(value, name, changes=True)
-            self._flags += [Argument(flag, True, value.span), _value(value)]
+            is_path = bool({*self._roles[flag].split("+")} & (PATH_ROLES | {"into"}))
+            given = self._as_path(value, name, changes=True) if is_path else _value(value)
+            self._flags += [Argument(flag, True, value.span), given]
         elif group and roles:
             changes = roles != {"reads"} or self._name.endswith("-Location")
             self._subjects += [self._as_path(each, name, changes=changes) for each in _pieces(value)]
@@ -242,14 +272,14 @@ class _Binding:
             self._subjects.append(_value(value))
 
     def _as_path(self, word: Argument, name: str, *, changes: bool) -> Argument:
-        return _path(word, self._unknown, changes=changes, pattern=name != "-LiteralPath", home=self._home)
+        return self._places.path(word, self._unknown, changes=changes, pattern=name != "-LiteralPath")
 
     def _piped(self) -> None:
         """Note what is read from a pipe: objects may give any parameter that is not given yet."""
         accepts = self._profile.input
-        if not self._given.piped or accepts == "any" or (accepts and accepts == self._feeds):
+        if not self._given.piped or accepts == "any" or (accepts == "lines" and self._feeds):
             return
-        if self._free or not self._groups or not {*self._profile.roles()}:
+        if not accepts or not self._subjects:
             self._doubt(f"it is not known what {self._name} is given by the pipe")
 
     def _complete(self) -> None:
@@ -268,7 +298,8 @@ class _Binding:
 
 def _value(word: Argument) -> Argument:
     """A value that is no path: to a cmdlet a bare word is what it says."""
-    return replace(word, literal=word.literal or bool(_BARE.fullmatch(word.text)), single=True)
+    literal = word.literal or bool(_BARE.fullmatch(word.text))
+    return replace(word, text=word.text if literal else _UNKNOWN, literal=literal, single=True)
 
 
 def _pieces(word: Argument) -> Iterable[Argument]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ntpath
 import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -88,7 +89,7 @@ class Decision:
         self._cmdlets: Cmdlets | None = None
         if parsed.shell in POWERSHELL:
             self._cmdlets = policy.cmdlets
-            parsed = adapted(parsed, policy.cmdlets, policy.programs, windows=self.paths.windows)
+            parsed = adapted(parsed, policy.cmdlets, policy.programs, drive=ntpath.splitdrive(cwd)[0])
         self.parsed = parsed
         self._find = cache(facts.find)
         self._git_runs = cache(facts.git_runs)

@@ -431,8 +431,8 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
             raise ValueError(f"programs.{where}: {key} has to be a {_KEYS[key].__name__}")  # noqa: TRY004 - as above
     if table.get("output", "") not in ("", "names", "lines"):
         raise ValueError(f"programs.{where}: output has to be names or lines")
-    if table.get("input", "") not in ("", "any", "lines"):
-        raise ValueError(f"programs.{where}: input has to be any or lines")
+    if table.get("input", "") not in ("", "any", "lines", "value"):
+        raise ValueError(f"programs.{where}: input has to be any, lines or value")
     if table.get("style", "gnu") not in STYLES:
         raise ValueError(f"programs.{where}: style has to be one of {', '.join(sorted(STYLES))}")
     kinds = {}

@@ -1,0 +1,144 @@
+"""Texts of PowerShell as PowerShell's own parser has them, and what policies decide on these."""
+
+from __future__ import annotations
+
+import json
+import ntpath
+import os
+import posixpath
+import subprocess
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell._types import ShellInfo
+from anyshell.policy.parse import Parsed, answers
+from anyshell.policy.rules import Policy
+from anyshell.shells.powershell import PWSH, WINDOWS_POWERSHELL
+from anyshell.shells.windows import fits
+
+if TYPE_CHECKING:
+    from anyshell._types import ShellKind
+    from anyshell.policy.rules import Verdict
+
+    from .wine.windows import Windows
+
+DATA = Path(__file__).parent / "data" / "policy"
+LINES: dict[str, list[str]] = tomllib.loads((DATA / "powershell.toml").read_text(encoding="utf-8"))
+TEXTS = sorted({text for texts in LINES.values() for text in texts})
+SECONDS = 100
+
+
+@cache
+def _recorded() -> dict[str, object]:
+    """The answers of the real parser, of PowerShell 7.6.2."""
+    recorded: dict[str, object] = json.loads((DATA / "powershell.json").read_text(encoding="utf-8"))
+    return recorded
+
+
+def _parsed(text: str, shell: ShellKind = "pwsh") -> Parsed:
+    """The text as the tool has it parsed, by the recorded answer."""
+    if why := answers.unasked_because(text):
+        return Parsed(text, shell, (), (why,))
+    return answers.answered(0, text, shell, json.dumps(_recorded()[text]).encode())
+
+
+class _Posix:
+    """A host with every program in /usr/bin, and no link."""
+
+    cwd = "/home/u/project"
+    home = "/home/u"
+
+    def find(self, program: str) -> str | None:
+        return "" if program.endswith(".ps1") else f"/usr/bin/{program}"
+
+    def resolve(self, path: str) -> str | None:
+        return posixpath.normpath(path)
+
+    def names(self, directory: str) -> tuple[str, ...] | None:
+        return ("a.txt ", "src/")
+
+    def git_runs(self, directory: str) -> tuple[str, ...] | None:
+        return ()
+
+
+class _Windows(_Posix):
+    """The same on Windows, with programs in its directory."""
+
+    cwd = "C:/Users/u/project"
+    home = "C:/Users/u"
+
+    def find(self, program: str) -> str | None:
+        return "" if program.endswith(".ps1") else f"C:\\Windows\\System32\\{program}.exe"
+
+    def resolve(self, path: str) -> str | None:
+        return ntpath.normpath(path).replace("\\", "/")
+
+
+SYSTEMS = {"posix": _Posix(), "windows": _Windows()}
+
+
+def _decided(text: str, preset: str, system: str, shell: ShellKind = "pwsh") -> Verdict:
+    facts = SYSTEMS[system]
+    return Policy.preset(preset).decide(_parsed(text, shell), cwd=facts.cwd, facts=facts)
+
+
+def _actions(kinds: list[str], presets: list[str], systems: list[str]) -> dict[tuple[str, str, str], str]:
+    return {
+        (text, preset, system): _decided(text, preset, system).action
+        for kind in kinds
+        for text in LINES[kind]
+        for preset in presets
+        for system in systems
+    }
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_everyday_texts_are_allowed(system: str) -> None:
+    found = _actions(["reading"], ["read-only", "workspace"], [system])
+    found |= _actions(["working"], ["workspace"], [system])
+    assert {case: action for case, action in found.items() if action != "allow"} == {}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_texts_that_write_are_not_allowed_for_reading_alone(system: str) -> None:
+    found = _actions(["working"], ["read-only"], [system])
+    assert {case for case, action in found.items() if action == "allow"} == set()
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_hostile_texts_are_never_allowed(system: str) -> None:
+    found = _actions(["hostile"], ["read-only", "workspace"], [system])
+    assert {case for case, action in found.items() if action == "allow"} == set()
+
+
+def test_what_is_refused_is_denied_under_every_preset() -> None:
+    presets = ["read-only", "workspace", "ask-everything", "trusted"]
+    found = _actions(["refused"], presets, list(SYSTEMS)) | _actions(
+        ["refused_on_windows"], presets, ["windows"]
+    )
+    assert {case: action for case, action in found.items() if action != "deny"} == {}
+
+
+# --- the real parser ------------------------------------------------------------------------------------------
+
+
+def test_the_real_parser_answers_as_it_has_been_recorded(powershell: Windows) -> None:
+    argv = PWSH.argv(ShellInfo("pwsh", str(powershell.pwsh)), answers.script())
+    asked = b"".join(answers.question(0, text) for text in TEXTS if not answers.unasked_because(text))
+    done = subprocess.run(argv, input=asked, capture_output=True, timeout=SECONDS, check=False)
+    assert done.stderr == b""
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    told = dict(zip([text for text in TEXTS if not answers.unasked_because(text)], lines, strict=True))
+    if os.environ.get("ANYSHELL_UPDATE_SNAPSHOTS"):
+        rows = (f"{json.dumps(text)}: {json.dumps(answer)}" for text, answer in told.items())
+        (DATA / "powershell.json").write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+    assert told == _recorded()
+
+
+def test_the_program_that_parses_fits_on_a_command_line_of_windows() -> None:
+    for shell, path in ((PWSH, "C:\\" + "x" * 250), (WINDOWS_POWERSHELL, "C:\\" + "x" * 250)):
+        assert fits(shell.argv(ShellInfo(shell.kind, path), answers.script()))
