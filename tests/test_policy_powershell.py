@@ -142,3 +142,92 @@ def test_the_real_parser_answers_as_it_has_been_recorded(powershell: Windows) ->
 def test_the_program_that_parses_fits_on_a_command_line_of_windows() -> None:
     for shell, path in ((PWSH, "C:\\" + "x" * 250), (WINDOWS_POWERSHELL, "C:\\" + "x" * 250)):
         assert fits(shell.argv(ShellInfo(shell.kind, path), answers.script()))
+
+
+# --- what an answer may be ------------------------------------------------------------------------------------
+
+GOOD = {
+    "n": 0,
+    "d": [],
+    "c": [{"p": "bHM=", "s": [0, 4], "i": 0, "a": [["eA==", 1, 1, 3, 4]], "r": []}],
+}
+
+
+def _changed(path: list[str | int], value: object) -> dict[str, object]:
+    changed = json.loads(json.dumps(GOOD))
+    *way, last = path
+    place = changed
+    for step in way:
+        place = place[step]
+    place[last] = value
+    return changed  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\xff",
+        b"null",
+        b"[]",
+        b"{}",
+        b"7",
+        b"[" * 100_000,
+        *(
+            json.dumps(_changed(path, value)).encode()
+            for path, value in (
+                (["n"], 1),
+                (["n"], None),
+                (["d"], {}),
+                (["d"], [1]),
+                (["d"], ["&"]),
+                (["d"], ["/w=="]),
+                (["c"], "ls"),
+                (["c"], [[]]),
+                (["c"], GOOD["c"] * 501),  # type: ignore[operator]
+                (["c", 0, "p"], 1),
+                (["c", 0, "s"], [0, 5]),
+                (["c", 0, "s"], [-1, 4]),
+                (["c", 0, "s"], [4, 0]),
+                (["c", 0, "s"], [0, 4.0]),
+                (["c", 0, "s"], [0, True]),
+                (["c", 0, "s"], [0]),
+                (["c", 0, "s"], [0, 3]),
+                (["c", 0, "i"], 2),
+                (["c", 0, "i"], "1"),
+                (["c", 0, "a"], [["eA==", 1, 1, 3]]),
+                (["c", 0, "a"], [["eA==", 1, "1", 3, 4]]),
+                (["c", 0, "a"], [["eA==", 1, 1, 3, 9]]),
+                (["c", 0, "r"], [["|", "eA==", 1, 3, 4]]),
+                (["c", 0, "r"], [[">", "eA==", None, 3, 4]]),
+            )
+        ),
+    ],
+)
+def test_an_answer_that_is_malformed_is_not_understood(answer: bytes) -> None:
+    assert answers.answered(0, "ls x", "pwsh", json.dumps(GOOD).encode()).understood
+    assert answers.answered(0, "ls x", "pwsh", answer).unknown == (answers.MALFORMED,)
+
+
+def test_spans_are_of_characters() -> None:
+    """PowerShell counts units of UTF-16; half a pair is the place of nothing."""
+    answer = _changed(["c", 0, "s"], [0, 6])
+    answer["c"][0]["a"] = [["8J+OiQ==", 1, 1, 3, 5], ["eA==", 1, 1, 5, 6]]  # type: ignore[index]
+    parsed = answers.answered(0, "ls \U0001f389x", "pwsh", json.dumps(answer).encode())
+    assert [word.span for word in parsed.commands[0].arguments] == [(3, 4), (4, 5)]
+    answer["c"][0]["a"] = [["eA==", 1, 1, 4, 5]]  # type: ignore[index]
+    parsed = answers.answered(0, "ls \U0001f389x", "pwsh", json.dumps(answer).encode())
+    assert parsed.unknown == (answers.MALFORMED,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["using module x", " ;\n using assembly x", "<# a #> USING module x", "configuration C { }", "ls \u2018a\u2019", "a --% b", "#REQUIRES -Modules x", "ls \ud800", "a\0b"],
+)  # fmt: skip
+def test_a_text_that_could_load_what_it_names_is_not_given_to_the_parser(text: str) -> None:
+    assert answers.unasked_because(text)
+
+
+@pytest.mark.parametrize("text", ["git commit -m 'using x'", "Get-Content configuration.json", "ls -Name"])
+def test_everyday_texts_are_given_to_the_parser(text: str) -> None:
+    assert not answers.unasked_because(text)

@@ -36,6 +36,14 @@ if TYPE_CHECKING:
     from ..recordings.recorder import Recorder
     from .options import RunOptions
 
+
+class Helper(Protocol):
+    """A process of anyshell's own."""
+
+    async def aclose(self) -> None:
+        """End it, within a bound."""
+
+
 CLOSE_SECONDS = 5.0
 """Seconds for which leaving an environment waits for the stop of its commands; the backend then ends what remains."""
 
@@ -62,6 +70,7 @@ class Runner:
 
     Attributes:
         jobs: What runs in the background.
+        helpers: Processes of anyshell's own on the host, which end with the environment.
         closed: Whether nothing more is started.
     """
 
@@ -94,6 +103,7 @@ class Runner:
         self.snapshot = snapshot
         self.entered = entered
         self.closed = False
+        self.helpers: list[Helper] = []
         self.jobs = Jobs(
             builder=lambda log: self._builder(self._whole(log)),
             connects=lambda port: backend.connects(port),
@@ -304,6 +314,8 @@ class Runner:
                 self._idle.clear()
                 await self._idle.wait()
         await self.jobs.aclose()
+        for helper in tuple(self.helpers):
+            await helper.aclose()
 
     async def _run_for_a_while(
         self, command: Command, options: RunOptions, seconds: float, control: _engine.Control

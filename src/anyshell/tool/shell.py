@@ -147,9 +147,10 @@ class ShellTool:
         self._limits = limits or ToolLimits()
         self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
         chosen = policy if policy is not None else env.policy
+        self._verdicts = None if chosen is None else _verdicts(chosen, env)
         self._decisions = Decisions(
             Approvals(approver, timeout=self._limits.approval_timeout),
-            verdicts=None if chosen is None else _verdicts(chosen, env),
+            verdicts=self._verdicts,
             audit=env.audit,
         )
         self._session = ToolSession(env.session()) if session else None
@@ -240,6 +241,8 @@ class ShellTool:
         if self._session is not None:
             self._session.counted_on = False
             await self._session.session.aclose()
+        if self._verdicts is not None:
+            await self._verdicts.aclose()
 
     def cancel(self, call_id: str) -> None:
         """Cancel a call of this tool or of its `job_tool`. The call then returns a result.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from .._types import Spawn
 from .._waits import in_a_thread
 from ..backends.collect import collect
 from ..policy.rules import ROUNDS, Answers, LocalFacts, Reason
+from ..policy.rules.cmdlets import POWERSHELL
 from .host import HOST_BOUND
 
 if TYPE_CHECKING:
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._types import CommandRequest
+    from ..policy.parse import Parsed
     from ..policy.rules import Facts, Policy, Verdict
     from ..policy.rules.facts import Question
+    from .powershell import PowerShellParser
 
 MOST_QUESTIONS = 200
 """Questions to a host in one round of a decision by SSH; what more is asked is not known."""
@@ -36,7 +40,11 @@ _ASKED = r"""
 while [ $# -ge 2 ]; do
   case $1 in
   home) printf %s "${HOME-}" ;;
-  find) case $(command -v -- "$2") in /*) command -v -- "$2" ;; esac ;;
+  find)
+    case $2 in
+    *.ps1) (IFS=:; set -f; for d in $PATH; do [ ! -e "$d/$2" ] || { printf %s "$d/$2"; break; }; done) ;;
+    *) case $(command -v -- "$2") in /*) command -v -- "$2" ;; esac ;;
+    esac ;;
   resolve)
     p=$2 t=
     until r=$(readlink -f -- "$p" && printf .) && [ -e "$p" ]; do
@@ -86,6 +94,7 @@ class Verdicts:
     def __init__(self, policy: Policy, env: Environment) -> None:
         self._policy = policy
         self._env = env
+        self._parser: PowerShellParser | None = None  # of the host, for texts of PowerShell
         self._changes: dict[
             str, None
         ] = {}  # digests of commands that may have changed what names mean, as they ran
@@ -132,7 +141,11 @@ class Verdicts:
         """Why a text does not say by itself what runs."""
         from ..policy.parse.dynamic import variable
 
-        doubts = [f"the variable {name} may change what runs" for name, _ in request.env if variable(name)]
+        doubts = [
+            f"the variable {name} may change what runs"
+            for name, _ in request.env
+            if variable(name, request.shell.kind)
+        ]
         if request.prefix is not None:
             doubts.append("it runs behind a prefix, where files and programs may be others")
         if request.snapshot is not None:
@@ -142,21 +155,43 @@ class Verdicts:
         return doubts
 
     async def _decided(self, request: CommandRequest) -> Verdict:
+        parsed = await self._parsed(request)
         if self._env.info.is_this_machine:
-            facts = LocalFacts()
-            return await in_a_thread(lambda: self._verdict(request, facts))
+            # To PowerShell on Windows the home directory is the user's, whatever HOME says.
+            known_by = (
+                None
+                if isinstance(parsed, str)
+                else {n: v for n, v in os.environ.items() if os.name != "nt" or n != "HOME"}
+            )
+            facts = LocalFacts(known_by)
+            return await in_a_thread(lambda: self._verdict(request, parsed, facts))
         known: dict[Question, str | tuple[str, ...] | None] = {}
         for _ in range(ROUNDS):
             answers = Answers(known)
-            verdict = self._verdict(request, answers)
+            verdict = self._verdict(request, parsed, answers)
             if not answers.questions:
                 return verdict
             known |= await self._ask(answers.questions[:MOST_QUESTIONS])
-        return self._verdict(request, Answers(known))
+        return self._verdict(request, parsed, Answers(known))
 
-    def _verdict(self, request: CommandRequest, facts: Facts) -> Verdict:
+    async def _parsed(self, request: CommandRequest) -> str | Parsed:
+        """The text; for PowerShell as the host's own parser has it."""
+        if request.shell.kind not in POWERSHELL:
+            return request.text
+        if self._parser is None:
+            from .powershell import PowerShellParser
+
+            self._parser = PowerShellParser(self._env, request.shell)
+        return await self._parser.parse(request.text)
+
+    async def aclose(self) -> None:
+        """Have the host parse no more."""
+        if self._parser is not None:
+            await self._parser.aclose()
+
+    def _verdict(self, request: CommandRequest, parsed: str | Parsed, facts: Facts) -> Verdict:
         return self._policy.decide(
-            request.text,
+            parsed,
             shell=request.shell.kind,
             cwd=request.directory,
             workspace=self._env.directory,

@@ -30,8 +30,16 @@ _VARIABLES = re.compile(
 _VARIABLES_ZSH = re.compile("f?path|cdpath|module_path|prompt|PROMPT[0-9]?|STTY|TMPPREFIX|ARGV0|OPTARG")
 
 
+_VARIABLES_POWERSHELL = re.compile(
+    r"PS\w+|__PS\w+|PATHEXT|COMSPEC|SYSTEMROOT|WINDIR|USERPROFILE|HOME\w+|(?:DOTNET|COMPLUS|COR|CORECLR)_\w+"
+)
+
+
 def variable(name: str, shell: ShellKind = "bash") -> bool:
     """Whether a variable of this name says what programs run or to what they connect, or is evaluated by the shell."""
+    if shell in ("pwsh", "powershell"):  # on Windows case does not matter
+        name = name.upper()
+        return bool(_VARIABLES.fullmatch(name) or _VARIABLES_POWERSHELL.fullmatch(name))
     return bool(_VARIABLES.fullmatch(name) or (shell == "zsh" and _VARIABLES_ZSH.fullmatch(name)))
 
 

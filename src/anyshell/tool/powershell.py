@@ -1,0 +1,138 @@
+"""PowerShell's own parser on the host, in a process that stays warm: it says what a text runs, and runs nothing of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import anyio
+
+from .._exceptions import AnyshellError
+from .._types import Spawn
+from .._waits import to_the_end
+from ..policy.parse import MAX_TEXT, Parsed, parse
+from ..policy.parse.answers import MALFORMED, answered, question, script, unasked_because
+from ..shells.powershell import PWSH, WINDOWS_POWERSHELL
+
+if TYPE_CHECKING:
+    from .._environment import Environment
+    from .._types import ShellInfo
+    from ..abc import Process
+
+START_SECONDS = 20.0
+"""Seconds for PowerShell to start as a parser and to answer first; without an answer a text of PowerShell is not understood."""
+
+ANSWER_SECONDS = 5.0
+"""Seconds for a later answer of that parser; the process is ended then, and the text is not understood."""
+
+LONGEST_ANSWER = 4 * 1024 * 1024
+"""Bytes of an answer of that parser; at more the process is ended, and the text is not understood."""
+
+MOST_STARTS = 5
+"""Times that a tool starts that parser; then texts of PowerShell are not understood any more."""
+
+MOST_TEXTS = 1000
+"""Texts that one process of that parser reads; the next one is read by a new process, which counts as no start."""
+
+
+class PowerShellParser:
+    """Has the host's PowerShell parse texts, one at a time.
+
+    A question that fails, is late or is cancelled costs the process, so that no later one is given its answer.
+
+    Args:
+        env: Where it runs. Its end is the parser's.
+        shell: The PowerShell that the texts are for.
+    """
+
+    def __init__(self, env: Environment, shell: ShellInfo) -> None:
+        self._env = env
+        self._shell = shell
+        self._turn = asyncio.Lock()
+        self._process: Process | None = None
+        self._asked = 0
+        self._starts = 0
+        self._closed = False
+        env.runner.helpers.append(self)
+
+    async def parse(self, text: str) -> Parsed:
+        """What a text runs; a hint that is not understood, if the host does not say. Never raises for any text."""
+        kind = self._shell.kind
+        hint = parse(text, kind)
+        if len(text) > MAX_TEXT:
+            return hint
+        if why := unasked_because(text):
+            return Parsed(text, kind, hint.commands, (why,))
+        async with self._turn:
+            warm = self._process is not None
+            parsed = await self._parsed(text)
+            if parsed is None and warm:  # it may have ended since
+                parsed = await self._parsed(text)
+        return parsed or hint
+
+    async def _parsed(self, text: str) -> Parsed | None:
+        self._asked += 1
+        try:
+            line = await self._answer(question(self._asked, text))
+            parsed = answered(self._asked, text, self._shell.kind, line)
+        except (
+            OSError,
+            AnyshellError,
+            anyio.EndOfStream,
+            anyio.BrokenResourceError,
+            anyio.ClosedResourceError,
+        ):
+            await self._end()
+            return None
+        except BaseException:
+            await self._end()
+            raise
+        if MALFORMED in parsed.unknown:
+            await self._end()
+            return None
+        if self._asked % MOST_TEXTS == 0:
+            self._starts -= 1
+            await self._end()
+        return parsed
+
+    async def _answer(self, asked: bytes) -> bytes:
+        seconds = ANSWER_SECONDS
+        if self._process is None:
+            await self._start()
+            seconds = START_SECONDS
+        process = self._process
+        if process is None or process.stdin is None:
+            raise AnyshellError("there is no parser")
+        answer = bytearray()
+        async with asyncio.timeout(seconds):
+            await process.stdin.send(asked)
+            while not answer.endswith(b"\n"):
+                answer += await process.stdout.receive()
+                if len(answer) > LONGEST_ANSWER:
+                    raise AnyshellError("the answer is too long")
+        return bytes(answer)
+
+    async def _start(self) -> None:
+        """Start it, within the bound that the backend has for that."""
+        if self._closed or self._starts >= MOST_STARTS:
+            raise AnyshellError("no parser is started any more")
+        self._starts += 1
+        dialect = WINDOWS_POWERSHELL if self._shell.kind == "powershell" else PWSH
+        spawn = Spawn(
+            argv=dialect.argv(self._shell, script()), cwd=self._env.directory, unset=dialect.unset, stdin=True
+        )
+        self._process = await self._env.runner.backend.spawn(spawn)
+        if self._closed:
+            await self._end()
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            await to_the_end(process.aclose(), lambda: None)
+
+    async def aclose(self) -> None:
+        """End it, and start it no more; who waits for an answer is given none."""
+        if not self._closed:
+            self._closed = True
+            self._env.runner.helpers.remove(self)
+        await self._end()
