@@ -59,7 +59,7 @@ class _Posix:
         return posixpath.normpath(path)
 
     def names(self, directory: str) -> tuple[str, ...] | None:
-        return ("a.txt ", "src/")
+        return ("a.txt ", "src/", ".git/", ".env ")
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         return ()
@@ -222,7 +222,7 @@ def test_spans_are_of_characters() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["using module x", " ;\n using assembly x", "<# a #> USING module x", "configuration C { }", "ls \u2018a\u2019", "a --% b", "#REQUIRES -Modules x", "ls \ud800", "a\0b"],
+    ["using module x", " ;\n using assembly x", "<# a #> USING module x", "& { using <# #> module x }", "configuration C { }", "ls \u2018a\u2019", "a --% b", "#REQUIRES -Modules x", "ls \ud800", "a\0b"],
 )  # fmt: skip
 def test_a_text_that_could_load_what_it_names_is_not_given_to_the_parser(text: str) -> None:
     assert answers.unasked_because(text)

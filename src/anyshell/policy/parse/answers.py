@@ -30,6 +30,7 @@ _REFUSED = (
     (re.compile(r"[^\t\n\r\x20-\x7e\x80-\U0010ffff]|[\u0080-\u009f]"), "the text has a control character"),
     (re.compile("--%"), "--% passes on what follows as it is"),
     (re.compile(r"#\s*requires", re.IGNORECASE), "#requires is not read"),
+    (re.compile(r"using\W.*(module|assembly)", re.IGNORECASE | re.DOTALL), "using is not read"),
     (re.compile(r"configuration.*\{", re.IGNORECASE | re.DOTALL), "a configuration is not read"),
     (re.compile("import-dscresource", re.IGNORECASE), "a configuration is not read"),
 )
@@ -48,10 +49,6 @@ def unasked_because(text: str) -> str:
     for pattern, why in _REFUSED:
         if pattern.search(text):
             return why
-    # It stands before all else, comments excepted.
-    head = re.search("using", text, re.IGNORECASE)
-    if head and ("#" in text[: head.start()] or not re.search(r"\w", text[: head.start()])):
-        return "using is not read"
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -40,7 +40,7 @@ _PARAMETER = re.compile(r"-[A-Za-z_?-]")
 _NAMED = re.compile(r"-[A-Za-z]\w*(:.*)?", re.ASCII | re.DOTALL)
 _BARE = re.compile(r"[\w.\\/:*?\[\]~+=%^!-]+")
 _PIECE = re.compile(r"""\s*(?:'([^']*)'|"([^"$`]*)"|([\w.\\/~*?\[\]+=%-]+))\s*(?:,|\Z)""")
-_OF_VARIABLE = re.compile(r'("?)\$(HOME|PWD)((?:[\\/][\w .\\/-]*)?)\1', re.IGNORECASE)
+_OF_VARIABLE = re.compile(r'("?)\$(HOME|PWD|env:HOME|env:USERPROFILE)((?:/[\w ./*-]*)?)\1', re.IGNORECASE)
 _CMDLET = re.compile(r"[A-Za-z]+-[A-Za-z]+|.*\.(?:ps1|psm1|psd1)", re.IGNORECASE)
 _BINARY = re.compile(r"\.(exe|com|cmd|bat)\Z", re.IGNORECASE)
 _NO_NAME = re.compile(r"~[0-9]|[ .]\Z|[\x00-\x1f<>|\":]")
@@ -149,9 +149,13 @@ class _Places:
         not_known = replace(word, text=_UNKNOWN, literal=False, single=True)
         path = word.text.replace("\\", "/")
         if not word.literal and (variable := _OF_VARIABLE.fullmatch(path)):
-            inside = self.home and ".." not in path.split("/")
-            path = f"${variable[2].upper()}{variable[3]}"
-            return replace(word, text=path, single=True) if inside else not_known
+            name = variable[2].upper().removeprefix("ENV:")
+            of_user = "USERPROFILE" if self.windows else "HOME"
+            inside = (
+                self.home and ".." not in path.split("/") and (name == variable[2].upper() or name == of_user)
+            )
+            path = f"${name.replace('USERPROFILE', 'HOME')}{variable[3]}"
+            return replace(word, text=path, literal=False, single=True) if inside else not_known
         drive = re.match("[A-Za-z]:/", path) if self.windows else None
         parts = path[2 if drive else 0 :].split("/")
         if (
@@ -167,7 +171,8 @@ class _Places:
         if ".." in parts or (parts[0].startswith("~") and not (self.home and parts[0] == "~")):
             return not_known
         special = parts[0] == "~" or (pattern and bool(re.search(r"[*?\[\]]", path)))
-        if special and not _BARE.fullmatch(path):
+        # A class of characters is another one than a shell's: [!x] has the exclamation mark in it.
+        if special and (not _BARE.fullmatch(path) or re.search(r"[\[\]]", path)):
             return not_known
         path = (
             f"./{path}"
@@ -266,7 +271,10 @@ class _Binding:
             given = self._as_path(value, name, changes=True) if is_path else _value(value)
             self._flags += [Argument(flag, True, value.span), given]
         elif group and roles:
-            changes = roles != {"reads"} or self._name.endswith("-Location")
+            moves = self._name.endswith("-Location")
+            changes = roles != {"reads"} or moves
+            if moves and value.text in ("-", "+"):
+                self._doubt(f"{self._name} leads to where it was before")
             self._subjects += [self._as_path(each, name, changes=changes) for each in _pieces(value)]
         elif group:
             self._subjects.append(_value(value))

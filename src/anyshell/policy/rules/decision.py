@@ -84,7 +84,7 @@ class Decision:
 
     def __init__(self, policy: Rules, parsed: Parsed, facts: Facts, cwd: str, workspace: str) -> None:
         self.policy = policy
-        self.paths = Paths(facts, cwd, workspace)
+        self.paths = Paths(facts, cwd, workspace, dots=parsed.shell in POWERSHELL)
         self.written = parsed.commands
         self._cmdlets: Cmdlets | None = None
         if parsed.shell in POWERSHELL:

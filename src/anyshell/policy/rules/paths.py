@@ -80,11 +80,12 @@ class Paths:
         facts: Of the host.
         cwd: Absolute; where the text begins.
         workspace: Absolute.
+        dots: Whether any pattern finds names that begin with a dot.
     """
 
-    def __init__(self, facts: Facts, cwd: str, workspace: str) -> None:
+    def __init__(self, facts: Facts, cwd: str, workspace: str, *, dots: bool = False) -> None:
         self.resolve = resolve = cache(facts.resolve)
-        self._patterns = Patterns(facts.names, resolve)
+        self._patterns = Patterns(facts.names, resolve, dots=dots)
         self._found = cache(self._found_now)
         self.windows = bool(ntpath.splitdrive(cwd)[0])
         self._path = ntpath if self.windows else posixpath

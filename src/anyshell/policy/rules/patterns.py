@@ -31,11 +31,17 @@ class Patterns:
     Args:
         names: The names in a directory, as `Facts` has them.
         resolve: The path without links.
+        dots: Whether any pattern finds names that begin with a dot, as in PowerShell.
     """
 
     def __init__(
-        self, names: Callable[[str], tuple[str, ...] | None], resolve: Callable[[str], str | None]
+        self,
+        names: Callable[[str], tuple[str, ...] | None],
+        resolve: Callable[[str], str | None],
+        *,
+        dots: bool = False,
     ) -> None:
+        self._dots = dots
         self._names = cache(names)
         self._resolve = resolve
         self._left = MOST_LISTED
@@ -116,7 +122,7 @@ class Patterns:
         self._left -= len(entries or ())
         if entries is None or self._left < 0:
             return None
-        hidden = dots or pattern.startswith(".")
+        hidden = dots or self._dots or pattern.startswith(".")
         return [
             each for each in entries if (hidden or each[0] != ".") and _wider(pattern).fullmatch(each[:-1])
         ]
