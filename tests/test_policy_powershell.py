@@ -17,6 +17,8 @@ import pytest
 from anyshell._types import ShellInfo
 from anyshell.policy.parse import Parsed, answers
 from anyshell.policy.rules import Policy
+from anyshell.policy.rules.cmdlets import COMMON
+from anyshell.policy.rules.profiles import Profile
 from anyshell.shells.powershell import PWSH, WINDOWS_POWERSHELL
 from anyshell.shells.windows import fits
 
@@ -126,17 +128,70 @@ def test_what_is_refused_is_denied_under_every_preset() -> None:
 # --- the real parser ------------------------------------------------------------------------------------------
 
 
-def test_the_real_parser_answers_as_it_has_been_recorded(powershell: Windows) -> None:
-    argv = PWSH.argv(ShellInfo("pwsh", str(powershell.pwsh)), answers.script())
-    asked = b"".join(answers.question(0, text) for text in TEXTS if not answers.unasked_because(text))
+def _said(powershell: Windows, program: str, asked: bytes = b"") -> list[str]:
+    """The lines that PowerShell prints for a program of ours."""
+    argv = PWSH.argv(ShellInfo("pwsh", str(powershell.pwsh)), program)
     done = subprocess.run(argv, input=asked, capture_output=True, timeout=SECONDS, check=False)
     assert done.stderr == b""
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    told = dict(zip([text for text in TEXTS if not answers.unasked_because(text)], lines, strict=True))
+    return done.stdout.decode().splitlines()
+
+
+def test_the_real_parser_answers_as_it_has_been_recorded(powershell: Windows) -> None:
+    texts = [text for text in TEXTS if not answers.unasked_because(text)]
+    lines = _said(powershell, answers.script(), b"".join(answers.question(0, text) for text in texts))
+    told = dict(zip(texts, map(json.loads, lines), strict=True))
     if os.environ.get("ANYSHELL_UPDATE_SNAPSHOTS"):
         rows = (f"{json.dumps(text)}: {json.dumps(answer)}" for text, answer in told.items())
         (DATA / "powershell.json").write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+        _recorded.cache_clear()
     assert told == _recorded()
+
+
+PARAMETERS = """
+$ErrorActionPreference = 'Ignore'
+foreach ($each in Get-Alias) { 'alias ' + $each.Name + ' ' + $each.Definition }
+foreach ($name in '@NAMES@'.Split(' ')) {
+    foreach ($each in (Get-Command $name).Parameters.Values) {
+        $at = @($each.ParameterSets.Values | Select-Object -ExpandProperty Position | Where-Object { $_ -ge 0 } | Sort-Object -Unique)
+        foreach ($word in @($each.Name) + $each.Aliases) { 'parameter ' + $name + ' -' + $word + ' ' + [int]$each.SwitchParameter + ' ' + "$at" }
+    }
+}
+"""
+
+
+def test_profiles_of_cmdlets_are_true_of_the_real_ones(powershell: Windows) -> None:
+    """Each alias is one of what it is said to be, each parameter takes a value or none as is said, and has its place.
+
+    A parameter that is not listed must not be the beginning of one that is: it would be taken for that.
+    """
+    cmdlets = Policy.preset("workspace").cmdlets
+    names = {name for name, profile in cmdlets.values() if profile.style == "cmdlet" and name != "mkdir"}
+    lines = [
+        line.split() for line in _said(powershell, PARAMETERS.replace("@NAMES@", " ".join(sorted(names))))
+    ]
+    aliases = {name: target for kind, name, target in (line[:3] for line in lines if line[0] == "alias")}
+    wrong = [
+        (alias, target)
+        for alias, target in aliases.items()
+        for name, profile in [cmdlets.get(alias.casefold(), ("", Profile()))]
+        if name != target and not profile.unknown
+    ]
+    common = {each.casefold() for each in COMMON}
+    assert len(aliases) > 100
+    assert wrong == []
+    for name in names:
+        order, flags = cmdlets[name.casefold()][1].order, cmdlets[name.casefold()][1].flags
+        listed = {each.casefold() for each in (*order.replace("|", " ").split(), *flags)}
+        real = {line[2].casefold(): line[3:] for line in lines if line[:2] == ["parameter", name]}
+        assert real, name
+        values = {each.casefold() for each in flags if flags[each] == "none"}
+        assert {each for each in listed & {*real} if (each in values) != (real[each][0] == "1")} == set()
+        assert {
+            (each, other) for each in {*real} - listed - common for other in listed if other.startswith(each)
+        } == set()
+        for at, group in enumerate(order.split()):
+            places = {place for each in group.split("|") for place in real.get(each.casefold(), [""])[1:]}
+            assert places == {str(at)}, (name, group)
 
 
 def test_the_program_that_parses_fits_on_a_command_line_of_windows() -> None:

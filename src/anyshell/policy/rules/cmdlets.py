@@ -29,10 +29,10 @@ _WINDOWS_ALONE = names(
 )
 """Aliases and functions that PowerShell has on Windows alone: elsewhere these are programs."""
 
-_COMMON = {
+COMMON = {
     **dict.fromkeys(("-Verbose", "-vb", "-Debug", "-db"), "none"),
     **dict.fromkeys(("-ErrorAction", "-ea", "-WarningAction", "-wa", "-InformationAction", "-infa"), "text"),
-    **dict.fromkeys(("-ProgressAction", "-proga"), "text"),
+    **dict.fromkeys(("-ProgressAction", "-proga", "-OutBuffer", "-ob"), "text"),
 }
 """Parameters of every cmdlet. Those that set variables are not among them."""
 
@@ -50,12 +50,13 @@ _UNKNOWN = "$input"  # as of what xargs gives: any path
 def cmdlets_of(profiles: Mapping[str, Profile], others: Mapping[str, Profile]) -> Cmdlets:
     """The table of the cmdlets of a file, and of those among other profiles."""
     found: Cmdlets = {}
-    first: dict[int, str] = {}
     own = {name: each for name, each in others.items() if each.style == "cmdlet"}
+    of: tuple[str, Profile | None] = ("", None)
     for name, profile in {**profiles, **own}.items():
-        known = first.setdefault(id(profile), name)
-        is_alias = profile.style == "cmdlet" and "-" not in name
-        found[name.casefold()] = (known if is_alias else name, profile)
+        # An alias stands behind its cmdlet, whose name has a dash.
+        if profile.style != "cmdlet" or "-" in name or of[1] is not profile:
+            of = (name, profile)
+        found[name.casefold()] = (of[0], profile)
     return found
 
 
@@ -201,7 +202,7 @@ class _Binding:
         self._free = list(self._groups)
         self._roles = {
             **dict.fromkeys(profile.order.replace("|", " ").split(), ""),
-            **_COMMON,
+            **COMMON,
             **profile.flags,
         }
         self._flags: list[Argument] = []
