@@ -56,6 +56,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_audit": "its commands are texts of a POSIX shell",
     "test_redaction": "its commands are texts of a POSIX shell",
     "test_tool_policy": "its commands are texts of a POSIX shell",
+    "test_tool_powershell": "its programs are scripts of POSIX, and PowerShell under Wine",
     "test_policy_real": "its commands are texts of a POSIX shell, run by bash",
     "test_recordings": "its commands are texts of a POSIX shell; test_windows has a recording there",
     "test_terminal": "its commands are texts of a POSIX shell; test_windows_terminals drives PowerShell",
@@ -91,7 +92,7 @@ COMPUTED = frozenset(
         "architecture", "asciicast", "bench", "builder", "decode", "descriptions", "docs", "emulator", "exported_members",
         "filter", "keys", "kitty", "map", "package", "pages",
         "parameter_mistakes", "policy", "policy_corpus", "policy_grants",
-        "policy_interception", "policy_parse", "policy_rules", "cli_policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
+        "policy_interception", "policy_parse", "policy_powershell", "policy_rules", "cli_policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
         "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",
     )
 )  # fmt: skip
@@ -138,7 +139,10 @@ UNDER_WINE: Mapping[str, Mapping[str, str]] = {
 every system: they run on Linux, and on Windows itself, where a program does not take seconds to start."""
 
 ONE_WINE = frozenset(
-    ("test_backends", "test_bench", "test_docs", "test_powershell", "test_ssh_windows", "test_wine")
+    (
+        *("test_backends", "test_bench", "test_docs", "test_policy_powershell", "test_powershell"),
+        *("test_ssh_windows", "test_tool_powershell", "test_wine"),
+    )
 )
 """Test modules that start PowerShell under Wine on Linux. One worker runs them all, so that one Wine serves them."""
 
@@ -159,6 +163,8 @@ NOT_QUICK: Mapping[str, str] = {
     "test_linux_net": "SSH",
     "test_package": "builds and installs the package",
     "test_player": "Chromium",
+    "test_policy_powershell::test_profiles_of_cmdlets_are_true_of_the_real_ones": "Wine",
+    "test_policy_powershell::test_the_real_parser_answers_as_it_has_been_recorded": "Wine",
     "test_powershell": "Wine",
     "test_replay": "tmux",
     "test_situations": "SSH",
@@ -171,6 +177,7 @@ NOT_QUICK: Mapping[str, str] = {
     "test_ssh_watcher": "SSH",
     "test_ssh_windows": "SSH and Wine",
     "test_terminal_programs": "vim, less, sudo and other programs",
+    "test_tool_powershell::test_a_tool_with_a_policy_asks_powershell_what_its_texts_run": "Wine",
     "test_trees": "sudo, su and unshare",
     "test_wine": "Wine",
 }

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anyshell._types import ShellInfo
-from anyshell.policy.parse import Parsed, answers
+from anyshell.policy.parse import Parsed
+from anyshell.policy.parse import powershell_answers as answers
 from anyshell.policy.rules import Policy
 from anyshell.policy.rules.cmdlets import COMMON
 from anyshell.policy.rules.profiles import Profile
@@ -23,6 +24,8 @@ from anyshell.shells.powershell import PWSH, WINDOWS_POWERSHELL
 from anyshell.shells.windows import fits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from anyshell._types import ShellKind
     from anyshell.policy.rules import Verdict
 
@@ -208,7 +211,7 @@ GOOD = {
 }
 
 
-def _changed(path: list[str | int], value: object) -> dict[str, object]:
+def _changed(path: Sequence[str | int], value: object) -> dict[str, object]:
     changed = json.loads(json.dumps(GOOD))
     *way, last = path
     place = changed
@@ -216,6 +219,34 @@ def _changed(path: list[str | int], value: object) -> dict[str, object]:
         place = place[step]
     place[last] = value
     return changed  # type: ignore[no-any-return]
+
+
+MISTAKES: list[tuple[list[str | int], object]] = [
+    (["n"], 1),
+    (["n"], None),
+    (["d"], {}),
+    (["d"], [1]),
+    (["d"], ["&"]),
+    (["d"], ["/w=="]),
+    (["c"], "ls"),
+    (["c"], [[]]),
+    (["c"], GOOD["c"] * 501),  # type: ignore[operator]
+    (["c", 0, "p"], 1),
+    (["c", 0, "s"], [0, 5]),
+    (["c", 0, "s"], [-1, 4]),
+    (["c", 0, "s"], [4, 0]),
+    (["c", 0, "s"], [0, 4.0]),
+    (["c", 0, "s"], [0, True]),
+    (["c", 0, "s"], [0]),
+    (["c", 0, "s"], [0, 3]),
+    (["c", 0, "i"], 2),
+    (["c", 0, "i"], "1"),
+    (["c", 0, "a"], [["eA==", 1, 1, 3]]),
+    (["c", 0, "a"], [["eA==", 1, "1", 3, 4]]),
+    (["c", 0, "a"], [["eA==", 1, 1, 3, 9]]),
+    (["c", 0, "r"], [["|", "eA==", 1, 3, 4]]),
+    (["c", 0, "r"], [[">", "eA==", None, 3, 4]]),
+]
 
 
 @pytest.mark.parametrize(
@@ -228,35 +259,7 @@ def _changed(path: list[str | int], value: object) -> dict[str, object]:
         b"{}",
         b"7",
         b"[" * 100_000,
-        *(
-            json.dumps(_changed(path, value)).encode()
-            for path, value in (
-                (["n"], 1),
-                (["n"], None),
-                (["d"], {}),
-                (["d"], [1]),
-                (["d"], ["&"]),
-                (["d"], ["/w=="]),
-                (["c"], "ls"),
-                (["c"], [[]]),
-                (["c"], GOOD["c"] * 501),  # type: ignore[operator]
-                (["c", 0, "p"], 1),
-                (["c", 0, "s"], [0, 5]),
-                (["c", 0, "s"], [-1, 4]),
-                (["c", 0, "s"], [4, 0]),
-                (["c", 0, "s"], [0, 4.0]),
-                (["c", 0, "s"], [0, True]),
-                (["c", 0, "s"], [0]),
-                (["c", 0, "s"], [0, 3]),
-                (["c", 0, "i"], 2),
-                (["c", 0, "i"], "1"),
-                (["c", 0, "a"], [["eA==", 1, 1, 3]]),
-                (["c", 0, "a"], [["eA==", 1, "1", 3, 4]]),
-                (["c", 0, "a"], [["eA==", 1, 1, 3, 9]]),
-                (["c", 0, "r"], [["|", "eA==", 1, 3, 4]]),
-                (["c", 0, "r"], [[">", "eA==", None, 3, 4]]),
-            )
-        ),
+        *(json.dumps(_changed(path, value)).encode() for path, value in MISTAKES),
     ],
 )
 def test_an_answer_that_is_malformed_is_not_understood(answer: bytes) -> None:

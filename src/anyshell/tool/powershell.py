@@ -11,7 +11,7 @@ from .._exceptions import AnyshellError
 from .._types import Spawn
 from .._waits import to_the_end
 from ..policy.parse import MAX_TEXT, Parsed, parse
-from ..policy.parse.answers import MALFORMED, answered, question, script, unasked_because
+from ..policy.parse.powershell_answers import MALFORMED, answered, question, script, unasked_because
 from ..shells.powershell import PWSH, WINDOWS_POWERSHELL
 
 if TYPE_CHECKING:

@@ -157,13 +157,7 @@ class Verdicts:
     async def _decided(self, request: CommandRequest) -> Verdict:
         parsed = await self._parsed(request)
         if self._env.info.is_this_machine:
-            # To PowerShell on Windows the home directory is the user's, whatever HOME says.
-            known_by = (
-                None
-                if isinstance(parsed, str)
-                else {n: v for n, v in os.environ.items() if os.name != "nt" or n != "HOME"}
-            )
-            facts = LocalFacts(known_by)
+            facts = LocalFacts()
             return await in_a_thread(lambda: self._verdict(request, parsed, facts))
         known: dict[Question, str | tuple[str, ...] | None] = {}
         for _ in range(ROUNDS):
@@ -182,7 +176,11 @@ class Verdicts:
             from .powershell import PowerShellParser
 
             self._parser = PowerShellParser(self._env, request.shell)
-        return await self._parser.parse(request.text)
+        parsed = await self._parser.parse(request.text)
+        if self._env.info.os == "windows" and os.environ.get("HOME"):
+            # To git it is the home directory, and to PowerShell it is not: as that of 5.1, ~ is not known then.
+            parsed = replace(parsed, shell="powershell")  # noqa: S604 - a kind of shell
+        return parsed
 
     async def aclose(self) -> None:
         """Have the host parse no more."""

@@ -12,9 +12,10 @@ from ..parse.words import names
 from .profiles import PATH_ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..parse.parsed import Parsed, ParsedCommand, Redirection
+    from .paths import Paths
     from .profiles import Profile
 
 Cmdlets = dict[str, tuple[str, "Profile"]]
@@ -54,9 +55,9 @@ def cmdlets_of(profiles: Mapping[str, Profile], others: Mapping[str, Profile]) -
     of: tuple[str, Profile | None] = ("", None)
     for name, profile in {**profiles, **own}.items():
         # An alias stands behind its cmdlet, whose name has a dash.
-        if profile.style != "cmdlet" or "-" in name or of[1] is not profile:
+        if profile.unknown or "-" in name or of[1] is not profile:
             of = (name, profile)
-        found[name.casefold()] = (of[0], profile)
+        found[name.casefold()] = (of[0], profile if profile.unknown else replace(profile, style="cmdlet"))
     return found
 
 
@@ -94,6 +95,35 @@ def find(program: str | None, cmdlets: Cmdlets, *, windows: bool) -> tuple[str, 
     """The name and the profile of a cmdlet or an alias; ``None`` for a program."""
     name = (program or "").casefold()
     return None if name in _WINDOWS_ALONE and not windows else cmdlets.get(name)
+
+
+def script_doubt(
+    command: ParsedCommand, find: Callable[[str], str | None], paths: Paths, directories: Sequence[str]
+) -> str:
+    """Why PowerShell may run a script or a batch file for the name of a program; empty if it does not.
+
+    Args:
+        command: Whose program it is.
+        find: The file that PATH gives for a name.
+        paths: Of the decision.
+        directories: The areas in which programs are what their names say.
+    """
+    program = command.program or ""
+    if re.search(r"[/\\]", program):
+        return ""
+    script, found = find(f"{program}.ps1"), find(program) or ""
+    if script is None:
+        return f"it is not known whether PATH has a script {program}.ps1"
+    directory = script and paths.resolve(re.split(r"[/\\][^/\\]*\Z", script)[0])
+    if script and not (directory and paths.within(directory, directories, strictly=True)):
+        return f"PATH has {script}, which is in no directory of the system's programs"
+    if script and any(word.text == "--" for word in command.arguments):
+        return f"{script} is not given the --"
+    if re.search(r"\.(cmd|bat)\Z", found, re.IGNORECASE) and any(
+        not word.literal or re.search(r'[&|<>^%"\n]', word.text) for word in command.arguments
+    ):
+        return f"{found} is a batch file, to which some characters are commands"
+    return ""
 
 
 def _program(

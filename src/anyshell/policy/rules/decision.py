@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from .cmdlets import POWERSHELL, Cmdlets, adapted, find
+from .cmdlets import POWERSHELL, Cmdlets, adapted, find, script_doubt
 from .matching import begins, contains, first_words, hosts_match, one_of
 from .paths import UNKNOWN, Paths
 from .profiles import Profile, Use, use_of
@@ -86,10 +86,9 @@ class Decision:
         self.policy = policy
         self.paths = Paths(facts, cwd, workspace, dots=parsed.shell in POWERSHELL)
         self.written = parsed.commands
-        self._cmdlets: Cmdlets | None = None
-        if parsed.shell in POWERSHELL:
-            self._cmdlets = policy.cmdlets
-            parsed = adapted(parsed, policy.cmdlets, policy.programs, drive=ntpath.splitdrive(cwd)[0])
+        self._cmdlets = policy.cmdlets if parsed.shell in POWERSHELL else None
+        if self._cmdlets is not None:
+            parsed = adapted(parsed, self._cmdlets, policy.programs, drive=ntpath.splitdrive(cwd)[0])
         self.parsed = parsed
         self._find = cache(facts.find)
         self._git_runs = cache(facts.git_runs)
@@ -102,10 +101,7 @@ class Decision:
 
     def verdict(self) -> Verdict:
         """Decide on each command."""
-        commands = tuple(
-            replace(self._command(each), command=replace(written, unknown=each.command.unknown))
-            for each, written in zip(self.seen, self.written, strict=False)
-        )
+        commands = tuple(map(self._command, self.seen, self.written))
         reasons = [reason for each in commands for reason in each.reasons]
         whole = (0, len(self.parsed.text))
         own = {why for each in self.parsed.commands for why in each.unknown}
@@ -305,10 +301,11 @@ class Decision:
         program = command.program
         if not program:
             return "", "" if program == "" else "the program is not literal", None
+        places = ("programs", *self.policy.directories)
         if self._cmdlets is not None:
             if cmdlet := find(program, self._cmdlets, windows=self.paths.windows):
                 return cmdlet[0], "", cmdlet[1]
-            if doubt := self._script_before(command, program):
+            if doubt := script_doubt(command, self._find, self.paths, places):
                 return program, doubt, self.policy.programs.get(program)
         name = re.split(r"[/\\]" if self.paths.windows else "/", program)[-1]
         if self.paths.windows:
@@ -334,32 +331,12 @@ class Decision:
                 return name, f"{why} {program}", profile
         directory = self.paths.resolve(found[: max(len(found) - len(name) - 1, 1)])
         target = self.paths.resolve(found)
-        places = ("programs", *self.policy.directories)
         if directory is None or target is None or not self.paths.within(directory, places, strictly=True):
             return name, f"{program} is {found}, which is in no directory of the system's programs", profile
         inside = self.paths.within(target, ["workspace"], strictly=False)
         if inside and not self.paths.within(target, places, strictly=True):
             return name, f"{program} leads to {target}, in the workspace", profile
         return name, "", profile
-
-    def _script_before(self, command: ParsedCommand, program: str) -> str:
-        """Why PowerShell may run a script or a batch file for the name of a program; empty if it does not."""
-        if re.search(r"[/\\]", program):
-            return ""
-        script, found = self._find(f"{program}.ps1"), self._find(program) or ""
-        if script is None:
-            return f"it is not known whether PATH has a script {program}.ps1"
-        directory = script and self.paths.resolve(re.split(r"[/\\][^/\\]*\Z", script)[0])
-        places = ("programs", *self.policy.directories)
-        if script and not (directory and self.paths.within(directory, places, strictly=True)):
-            return f"PATH has {script}, which is in no directory of the system's programs"
-        if script and any(word.text == "--" for word in command.arguments):
-            return f"{script} is not given the --"
-        if re.search(r"\.(cmd|bat)\Z", found, re.IGNORECASE) and any(
-            not word.literal or re.search(r'[&|<>^%"\n]', word.text) for word in command.arguments
-        ):
-            return f"{found} is a batch file, to which some characters are commands"
-        return ""
 
     def _runs_known(self, at: int, name: str) -> bool:
         """Whether the text names what a program runs as a command of its own."""
@@ -427,7 +404,7 @@ class Decision:
 
     # Which rules hold
 
-    def _command(self, seen: Seen) -> CommandVerdict:
+    def _command(self, seen: Seen, written: ParsedCommand) -> CommandVerdict:
         action, reasons = self._decided(seen)
         whole, more = seen.access, seen.redirected
         access = Access(
@@ -437,7 +414,8 @@ class Decision:
             whole.network + more.network,
             whole.privilege,
         )
-        return CommandVerdict(seen.command, action, access, tuple(reasons))
+        command = replace(written, unknown=seen.command.unknown)
+        return CommandVerdict(command, action, access, tuple(reasons))
 
     def _decided(self, seen: Seen) -> tuple[Action, list[Reason]]:
         unknown = [*seen.use.unknown, *([seen.identified] if seen.identified else [])]
