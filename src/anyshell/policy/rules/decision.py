@@ -29,7 +29,8 @@ MOST_DIRECTORIES = 8
 MOST_COMMANDS = 64
 """Commands of a text that are decided on; with more it asks, unless one of these is denied."""
 
-_MOVES = frozenset({"pushd", "popd", "chdir", "Set-Location", "Push-Location", "Pop-Location"})
+_GOES = ("cd", "Set-Location")
+_MOVES = frozenset({"pushd", "popd", "chdir", *_GOES, "Push-Location", "Pop-Location"})
 _SUBSTITUTION = re.compile(r"[<>]\((?:[^()]|\([^()]*\))*\)")
 _REPEATS = re.compile(r"\b(for|while|until|select|done)\b")
 _EXPANDS = re.compile(r"[$`*?\[{}~<>(!^#\\]")
@@ -142,7 +143,7 @@ class Decision:
         are possible. Only where ``&&`` alone stands between it and the next commands, the new one is certain.
         """
         commands = self.commands
-        moves = [at for at, each in enumerate(commands) if each.program in ("cd", *_MOVES)]
+        moves = [at for at, each in enumerate(commands) if each.program in _MOVES]
         start: tuple[str | None, ...] = (self.paths.cwd,)
         if not moves:
             yield from (start for _ in commands)
@@ -175,11 +176,7 @@ class Decision:
 
     def _moved(self, command: ParsedCommand, bases: Sequence[str | None]) -> tuple[str | None, ...]:
         words = [word for word in command.arguments if word.text not in ("-L", "-P", "--")]
-        if (
-            command.program not in ("cd", "Set-Location")
-            or len(words) > 1
-            or (words and words[0].text[:1] in ("-", "+"))
-        ):
+        if command.program not in _GOES or len(words) > 1 or (words and words[0].text[:1] in ("-", "+")):
             return (None,)
         if any(each.name == "CDPATH" for other in self.commands for each in other.variables):
             return (None,)
@@ -301,12 +298,8 @@ class Decision:
         program = command.program
         if not program:
             return "", "" if program == "" else "the program is not literal", None
-        places = ("programs", *self.policy.directories)
-        if self._cmdlets is not None:
-            if cmdlet := find(program, self._cmdlets, windows=self.paths.windows):
-                return cmdlet[0], "", cmdlet[1]
-            if doubt := script_doubt(command, self._find, self.paths, places):
-                return program, doubt, self.policy.programs.get(program)
+        if cmdlet := find(program, self._cmdlets or {}, windows=self.paths.windows):
+            return cmdlet[0], "", cmdlet[1]
         name = re.split(r"[/\\]" if self.paths.windows else "/", program)[-1]
         if self.paths.windows:
             name = name.lower().removesuffix(".exe")
@@ -331,6 +324,9 @@ class Decision:
                 return name, f"{why} {program}", profile
         directory = self.paths.resolve(found[: max(len(found) - len(name) - 1, 1)])
         target = self.paths.resolve(found)
+        places = ("programs", *self.policy.directories)
+        if self._cmdlets and (doubt := script_doubt(command, self._find, self.paths, places)):
+            return name, doubt, profile
         if directory is None or target is None or not self.paths.within(directory, places, strictly=True):
             return name, f"{program} is {found}, which is in no directory of the system's programs", profile
         inside = self.paths.within(target, ["workspace"], strictly=False)
