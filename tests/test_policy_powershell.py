@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import ntpath
 import os
 import posixpath
+import re
 import subprocess
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from anyshell._types import ShellInfo
-from anyshell.policy.parse import Parsed
+from anyshell.policy.parse import Argument, Parsed, ParsedCommand, Redirection
 from anyshell.policy.parse import powershell_answers as answers
-from anyshell.policy.rules import Policy
+from anyshell.policy.parse.dynamic import variable
+from anyshell.policy.rules import LocalFacts, Policy
 from anyshell.policy.rules.cmdlets import COMMON
 from anyshell.policy.rules.profiles import Profile
 from anyshell.shells.powershell import PWSH, WINDOWS_POWERSHELL
@@ -289,3 +294,86 @@ def test_a_text_that_could_load_what_it_names_is_not_given_to_the_parser(text: s
 @pytest.mark.parametrize("text", ["git commit -m 'using x'", "Get-Content configuration.json", "ls -Name"])
 def test_everyday_texts_are_given_to_the_parser(text: str) -> None:
     assert not answers.unasked_because(text)
+
+
+# --- programs beneath PowerShell ------------------------------------------------------------------------------
+
+
+class _Scripts(_Windows):
+    """Windows with scripts on PATH, and a batch file."""
+
+    files: ClassVar[dict[str, str | None]] = {
+        "npm.ps1": "C:\\Program Files\\nodejs\\npm.ps1",
+        "git.ps1": "C:\\Users\\u\\project\\.venv2\\git.ps1",
+        "python.ps1": None,
+        "yarn": "C:\\Program Files\\nodejs\\yarn.cmd",
+    }
+
+    def find(self, program: str) -> str | None:
+        return self.files[program] if program in self.files else super().find(program)
+
+
+def _command(text: str) -> Parsed:
+    """A text of one command whose words are bare."""
+    words, start = [], 0
+    for word in text.split(" "):
+        words.append(Argument(word, True, (start, start + len(word))))
+        start += len(word) + 1
+    first, *rest = words
+    return Parsed(text, "pwsh", (ParsedCommand(first.text, tuple(rest), (), (), (), (0, len(text))),), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "why"),
+    [
+        ("npm run build", "allow", ""),
+        ("npm run build -- --script-shell=x", "ask", r"npm\.ps1 is not given the --"),
+        ("git status", "ask", r"PATH has .*git\.ps1, which is in no directory of the system's"),
+        ("python -m pytest", "ask", r"not known whether PATH has a script python\.ps1"),
+        ("yarn run build", "allow", ""),
+        ("yarn run build&calc", "ask", "is a batch file"),
+    ],
+)
+def test_a_script_or_a_batch_file_of_the_name_is_heeded(text: str, action: str, why: str) -> None:
+    facts = _Scripts()
+    verdict = Policy.preset("workspace").decide(_command(text), cwd=facts.cwd, facts=facts)
+    assert verdict.action == action
+    assert re.search(why, " ".join(reason.text for reason in verdict.reasons))
+
+
+def test_a_script_is_found_on_path_without_a_bit(tmp_path: Path) -> None:
+    facts = LocalFacts({"PATH": str(tmp_path)})
+    assert facts.find("x.ps1") == ""
+    (tmp_path / "x.ps1").touch(mode=0o600)
+    assert facts.find("x.ps1") == os.path.join(os.path.realpath(tmp_path), "x.ps1")
+    assert LocalFacts({"PATH": "."}).find("pyproject.toml.ps1") in ("", None)
+
+
+@pytest.mark.parametrize(
+    "name", ["Path", "PSModulePath", "PATHEXT", "Git_Dir", "DOTNET_STARTUP_HOOKS", "home"]
+)
+def test_variables_that_say_what_runs_are_so_in_any_case(name: str) -> None:
+    assert variable(name, "pwsh")
+    assert not variable("NAME_OF_MINE", "pwsh")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    program=st.sampled_from(["rm", "Copy-Item", "sls", "ren", "cd", "git", "x-y", "%", ""]),
+    words=st.lists(st.text(st.sampled_from("-aPpthRLNnew:~/\\.*[]$\"',({ \té\0"), max_size=9), max_size=5),
+    literal=st.booleans(),
+    piped=st.booleans(),
+    system=st.sampled_from([*SYSTEMS]),
+)
+def test_no_words_raise(program: str, words: list[str], literal: bool, piped: bool, system: str) -> None:
+    text = " ".join((program, *words))
+    spans = itertools.pairwise(
+        itertools.accumulate((len(word) + 1 for word in words), initial=len(program) + 1)
+    )
+    given_ = tuple(Argument(word, literal, span) for word, span in zip(words, spans, strict=True))
+    to = tuple(Redirection(">", "", word) for word in given_[:1])
+    command = ParsedCommand(program, given_, to, (), (), (0, len(text)), piped=piped)
+    facts = SYSTEMS[system]
+    policy = Policy.preset("read-only")
+    verdict = policy.decide(Parsed(text, "pwsh", (command, command), ()), cwd=facts.cwd, facts=facts)
+    assert verdict.action == "allow" or verdict.reasons

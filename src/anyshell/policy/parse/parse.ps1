@@ -92,7 +92,14 @@ function Read-Text($text) {
             'MemberExpressionAst' {
                 if ($node.Static -or (Kind $node.Member) -ne 'StringConstantExpressionAst') { $doubts['a member is not read'] = 1 }
             }
-            'BinaryExpressionAst' { if ($operators -notcontains $node.Operator) { $doubts['an operator is not read'] = 1 } }
+            'BinaryExpressionAst' {
+                if ($operators -notcontains $node.Operator) { $doubts['an operator is not read'] = 1 }
+                $right = if ((Kind $node.Right) -eq 'ArrayLiteralAst') { $node.Right.Elements } else { $node.Right }
+                $texts = 'StringConstantExpressionAst', 'ExpandableStringExpressionAst', 'ConstantExpressionAst'
+                if ('Ireplace', 'Isplit' -contains $node.Operator -and @($right | & { process { if ($texts -notcontains (Kind $_)) { 1 } } })) {
+                    $doubts['an operator may run a script block'] = 1
+                }
+            }
             'AssignmentStatementAst' {
                 $left = $node.Left
                 $plain = (Kind $left) -eq 'VariableExpressionAst' -and $left.VariablePath.IsUnqualified

@@ -45,6 +45,9 @@ _OF_VARIABLE = re.compile(r'("?)\$(HOME|PWD|env:HOME|env:USERPROFILE)((?:/[\w ./
 _CMDLET = re.compile(r"[A-Za-z]+-[A-Za-z]+|.*\.(?:ps1|psm1|psd1)", re.IGNORECASE)
 _BINARY = re.compile(r"\.(exe|com|cmd|bat)\Z", re.IGNORECASE)
 _NO_NAME = re.compile(r"~[0-9]|[ .]\Z|[\x00-\x1f<>|\":]")
+_OBJECTS = names(
+    "-Value -InputObject -Object -ReferenceObject -DifferenceObject"
+)  # of which a cmdlet calls none
 _UNKNOWN = "$input"  # as of what xargs gives: any path
 
 
@@ -299,7 +302,7 @@ class _Binding:
         roles = {*self._profile.roles()}
         if flag := next((each for each in (name, *group) if each in self._profile.flags), ""):
             is_path = bool({*self._roles[flag].split("+")} & (PATH_ROLES | {"into"}))
-            given = self._as_path(value, name, changes=True) if is_path else _value(value)
+            given = self._as_path(value, name, changes=True) if is_path else self._as_value(value, name)
             self._flags += [Argument(flag, True, value.span), given]
         elif group and roles:
             moves = self._name.endswith("-Location")
@@ -308,7 +311,14 @@ class _Binding:
                 self._doubt(f"{self._name} leads to where it was before")
             self._subjects += [self._as_path(each, name, changes=changes) for each in _pieces(value)]
         elif group:
-            self._subjects.append(_value(value))
+            self._subjects.append(self._as_value(value, name))
+
+    def _as_value(self, word: Argument, name: str) -> Argument:
+        """A value that is no path: a bare word is what it says, and an array of such as well; an object may be a script block."""
+        literal = word.literal or bool(_BARE.fullmatch(word.text)) or list(_pieces(word)) != [word]
+        if not literal and not word.single and name not in _OBJECTS:
+            self._doubt(f"{word.text} may be a script block to {self._name}")
+        return replace(word, text=word.text if literal else _UNKNOWN, literal=literal, single=True)
 
     def _as_path(self, word: Argument, name: str, *, changes: bool) -> Argument:
         return self._places.path(word, self._unknown, changes=changes, pattern=name != "-LiteralPath")
@@ -333,12 +343,6 @@ class _Binding:
             self._flags[-1] = replace(new, text=beside if named else _UNKNOWN, literal=named)
         elif self._name.endswith("-Location") and self._profile.order and len(self._subjects) != 1:
             self._doubt(f"it is not known where {self._name} leads")
-
-
-def _value(word: Argument) -> Argument:
-    """A value that is no path: to a cmdlet a bare word is what it says."""
-    literal = word.literal or bool(_BARE.fullmatch(word.text))
-    return replace(word, text=word.text if literal else _UNKNOWN, literal=literal, single=True)
 
 
 def _pieces(word: Argument) -> Iterable[Argument]:
