@@ -148,6 +148,8 @@ def _program(
     for word in command.arguments:
         if places.windows and word.literal and re.search(r'"|^$|\s.*\\$', word.text, re.DOTALL):
             unknown.append("a word with quotes may be several words to the program")
+        elif not word.literal and not word.single and "," in word.text:
+            unknown.append("an array is several words to the program")
         words.append(word if word.literal or not places.windows else replace(word, single=False))
     to = tuple(places.redirected(each, unknown) for each in command.redirections)
     return replace(command, arguments=tuple(words), redirections=to, unknown=tuple(dict.fromkeys(unknown)))
