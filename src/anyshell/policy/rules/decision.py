@@ -10,29 +10,24 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from .cmdlets import POWERSHELL, Cmdlets, adapted, find, script_doubt
+from .directories import REPEATS, directories
 from .matching import begins, contains, first_words, hosts_match, one_of
 from .paths import UNKNOWN, Paths
 from .profiles import Profile, Use, use_of
 from .verdict import Access, CommandVerdict, Reason, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..parse.parsed import Argument, Parsed, ParsedCommand
     from .facts import Facts
     from .loading import Rule
     from .verdict import Action
 
-MOST_DIRECTORIES = 8
-"""Directories that a command may be run in, by the ``cd`` before it; with more it is not known in which."""
-
 MOST_COMMANDS = 64
 """Commands of a text that are decided on; with more it asks, unless one of these is denied."""
 
-_GOES = ("cd", "Set-Location")
-_MOVES = frozenset({"pushd", "popd", "chdir", *_GOES, "Push-Location", "Pop-Location"})
 _SUBSTITUTION = re.compile(r"[<>]\((?:[^()]|\([^()]*\))*\)")
-_REPEATS = re.compile(r"\b(for|while|until|select|done)\b")
 _EXPANDS = re.compile(r"[$`*?\[{}~<>(!^#\\]")
 _STRICTNESS = {"deny": 0, "ask": 1, "allow": 2}
 
@@ -130,68 +125,9 @@ class Decision:
     def seen(self) -> list[Seen]:
         """Every command of the text."""
         found: list[Seen] = []
-        for at, bases in enumerate(self._directories()):
+        for at, bases in enumerate(directories(self.commands, self.parsed.text, self.paths)):
             found.append(self._see(at, bases, found))
         return found
-
-    # Which directories
-
-    def _directories(self) -> Iterator[tuple[str | None, ...]]:
-        """The directories in which each command may be run, by the ``cd`` before it.
-
-        A ``cd`` may fail, or stand in a subshell or behind a condition: after it, both the old directory and the new one
-        are possible. Only where ``&&`` alone stands between it and the next commands, the new one is certain.
-        """
-        commands = self.commands
-        moves = [at for at, each in enumerate(commands) if each.program in _MOVES]
-        start: tuple[str | None, ...] = (self.paths.cwd,)
-        if not moves:
-            yield from (start for _ in commands)
-            return
-        self.paths.variables.pop("PWD", None)
-        if len(moves) > 2 * MOST_DIRECTORIES:
-            yield from ((None,) for _ in commands)
-            return
-        repeats = bool(_REPEATS.search(self.parsed.text))
-        possible: tuple[str | None, ...] = (None,) if repeats else start
-        certain: tuple[str | None, ...] | None = None  # while && joins the commands
-        found: list[tuple[str | None, ...]] = []
-        for at, command in enumerate(commands):
-            if at and not self._joined(commands[at - 1], command):
-                certain = None
-            here = certain or possible
-            found.append(here)
-            if at in moves:
-                after = self._moved(command, here)
-                possible = (*dict.fromkeys((*possible, *after)),)
-                possible = possible if len(possible) <= MOST_DIRECTORIES else (None,)
-                certain = after
-        # What a function does is done where it is called.
-        yield from (possible if each.defines else here for each, here in zip(commands, found, strict=True))
-
-    def _joined(self, before: ParsedCommand, after: ParsedCommand) -> bool:
-        between = self.parsed.text[before.span[1] : after.span[0]]
-        same = before.via == after.via == () and not after.piped and not before.background
-        return same and before.span[1] <= after.span[0] and between.strip(" \t") == "&&"
-
-    def _moved(self, command: ParsedCommand, bases: Sequence[str | None]) -> tuple[str | None, ...]:
-        words = [word for word in command.arguments if word.text not in ("-L", "-P", "--")]
-        if command.program not in _GOES or len(words) > 1 or (words and words[0].text[:1] in ("-", "+")):
-            return (None,)
-        if any(each.name == "CDPATH" for other in self.commands for each in other.variables):
-            return (None,)
-        path = self.paths.named(words[0]) if words else self.paths.variables.get("~")
-        if path is None or (words and not words[0].literal and re.search(r"[*?\[{]", path)):
-            return (None,)
-        found: list[str | None] = []
-        for base in bases:
-            whole = None if base is None and not path.startswith("/") else self.paths.join(base or "/", path)
-            resolved = whole and self.paths.resolve(whole)
-            found.append(resolved)
-            # The shell takes .. for what it was before a link; the kernel for what is above the link's target.
-            if resolved and whole and ".." in re.split(r"[/\\]", whole):
-                found.append(self.paths.resolve(self.paths.plain(whole)))
-        return tuple(dict.fromkeys(found))
 
     # What a command is and does
 
@@ -241,7 +177,7 @@ class Decision:
 
     def _finds_no_flag(self, word: Argument, before: Sequence[Seen], bases: Sequence[str | None]) -> bool:
         """Whether a word is a pattern that finds names in the current directory, and none of these begins with a dash."""
-        if word.text[:1] not in "*?[" or _REPEATS.search(self.parsed.text) or self.parsed.functions:
+        if word.text[:1] not in "*?[" or REPEATS.search(self.parsed.text) or self.parsed.functions:
             return False
         if any(each.access.writes or each.use.unknown for each in before):
             return False  # it may put such a name there
@@ -345,8 +281,8 @@ class Decision:
         return False
 
     def _ask_git(self, use: Use, bases: Iterable[str | None]) -> None:
-        directories = [*bases, *(each for word in use.directories for each in self._moved_to(word, [*bases]))]
-        for directory in directories:
+        asked = [*bases, *(each for word in use.directories for each in self._moved_to(word, [*bases]))]
+        for directory in asked:
             keys = None if directory is None else self._git_runs(directory)
             if keys is None:
                 use.unknown.append("it is not known what git's configuration makes it run")
