@@ -460,6 +460,18 @@ def test_copy_into_a_directory_writes_its_name_there(text: str, action: str) -> 
     assert decide(policy, text, names=NAMES).action == action
 
 
+def test_rule_of_words_asks_for_what_a_pattern_finds() -> None:
+    policy = with_rules('[[deny]]\nname = "kept"\ncommand = ["* .env", "* */.env"]\n')
+    names = {CWD: (".env ", "src/"), f"{CWD}/src": (".env ",)}
+    for text, action in (
+        ("cat .e*", "deny"),
+        ("cat s*/.en?", "deny"),
+        ("cat *", "allow"),
+        ("cat .f*", "allow"),
+    ):
+        assert decide(policy, text, names=names).action == action, text
+
+
 def test_copy_is_written_where_a_link_of_its_name_leads(policy: Policy) -> None:
     assert decide(policy, "cp ../y/x src", links={f"{CWD}/src/x": "/etc/x"}).action == "ask"
     assert decide(policy, "cp ../y/x src").action == "allow"

@@ -47,6 +47,8 @@ class Seen:
     """The paths that it writes if what it writes to is a directory."""
     words: tuple[str, ...]
     """Of the command, as they are matched with a rule; the program's name is the first."""
+    found: tuple[str, ...]
+    """The paths that patterns among the words find now."""
     bases: tuple[str | None, ...]
     """The directories in which it may be run."""
 
@@ -153,7 +155,14 @@ class Decision:
         words = (name, *(word.text for word in command.arguments))
         if self._cmdlets is not None and self.paths.windows:
             words += tuple(word.lower() for word in words[1:])  # as rules have names of files
-        return Seen(command, name, doubt, use, access, self._redirected(command, bases), copied, words, bases)
+        found = tuple(
+            path
+            for each in command.arguments
+            if not each.literal
+            for path in self.paths.found(each, bases) or ()
+        )
+        redirected = self._redirected(command, bases)
+        return Seen(command, name, doubt, use, access, redirected, copied, words, found, bases)
 
     def _arguments(
         self, at: int, profile: Profile, before: Sequence[Seen], bases: Sequence[str | None]
@@ -404,9 +413,8 @@ class Decision:
             if not strictly and not first_words(rule.command).fullmatch(seen.name.casefold()):
                 return False
             match = begins if strictly else contains
-            if not any(
-                match(words, seen.words, seen.command.arguments, exact=rule.exact) for words in rule.command
-            ):
+            has = seen.words if strictly or rule.exact else seen.words + seen.found
+            if not any(match(words, has, seen.command.arguments, exact=rule.exact) for words in rule.command):
                 return False
             if strictly and not rule.expansions and not all(map(self.paths.is_plain, seen.command.arguments)):
                 return False

@@ -180,14 +180,20 @@ class Paths:
         path = (self.named(word) or "").rstrip("/")
         if word.literal or not PATTERN.search(path):
             return {self._path.basename(path)} if path else None
-        found: set[str] = set()
+        found = self.found(word, bases)
+        return None if found is None else set(map(self._path.basename, found))
+
+    def found(self, word: Argument, bases: Sequence[str | None]) -> list[str] | None:
+        """The paths that a pattern finds now; ``None`` if that is not known."""
+        path = (self.named(word) or "").rstrip("/")
+        paths: list[str] = []
         for base in bases:
             start, names = self._split(path, base) or ("", [])
-            paths = self._patterns.found(start, names) if names else None
-            if paths is None:
+            found = self._patterns.found(start, names) if names else None
+            if found is None:
                 return None
-            found |= {self._path.basename(each) for each in paths}
-        return found
+            paths += found
+        return paths
 
     def _found_now(self, path: str) -> list[tuple[str, ...]] | None:
         """The names, in lower case, of each path that a pattern in a path finds now; ``None`` if that is not known.
