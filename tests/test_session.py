@@ -756,6 +756,7 @@ async def test_function_of_sh_that_is_stopped_is_left_with_all_that_comes_after_
         "anyshell.session.process.REPLACE_SECONDS", 5
     )  # a busy machine is no reason to lose it
     async with local.session() as session:
+        assert await printed(session, "") == ""  # to start a shell may take longer than what follows
         for text in (
             "f() { while :; do :; done; }; f; touch X",
             "f() { g; }; g() { h; }; h() { while :; do :; done; }; f; touch X",
