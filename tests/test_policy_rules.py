@@ -787,6 +787,36 @@ def test_file_that_is_missing_or_too_large_is_an_error(tmp_path: Path) -> None:
         Policy.load(tmp_path / "large.toml")
 
 
+def test_files_of_the_policy_itself_are_refused_wherever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(tmp_path / "settings"))
+    work = tmp_path / "work"
+    work.mkdir()
+    files = [work / "rules [mine].toml", work / "project.toml"]
+    for file in files:
+        file.write_text("")
+    (work / "link.toml").symlink_to(files[0])
+    policy = Policy.load(
+        work / "link.toml", preset="workspace", project=files[1], trust=lambda path, data: True
+    )
+    for text in (
+        "echo x > 'rules [mine].toml'",
+        "rm link.toml",
+        "sed -i s/a/b/ project.toml",
+        "mv project.toml x",
+        "rm ../settings/policy.toml",
+        "echo x > ../settings/trusted-projects",
+        "rm -rf ../settings",
+    ):
+        verdict = policy.decide(text, cwd=str(work))
+        assert verdict.action == "deny", text
+        assert "it changes the policy itself" in verdict.reasons[0].text
+    assert policy.decide("cat project.toml; echo x > 'rules m.toml'", cwd=str(work)).action == "allow"
+    files[0].write_text("override = ['policy-files']")
+    assert Policy.load(files[0], preset="workspace").decide("rm link.toml", cwd=str(work)).action == "allow"
+
+
 def test_administrator_wins_and_refused_rules_are_overridden_by_name(tmp_path: Path) -> None:
     user = tmp_path / "user.toml"
     user.write_text(

@@ -216,7 +216,7 @@ async def test_audit_has_one_id_for_a_call_from_request_to_end(tmp_path: Path, p
     person = Person(Approved())
     async with Environment.detect(shell="bash", cwd=tmp_path, policy=policy, audit=audit) as env:
         tool = ShellTool(env, approver=person, jobs=True, session=True)
-        for command in ("cat rules.toml", "rm rules.toml", "touch b"):
+        for command in ("cat rules.toml", "rm notes", "touch b"):
             await tool({"command": command})
         started = await tool({"command": "cat", "run_in_background": True})
         sent = await tool.job_tool({"action": "send", "job": started.details.job, "text": "x", "enter": True})
@@ -242,8 +242,8 @@ async def test_audit_has_one_id_for_a_call_from_request_to_end(tmp_path: Path, p
 
     assert events[:10] == [
         *went("cat rules.toml", "policy", f"{rules}:2: look"),
-        ("rm rules.toml", "requested", None, None, None),
-        ("rm rules.toml", "decided", "deny", "policy", f"{rules}:7: remove"),
+        ("rm notes", "requested", None, None, None),
+        ("rm notes", "decided", "deny", "policy", f"{rules}:7: remove"),
         *went("touch b", "Person", None),
     ]
     assert [event for event in events if event[0] == "x\n"] == [

@@ -51,7 +51,7 @@ def show(*, directory: Path | None, as_json: bool) -> None:
     \b
     Exit code:
       0    there is an audit
-      125  there is none
+      125  there is no audit
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     _print(directory, lambda _: True, as_json=as_json)
 

@@ -147,7 +147,7 @@ def call(
 
     given = _parse(params)
     if policy == "":
-        raise click.UsageError("an empty --policy is none: give a preset or a file, or leave it out")
+        raise click.UsageError("--policy is empty: give a preset or a file, or leave it out")
     decides = None if policy is None else _policy(policy)
     results: list[ShellResult] = []
 

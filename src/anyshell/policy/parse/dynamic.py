@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from .options import SETTINGS
 from .words import names
 
 if TYPE_CHECKING:
@@ -65,12 +66,7 @@ _ZSH_NUMBERS = names("exit return shift break continue bye logout")
 _DECLARATIONS = names("declare typeset local export readonly")
 _NUMERIC = names("-eq -ne -lt -le -gt -ge")
 _SETS = re.compile(r"[-+][aefhmnuvxBCET]+")
-_SET_OPTIONS = names(
-    "pipefail errexit nounset xtrace noglob noclobber allexport monitor verbose errtrace functrace noexec notify"
-)
-_SHOPTS = names(
-    "globstar nullglob failglob dotglob nocaseglob nocasematch inherit_errexit lastpipe globasciiranges checkwinsize"
-)
+_SHOPTS = names("nullglob failglob nocasematch inherit_errexit lastpipe globasciiranges checkwinsize")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _READ = {"read": "adiNnptu", "mapfile": "dnOsucC", "readarray": "dnOsucC", "getopts": ""}
 _UNQUOTED = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
@@ -199,7 +195,7 @@ def _declaration(program: str, arguments: Sequence[Argument], shell: ShellKind) 
 
 
 def _settings(program: str, arguments: Sequence[Argument]) -> Iterator[str]:
-    allowed = _SET_OPTIONS if program == "set" else _SHOPTS
+    allowed = SETTINGS if program == "set" else _SHOPTS
     words = iter(arguments)
     for each in words:
         if program == "set" and each.text in ("--", "-"):

@@ -85,9 +85,13 @@ OPTIONS = {
     "git": "-C: -c: -p -P --bare --git-dir= --glob-pathspecs --help! --icase-pathspecs --literal-pathspecs --namespace= --no-lazy-fetch "
     "--no-optional-locks --no-pager --no-replace-objects --noglob-pathspecs --paginate --version! --work-tree= -h! -v! "
     "--exec-path! --html-path! --man-path! --info-path!",
-    "shell": "-a -b -e -f -h -i -l -m -n -u -v -x -B -C -E -H -P -T -c -o: -r --login --noprofile --norc --posix --restricted "
+    "shell": "-a -b -e -f -h -i -l -m -n -u -v -x -B -C -E -H -T -c -o: -r --login --noprofile --norc --restricted "
     "--verbose --version! --help!",
 }
+SETTINGS = names(
+    "pipefail errexit nounset xtrace noglob noclobber allexport monitor verbose errtrace functrace noexec notify"
+)
+"""What a shell may be set to with its option -o, or by ``set -o``: each leaves texts and patterns as they are read."""
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _GIVEN = re.compile(r"([^=]*)=(.*)", re.DOTALL)  # env takes any word with a = for a variable, such as a.b=c
 
@@ -193,6 +197,11 @@ def _letters(
                 if position >= len(arguments) or not (arguments[position].single):
                     return position, ends, f"{program} {option} without a value that is one word"
             values[option] = Argument(value, True, word.span) if value else arguments[position]
+            setting = values[option]
+            if (program, option) == ("shell", "-o") and (
+                value or not setting.literal or setting.text not in SETTINGS
+            ):
+                return position, ends, f"a shell with -o {setting.text[:40]} may read texts in another way"
             break
         else:
             return position, ends, f"{program} with the option {option}, which is not known"

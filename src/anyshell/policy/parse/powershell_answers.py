@@ -62,7 +62,7 @@ def question(number: int, text: str) -> bytes:
 
 
 def answered(number: int, text: str, shell: ShellKind, line: bytes) -> Parsed:
-    """What an answer says. Never raises: an answer that is none is not understood."""
+    """What an answer says. Never raises: a malformed answer is not understood."""
     try:
         given = json.loads(line.decode("ascii"))
         if type(given) is not dict or given["n"] != number:

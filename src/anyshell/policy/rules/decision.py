@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MOST_COMMANDS = 64
 """Commands of a text that are decided on; with more it asks, unless one of these is denied."""
 
+_PROCESS = re.compile(r"[<>]\(")
 _SUBSTITUTION = re.compile(r"[<>]\((?:[^()]|\([^()]*\))*\)")
 _EXPANDS = re.compile(r"[$`*?\[{}~<>(!^#\\]")
 _STRICTNESS = {"deny": 0, "ask": 1, "allow": 2}
@@ -188,6 +189,8 @@ class Decision:
         """Whether a word is a pattern that finds names in the current directory, and none of these begins with a dash."""
         if word.text[:1] not in "*?[" or REPEATS.search(self.parsed.text) or self.parsed.functions:
             return False
+        if any(each.background or each.piped for each in self.commands) or _PROCESS.search(self.parsed.text):
+            return False  # a later command may run before this one
         if any(each.access.writes or each.use.unknown for each in before):
             return False  # it may put such a name there
         written = [path for each in before for path in each.redirected.writes]

@@ -243,6 +243,7 @@ class Paths:
         names = self._names(path)
         # What a rule asks about or denies is the same in any case: on some systems it is the same file.
         folded = tuple(map(str.casefold, names))
+        named = tuple(PATTERN.sub("\0", name) for name in folded)  # a name may have these characters in it
         for kind, wanted, lower in _areas(tuple(items), self._roots):
             if kind == "elsewhere":
                 if not self.within(path, ("workspace", "system"), strictly=not strictly):
@@ -266,6 +267,8 @@ class Paths:
                     if found is None and not anywhere and lower[:1] == ("**",):
                         found = [tuple("/" if name in ("*", "**") else name for name in folded)]  # no name
                     if found is None or any(_match(lower, each, loose=True, above=above) for each in found):
+                        return True
+                    if _match(lower, named, loose=False, above=above):
                         return True
         return False
 

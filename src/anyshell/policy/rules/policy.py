@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..._exceptions import PolicyError
@@ -18,7 +20,7 @@ from .decision import Decision
 from .facts import LocalFacts
 from .loading import LARGEST_FILE, Rule, RuleFile
 from .patterns import ANYTHING
-from .trust import administrator_rules, remember, remembered, user_rules
+from .trust import administrator_rules, remember, remembered, user_files, user_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -127,7 +129,9 @@ class Policy:
             raise PolicyError(f"there is no preset {name!r}: the presets are {', '.join(PRESETS)}")
         base, refused = _packaged(name), _packaged("refused")
         override = first.override.union(*(file.override for file in users))
-        for unknown in override - {rule.name for rule in refused.rules}:
+        given = [*files, *(each for each in (project, administrator) if each is not None)]
+        refusals = (*refused.rules, _own_files(given))
+        for unknown in override - {rule.name for rule in refusals}:
             raise PolicyError(f"override: no refused rule has the name {unknown}")
         programs: dict[str, Profile] = {**_packaged("programs").programs, **base.programs}
         for file in (*users, first):
@@ -135,7 +139,7 @@ class Policy:
         projects = RuleFile() if project is None else _project(os.fspath(project), trust)
         policy = cls(
             administrator=first.rules,
-            refused=tuple(rule for rule in refused.rules if rule.name not in override),
+            refused=tuple(rule for rule in refusals if rule.name not in override),
             own=tuple(rule for file in (*users, projects) for rule in file.rules),
             base=base.rules,
             programs=programs,
@@ -322,6 +326,15 @@ def _packaged(name: str) -> RuleFile:
 
 def _loaded(path: str | os.PathLike[str]) -> RuleFile:
     return loading.load(_read(os.fspath(path)), os.fspath(path))
+
+
+def _own_files(given: Sequence[str | os.PathLike[str]]) -> Rule:
+    """Refuse changes to the files that this policy is made of, wherever they are."""
+    files = [Path(os.path.abspath(each)) for each in (*given, *user_files())]
+    changes = dict.fromkeys(
+        re.sub(r"[*?\[]", "?", path.as_posix()) for each in files for path in (each, each.resolve())
+    )
+    return Rule("deny", "policy-files", "refused", "it changes the policy itself", changes=tuple(changes))
 
 
 def _project(path: str, trust: Callable[[str, bytes], bool] | None) -> RuleFile:

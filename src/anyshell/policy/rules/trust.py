@@ -17,6 +17,7 @@ _ADMINISTRATOR = (
     Path("/Library/Application Support/anyshell/policy.toml"),
 )
 
+_BELIEVED = "trusted-projects"
 _REFUSAL = "it may hold what this user did not put there: {fault}"
 
 
@@ -33,7 +34,7 @@ def remember(digest: str) -> None:
     """
     directory = configuration()
     digests = [*(each for each in _digests() if each != digest), digest][-MOST_BELIEVED:]
-    scratch = directory / f"trusted-projects.{os.getpid()}"
+    scratch = directory / f"{_BELIEVED}.{os.getpid()}"
     try:
         make_directories(directory)
         check_directory(directory, refusal=_REFUSAL)
@@ -41,7 +42,7 @@ def remember(digest: str) -> None:
             scratch.unlink()
         with os.fdopen(create_file(str(scratch)), "w", encoding="ascii") as file:
             file.write("".join(f"{each}\n" for each in digests))
-        os.replace(scratch, directory / "trusted-projects")
+        os.replace(scratch, directory / _BELIEVED)
     except OSError as error:
         raise PolicyError(
             f"{directory}: cannot remember the project's file: {error.strerror or error}"
@@ -52,7 +53,7 @@ def _digests() -> list[str]:
     directory = configuration()
     try:
         check_directory(directory, refusal=_REFUSAL)
-        with open(directory / "trusted-projects", "rb") as file:
+        with open(directory / _BELIEVED, "rb") as file:
             data = file.read(65 * MOST_BELIEVED)
     except OSError:
         return []
@@ -62,6 +63,11 @@ def _digests() -> list[str]:
 def user_rules() -> Path:
     """The file of the user's rules on this machine, whether or not it is there."""
     return configuration() / "policy.toml"
+
+
+def user_files() -> tuple[Path, ...]:
+    """Every file of this user that has a say in a policy, whether or not it is there."""
+    return user_rules(), configuration() / _BELIEVED
 
 
 def administrator_rules() -> Path | None:
