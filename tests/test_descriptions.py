@@ -143,8 +143,7 @@ def test_the_default_limits_are_said_as_people_say_them() -> None:
     text = _describe(BASH, LINUX)
     for limit in (
         "50 KiB",
-        "first 20 KiB",
-        "last 30 KiB",
+        "the start, the end and errors between",
         "2,000 characters",
         "After 120 seconds",
         "up to 3,600",

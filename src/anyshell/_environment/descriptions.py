@@ -147,11 +147,19 @@ class Description:
             "WHOLE_OUTPUT": _WHOLE[whole],
             "TIMEOUT_DEFAULT": _seconds(self.timeout),
             "TIMEOUT_MAX": _seconds(self.max_timeout),
-            "OUTPUT_LIMIT": _bytes(self.limits.head + self.limits.tail),
-            "OUTPUT_HEAD": _bytes(self.limits.head),
-            "OUTPUT_TAIL": _bytes(self.limits.tail),
+            "OUTPUT_LIMIT": _bytes(self.limits.size),
+            "OUTPUT_PARTS": _parts(self.limits),
             "LINE_LIMIT": f"{self.limits.max_line:,}",
         }
+
+
+def _parts(limits: OutputLimits) -> str:
+    head, tail, excerpts, _ = limits.parts
+    return (
+        "the start, the end and errors between"
+        if excerpts
+        else f"the first {_bytes(head)} and last {_bytes(tail)}"
+    )
 
 
 def _with_sections(text: str, sections: Mapping[str, str | None]) -> str:

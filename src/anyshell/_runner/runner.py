@@ -524,12 +524,9 @@ class Runner:
         answers: bool = True,
         scrollback: int | None = None,
     ) -> TerminalOutput:
-        limits = self.limits
         return TerminalOutput(
             terminal,
-            head=limits.head,
-            tail=limits.tail,
-            max_line=limits.max_line,
+            **self.limits.parts._asdict(),
             artifacts=store,
             name_path=self.info.is_this_machine,
             answer=answer if answers else None,
@@ -539,11 +536,8 @@ class Runner:
     def _builder(self, store: Store | None, terminal: Terminal | None = None) -> Builder:
         if terminal is not None:
             return self._terminal_output(terminal, store)
-        limits = self.limits
         return OutputBuilder(
-            head=limits.head,
-            tail=limits.tail,
-            max_line=limits.max_line,
+            **self.limits.parts._asdict(),
             artifacts=store,
             name_path=self.info.is_this_machine,
             code_page=self.info.code_page,

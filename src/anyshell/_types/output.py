@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 Channel = Literal["stdout", "stderr"]
+
+DEFAULT_BUDGET = 50 * 1024
+"""Bytes of an output that become text."""
+
+HEAD_SHARE = 0.15  # no bound: a part of one
+"""Of a budget that is for the start of an output."""
+
+EXCERPTS_SHARE = 0.4  # no bound: a part of one
+"""Of a budget that lines between the start and the end may have, at most; what they do not need, the end has."""
+
+DEFAULT_HEAD = 20 * 1024
+"""Bytes of the start, where only the end was given."""
+
+DEFAULT_TAIL = 30 * 1024
+"""Bytes of the end, where only the start was given."""
 
 MASK = b"[secret]"
 """What stands in the place of a secret."""
@@ -48,6 +63,7 @@ class Output:
         head_range: Where something between is left out: the first and last line of `text` before that, counted from 1, a
             line that is shown in part too; ``None`` when nothing is left out between, or nothing shown before.
         tail_range: The same of what comes after.
+        excerpts: The same of the lines between that are shown, since they tell what went wrong; in order.
         cut_lines: Lines of `text` that were longer than a line may be, and say so.
         artifact: The whole; ``None`` when nothing was left out, or when it could not be kept.
         artifact_error: Why the whole was not kept, such as ``No space left on device``.
@@ -68,6 +84,7 @@ class Output:
     omitted_lines: int = 0
     head_range: tuple[int, int] | None = None
     tail_range: tuple[int, int] | None = None
+    excerpts: tuple[tuple[int, int], ...] = ()
     cut_lines: int = 0
     artifact: Artifact | None = None
     artifact_error: str | None = None
@@ -86,22 +103,60 @@ class Output:
 class OutputLimits:
     """How much of a command's output becomes text.
 
+    By default it is a budget: of what is longer, the start is shown, the end, and of the lines between those that tell what
+    went wrong. With `head` or `tail` it is the start and the end alone.
+
     Attributes:
-        head: Bytes of cleaned text kept from the start; zero or more.
-        tail: Bytes of it kept from the end; zero or more.
+        budget: Bytes of cleaned text that are kept; zero or more. By default 50 KiB.
+        head: Bytes of it kept from the start; zero or more. By default 20 KiB where `tail` is given.
+        tail: Bytes of it kept from the end; zero or more. By default 30 KiB where `head` is given.
         max_line: Characters that a line may have before it is cut; at least 1.
 
     Raises:
-        ValueError: A limit is out of its range.
+        ValueError: A limit is out of its range, or there is a budget beside a head or a tail.
     """
 
-    head: int = 20 * 1024
-    tail: int = 30 * 1024
+    budget: int | None = None
+    head: int | None = None
+    tail: int | None = None
     max_line: int = 2_000
 
     def __post_init__(self) -> None:
-        if self.head < 0 or self.tail < 0 or self.max_line < 1:
-            raise ValueError(f"head and tail must be 0 or more, max_line 1 or more, not {self}")
+        if self.budget is not None and (self.head is not None or self.tail is not None):
+            raise ValueError(f"give a budget, or a head and a tail, not {self}")
+        if min(self.budget or 0, self.head or 0, self.tail or 0) < 0 or self.max_line < 1:
+            raise ValueError(f"budget, head and tail must be 0 or more, max_line 1 or more, not {self}")
+
+    @property
+    def parts(self) -> OutputParts:
+        """The budget in its parts."""
+        if self.head is not None or self.tail is not None:
+            head = DEFAULT_HEAD if self.head is None else self.head
+            return OutputParts(head, DEFAULT_TAIL if self.tail is None else self.tail, 0, self.max_line)
+        budget = DEFAULT_BUDGET if self.budget is None else self.budget
+        head = int(budget * HEAD_SHARE)
+        return OutputParts(head, budget - head, int(budget * EXCERPTS_SHARE), self.max_line)
+
+    @property
+    def size(self) -> int:
+        """Bytes of text that there can be."""
+        return self.parts.head + self.parts.tail
+
+
+class OutputParts(NamedTuple):
+    """Where the text of an output comes from.
+
+    Attributes:
+        head: Bytes from the start.
+        tail: Bytes from the end, and from what is between.
+        excerpts: Bytes of these that lines between may have.
+        max_line: Characters of a line.
+    """
+
+    head: int
+    tail: int
+    excerpts: int
+    max_line: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,13 +96,13 @@ class Truncation(_Frozen):
         if not output.truncated:
             return None
         head, tail = output.head_range, output.tail_range
-        parts = tuple(part for part in (head, tail) if part is not None)
+        parts = tuple(part for part in (head, *output.excerpts, tail) if part is not None)
         whole = not parts and output.cut_lines > 0
         if whole:  # but for the ends of long lines
             parts = ((1, output.total_lines + (not output.text.endswith("\n"))),)
         direction: Literal["head", "tail", "both"] | None = None
         if not whole and parts:
-            direction = "both" if len(parts) > 1 else "tail" if head is None else "head"
+            direction = "both" if head and tail else "tail" if head is None else "head"
         return cls(
             direction=direction,
             truncated_by="line_length" if whole else "bytes",

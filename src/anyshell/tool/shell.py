@@ -462,7 +462,7 @@ class ShellTool:
         assert self._ledger is not None
         entry = self._ledger.known()[job.id]
         limits = self._env.limits
-        piece = await job.output(limit=max(limits.head + limits.tail, 1))
+        piece = await job.output(limit=max(limits.size, 1))
         entry.told, entry.seen = True, piece.offset
         messages = list(
             job_words.read(
@@ -472,7 +472,7 @@ class ShellTool:
                 skipped=0,
                 lost=0,
                 waited=0,
-                shown_at_most=limits.head + limits.tail,
+                shown_at_most=limits.size,
                 follows=piece.offset < piece.total_bytes,
             )
         )

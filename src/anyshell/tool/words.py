@@ -295,7 +295,9 @@ def truncated(output: Output, *, max_line: int, readable: bool, job_tool: bool =
     elif output.tail_range is None:
         where = f"End left out from line {_cut_line(output, output.total_lines):,}"
     else:
-        where = f"Middle left out from line {_cut_line(output, output.tail_range[0] - 1):,}"
+        shown_between = sum(last - first + 1 for first, last in output.excerpts)
+        where = f"Middle left out from line {_cut_line(output, output.tail_range[0] - 1 - shown_between):,}"
+        where += ", but for what looks like errors" * bool(output.excerpts)
     return f"{where}: {shown}. {_rest(output, output.artifact, readable=readable, job_tool=job_tool)}"
 
 

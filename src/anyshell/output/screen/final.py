@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..text.bounded import cut_note
+from ..text.builder import GAP, left_out
+from ..text.signals import Excerpt, Signals, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +39,13 @@ class FinalLines:
     Where output was skipped there is a gap. There is one note at most, so that with gaps the lines before the first
     one and those after the last one are shown.
 
+    Of the lines between, those that tell what went wrong are shown, unless there are gaps. They are counted as they are
+    shown: in bytes of text, and in lines of the terminal.
+
     Args:
         head: Bytes of text from the start.
         tail: Bytes of text from the end. What the head has not used, the end may have.
+        excerpts: Bytes of the tail that lines between may have.
         max_line: Characters of a line that are kept.
 
     Attributes:
@@ -47,8 +53,12 @@ class FinalLines:
         omitted_lines: Line feeds of the output that belong to no line that is shown.
     """
 
-    def __init__(self, head: int, tail: int, max_line: int) -> None:
+    def __init__(self, head: int, tail: int, excerpts: int, max_line: int) -> None:
         self.count = 0
+        self._signals = Signals() if excerpts else None
+        self._excerpts_room = min(excerpts, tail)
+        self._excerpts: list[Excerpt] = []
+        self._let_go = 0  # bytes of text of the lines that were let go
         self._room = head
         self._tail = tail
         self._max_line = max_line
@@ -94,6 +104,39 @@ class FinalLines:
             self._end, self._ends = max(self._end, total), max(self._ends, lines)
             self._push()
         self._ended = ended
+        if self._signals is not None and self._dropped is not None and self._gaps is None:
+            self._choose(self._signals)
+
+    def _choose(self, signals: Signals) -> None:
+        """Let lines go for those that tell more."""
+        limit, last = self._tail, self._dropped
+        moved: list[_Final] = []
+        while self._rest and self._rest_size > limit - self._excerpts_room:
+            moved.append(self._drop())
+        excerpts = chosen(signals.finish(), self._let_go, self._excerpts_room, GAP)
+        used = sum(len(each.data) + GAP for each in excerpts)
+        while moved and self._rest_size + moved[-1].size <= limit - used:
+            line = moved.pop()
+            self._rest.appendleft(line)
+            self._rest_size += line.size
+            self._let_go -= len(line.text.encode("utf-8", "replace")) + 1
+        self._dropped = moved[-1] if moved else last
+        self._excerpts = [
+            each.first(self._let_go - each.start) for each in excerpts if each.start < self._let_go
+        ]
+
+    @property
+    def searched(self) -> bool:
+        """Whether all lines that are left out were searched for those that tell what went wrong."""
+        return self._signals is None or self._signals.searched
+
+    @property
+    def excerpts(self) -> tuple[tuple[int, int], ...]:
+        """The lines between that are shown, counted as `ranges` are."""
+        before = self._head[-1].ends if self._head else 0
+        return tuple(
+            (before + each.lines + 1, before + each.lines + each.data.count(b"\n")) for each in self._excerpts
+        )
 
     @property
     def begun(self) -> str | None:
@@ -121,7 +164,8 @@ class FinalLines:
     def omitted_lines(self) -> int:
         """Line feeds of what is left out between the head and the tail."""
         before, missing, _ = self._shown()
-        return 0 if missing is None else max(missing[1] - (before[-1].ends if before else 0), 0)
+        shown = sum(each.data.count(b"\n") for each in self._excerpts)
+        return 0 if missing is None else max(missing[1] - (before[-1].ends if before else 0) - shown, 0)
 
     @property
     def omitted_bytes(self) -> int:
@@ -141,7 +185,8 @@ class FinalLines:
     @property
     def _between(self) -> int:
         before, missing, _ = self._shown()
-        return 0 if missing is None else max(missing[0] - (before[-1].end if before else 0), 1)
+        shown = sum(len(each.data) for each in self._excerpts)
+        return 0 if missing is None else max(missing[0] - (before[-1].end if before else 0) - shown, 1)
 
     def _shown(self) -> tuple[list[_Final], tuple[int, int] | None, list[_Final]]:
         """The lines before what is left out; the raw bytes and line feeds up to its end; and the lines after it."""
@@ -170,6 +215,14 @@ class FinalLines:
         lines = [line.text for line in before]
         if missing is not None:
             lines.append(note(self.omitted_lines, self._between))
+            at = line = 0
+            for each in self._excerpts:
+                if each.start > at:
+                    lines.append(left_out(each.lines - line, each.start - at))
+                lines.append(each.data.decode("utf-8", "replace").removesuffix("\n"))
+                at, line = each.end, each.lines + each.data.count(b"\n")
+            if self._excerpts and self._let_go > at:
+                lines.append(left_out(self.count - len(before) - len(after) - line, self._let_go - at))
         lines += [line.text for line in after]
         text = "\n".join(lines)
         return text + "\n" if lines and self._ended else text
@@ -193,5 +246,13 @@ class FinalLines:
         self._rest.append(line)
         self._rest_size += size
         while self._rest_size > self._tail:
-            self._dropped = self._rest.popleft()
-            self._rest_size -= self._dropped.size
+            self._drop()
+
+    def _drop(self) -> _Final:
+        line = self._dropped = self._rest.popleft()
+        self._rest_size -= line.size
+        if self._signals is not None:
+            data = line.text.encode("utf-8", "replace") + b"\n"
+            self._let_go += len(data)
+            self._signals.feed(data)
+        return line

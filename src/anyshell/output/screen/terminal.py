@@ -63,6 +63,7 @@ class TerminalOutput:
         terminal: Its size.
         head: Bytes of text kept from the start; 0 or more.
         tail: Bytes of text kept from the end; 0 or more.
+        excerpts: Bytes of the tail that lines between may have which tell what went wrong; 0 looks for none.
         max_line: Characters of a line that are kept; at least 1. The note that says so is not counted.
         artifacts: Keeps the raw whole, if anything is left out.
         name_path: Whether the marker says in which file the whole is.
@@ -79,6 +80,7 @@ class TerminalOutput:
         *,
         head: int = 20 * 1024,
         tail: int = 30 * 1024,
+        excerpts: int = 0,
         max_line: int = 2_000,
         artifacts: Store | None = None,
         name_path: bool = True,
@@ -89,7 +91,7 @@ class TerminalOutput:
         self._emulator = Emulator(terminal) if scrollback is None else StyledEmulator(terminal)
         self._above: deque[Row] = deque(maxlen=scrollback or 0)
         self._scrolled = 0
-        self._final = FinalLines(head, tail, max_line)
+        self._final = FinalLines(head, tail, excerpts, max_line)
         self._keeper = Keeper(artifacts, head + tail)
         self._name_path = name_path
         self._answer = answer
@@ -300,7 +302,14 @@ class TerminalOutput:
         artifact, error = self._keeper.finish(needed=final.incomplete)
         text = final.text(
             lambda lines, size: marker(
-                lines, size, self._lines, self._total, artifact, error, name_path=self._name_path
+                lines,
+                size,
+                self._lines,
+                self._total,
+                artifact,
+                error,
+                name_path=self._name_path,
+                searched=final.searched,
             )
         )
         head_range, tail_range = final.ranges(self._lines)
@@ -312,6 +321,7 @@ class TerminalOutput:
             omitted_lines=final.omitted_lines,
             head_range=head_range,
             tail_range=tail_range,
+            excerpts=final.excerpts,
             cut_lines=final.cut_lines,
             artifact=artifact,
             artifact_error=error,

@@ -13,6 +13,7 @@ from .binary import LOOKED_AT, kind_of
 from .bounded import BoundedText
 from .decode import is_plain
 from .pages import Page, Recognizer
+from .signals import LAST, SEARCHED, Excerpt, Signals, chosen
 from .tail import Tail
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 COALESCE = 16 * 1024
 """Bytes up to which smaller pieces are gathered: a byte at a time costs no more than a byte should."""
+
+GAP = 64
+"""Bytes that the line is counted as which says between two parts of a text what is left out there."""
 
 _SHORT_OF_FULL = 3
 """Bytes of a tail besides its limit, when the head has missed its own for want of room for a character."""
@@ -71,6 +75,8 @@ class OutputBuilder:
         head: Bytes of text kept from the start; 0 or more.
         tail: Bytes of text kept from the end; 0 or more. The two together are the limit: what fits it is
             shown whole.
+        excerpts: Bytes of the tail that lines between the start and the end may have which tell what went wrong; 0 looks for
+            none.
         max_line: Characters of a line that are kept; at least 1. The note that says so is not counted.
         artifacts: Keeps the raw whole, if anything is left out. What it cannot write stops nothing.
         name_path: Whether the marker says in which file the whole is, for readers that can open that file; otherwise it
@@ -85,6 +91,7 @@ class OutputBuilder:
         *,
         head: int = 20 * 1024,
         tail: int = 30 * 1024,
+        excerpts: int = 0,
         max_line: int = 2_000,
         artifacts: Store | None = None,
         name_path: bool = True,
@@ -93,6 +100,7 @@ class OutputBuilder:
     ) -> None:
         self._head_limit = head
         self._tail_limit = tail
+        self._excerpts_limit = min(excerpts, tail)
         self._max_line = max_line
         self._name_path = name_path
         self._gathered = bytearray()
@@ -101,6 +109,7 @@ class OutputBuilder:
         self._lines = 0
         self._head: BoundedText | None = None
         self._tail: Tail | None = None
+        self._signals: Signals | None = None
         self._page = Page.of(code_page)
         self._recognizer = None if self._page is None else Recognizer(utf8_bytes)
         self._keeper = Keeper(artifacts, head + tail)
@@ -170,6 +179,8 @@ class OutputBuilder:
             self._tail = self._overflow(self._head)
             data = data[taken:]
         self._tail.append(data)
+        if self._signals is not None:
+            self._signals.feed(data)
 
     def _short(self) -> Output | None:
         """The output of most commands: nothing, or a few plain lines."""
@@ -208,6 +219,9 @@ class OutputBuilder:
         if (coming := head.coming()) is not None:
             tail.turn(*coming)
         tail.append(carry)
+        if self._excerpts_limit:
+            self._signals = Signals()
+            self._signals.feed(carry)
         return tail
 
     def _whole(self, text: BoundedText) -> Output:
@@ -224,32 +238,95 @@ class OutputBuilder:
 
     def _truncated(self, head: BoundedText, tail: Tail) -> Output:
         artifact, error = self._keeper.finish(needed=True)
-        end, shown = tail.text(self._tail_limit, self._max_line)
-        if shown == tail.total and end.size:
-            # It did not fit as a whole, since the line across the seam is longer than its halves: so it is cut.
-            end, shown = tail.text(end.size - 1, self._max_line)
+        end, shown, sections = self._end(tail)
         between = tail.total - shown
-        lines = self._lines - head.lines - end.lines
-        notice = marker(lines, between, self._lines, self._total, artifact, error, name_path=self._name_path)
+        feeds = self._lines - head.lines - end.lines
         before, after = head.text(), end.text()
+        size = between - sum(len(each.data) for each, _ in sections)
+        lines = feeds - sum(text.lines for _, text in sections)
+        notice = marker(
+            lines,
+            size,
+            self._lines,
+            self._total,
+            artifact,
+            error,
+            name_path=self._name_path,
+            searched=self._signals is None or self._signals.searched,
+        )
         shown_last = head.lines + (not before.endswith("\n"))
-        seam, last = head.lines + lines + 1, self._lines + (not after.endswith("\n"))
-        if before and not before.endswith("\n"):
-            before += "\n"
-        if after:
-            notice += "\n"
+        seam, last = head.lines + feeds + 1, self._lines + (not after.endswith("\n"))
+        parts = [before]
+        ranges: list[tuple[int, int]] = []
+        at = at_line = 0
+
+        def gap(to: int, to_line: int) -> None:
+            if to == at:
+                return
+            if parts[-1] and not parts[-1].endswith("\n"):
+                parts.append("\n")
+            if not told:
+                parts.append(notice + "\n")
+                told.append(True)
+            if sections:
+                parts.append(left_out(to_line - at_line, to - at, self._lines) + "\n")
+
+        told: list[bool] = []
+        for each, text in sections:
+            gap(each.start, each.lines)
+            parts.append(text.text())
+            first = head.lines + each.lines + 1
+            ranges.append((first, max(first, first + text.lines - each.data.endswith(b"\n"))))
+            at, at_line = each.end, each.lines + text.lines
+        gap(between, feeds)
+        parts.append(after)
         return Output(
-            text=before + notice + after,
+            text="".join(parts) if after else "".join(parts).removesuffix("\n"),
             total_bytes=self._total,
-            omitted_bytes=between + head.cut_bytes + end.cut_bytes,
+            omitted_bytes=size + head.cut_bytes + end.cut_bytes + sum(text.cut_bytes for _, text in sections),
             total_lines=self._lines,
             omitted_lines=lines,
             head_range=(1, shown_last) if before else None,
             tail_range=(seam, max(seam, last)) if after else None,
-            cut_lines=head.cut_lines + end.cut_lines,
+            excerpts=tuple(ranges),
+            cut_lines=head.cut_lines + end.cut_lines + sum(text.cut_lines for _, text in sections),
             artifact=artifact,
             artifact_error=error,
         )
+
+    def _end(self, tail: Tail) -> tuple[BoundedText, int, list[tuple[Excerpt, BoundedText]]]:
+        """The end as text, how many raw bytes that shows, and of what is before it the lines that matter most."""
+        limit = self._tail_limit
+        if self._signals is None:
+            return *self._last(tail, limit), []
+        room = self._excerpts_limit
+        _, shown = self._last(tail, limit - room)
+        excerpts = chosen(self._signals.finish(), tail.total - shown, room, GAP)
+        while excerpts and (used := sum(self._text(each, tail).size + GAP for each in excerpts)) > room:
+            # Bytes that are no UTF-8 become characters of three bytes.
+            excerpts.remove(min(excerpts, key=lambda each: each.score))
+        end, shown = self._last(tail, limit - (used if excerpts else 0))
+        between = tail.total - shown
+        # The end has what the lines of the middle do not need, and so some of these as well.
+        excerpts = [each.first(between - each.start) for each in excerpts if each.start < between]
+        if sum(len(each.data) for each in excerpts) == between:
+            excerpts = []  # nothing would be left out
+        return end, shown, [(each, self._text(each, tail)) for each in excerpts]
+
+    def _last(self, tail: Tail, limit: int) -> tuple[BoundedText, int]:
+        end, shown = tail.text(limit, self._max_line)
+        if shown == tail.total and end.size:
+            # It did not fit as a whole, since the line across the seam is longer than its halves: so it is cut.
+            end, shown = tail.text(end.size - 1, self._max_line)
+        return end, shown
+
+    def _text(self, excerpt: Excerpt, tail: Tail) -> BoundedText:
+        text = BoundedText(None, self._max_line)
+        if tail.page is not None:
+            text.turn(tail.page, max(0, tail.utf8 - excerpt.start))
+        text.feed(excerpt.data)
+        text.flush()
+        return text
 
 
 class Keeper:
@@ -329,8 +406,9 @@ def marker(
     error: str | None,
     *,
     name_path: bool = True,
+    searched: bool = True,
 ) -> str:
-    """The line that stands between the head and the tail.
+    """The line that stands after the head, and says what is left out of the whole.
 
     Args:
         lines: Line feeds left out there.
@@ -340,10 +418,11 @@ def marker(
         artifact: The whole, if it was kept.
         error: Why it was not, if it was to be.
         name_path: Whether to say in which file it is, rather than as which artifact it is kept.
+        searched: Whether all of it was searched for lines that tell what went wrong.
     """
-    # Of an output without a line feed, lines would be counted that are not there: "0 lines of 0 lines".
-    left_out, of = (f"{_count(count, 'line')}, " if total_lines else "" for count in (lines, total_lines))
-    text = f"{left_out}{_count(size, 'byte')} left out of {of}{_count(total, 'byte')}"
+    text = f"{counts(lines, size, total_lines)} left out of {counts(total_lines, total, total_lines)}"
+    if not searched:
+        text += f"; looked for errors in its first {SEARCHED >> 20} MiB and its last {LAST >> 10} KiB"
     if artifact is not None:
         missing = artifact.omitted_bytes
         kept = f"all but {_count(missing, 'byte')} of the middle is" if missing else "the whole is"
@@ -352,6 +431,16 @@ def marker(
     elif error is not None:
         text += f"; the whole was not kept: {error}"
     return f"[... {text} ...]"
+
+
+def left_out(lines: int, size: int, total_lines: int = 1) -> str:
+    """The line that stands where so much is left out."""
+    return f"[... {counts(lines, size, total_lines)} left out here ...]"
+
+
+def counts(lines: int, size: int, total_lines: int) -> str:
+    """Lines and bytes; of an output without a line feed the bytes alone, since "0 lines of 0 lines" are not there."""
+    return f"{_count(lines, 'line')}, {_count(size, 'byte')}" if total_lines else _count(size, "byte")
 
 
 def _count(number: int, noun: str) -> str:

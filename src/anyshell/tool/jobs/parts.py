@@ -82,9 +82,7 @@ def select(
         code_page: The number of the host's code page.
     """
     builder = OutputBuilder(
-        head=limits.head,
-        tail=limits.tail,
-        max_line=limits.max_line,
+        **limits.parts._asdict(),
         code_page=code_page if part.kind == "bytes" else None,
     )
     if part.kind == "bytes":

@@ -272,7 +272,7 @@ class JobTool:
         job, limits = entry.job, self._env.limits
         if call.part is not None and not (call.part.kind == "bytes" and call.part.first is not None):
             return await self._part_of_job(call, entry)
-        since, most = entry.seen, max(limits.head + limits.tail, 1)
+        since, most = entry.seen, max(limits.size, 1)
         if call.part is not None and call.part.first is not None:
             since = call.part.first
             if call.part.last is not None:
@@ -408,9 +408,7 @@ def bounded(context: ToolContext, piece: JobOutput) -> Output:
     end = len(piece.data) if piece.utf8_bytes is None else piece.utf8_bytes
     utf8, other = hidden.data(piece.data[:end]), hidden.data(piece.data[end:])
     builder = OutputBuilder(
-        head=limits.head,
-        tail=limits.tail,
-        max_line=limits.max_line,
+        **limits.parts._asdict(),
         code_page=context.env.info.code_page,
         utf8_bytes=len(utf8),
     )

@@ -410,7 +410,7 @@ async def _give_up(*tasks: asyncio.Future[Any]) -> None:
 
 def _last(lines: Sequence[str], limits: OutputLimits) -> tuple[str, int]:
     """As many lines from the end as may be shown, as text, and how many are not."""
-    room = limits.head + limits.tail
+    room = limits.size
     shown: list[str] = []
     for line in reversed(lines):
         if len(line) > limits.max_line:

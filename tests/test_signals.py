@@ -1,0 +1,265 @@
+"""What is shown of an output that is too long: its start, its end, and the lines between that tell what went wrong."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anyshell import OutputLimits, Terminal
+from anyshell.output.screen.terminal import TerminalOutput
+from anyshell.output.text.builder import OutputBuilder
+from anyshell.output.text.signals import EXCERPT, HELD, LAST, SEARCHED, Signals, chosen, score
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anyshell import Output
+
+GAP = re.compile(r"\[\.\.\. (?:([\d,]+) lines?, )?([\d,]+) bytes? left out here \.\.\.\]\n?")
+TOTAL = re.compile(r"\[\.\.\. .* left out of .*\.\.\.\]\n?")
+
+
+def bounded(data: bytes, cuts: Sequence[int] = (), **limits: int) -> Output:
+    builder = OutputBuilder(**OutputLimits(**limits).parts._asdict())
+    places = [0, *sorted(cuts), len(data)]
+    for at, end in pairwise(places):
+        builder.feed(data[at:end])
+    return builder.finish()
+
+
+def noise(count: int, start: int = 0) -> bytes:
+    return b"".join(
+        b"%06d compiled without a word of harm\n" % number for number in range(start, start + count)
+    )
+
+
+def check(data: bytes, output: Output) -> None:
+    """What is shown is text of the output, in order, and what is not is counted where it is missing."""
+    text = data.decode()
+    pieces = re.split(r"(\[\.\.\. [^\n]* \.\.\.\]\n?)", output.text)
+    left = {0}  # where the text may go on: a line feed before a marker may be of the output, or not
+    for piece in pieces:
+        if found := GAP.fullmatch(piece):
+            size, feeds = int(found[2].replace(",", "")), int((found[1] or "0").replace(",", ""))
+            left = {at + size for at in left if text.count("\n", at, at + size) == feeds}
+        elif TOTAL.fullmatch(piece):
+            left = {at + (0 if output.excerpts else output.omitted_bytes) for at in left}
+        elif piece:
+            left = {
+                at + len(part)
+                for at in left
+                for part in {piece, piece.removesuffix("\n")}
+                if text.startswith(part, at)
+            }
+        assert left, piece
+    assert len(text) in left
+    assert output.total_bytes == len(data)
+    assert output.total_lines == text.count("\n")
+    if output.excerpts:
+        gaps = GAP.findall(output.text)
+        assert sum(int(size.replace(",", "")) for _, size in gaps) == output.omitted_bytes
+        assert sum(int((feeds or "0").replace(",", "")) for feeds, _ in gaps) == output.omitted_lines
+        whole = text.split("\n")
+        for first, last in output.excerpts:
+            assert "\n".join(whole[first - 1 : last]) in output.text
+
+
+def test_cause_in_the_middle_is_shown_with_lines_around_it() -> None:
+    cause = b"src/a.c:12:3: error: no member named 'x'\n   12 |   s.x = 1;\n      |     ^\n"
+    data = noise(3000) + cause + noise(3000, 3000)
+    output = bounded(data, budget=4096)
+    assert cause.decode() in output.text
+    assert "002999 compiled" in output.text  # the line before
+    assert output.excerpts == ((3000, 3003),)
+    assert len(output.text) < 4096 + 200
+    check(data, output)
+
+
+def test_without_such_lines_all_of_the_budget_is_for_the_start_and_the_end() -> None:
+    data = noise(3000)
+    output = bounded(data, budget=4096)
+    assert output.excerpts == ()
+    assert len(output.text.replace("\n", "")) > 4096 - 200
+    assert output.text.count("[...") == 1
+    check(data, output)
+
+
+def test_head_and_tail_alone_are_the_old_shape() -> None:
+    data = noise(500) + b"error: here\n" + noise(500)
+    output = bounded(data, head=1000, tail=1000)
+    assert "error: here" not in output.text
+    check(data, output)
+
+
+@pytest.mark.parametrize(
+    ("limits", "parts"),
+    [
+        ({}, (7680, 43520, 20480)),
+        ({"budget": 8192}, (1228, 6964, 3276)),
+        ({"budget": 0}, (0, 0, 0)),
+        ({"head": 10}, (10, 30 * 1024, 0)),
+        ({"tail": 10}, (20 * 1024, 10, 0)),
+    ],
+)
+def test_a_budget_has_three_parts(limits: dict[str, int], parts: tuple[int, int, int]) -> None:
+    assert OutputLimits(**limits).parts[:3] == parts
+
+
+@pytest.mark.parametrize("limits", [{"budget": -1}, {"budget": 10, "head": 5}, {"tail": -1}, {"max_line": 0}])
+def test_limits_that_cannot_be_are_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="budget"):
+        OutputLimits(**limits)
+
+
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        ("src/a.c:3:1: error: expected ';'", "src/a.c:3:1: warning: unused variable 'error'"),
+        ("FAILED tests/test_a.py::test_b", "tests/test_a.py::test_error PASSED"),
+        ("Traceback (most recent call last):", "0 errors, 0 failures"),
+        ("panic: runtime error: index out of range", "running with --fail-fast"),
+        ("not ok 12 - adds", "ok 13 - reports an error"),
+        ("E       -  'total': 248.0", "cc -c error.c -o error.o"),
+        ("2026-11-22T06:27:14.123Z ##[error]Process completed", "2026-11-22T06:27:14.123Z no errors found"),
+        ("error: linking with `cc` failed", "make: warning: clock skew detected"),
+    ],
+)
+def test_lines_that_tell_more_are_worth_more(more: str, less: str) -> None:
+    assert score(more.encode()) > max(score(less.encode()), 1)
+
+
+def test_repeated_lines_leave_room_for_others() -> None:
+    flood = b"".join(b"error: thing %d is not there\n" % number for number in range(5000))
+    data = noise(300) + flood + b"error: the disk is full\n" + flood + noise(300)
+    output = bounded(data, budget=4096)
+    assert "error: the disk is full" in output.text
+    assert output.text.count("is not there") < 40
+    check(data, output)
+
+
+_LINES = st.sampled_from(
+    [
+        b"\n",
+        b"plain line of text\n",
+        b"error: it broke\n",
+        b"    indented below\n",
+        b"E   assert 1 == 2\n",
+        b"FAILED " + b"x" * 300 + b"\n",
+        b"warning: old\n",
+        b"y" * 5000 + b" error:\n",
+        b"no line feed yet ",
+    ]
+)
+
+
+@given(
+    lines=st.lists(st.tuples(_LINES, st.integers(1, 40)), max_size=40),
+    budget=st.integers(0, 3000),
+    cuts=st.lists(st.integers(0, 100_000), max_size=8),
+)
+def test_shown_and_counted_are_the_whole_however_it_is_cut(
+    lines: list[tuple[bytes, int]], budget: int, cuts: list[int]
+) -> None:
+    data = b"".join(line * times for line, times in lines)
+    output = bounded(data, budget=budget, max_line=10_000)
+    check(data, output)
+    assert bounded(data, [min(cut, len(data)) for cut in cuts], budget=budget, max_line=10_000) == output
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096, 65536, 100_001, 10**9])
+def test_blocks_do_not_show_in_what_is_found(size: int) -> None:
+    data = b"".join(b"%d ok\n" % at if at % 97 else b"thing %d: error: broke\n" % at for at in range(60_000))
+    one, other = Signals(), Signals()
+    one.feed(data)
+    for at in range(0, len(data), size) if size > 5 else [0]:
+        other.feed(data[at : at + size] if size > 5 else data[:1])
+    if size <= 5:
+        for at in range(1, 70_000):
+            other.feed(data[at : at + 1])
+        other.feed(data[70_000:])
+    found = one.finish()
+    assert found == other.finish()
+    assert [each.data.count(b"\n") > 0 for each in found]
+    for each in found:
+        assert data[each.start : each.end] == each.data
+        assert data.count(b"\n", 0, each.start) == each.lines
+
+
+def test_search_ends_and_says_so_but_looks_at_the_end() -> None:
+    signals = Signals()
+    block = noise(2000)
+    count = SEARCHED // len(block) + 2
+    signals.feed(b"error: at the start\n")
+    for _ in range(count):
+        signals.feed(block)
+    signals.feed(b"error: too late\n")
+    for _ in range(LAST // len(block) + 4):
+        signals.feed(block)
+    signals.feed(b"error: near the end\n" + noise(100))
+    found = signals.finish()
+    shown = b"".join(each.data for each in found)
+    assert b"at the start" in shown
+    assert b"near the end" in shown
+    assert b"too late" not in shown
+    assert not signals.searched
+    assert found[-1].lines == 1 + 2000 * (count + LAST // len(block) + 4)
+
+
+def test_many_different_errors_are_held_in_bounded_memory() -> None:
+    signals = Signals()
+    words = [f"{a}{b}{c}" for a in "abcdefghij" for b in "klmnopqrst" for c in "uvwxyzabcd"]
+    for word in words:
+        signals.feed(f"error: {word} {word * 30} is broken\n".encode() * 4 + noise(20))
+    found = signals.finish()
+    assert sum(len(each.data) for each in found) <= HELD
+    assert len(found) > 100
+    assert all(len(each.data) <= EXCERPT for each in found)
+
+
+def test_room_is_kept_and_a_long_excerpt_is_its_line_alone() -> None:
+    signals = Signals()
+    signals.feed(
+        b"before\nerror: here\n" + b"    indented line that goes on for some time\n" * 20 + b"after\n"
+    )
+    found = signals.finish()
+    (short,) = chosen(found, 10_000, 100, 60)
+    assert short.data == b"error: here\n"
+    assert short.lines == 1
+    assert chosen(found, 10_000, 60, 60) == []
+
+
+def test_lines_that_scrolled_off_a_terminal_are_searched() -> None:
+    output = TerminalOutput(Terminal(columns=80, rows=24), **OutputLimits(budget=4096).parts._asdict())
+    cause = b"src/a.c:12:3: \x1b[31merror:\x1b[0m no member named 'x'\n   12 |   s.x = 1;\n"
+    data = (noise(3000) + cause + noise(3000, 3000)).replace(b"\n", b"\r\n")
+    for at in range(0, len(data), 1000):
+        output.feed(data[at : at + 1000])
+    shown = output.finish()
+    assert (
+        "002999 compiled without a word of harm\nsrc/a.c:12:3: error: no member named 'x'\n   12 |"
+        in shown.text
+    )
+    assert shown.excerpts == ((3000, 3003),)
+    assert len(shown.text) < 4096 + 300
+    gaps = [int(size.replace(",", "")) for _, size in GAP.findall(shown.text)]
+    lines = [int(feeds.replace(",", "")) for feeds, _ in GAP.findall(shown.text)]
+    assert sum(lines) == shown.omitted_lines
+    assert len(gaps) == 2
+    assert shown.text.count("\n") == shown.total_lines - shown.omitted_lines + 3
+    assert shown.head_range is not None
+    assert shown.tail_range is not None
+    assert sum(lines) + shown.head_range[1] + 4 + (6002 - shown.tail_range[0]) + 1 == 6002
+
+
+def test_terminal_without_such_lines_is_bounded_as_before() -> None:
+    data = noise(3000).replace(b"\n", b"\r\n")
+    old = TerminalOutput(Terminal(columns=80, rows=24), head=614, tail=3482)
+    new = TerminalOutput(Terminal(columns=80, rows=24), **OutputLimits(budget=4096).parts._asdict())
+    old.feed(data)
+    new.feed(data)
+    assert new.finish() == old.finish()
