@@ -305,6 +305,22 @@ def test_json_names_the_artifact_of_a_long_output() -> None:
 
 
 @slow
+def test_output_with_a_limit_is_shown_at_the_end_with_its_errors() -> None:
+    program = "for n in range(3000): print('line', n) if n != 1500 else print('error: the cause')"
+    done = anyshell("run", "--limit", "1k", "--", sys.executable, "-c", program + "\nraise SystemExit(3)")
+    text = done.stdout.decode().replace("\r\n", "\n")
+    assert done.returncode == 3
+    assert text.startswith("line 0\nline 1\n")
+    assert text.endswith("line 2998\nline 2999\n")
+    assert "line 1499\nerror: the cause\nline 1501\n" in text
+    assert len(text) < 1024 + 400
+    assert "the whole is in" in text
+    told = json.loads(anyshell("run", "--json", "--limit", "1k", "--", sys.executable, "-c", program).stdout)
+    assert told["output"]["excerpts"] == [[1500, 1503]]
+    short = anyshell("run", "--limit", "1k", "--", "echo short")
+    assert short.stdout.split() == [b"short"]
+
+
 def test_json_of_a_timeout() -> None:
     text = either("echo a; sleep 300", "'a'; Start-Sleep 300")
     done = anyshell("run", "--json", "--timeout", TIMEOUT, "--grace", "0.3", "--", text)
@@ -372,6 +388,8 @@ def test_our_own_failure_is_said_and_gives_125(arguments: list[str], said: str) 
         (["--env", "secret-value", "--", "true"], "NAME=VALUE"),
         (["--env", "1A=secret-value", "--", "true"], "1A"),
         (["--split-stderr", "--", "true"], "--json"),
+        (["--limit", "many", "--", "true"], "give 8192, 8k or 1m"),
+        (["--limit", "8k", "--background", "--", "true"], "--limit does not go with --background"),
         (["--cwd", "", "--", "true"], "give a directory, or leave it out"),
         (["--shell", "", "--", "true"], "give a shell, or leave it out"),
         (["--", " \t\n"], "blanks"),

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshell import OutputLimits, Terminal
+import anyshell
+from anyshell import Environment, InvalidCommand, OutputLimits, Terminal
 from anyshell.output.screen.terminal import TerminalOutput
 from anyshell.output.text.builder import OutputBuilder
 from anyshell.output.text.signals import EXCERPT, HELD, LAST, SEARCHED, Signals, chosen, score
@@ -263,3 +264,27 @@ def test_terminal_without_such_lines_is_bounded_as_before() -> None:
     old.feed(data)
     new.feed(data)
     assert new.finish() == old.finish()
+
+
+@pytest.mark.anyio
+async def test_one_call_may_have_limits_of_its_own() -> None:
+    text = "for n in $(seq 3000); do echo line $n; done; echo 'error: the cause' >&2; seq 3000"
+    limits = OutputLimits(budget=600)
+    async with Environment.detect(shell="sh", limits=OutputLimits(head=10, tail=10)) as env:
+        async with env.stream(text, limits=limits) as events:
+            async for _ in events:
+                pass
+        async with env.session() as session:
+            kept = await session.run(text, limits=limits)
+        outcomes = [
+            await env.run(text, limits=limits),
+            events.outcome,
+            kept,
+            anyshell.run(text, shell="sh", limits=limits),
+        ]
+        for outcome in outcomes:
+            assert "error: the cause" in outcome.output.text
+            assert outcome.output.excerpts == ((3000, 3003),)
+        assert "error" not in (await env.run(text)).output.text
+        with pytest.raises(InvalidCommand, match=r"limits must be OutputLimits\(budget=\), not int"):
+            await env.run("true", limits=8192)  # type: ignore[arg-type]  # the mistake

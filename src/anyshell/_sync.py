@@ -20,7 +20,7 @@ from ._types import DEFAULT_GRACE, to_recording
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Coroutine, Mapping
 
-    from ._types import LeftBehind, Outcome, Recording
+    from ._types import LeftBehind, Outcome, OutputLimits, Recording
 
 T = TypeVar("T")
 
@@ -183,6 +183,7 @@ def run(
     split_stderr: bool = False,
     interactive: bool = False,
     record: str | os.PathLike[str] | Recording | None = None,
+    limits: OutputLimits | None = None,
 ) -> Outcome:
     """Run a command on this machine in a fresh shell and wait for its end, blocking like `subprocess.run`.
 
@@ -215,6 +216,7 @@ def run(
         left_behind=left_behind,
         split_stderr=split_stderr,
         recording=to_recording(record),
+        limits=limits,
     )
 
     async def runs() -> Outcome:

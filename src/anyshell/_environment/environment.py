@@ -159,6 +159,7 @@ class Environment(EnvironmentFacts):
         background_after: float | Literal["default"] | None = "default",
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        limits: OutputLimits | None = None,
         control: _engine.Control | None = None,
     ) -> Outcome:
         """Run a command in a fresh shell and wait for its end.
@@ -188,6 +189,7 @@ class Environment(EnvironmentFacts):
             record: A new file on this machine, into which what it prints is recorded, as asciicast; or a `Recording`, which
                 says more. `Outcome.recording` says what became of it. Without a terminal it is recorded as one of
                 80 columns and 24 rows would show it.
+            limits: How much of its output becomes text; by default as `Environment.detect` was given.
             control: Stops the command from another task; the outcome is then ``cancelled``, with what was printed. One
                 for each run.
 
@@ -215,6 +217,7 @@ class Environment(EnvironmentFacts):
             terminal=terminal,
             recording=to_recording(record),
             background_after=background_after,
+            limits=limits,
         )
         return await self.runner.run(request, options, control=control)
 
@@ -335,6 +338,7 @@ class Environment(EnvironmentFacts):
         split_stderr: bool = False,
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        limits: OutputLimits | None = None,
     ) -> Stream:
         """Run a command and see its output as it comes.
 
@@ -360,6 +364,7 @@ class Environment(EnvironmentFacts):
             split_stderr=split_stderr,
             terminal=terminal,
             recording=to_recording(record),
+            limits=limits,
         )
 
         def start(listener: Listener, control: _engine.Control) -> Awaitable[Outcome]:

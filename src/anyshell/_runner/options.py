@@ -11,6 +11,7 @@ from .._types import (
     DEFAULT_GRACE,
     Command,
     LeftBehind,
+    OutputLimits,
     Terminal,
     check_choice,
     check_seconds,
@@ -39,6 +40,7 @@ class RunOptions:
         terminal: What the command runs on; ``None`` are pipes.
         recording: Into what it is recorded; ``None`` is nothing.
         background_after: Seconds after which it goes on as a job; ``None`` is never.
+        limits: How much of its output becomes text; ``None`` is what the environment has.
 
     Raises:
         InvalidCommand: Names the option.
@@ -53,6 +55,7 @@ class RunOptions:
     terminal: Terminal | None = None
     recording: Recording | None = None
     background_after: float | None = None
+    limits: OutputLimits | None = None
 
     def __post_init__(self) -> None:
         if self.terminal is not None and not isinstance(self.terminal, Terminal):
@@ -60,6 +63,9 @@ class RunOptions:
             raise InvalidCommand(f"terminal must be a Terminal(columns=, rows=), not {kind}")
         if self.terminal is not None and self.split_stderr:
             raise InvalidCommand("on a terminal stdout and stderr are one: leave out split_stderr")
+        if self.limits is not None and not isinstance(self.limits, OutputLimits):
+            kind = type(self.limits).__name__
+            raise InvalidCommand(f"limits must be OutputLimits(budget=), not {kind}")
         if self.left_behind is not None:
             check_choice("left_behind", self.left_behind, get_args(LeftBehind))
         check_seconds("timeout", self.timeout)

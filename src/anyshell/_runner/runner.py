@@ -286,6 +286,7 @@ class Runner:
         *,
         answers: bool = True,
         scrollback: int | None = None,
+        limits: OutputLimits | None = None,
     ) -> Controller:
         """A controller, which stands before a program on a terminal.
 
@@ -294,8 +295,11 @@ class Runner:
             store: Where the whole of its output is kept.
             answers: Whether programs that ask the terminal something are answered.
             scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
+            limits: How much of its output becomes text; ``None`` is what the environment has.
         """
-        output = partial(self._terminal_output, terminal, store, answers=answers, scrollback=scrollback)
+        output = partial(
+            self._terminal_output, terminal, store, answers=answers, scrollback=scrollback, limits=limits
+        )
         tells = self.info.os == "linux"  # what a process sleeps in
         return Controller(output, tells=tells)
 
@@ -325,7 +329,7 @@ class Runner:
         terminal, listener = options.terminal, options.listener
         work = Work(self.artifacts, control=control, code_page=self.code_page(terminal))
         channels: tuple[Channel, ...] = ("stdout", "stderr") if options.split_stderr else ("stdout",)
-        so_far = {channel: self._builder(None, terminal) for channel in channels}
+        so_far = {channel: self._builder(None, terminal, limits=options.limits) for channel in channels}
 
         async def hear(channel: Channel, data: bytes) -> None:
             await work.hear(channel, data)
@@ -398,7 +402,7 @@ class Runner:
         """
         terminal, listener = options.terminal, options.listener
         if controller is None and terminal is not None:
-            controller = self.controller(terminal, store)
+            controller = self.controller(terminal, store, limits=options.limits)
         recorder = self._recorder(options.recording, terminal, controller)
         wraps: list[Callable[[Process], Process]] = []
         masking = None
@@ -429,8 +433,9 @@ class Runner:
             # On a terminal the end would be typed, which blocks until the program reads what was typed before.
             adopting = Adopting(adopt, ends_input=fed and terminal is None)
             wraps.append(adopting.take)
-        output: Builder = self._builder(store) if controller is None else controller.output
-        stderr = self._builder(self.artifacts) if options.split_stderr else None
+        build = partial(self._builder, limits=options.limits)
+        output: Builder = build(store) if controller is None else controller.output
+        stderr = build(self.artifacts) if options.split_stderr else None
         if recorder is not None:
             output = recorder.builder(output, "stdout")
             stderr = None if stderr is None else recorder.builder(stderr, "stderr")
@@ -523,21 +528,24 @@ class Runner:
         *,
         answers: bool = True,
         scrollback: int | None = None,
+        limits: OutputLimits | None = None,
     ) -> TerminalOutput:
         return TerminalOutput(
             terminal,
-            **self.limits.parts._asdict(),
+            **(limits or self.limits).parts._asdict(),
             artifacts=store,
             name_path=self.info.is_this_machine,
             answer=answer if answers else None,
             scrollback=scrollback,
         )
 
-    def _builder(self, store: Store | None, terminal: Terminal | None = None) -> Builder:
+    def _builder(
+        self, store: Store | None, terminal: Terminal | None = None, *, limits: OutputLimits | None = None
+    ) -> Builder:
         if terminal is not None:
-            return self._terminal_output(terminal, store)
+            return self._terminal_output(terminal, store, limits=limits)
         return OutputBuilder(
-            **self.limits.parts._asdict(),
+            **(limits or self.limits).parts._asdict(),
             artifacts=store,
             name_path=self.info.is_this_machine,
             code_page=self.info.code_page,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -53,6 +54,19 @@ class Age(click.ParamType):  # type: ignore[type-arg]  # older versions of click
         if not number.isascii() or not number.replace(".", "", 1).isdigit():
             self.fail(f"{value!r} is no age: give seconds, or 30m, 12h, 7d", param, ctx)
         return float(number) * _UNITS[unit]
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
+    """A number of bytes, such as ``8192``, ``8k`` or ``1m``."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number."""
+        found = re.fullmatch(r"([0-9]{1,15})(?:([km])(?:i?b)?)?", str(value).lower())
+        if found is None:
+            self.fail(f"{value!r} is no number of bytes: give 8192, 8k or 1m", param, ctx)
+        return int(found[1]) * {"k": 1024, "m": 1024**2}.get(found[2], 1)
 
 
 class Variable(click.ParamType):  # type: ignore[type-arg]  # not generic in the oldest click that we take

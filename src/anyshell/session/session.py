@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from .._runner import Runner
-    from .._types import Channel, Command, LeftBehind, Outcome, ProcessInfo, Recording, ShellInfo
+    from .._types import (
+        Channel,
+        Command,
+        LeftBehind,
+        Outcome,
+        OutputLimits,
+        ProcessInfo,
+        Recording,
+        ShellInfo,
+    )
     from ..abc import Process
     from .process import SessionProcess
 
@@ -133,6 +142,7 @@ class Session:
         may_be_fresh: bool = True,
         listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        limits: OutputLimits | None = None,
         control: Control | None = None,
     ) -> Outcome:
         """Run a command in the session's shell and wait for its end.
@@ -152,6 +162,7 @@ class Session:
                 and is not run when their shell is gone.
             listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
             record: A new file into which what it prints is recorded, as for `Environment.run`.
+            limits: How much of its output becomes text, as for `Environment.run`.
             control: Stops the command from another task, as for `Environment.run`.
 
         Returns:
@@ -177,6 +188,7 @@ class Session:
             split_stderr=split_stderr,
             listener=listener,
             recording=to_recording(record),
+            limits=limits,
         )
         spawn = Spawn(
             argv=(),

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from ...host.reach import Target, notices
 from ...options import (
     CellCount,
+    Size,
     command_options,
     complete_file,
     json_option,
@@ -69,6 +70,12 @@ _STDIN, _STDOUT, _STDERR = range(3)
     help="Show no status line, and no notices of the host. How the command ended is said all the same.",
 )
 @json_option
+@click.option(
+    "--limit",
+    type=Size(),
+    help="Show so many bytes of the output at most, such as 8k, when the command has ended: its start, its end, and the lines "
+    "between that tell what went wrong. What is longer is kept whole, and the text says where.",
+)
 @click.option(
     "--split-stderr",
     is_flag=True,
@@ -169,7 +176,7 @@ def _check_pty(request: RunRequest) -> None:
             "--pty does not go with --background: a background job has no terminal to type on; in tmux on the host a "
             "program keeps its terminal"
         )
-    if sys.platform == "win32" and not request.as_json and _has_person():
+    if sys.platform == "win32" and not request.held and _has_person():
         raise click.UsageError(
             "--pty does not give a command your own console, on Windows: leave it out; or redirect stdin or stdout, and "
             "the command has a terminal that is not shown"
@@ -187,6 +194,10 @@ def _check_background(ctx: click.Context) -> None:
                 f"--{option} does not go with --background: anyshell does not stay to watch the job; "
                 "'anyshell jobs stop' ends a job"
             )
+    if ctx.params["limit"] is not None:
+        raise click.UsageError(
+            "--limit does not go with --background: 'anyshell jobs output' shows what the job printed"
+        )
     if ctx.params["record"] is not None:
         raise click.UsageError(
             "--record does not go with --background: anyshell does not stay to record; 'anyshell jobs output' shows what "
@@ -204,15 +215,15 @@ async def _perform(request: RunRequest, interruption: Interruption) -> int:
     async with request.detect(
         way,
         # What is shown live need not be kept as well.
-        limits=OutputLimits() if request.as_json else OutputLimits(head=0, tail=0),
-        artifacts="default" if request.as_json else None,
+        limits=OutputLimits(budget=request.limit) if request.held else OutputLimits(head=0, tail=0),
+        artifacts="default" if request.held else None,
     ) as env:
         stdout = DescriptorWriter(_STDOUT)
         stderr = stdout if same_file(_STDOUT, _STDERR) else DescriptorWriter(_STDERR)
         try:
             if not request.quiet:
                 await tell(notices((*env.info.notices, *env.snapshot_notices)))
-            if sys.platform != "win32" and request.pty and not request.as_json and _has_person():
+            if sys.platform != "win32" and request.pty and not request.held and _has_person():
                 from .person import PersonRun
 
                 with way.undisturbed():

@@ -142,6 +142,7 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         record_format=None,
         record_input=False,
         as_json=False,
+        limit=None,
         split_stderr=False,
     )
 

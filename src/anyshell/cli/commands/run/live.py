@@ -69,10 +69,10 @@ class Run:
         stdin = DescriptorReader(_STDIN) if has_input(_STDIN) else None
         self._interruption.stop = self._signalled
         watch_reader(_STDOUT, self._reader_gone)
-        if self._stderr is not self._stdout and not request.as_json and not request.pty:
+        if self._stderr is not self._stdout and not request.held and not request.pty:
             watch_reader(_STDERR, self._reader_gone)
         deadline = None
-        if request.timeout is not None and not request.as_json:
+        if request.timeout is not None and not request.held:
             # The engine stops the command. What it printed must not then wait for a reader that takes nothing.
             deadline = asyncio.get_running_loop().call_later(request.timeout, self._hurry)
         self._status = self._status_line()
@@ -86,6 +86,8 @@ class Run:
         if request.as_json:
             await self._write_json(outcome)
             return self._exit_code(outcome)
+        if request.limit is not None:
+            await self._write(self._stdout, outcome.output.text.encode("utf-8", "backslashreplace"))
         try:
             return self._exit_code(outcome)  # first: that a notice cannot be written changes nothing
         finally:
@@ -132,7 +134,7 @@ class Run:
 
     def _start(self, stdin: DescriptorReader | None, terminal: Terminal | None) -> Stream:
         request = self._request
-        apart = request.split_stderr if request.as_json else self._stdout is not self._stderr
+        apart = request.split_stderr if request.held else self._stdout is not self._stderr
         return self._env.stream(
             self._text,
             by="chunks",
@@ -156,7 +158,7 @@ class Run:
             async for event in events:
                 if self._status is not None:
                     self._status.count(event.data, event.channel)
-                if self._request.as_json:
+                if self._request.held:
                     continue
                 await self._write(self._stdout if event.channel == "stdout" else self._stderr, event.data)
         return events.outcome

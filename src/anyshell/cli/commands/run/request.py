@@ -35,6 +35,7 @@ class RunRequest:
     record_format: Literal["v3", "v2"] | None
     record_input: bool
     as_json: bool
+    limit: int | None
     split_stderr: bool
     command: tuple[str, ...]
 
@@ -51,6 +52,11 @@ class RunRequest:
             prefix=self.prefix,
             **options,
         )
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing is shown before the command has ended."""
+        return self.as_json or self.limit is not None
 
     @property
     def recording(self) -> Recording | None:
