@@ -16,9 +16,9 @@ FAILURES = [log for log in LOGS if log.failure]
 # fmt: off
 HOSTS = frozenset((
     "127.0.0.1", "localhost", "example.com", "git.example.com", "url", "user",
-    "cwiki.apache.org", "deb.debian.org", "docs.docker.com", "docs.pytest.org", "en.wikipedia.org", "files.pythonhosted.org",
+    "bugs.debian.org", "cwiki.apache.org", "deb.debian.org", "docs.docker.com", "docs.pytest.org", "en.wikipedia.org", "files.pythonhosted.org",
     "github.com", "help.gradle.org", "jestjs.io", "packaging.python.org", "pip.pypa.io", "pypi.org", "registry.npmjs.org",
-    "repo.maven.apache.org", "www.shellcheck.net",
+    "repo.maven.apache.org", "www.debian.org", "www.shellcheck.net",
 ))
 # fmt: on
 """The hosts that the addresses of a log may name: public ones, and those of no one."""
