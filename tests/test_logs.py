@@ -15,10 +15,11 @@ FAILURES = [log for log in LOGS if log.failure]
 
 # fmt: off
 HOSTS = frozenset((
-    "127.0.0.1", "localhost", "example.com", "git.example.com", "url", "user",
-    "bugs.debian.org", "cwiki.apache.org", "deb.debian.org", "docs.docker.com", "docs.pytest.org", "en.wikipedia.org", "files.pythonhosted.org",
+    "127.0.0.1", "localhost", "example.com", "example.org", "git.example.com", "url", "user",
+    "example.com-None-http", "f", "localhost-localhost", "xn--f-rgao.com", "xn--n3h.example.com",  # of Werkzeug's tests
+    "bugs.debian.org", "cwiki.apache.org", "deb.debian.org", "docs.docker.com", "docs.pytest.org", "en.wikipedia.org", "files.pythonhosted.org", "fourthought.com",
     "github.com", "help.gradle.org", "jestjs.io", "packaging.python.org", "pip.pypa.io", "pypi.org", "registry.npmjs.org",
-    "repo.maven.apache.org", "www.debian.org", "www.shellcheck.net",
+    "repo.maven.apache.org", "www.debian.org", "www.netlib.org", "www.shellcheck.net",
 ))
 # fmt: on
 """The hosts that the addresses of a log may name: public ones, and those of no one."""
