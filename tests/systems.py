@@ -90,7 +90,7 @@ COMPUTED = frozenset(
     f"test_{name}"
     for name in (
         "architecture", "asciicast", "bench", "builder", "decode", "descriptions", "docs", "emulator", "exported_members",
-        "filter", "keys", "kitty", "map", "package", "pages",
+        "filter", "keys", "kitty", "logs", "map", "package", "pages",
         "parameter_mistakes", "policy", "policy_corpus", "policy_grants",
         "policy_interception", "policy_parse", "policy_powershell", "policy_rules", "cli_policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
         "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",

@@ -1,0 +1,140 @@
+"""What of real logs a bounded output still shows: ``python -m bench.logs``.
+
+The corpus is `tests/data/logs/`: logs of real tools, each with the texts that tell a reader its cause (*signals*) and
+those one needs in order to act (*facts*). A text counts as shown if it stands in what is shown, to the character.
+"""
+
+from __future__ import annotations
+
+import itertools
+import lzma
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyshell.output.text.builder import OutputBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+CORPUS = Path(__file__).parents[1] / "tests" / "data" / "logs"
+
+BUDGETS = (8 * 1024, 50 * 1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A log of the corpus.
+
+    Attributes:
+        name: The name of its file, without suffixes.
+        tool: The program that printed the log.
+        failure: Whether the command failed.
+        held_out: Whether the log is for measuring alone: nothing may be tuned on it.
+        cause: The signals; empty where the command succeeded.
+        facts: The facts.
+        data: What the command printed.
+    """
+
+    name: str
+    tool: str
+    failure: bool
+    held_out: bool
+    cause: tuple[str, ...]
+    facts: tuple[str, ...]
+    data: bytes
+
+
+def load() -> list[Log]:
+    """Read the corpus, in the order of the names."""
+    return [
+        Log(
+            name=name,
+            tool=entry["tool"],
+            failure=entry["kind"] == "failure",
+            held_out=entry["held_out"],
+            cause=tuple(entry.get("cause", ())),
+            facts=tuple(entry.get("facts", ())),
+            data=lzma.decompress((CORPUS / f"{name}.log.xz").read_bytes()),
+        )
+        for name, entry in tomllib.loads((CORPUS / "facts.toml").read_text(encoding="utf-8")).items()
+    ]
+
+
+def shown(data: bytes, budget: int) -> str:
+    """What the product shows of an output."""
+    return _bounded(data, head=int(0.4 * budget), tail=int(0.6 * budget))
+
+
+def _bounded(data: bytes, *, head: int, tail: int) -> str:
+    builder = OutputBuilder(head=head, tail=tail)
+    builder.feed(data)
+    return builder.finish().text
+
+
+WAYS: Mapping[str, Callable[[bytes, int], str]] = {
+    "head 40 % + tail 60 %": lambda data, budget: _bounded(
+        data, head=int(0.4 * budget), tail=int(0.6 * budget)
+    ),
+    "tail alone": lambda data, budget: _bounded(data, head=0, tail=budget),
+    "anyshell": shown,
+}
+
+
+@dataclass(slots=True)
+class Shares:
+    """How much of some logs is shown: what is, and of how many."""
+
+    cases: list[bool]
+    signals: list[bool]
+    facts: list[bool]
+    facts_of_successes: list[bool]
+
+    def cells(self) -> list[str]:
+        """Each as a share, with the numbers behind it."""
+        return [
+            f"{sum(each) / max(1, len(each)):.0%} ({sum(each)}/{len(each)})"
+            for each in (self.cases, self.signals, self.facts, self.facts_of_successes)
+        ]
+
+
+def measure(logs: Iterable[Log], way: Callable[[bytes, int], str], budget: int) -> Shares:
+    """Bound each log, and look for its texts."""
+    shares = Shares([], [], [], [])
+    for log in logs:
+        text = way(log.data, budget)
+        facts = [fact in text for fact in log.facts]
+        if log.failure:
+            signals = [signal in text for signal in log.cause]
+            shares.cases.append(any(signals))
+            shares.signals += signals
+            shares.facts += facts
+        else:
+            shares.facts_of_successes += facts
+    return shares
+
+
+def table(logs: Collection[Log], *, longer: bool = False) -> str:
+    """A row for each budget, half and way, in Markdown.
+
+    Args:
+        logs: What is measured.
+        longer: Leave out the logs that fit the budget, which every way shows whole.
+    """
+    heading = ["budget", "half", "way", "failures with a signal", "signals", "facts", "facts of successes"]
+    rows = [heading, ["---"] * len(heading)]
+    for budget, held_out in itertools.product(BUDGETS, (False, True)):
+        measured = [
+            log for log in logs if log.held_out == held_out and (len(log.data) > budget or not longer)
+        ]
+        for name, way in WAYS.items():
+            half = "held out" if held_out else "tuned"
+            rows.append([f"{budget // 1024} KiB", half, name, *measure(measured, way, budget).cells()])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+if __name__ == "__main__":
+    corpus = load()
+    print(f"All {len(corpus)} logs:", table(corpus), sep="\n\n")
+    print("\nThose longer than the budget:", table(corpus, longer=True), sep="\n\n")

@@ -1,0 +1,89 @@
+"""The corpus of logs, `tests/data/logs/`, and what is measured on it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+
+import pytest
+
+from bench.logs import BUDGETS, CORPUS, Log, load, shown, table
+
+LOGS = load()
+FAILURES = [log for log in LOGS if log.failure]
+
+# fmt: off
+HOSTS = frozenset((
+    "127.0.0.1", "localhost", "example.com", "example.org", "git.example.com", "url", "user",
+    "example.com-None-http", "f", "localhost-localhost", "xn--f-rgao.com", "xn--n3h.example.com",  # of Werkzeug's tests
+    "bugs.debian.org", "cwiki.apache.org", "deb.debian.org", "docs.docker.com", "docs.pytest.org", "en.wikipedia.org", "files.pythonhosted.org", "fourthought.com",
+    "github.com", "help.gradle.org", "jestjs.io", "packaging.python.org", "pip.pypa.io", "pypi.org", "registry.npmjs.org",
+    "repo.maven.apache.org", "www.debian.org", "www.netlib.org", "www.shellcheck.net",
+))
+# fmt: on
+"""The hosts that the addresses of a log may name: public ones, and those of no one."""
+
+PRIVATE = re.compile(
+    rb"/work/|/home/(?!dev\b)\w+|/Users/\w+"
+    rb"|\b(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}:\d"
+    rb"|(?:AKIA|ghp_|gho_|glpat-|xox[bp]-|npm_)[A-Za-z0-9]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+"""Paths of a person, addresses of a private net, and shapes of tokens."""
+
+URL = re.compile(rb"\b(?:https?|ssh|git|ftp)://(?:[\w.-]+@)?([a-z\d-]+(?:\.[a-z\d-]+)*)", re.IGNORECASE)
+
+named = pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
+
+
+@named
+def test_signals_and_facts_stand_in_one_line_of_their_log(log: Log) -> None:
+    text = log.data.decode("utf-8", "replace")
+    assert [each for each in (*log.cause, *log.facts) if each not in text or "\n" in each] == []
+    assert all(len(each.strip()) > 3 for each in (*log.cause, *log.facts))
+
+
+@named
+def test_what_fits_is_shown_with_all_its_signals_and_facts(log: Log) -> None:
+    """A text that cleaning takes out of the log would measure the cleaning, not the bounding."""
+    text = shown(log.data, 10 * len(log.data) + 1_000)
+    assert [each for each in (*log.cause, *log.facts) if each not in text] == []
+
+
+@named
+def test_failures_have_one_to_six_signals_and_successes_facts(log: Log) -> None:
+    assert 1 <= len(log.cause) <= 6 if log.failure else log.facts and not log.cause
+
+
+@named
+def test_log_names_no_private_place(log: Log) -> None:
+    assert PRIVATE.search(log.data) is None
+    assert {host.decode() for host in URL.findall(log.data)} <= HOSTS
+
+
+def test_held_out_are_those_with_an_odd_hash_of_their_name() -> None:
+    odd = {log.name for log in LOGS if hashlib.sha256(log.name.encode()).digest()[0] % 2}
+    assert {log.name for log in LOGS if log.held_out} == odd
+
+
+def test_corpus_has_many_logs_of_many_sizes_and_is_small() -> None:
+    assert len(LOGS) >= 100
+    assert 0.6 <= len(FAILURES) / len(LOGS) <= 0.85
+    sizes = sorted(len(log.data) for log in LOGS)
+    assert sum(10_000 <= size <= 500_000 for size in sizes) >= 100
+    assert sum(size >= 1_000_000 for size in sizes) >= 4
+    assert sum(path.stat().st_size for path in CORPUS.iterdir()) <= 2_500_000
+
+
+def test_every_file_has_its_entry() -> None:
+    entries = tomllib.loads((CORPUS / "facts.toml").read_text(encoding="utf-8"))
+    assert {path.name.removesuffix(".log.xz") for path in CORPUS.glob("*.xz")} == set(entries)
+    for entry in entries.values():
+        assert entry["kind"] == ("failure" if entry["exit_code"] else "success")
+        assert entry["command"]
+        assert entry["tool"]
+
+
+def test_table_has_a_row_for_each_budget_half_and_way() -> None:
+    rows = table(LOGS[:20]).splitlines()
+    assert len(rows) == 2 + len(BUDGETS) * 2 * 3
