@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anyshell import OutputLimits
 from anyshell.output.text.builder import OutputBuilder
 
 if TYPE_CHECKING:
@@ -64,20 +65,20 @@ def load() -> list[Log]:
 
 def shown(data: bytes, budget: int) -> str:
     """What the product shows of an output."""
-    return _bounded(data, head=int(0.4 * budget), tail=int(0.6 * budget))
+    return _bounded(data, OutputLimits(budget=budget))
 
 
-def _bounded(data: bytes, *, head: int, tail: int) -> str:
-    builder = OutputBuilder(head=head, tail=tail)
+def _bounded(data: bytes, limits: OutputLimits) -> str:
+    builder = OutputBuilder(**limits.parts._asdict())
     builder.feed(data)
     return builder.finish().text
 
 
 WAYS: Mapping[str, Callable[[bytes, int], str]] = {
     "head 40 % + tail 60 %": lambda data, budget: _bounded(
-        data, head=int(0.4 * budget), tail=int(0.6 * budget)
+        data, OutputLimits(head=int(0.4 * budget), tail=int(0.6 * budget))
     ),
-    "tail alone": lambda data, budget: _bounded(data, head=0, tail=budget),
+    "tail alone": lambda data, budget: _bounded(data, OutputLimits(head=0, tail=budget)),
     "anyshell": shown,
 }
 
