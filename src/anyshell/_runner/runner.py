@@ -297,11 +297,9 @@ class Runner:
             scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
             limits: How much of its output becomes text; ``None`` is what the environment has.
         """
-        output = partial(
-            self._terminal_output, terminal, store, answers=answers, scrollback=scrollback, limits=limits
-        )
-        tells = self.info.os == "linux"  # what a process sleeps in
-        return Controller(output, tells=tells)
+        make = self._terminal_output
+        output = partial(make, terminal, store, answers=answers, scrollback=scrollback, limits=limits)
+        return Controller(output, tells=self.info.os == "linux")  # what a process sleeps in
 
     def code_page(self, terminal: Terminal | None) -> int | None:
         """The code page of output that is not UTF-8; a terminal's always is."""
@@ -433,9 +431,9 @@ class Runner:
             # On a terminal the end would be typed, which blocks until the program reads what was typed before.
             adopting = Adopting(adopt, ends_input=fed and terminal is None)
             wraps.append(adopting.take)
-        build = partial(self._builder, limits=options.limits)
-        output: Builder = build(store) if controller is None else controller.output
-        stderr = build(self.artifacts) if options.split_stderr else None
+        limits = options.limits
+        output: Builder = self._builder(store, limits=limits) if controller is None else controller.output
+        stderr = self._builder(self.artifacts, limits=limits) if options.split_stderr else None
         if recorder is not None:
             output = recorder.builder(output, "stdout")
             stderr = None if stderr is None else recorder.builder(stderr, "stderr")
