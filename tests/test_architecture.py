@@ -21,6 +21,7 @@ PACKAGE = Path(anyshell.__file__).parent
 FLOORS = {
     "_answers": 0,
     "_exceptions": 0,
+    "_lazy": 0,
     "_waits": 0,
     "_win32": 0,
     "_types": 0,
@@ -57,7 +58,7 @@ FLOORS = {
 WITHIN = {
     "_answers": {"_exceptions", "_types"},
     "_private": {"_win32"},
-    "_types": {"_exceptions"},
+    "_types": {"_exceptions", "_lazy"},
     "_terminals": {"_exceptions"},
     "abc": {"_types", "_exceptions"},
     "_files": {"_transfer"},
