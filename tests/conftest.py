@@ -168,6 +168,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[object]:
+    """Have one worker of several compile the tests, with their assertions rewritten, which takes 9 s; the others wait."""
+    if sys.platform == "win32" or not hasattr(session.config, "workerinput"):
+        return (yield)
+    import fcntl
+
+    tests = os.open(Path(__file__).parent, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(tests, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(tests, fcntl.LOCK_SH)
+        return (yield)
+    finally:
+        os.close(tests)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """End the process where a test hangs, with the stacks of its threads: a timeout raises in a test once, and no more."""
     _guard(item.config)

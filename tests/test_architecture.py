@@ -21,6 +21,7 @@ PACKAGE = Path(anyshell.__file__).parent
 FLOORS = {
     "_answers": 0,
     "_exceptions": 0,
+    "_lazy": 0,
     "_waits": 0,
     "_win32": 0,
     "_types": 0,
@@ -57,7 +58,7 @@ FLOORS = {
 WITHIN = {
     "_answers": {"_exceptions", "_types"},
     "_private": {"_win32"},
-    "_types": {"_exceptions"},
+    "_types": {"_exceptions", "_lazy"},
     "_terminals": {"_exceptions"},
     "abc": {"_types", "_exceptions"},
     "_files": {"_transfer"},
@@ -168,6 +169,11 @@ def name_of(path: Path) -> str:
 
 
 @cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def arrows() -> Mapping[str, Set[str]]:
     """The modules of anyshell that each module imports, for types and inside of functions as well."""
     known = {name_of(path) for path in modules()}
@@ -175,7 +181,7 @@ def arrows() -> Mapping[str, Set[str]]:
     for path in modules():
         inside = path.relative_to(PACKAGE).parts[:-1]
         named = set()  # what stands behind "import" may be a module, or a name in one
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and node.level:
                 home = ".".join([*inside[: len(inside) - node.level + 1], *filter(None, [node.module])])
             elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "anyshell":
@@ -282,7 +288,7 @@ def test_no_command_imports_another() -> None:
 
 
 def nodes(path: Path) -> Iterator[ast.AST]:
-    return ast.walk(ast.parse(path.read_text()))
+    return ast.walk(tree(path))
 
 
 def test_only_shells_quotes() -> None:

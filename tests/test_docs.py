@@ -3,8 +3,9 @@
 How the code of a page is run, from its top to its bottom, all of it in one directory of its own:
 
 - A ``python`` block is a program of its own. It is saved under the name in the comment that begins it
-  (``# first.py``), so that a later block or command can use it by that name and by nothing else, and is run. One
-  whose name begins with ``test_`` is run by pytest.
+  (``# first.py``), so that a later block or command can use it by that name and by nothing else, and is run: by the
+  command ``python first.py``, where the page has that, and otherwise at once. A warning is an error to it. One
+  whose name begins with ``test_`` is run by pytest, with the others of the page when that is over.
 - A ``console`` block is commands, after ``$``, and what they print. In that, ``…`` stands for anything on its
   line; alone on a line, for any lines. The console blocks of the README install, so a fresh clone tries them.
 - A ``powershell`` block is the same for PowerShell, after ``PS>``, each command in a fresh one. A page that has one, or
@@ -57,6 +58,7 @@ WITH_CODE = [TOP / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
+_PROGRAM = re.compile(r"python (\w+\.py)")
 _SPAN = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
@@ -89,25 +91,41 @@ def test_the_code_of_a_page_does_what_it_says(
     if any(language == "powershell" or (language and "pwsh" in text) for language, text in blocks):
         made: Windows = request.getfixturevalue("powershell")
         monkeypatch.setenv("PATH", f"{made.pwsh.parent}{os.pathsep}{os.environ['PATH']}")
+    shown = {
+        command
+        for language, text in blocks
+        if language == "console"
+        for command, _ in commands(text, "$ ")
+        if _PROGRAM.fullmatch(command)
+    }
+    tests: list[str] = []
     for count, (language, text) in enumerate(blocks, 1):
         if language == "python":
             named = _FILE.match(text)
             file = tmp_path / (named[1] if named else f"block_{count}.py")
             assert not file.exists(), f"{file.name} is there twice"
             file.write_text(text)
-            how = ["-m", "pytest", "-q", "--rootdir=."] if file.name.startswith("test_") else ["-W", "error"]
-            status, printed = run([sys.executable, *how, file.name], tmp_path)
-            assert status == 0, f"{file.name}:\n{printed}"
+            if file.name.startswith("test_"):
+                tests.append(file.name)
+            elif f"python {file.name}" not in shown:
+                status, printed = run([sys.executable, "-W", "error", file.name], tmp_path)
+                assert status == 0, f"{file.name}:\n{printed}"
         elif language == "toml" and (named := _FILE.match(text)):
             (tmp_path / named[1]).write_text(text)
         elif language == "console" and page.name != "README.md":
             for command, expected in commands(text, "$ "):
-                _, printed = run(["sh", "-c", command], tmp_path)
+                program = _PROGRAM.fullmatch(command)
+                argv = [sys.executable, "-W", "error", program[1]] if program else ["sh", "-c", command]
+                status, printed = run(argv, tmp_path)
+                assert status == 0 or not program, f"{command}:\n{printed}"
                 assert is_like(printed, expected), f"$ {command}\n{printed}\ninstead of\n{expected}"
         elif language == "powershell":
             for command, expected in commands(text, "PS> "):
                 printed = anyshell.run(command, shell="pwsh", cwd=tmp_path, timeout=40).output.text
                 assert is_like(printed, expected), f"PS> {command}\n{printed}\ninstead of\n{expected}"
+    if tests:
+        status, printed = run([sys.executable, "-m", "pytest", "-q", "--rootdir=.", *tests], tmp_path)
+        assert status == 0, printed
 
 
 @pytest.mark.anyio

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 import anyshell
+
+PACKAGE = Path(anyshell.__file__).parent
 
 
 @pytest.mark.parametrize("name", anyshell.__all__)
@@ -17,9 +22,6 @@ def test_every_public_name_can_be_had(name: str) -> None:
 
 
 def test_type_checkers_are_shown_the_same_names() -> None:
-    import ast
-    from pathlib import Path
-
     tree = ast.parse(Path(anyshell.__file__).read_text())
     shown = {
         alias.asname for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
@@ -51,6 +53,65 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     script = f"import sys, anyshell; print(sorted({heavy} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def lazy_packages() -> list[Path]:
+    return [path for path in PACKAGE.rglob("__init__.py") if "importer(" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", lazy_packages(), ids=lambda path: path.parent.name)
+def test_lazy_package_gives_the_names_that_type_checkers_are_shown(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    (choice,) = (node for node in tree.body if isinstance(node, ast.If) and node.orelse)
+    shown = {
+        (node.module, alias.name)
+        for node in choice.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name
+    }
+    (call,) = (node for node in ast.walk(choice) if isinstance(node, ast.Call))
+    homes = ast.literal_eval(call.args[1])
+    assert {(home, name) for home, names in homes.items() for name in names.split()} == shown
+    package = import_module(".".join(("anyshell", *path.relative_to(PACKAGE).parts[:-1])))
+    assert all(getattr(package, name) is not None for _, name in shown)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        package.no_such_name  # noqa: B018 - the access is the test
+
+
+def test_plain_run_of_the_program_loads_no_more_than_it_needs() -> None:
+    script = """
+import sys
+from anyshell.cli import main
+main(["run", "--", "exit 0"], standalone_mode=False)
+print(sorted(sys.modules))
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(result.stdout))
+    needless = {"asyncssh", "importlib.resources", "json", "pydantic", "rich"} | {
+        f"anyshell.{name}"
+        for name in (
+            *(
+                "_environment.snapshot",
+                "_files",
+                "_types.approval",
+                "backends.ssh.connection.options",
+                "detached",
+            ),
+            *(
+                "output.screen",
+                "policy",
+                "recordings",
+                "session",
+                "shells.login",
+                "shells.session",
+                "terminal",
+                "tool",
+            ),
+        )
+    }
+    assert "anyshell._environment.environment" in loaded
+    assert loaded & needless == set()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no local backend on Windows yet")

@@ -15,17 +15,17 @@ from .._runner.runner import check_directory
 from .._runner.variables import ASK_FOR_UTF8, settings_of, unset_of
 from .._types import cut_name
 from .._waits import to_the_end
-from ..backends import SSHOptions, connect
+from ..backends import connect, is_address
 from . import descriptions
-from .snapshot import SnapshotFile, ensure
-from .variables import ask_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
     from types import TracebackType
 
     from ..abc import Backend
+    from ..backends import SSHOptions
     from .options import EnvironmentOptions
+    from .snapshot import SnapshotFile
 
 
 class Closable(Protocol):
@@ -70,7 +70,7 @@ class Detection(Generic[Made]):
         options: EnvironmentOptions,
         make: Callable[[Detected], Made],
     ) -> None:
-        self._owned = target is None or isinstance(target, str | SSHOptions)
+        self._owned = is_address(target)
         self._target = target
         self._options = options
         self._make = make
@@ -91,8 +91,8 @@ class Detection(Generic[Made]):
 
     async def _detect(self, *, entered: bool) -> Made:
         backend = self._target
-        if backend is None or isinstance(backend, str | SSHOptions):
-            backend = connect(backend, launcher=shells.Login)
+        if is_address(backend):
+            backend = connect(backend, launcher=lambda login: shells.Login(login))
         try:
             return self._make(await self._ask(backend, entered=entered))
         except BaseException:
@@ -132,10 +132,14 @@ class Detection(Generic[Made]):
         host_names: Collection[str] = ()
         unset = unset_of(info.shell, interactive=options.interactive)
         if options.variables is not None:
+            from .variables import ask_names  # here and below, since few environments need it
+
             host_names = os.environ if info.is_this_machine else await ask_names(backend, info, info.shell)
             unset |= options.variables.unset(host_names)
-        snapshot = SnapshotFile()
+        snapshot: SnapshotFile | None = None
         if options.snapshot:
+            from .snapshot import ensure
+
             snapshot = await ensure(
                 backend,
                 info,
@@ -152,7 +156,7 @@ class Detection(Generic[Made]):
             limits=options.limits,
             artifacts=options.artifacts,
             prefix=options.prefix,
-            snapshot=snapshot.path,
+            snapshot=None if snapshot is None else snapshot.path,
             max_jobs=options.max_jobs,
             entered=entered,
             variables=options.variables,
@@ -164,7 +168,7 @@ class Detection(Generic[Made]):
             runner=runner,
             options=options,
             owns_backend=self._owned,
-            snapshot_notices=snapshot.notices,
+            snapshot_notices=() if snapshot is None else snapshot.notices,
         )
 
 

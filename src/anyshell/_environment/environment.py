@@ -23,11 +23,8 @@ from .._types import (
     to_recording,
 )
 from .._waits import to_the_end
-from ..detached import DetachedJobs
 from ..jobs import MAX_JOBS, READY_SECONDS
-from ..output import ArtifactStore, check_scrollback
-from ..session import Session
-from ..terminal import DrivenTerminal
+from ..output import ArtifactStore
 from .detection import Detected, Detection
 from .facts import EnvironmentFacts
 from .options import MAX_TERMINALS, EnvironmentOptions, to_redaction
@@ -44,6 +41,8 @@ if TYPE_CHECKING:
     from ..policy.audit import Audit
     from ..policy.redaction import Redaction
     from ..policy.rules import Policy
+    from ..session import Session
+    from ..terminal import DrivenTerminal
 
 MAX_NAMED_SESSIONS = 256
 """Sessions with a name in one environment; one more is an error."""
@@ -316,6 +315,8 @@ class Environment(EnvironmentFacts):
                 raise InvalidCommand(
                     "a detached job takes cwd and env alone: this process does not stay to feed, watch or stop it"
                 )
+            from ..detached import DetachedJobs  # here and below, since few programs need it
+
             return await DetachedJobs(self).start(command, cwd=cwd, env=env)
         self.runner.require_entered("start()")
         request = to_command(command, cwd, env, stdin)
@@ -436,6 +437,8 @@ class Environment(EnvironmentFacts):
         if listener is not None and not callable(listener):
             raise InvalidCommand(f"listener must be an async function, not {type(listener).__name__}")
         if scrollback is not None:
+            from ..output import check_scrollback
+
             check_scrollback(scrollback)
         controller = self.runner.controller(size, self.artifacts, answers=answers, scrollback=scrollback)
 
@@ -451,6 +454,8 @@ class Environment(EnvironmentFacts):
                 return await self.runner.run(request, there, controller=controller, control=control)
             finally:
                 self._terminals -= 1
+
+        from ..terminal import DrivenTerminal
 
         return DrivenTerminal(
             run,
@@ -493,6 +498,8 @@ class Environment(EnvironmentFacts):
                 raise InvalidCommand(
                     f"there are {MAX_NAMED_SESSIONS} sessions with names already; close one of them"
                 )
+        from ..session import Session
+
         session = Session(self.runner, to_command("", cwd, env), name=name, on_closed=self._forget_session)
         self._all_sessions.add(session)
         if name is not None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._files import HostFiles
 from ..backends import here
 from . import descriptions
 from .detection import Detected, offers_terminals
 
 if TYPE_CHECKING:
+    from .._files import HostFiles
     from .._types import HostInfo, OperatingSystem, OutputLimits, ShellInfo
     from ..jobs import Jobs
     from ..output import ArtifactStore
@@ -25,12 +25,12 @@ class EnvironmentFacts:
     """
 
     def __init__(self, detected: Detected) -> None:
-        self.runner = runner = detected.runner
+        self.runner = detected.runner
         self._options = detected.options
         self._owns_backend = detected.owns_backend
         self._snapshot_notices = detected.snapshot_notices
         self._offers_terminals = offers_terminals()
-        self._files = HostFiles(runner.backend.files, runner.info, runner.directory, here=here())
+        self._files: HostFiles | None = None
 
     @property
     def info(self) -> HostInfo:
@@ -128,6 +128,11 @@ class EnvironmentFacts:
     @property
     def files(self) -> HostFiles:
         """The host's files."""
+        if self._files is None:
+            from .._files import HostFiles  # here, since most environments run commands alone
+
+            runner = self.runner
+            self._files = HostFiles(runner.backend.files, runner.info, runner.directory, here=here())
         return self._files
 
     @property

@@ -18,8 +18,7 @@ from .._types import Outcome, Spawn, Variables
 from .._waits import outlast
 from .._wrapped import WrappingSpawner
 from ..jobs import Adopting, Jobs, Work
-from ..output import OutputBuilder, TerminalOutput
-from ..terminal import Controller
+from ..output import OutputBuilder
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
 
 if TYPE_CHECKING:
@@ -29,11 +28,12 @@ if TYPE_CHECKING:
     from .._types import Channel, Command, HostInfo, OutputLimits, Recording, ShellInfo, Terminal
     from ..abc import Backend, Process, Spawner
     from ..jobs import Job, Ready
-    from ..output import ArtifactStore, OutputLog
+    from ..output import ArtifactStore, OutputLog, TerminalOutput
     from ..output.text.builder import Builder, Store
     from ..policy.audit import Audit
     from ..policy.redaction import Masks, Redaction
     from ..recordings.recorder import Recorder
+    from ..terminal import Controller
     from .options import RunOptions
 
 
@@ -297,9 +297,13 @@ class Runner:
             scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
             limits: How much of its output becomes text; ``None`` is what the environment has.
         """
-        make = self._terminal_output
-        output = partial(make, terminal, store, answers=answers, scrollback=scrollback, limits=limits)
-        return Controller(output, tells=self.info.os == "linux")  # what a process sleeps in
+        from ..terminal import Controller  # here, as below
+
+        output = partial(
+            _terminal_output, self, terminal, store, answers=answers, scrollback=scrollback, limits=limits
+        )
+        tells = self.info.os == "linux"  # what a process sleeps in
+        return Controller(output, tells=tells)
 
     def code_page(self, terminal: Terminal | None) -> int | None:
         """The code page of output that is not UTF-8; a terminal's always is."""
@@ -518,36 +522,39 @@ class Runner:
             code_page=self.code_page(terminal),
         )
 
-    def _terminal_output(
-        self,
-        terminal: Terminal,
-        store: Store | None,
-        answer: Callable[[bytes], object] | None = None,
-        *,
-        answers: bool = True,
-        scrollback: int | None = None,
-        limits: OutputLimits | None = None,
-    ) -> TerminalOutput:
-        return TerminalOutput(
-            terminal,
-            **(limits or self.limits).parts._asdict(),
-            artifacts=store,
-            name_path=self.info.is_this_machine,
-            answer=answer if answers else None,
-            scrollback=scrollback,
-        )
-
     def _builder(
         self, store: Store | None, terminal: Terminal | None = None, *, limits: OutputLimits | None = None
     ) -> Builder:
         if terminal is not None:
-            return self._terminal_output(terminal, store, limits=limits)
+            return _terminal_output(self, terminal, store, limits=limits)
         return OutputBuilder(
             **(limits or self.limits).parts._asdict(),
             artifacts=store,
             name_path=self.info.is_this_machine,
             code_page=self.info.code_page,
         )
+
+
+def _terminal_output(
+    runner: Runner,
+    terminal: Terminal,
+    store: Store | None,
+    answer: Callable[[bytes], object] | None = None,
+    *,
+    answers: bool = True,
+    scrollback: int | None = None,
+    limits: OutputLimits | None = None,
+) -> TerminalOutput:
+    from ..output import TerminalOutput  # here, since few commands have a terminal
+
+    return TerminalOutput(
+        terminal,
+        **(limits or runner.limits).parts._asdict(),
+        artifacts=store,
+        name_path=runner.info.is_this_machine,
+        answer=answer if answers else None,
+        scrollback=scrollback,
+    )
 
 
 class Surroundings(Protocol):

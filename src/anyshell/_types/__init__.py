@@ -1,68 +1,93 @@
 """The values that travel from a request to its outcome. All of them are frozen."""
 
-from .approval import ApprovalRequest as ApprovalRequest
-from .approval import Approved as Approved
-from .approval import CommandRequest as CommandRequest
-from .approval import Grant as Grant
-from .approval import JobInputRequest as JobInputRequest
-from .approval import Refused as Refused
-from .approval import SecretInputRequest as SecretInputRequest
-from .approval import TerminalInputRequest as TerminalInputRequest
-from .checks import LONGEST_NAME as LONGEST_NAME
-from .checks import check_choice as check_choice
-from .checks import check_count as check_count
-from .checks import check_port as check_port
-from .checks import check_seconds as check_seconds
-from .checks import check_text as check_text
-from .checks import check_variable as check_variable
-from .checks import cut_name as cut_name
-from .checks import exact as exact
-from .checks import one_line as one_line
-from .command import DEFAULT_GRACE as DEFAULT_GRACE
-from .command import Command as Command
-from .command import LeftBehind as LeftBehind
-from .command import LoginCommand as LoginCommand
-from .command import Spawn as Spawn
-from .files import CopyProgress as CopyProgress
-from .files import CopyResult as CopyResult
-from .files import FileEntry as FileEntry
-from .files import FileKind as FileKind
-from .files import FileStat as FileStat
-from .host import HostInfo as HostInfo
-from .host import HostQuery as HostQuery
-from .host import OperatingSystem as OperatingSystem
-from .outcome import CommandFailed as CommandFailed
-from .outcome import JobStatus as JobStatus
-from .outcome import Outcome as Outcome
-from .outcome import SessionReport as SessionReport
-from .outcome import Status as Status
-from .output import MASK as MASK
-from .output import Artifact as Artifact
-from .output import Channel as Channel
-from .output import JobOutput as JobOutput
-from .output import Output as Output
-from .output import OutputEvent as OutputEvent
-from .output import OutputLimits as OutputLimits
-from .process import ExitStatus as ExitStatus
-from .process import ProcessInfo as ProcessInfo
-from .process import Signal as Signal
-from .process import still_named as still_named
-from .recording import LARGEST_RECORDING as LARGEST_RECORDING
-from .recording import LEAST_RECORDING as LEAST_RECORDING
-from .recording import LONGEST_TITLE as LONGEST_TITLE
-from .recording import Recording as Recording
-from .recording import RecordingReport as RecordingReport
-from .recording import to_recording as to_recording
-from .shell import ShellCandidate as ShellCandidate
-from .shell import ShellInfo as ShellInfo
-from .shell import ShellKind as ShellKind
-from .terminal import LARGEST_TERMINAL as LARGEST_TERMINAL
-from .terminal import Foreground as Foreground
-from .terminal import Screen as Screen
-from .terminal import Terminal as Terminal
-from .terminal import TerminalKind as TerminalKind
-from .terminal import TerminalLines as TerminalLines
-from .terminal import Waiting as Waiting
-from .variables import SECRET_NAMES as SECRET_NAMES
-from .variables import Variables as Variables
-from .variables import matcher as matcher
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._lazy import importer
+
+if TYPE_CHECKING:
+    from .approval import ApprovalRequest as ApprovalRequest
+    from .approval import Approved as Approved
+    from .approval import CommandRequest as CommandRequest
+    from .approval import Grant as Grant
+    from .approval import JobInputRequest as JobInputRequest
+    from .approval import Refused as Refused
+    from .approval import SecretInputRequest as SecretInputRequest
+    from .approval import TerminalInputRequest as TerminalInputRequest
+    from .checks import LONGEST_NAME as LONGEST_NAME
+    from .checks import check_choice as check_choice
+    from .checks import check_count as check_count
+    from .checks import check_port as check_port
+    from .checks import check_seconds as check_seconds
+    from .checks import check_text as check_text
+    from .checks import check_variable as check_variable
+    from .checks import cut_name as cut_name
+    from .checks import exact as exact
+    from .checks import one_line as one_line
+    from .command import DEFAULT_GRACE as DEFAULT_GRACE
+    from .command import Command as Command
+    from .command import LeftBehind as LeftBehind
+    from .command import LoginCommand as LoginCommand
+    from .command import Spawn as Spawn
+    from .files import CopyProgress as CopyProgress
+    from .files import CopyResult as CopyResult
+    from .files import FileEntry as FileEntry
+    from .files import FileKind as FileKind
+    from .files import FileStat as FileStat
+    from .host import HostInfo as HostInfo
+    from .host import HostQuery as HostQuery
+    from .host import OperatingSystem as OperatingSystem
+    from .outcome import CommandFailed as CommandFailed
+    from .outcome import JobStatus as JobStatus
+    from .outcome import Outcome as Outcome
+    from .outcome import SessionReport as SessionReport
+    from .outcome import Status as Status
+    from .output import MASK as MASK
+    from .output import Artifact as Artifact
+    from .output import Channel as Channel
+    from .output import JobOutput as JobOutput
+    from .output import Output as Output
+    from .output import OutputEvent as OutputEvent
+    from .output import OutputLimits as OutputLimits
+    from .process import ExitStatus as ExitStatus
+    from .process import ProcessInfo as ProcessInfo
+    from .process import Signal as Signal
+    from .process import still_named as still_named
+    from .recording import LARGEST_RECORDING as LARGEST_RECORDING
+    from .recording import LEAST_RECORDING as LEAST_RECORDING
+    from .recording import LONGEST_TITLE as LONGEST_TITLE
+    from .recording import Recording as Recording
+    from .recording import RecordingReport as RecordingReport
+    from .recording import to_recording as to_recording
+    from .shell import ShellCandidate as ShellCandidate
+    from .shell import ShellInfo as ShellInfo
+    from .shell import ShellKind as ShellKind
+    from .terminal import LARGEST_TERMINAL as LARGEST_TERMINAL
+    from .terminal import Foreground as Foreground
+    from .terminal import Screen as Screen
+    from .terminal import Terminal as Terminal
+    from .terminal import TerminalKind as TerminalKind
+    from .terminal import TerminalLines as TerminalLines
+    from .terminal import Waiting as Waiting
+    from .variables import SECRET_NAMES as SECRET_NAMES
+    from .variables import Variables as Variables
+    from .variables import matcher as matcher
+else:
+    __getattr__ = importer(
+        __name__,
+        {
+            "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest Refused SecretInputRequest TerminalInputRequest",
+            "checks": "LONGEST_NAME check_choice check_count check_port check_seconds check_text check_variable cut_name exact one_line",
+            "command": "DEFAULT_GRACE Command LeftBehind LoginCommand Spawn",
+            "files": "CopyProgress CopyResult FileEntry FileKind FileStat",
+            "host": "HostInfo HostQuery OperatingSystem",
+            "outcome": "CommandFailed JobStatus Outcome SessionReport Status",
+            "output": "MASK Artifact Channel JobOutput Output OutputEvent OutputLimits",
+            "process": "ExitStatus ProcessInfo Signal still_named",
+            "recording": "LARGEST_RECORDING LEAST_RECORDING LONGEST_TITLE Recording RecordingReport to_recording",
+            "shell": "ShellCandidate ShellInfo ShellKind",
+            "terminal": "LARGEST_TERMINAL Foreground Screen Terminal TerminalKind TerminalLines Waiting",
+            "variables": "SECRET_NAMES Variables matcher",
+        },
+    )

@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._exceptions import BackendUnavailable
+from .._lazy import importer
 from .._types import LONGEST_NAME
-from .ssh.connection.options import SSHOptions, describe_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..abc import Backend, Files, Launcher
+    from typing_extensions import TypeIs
 
-__all__ = ["SSHOptions", "connect", "describe_address", "here", "read_address"]
+    from ..abc import Backend, Files, Launcher
+    from .ssh.connection.options import SSHOptions as SSHOptions
+    from .ssh.connection.options import describe_address as describe_address
+else:
+    __getattr__ = importer(__name__, {"ssh.connection.options": "SSHOptions describe_address"})
+
+__all__ = ["SSHOptions", "connect", "describe_address", "here", "is_address", "read_address"]
 
 
 def connect(
@@ -30,7 +36,8 @@ def connect(
         BackendUnavailable: No backend for that kind of address; the message names those that there are.
         InvalidCommand: The address is malformed.
     """
-    host = None if host is None else host if isinstance(host, SSHOptions) else read_address(host)
+    if isinstance(host, str):
+        host = read_address(host)
     if host is None:
         from . import local
 
@@ -57,7 +64,18 @@ def read_address(address: str) -> SSHOptions | None:
             f"no backend knows {scheme[:LONGEST_NAME]!r} addresses; give 'local', a host's name, or "
             "'ssh://user@host'"
         )
+    from .ssh.connection.options import SSHOptions
+
     return SSHOptions.parse(address)
+
+
+def is_address(target: object) -> TypeIs[str | SSHOptions | None]:
+    """Whether a value is what `connect` takes, and no backend."""
+    if target is None or isinstance(target, str):
+        return True
+    from .ssh.connection.options import SSHOptions
+
+    return isinstance(target, SSHOptions)
 
 
 def here() -> Files:

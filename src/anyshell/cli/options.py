@@ -221,9 +221,9 @@ grace_option = click.option(
 
 
 def _is_prefix(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    from ..shells.prefix import Prefix
-
     if value is not None:
+        from ..shells.prefix import Prefix
+
         try:
             Prefix(value)
         except InvalidCommand as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 import sys
@@ -17,6 +16,8 @@ from .process.inherited import settle
 
 def to_json(value: object, *, one_line: bool = False) -> bytes:
     """Write a value as JSON, in UTF-8, with a line feed at its end."""
+    import json  # here, since most commands print none
+
     text = json.dumps(value, indent=None if one_line else 2, ensure_ascii=False, default=_plain)
     # JSON itself leaves DEL, C1 controls and bidirectional formats as they are; a terminal would obey them.
     hidden = {character for character in set(text) if not character.isprintable() and character != "\n"}

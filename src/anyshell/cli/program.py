@@ -6,7 +6,6 @@ it needs when it runs: ``anyshell --version`` must not pay for an event loop.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from contextlib import contextmanager, suppress
@@ -87,6 +86,8 @@ class Program(click.Group):
         """Run the program. Without `args` it is this process's own: its signals and descriptors are put right."""
         if args is None:
             prepare()
+            import logging
+
             # asyncio warns of each write to a connection that is gone; what that means is said in our own words.
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         # What is given to be run is run as it is given. On Windows click would expand variables, ~ and * in it.

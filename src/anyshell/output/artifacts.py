@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import secrets
 import stat
 import time
 from collections import deque
@@ -451,7 +450,7 @@ class ArtifactWriter:
 
 def _new_id() -> str:
     """Such as ``20261120-051200-a1b2c3d4``, in UTC: sorts by time, and cannot be guessed from it."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
 
 
 def _not_found(artifact_id: str) -> ArtifactNotFound:

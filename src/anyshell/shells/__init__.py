@@ -12,20 +12,33 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anyshell._exceptions import InvalidCommand, ShellNotFound
+from anyshell._lazy import importer
 from anyshell._types import HostQuery, one_line
 
-from .login import Login
 from .posix import BASH, SH, WSL, ZSH, Launch, Shell
 from .powershell import PWSH, WINDOWS_POWERSHELL, PowerShell
-from .powershell_session import PowerShellConversation
-from .prefix import Prefix
-from .session import RESERVED as RESERVED
-from .session import Conversation, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from anyshell._types import OperatingSystem, ShellCandidate, ShellInfo, ShellKind
+
+    from .login import Login as Login
+    from .powershell_session import PowerShellConversation as PowerShellConversation
+    from .prefix import Prefix as Prefix
+    from .session import RESERVED as RESERVED
+    from .session import Conversation as Conversation
+    from .session import Frame as Frame
+else:
+    __getattr__ = importer(
+        __name__,
+        {
+            "login": "Login",
+            "powershell_session": "PowerShellConversation",
+            "prefix": "Prefix",
+            "session": "RESERVED Conversation Frame",
+        },
+    )
 
 __all__ = [
     "SHELLS",
@@ -202,6 +215,8 @@ def converse(info: ShellInfo, directory: str | None) -> Conversation | PowerShel
     shell = SHELLS[info.kind]
     if isinstance(shell, PowerShell):
         if directory is None:
+            from .powershell_session import PowerShellConversation
+
             return PowerShellConversation(shell)
         raise InvalidCommand(
             f"there are no sessions of {info.name} but on this machine, where it is Windows: run every command in a "
@@ -211,4 +226,6 @@ def converse(info: ShellInfo, directory: str | None) -> Conversation | PowerShel
         raise InvalidCommand(
             f"there are no sessions of {info.name} on Windows: take shell='pwsh', or run every command in a fresh shell"
         )
+    from .session import Conversation
+
     return Conversation(shell, directory)

@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING, Literal
 
 from anyshell._types import ShellCandidate
 
-from .from_windows import for_bash
-from .windows import LONGEST_FOR_MSYS2, fits, units
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -135,6 +132,9 @@ class Shell:
         """
         start = (info.path, *self.options, "-c", "--")
         if info.on_windows:
+            from .from_windows import for_bash
+            from .windows import LONGEST_FOR_MSYS2, fits, units
+
             assert snapshot is None
             text = for_bash(text)
             launch = Launch((*start, self._argument(text), self.kind))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 import sys
 import threading
@@ -362,7 +361,7 @@ def _replace(path: str, data: bytes, stop: threading.Event) -> None:
         else:
             target = given if old is None else system.named(given)
         temporary = system.native(
-            os.path.join(os.path.dirname(target), f".anyshell-{secrets.token_hex(8)}.tmp")
+            os.path.join(os.path.dirname(target), f".anyshell-{os.urandom(8).hex()}.tmp")
         )
         # What replaces a file that may be secret is this user's alone until it has that file's permissions.
         file = open(system.create(temporary, stop, private=old is not None), "wb")  # noqa: SIM115 - closed below, before it is moved or removed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -56,6 +55,8 @@ class Target:
         self._person: Person | None = None
         if options is None or isinstance(options, str):
             return
+        import logging
+
         # Otherwise its warnings would come out between those of anyshell.
         logging.getLogger("asyncssh").addHandler(logging.NullHandler())
         from .person import Person, can_be_asked

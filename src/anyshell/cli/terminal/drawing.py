@@ -9,9 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...output.cells import width
-from ...policy import visible
-
 if TYPE_CHECKING:
     from typing import Self
 
@@ -150,6 +147,8 @@ def has_one_row(fd: int) -> bool:
 
 def on_one_line(text: str) -> str:
     """Make a text safe to draw, as it is before it is cut."""
+    from ...policy import visible
+
     return visible(text.replace("\t", " "))
 
 
@@ -184,5 +183,7 @@ def _most_columns(char: str) -> int:
     if char.isascii():
         return 1
     from unicodedata import east_asian_width
+
+    from ...output.cells import width
 
     return 2 if width(char) and east_asian_width(char) == "A" else width(char)

@@ -10,7 +10,6 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from functools import cache, partial
@@ -113,6 +112,8 @@ class LocalPipeDirectory:
 
     def __init__(self, on_released: Callable[[PipeReceiveStream], object]) -> None:
         self._on_released = on_released
+        import tempfile  # here and below, since few programs keep a shell
+
         try:
             self.directory = os.path.realpath(tempfile.mkdtemp(prefix=PREFIX))
         except OSError as error:
@@ -301,6 +302,8 @@ def remove_abandoned() -> None:
     of a sandbox with a kernel of its own, would not be seen. So the owner has ended, whatever its pid namespace. One of an
     earlier kernel of this machine is removed as well: it was made before this one was started, so no sandbox of now made it.
     """
+    import tempfile
+
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in itertools.islice(entries, MOST_ENTRIES):
             if entry.name.startswith(PREFIX):

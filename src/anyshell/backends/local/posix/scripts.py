@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 
 
 def open_script(text: str) -> int:
@@ -17,6 +16,8 @@ def open_script(text: str) -> int:
     if sys.platform == "linux":
         fd = os.memfd_create("anyshell-script", os.MFD_CLOEXEC)
     else:
+        import tempfile  # here, since most systems need no file
+
         fd, path = tempfile.mkstemp(prefix="anyshell-")
         os.unlink(path)
     try:

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import itertools
 import os
-import secrets
 import signal
 import stat
 import sys
@@ -88,8 +87,8 @@ class LocalSpawner:
 
     def _identify(self) -> None:
         self._pid = os.getpid()
-        self._owner = f"{self._pid}_{own_start()}_{namespace('self')}_{secrets.token_hex(4)}"
-        self._tags = itertools.count(secrets.randbits(61) << 1 | 1)
+        self._owner = f"{self._pid}_{own_start()}_{namespace('self')}_{os.urandom(4).hex()}"
+        self._tags = itertools.count(int.from_bytes(os.urandom(8)) >> 3 << 1 | 1)
 
     async def spawn(self, spawn: Spawn) -> PosixProcess:
         """Start a program in a session of its own.
