@@ -53,6 +53,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_situations": "OpenSSH's server, and commands that are texts of a POSIX shell",
     "test_sync": "its commands are texts of a POSIX shell",
     "test_terminals": "its commands are texts of a POSIX shell; test_windows_terminals has those of Windows",
+    "test_addresses": "its commands are texts of a POSIX shell; test_ssh_windows has addresses there",
     "test_audit": "its commands are texts of a POSIX shell",
     "test_redaction": "its commands are texts of a POSIX shell",
     "test_tool_policy": "its commands are texts of a POSIX shell",
@@ -92,7 +93,7 @@ COMPUTED = frozenset(
         "architecture", "asciicast", "bench", "builder", "decode", "descriptions", "docs", "emulator", "exported_members",
         "filter", "keys", "kitty", "map", "package", "pages",
         "parameter_mistakes", "policy", "policy_corpus", "policy_grants",
-        "policy_interception", "policy_parse", "policy_powershell", "policy_rules", "cli_policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
+        "policy_interception", "policy_parse", "policy_powershell", "policy_rules", "cli_policy", "rendering", "resolve", "rewrite", "screen_sets", "search", "session_texts", "shells",
         "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",
     )
 )  # fmt: skip

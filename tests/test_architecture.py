@@ -32,6 +32,7 @@ FLOORS = {
     "backends": 1,
     "policy": 1,
     "_files": 1,
+    "resolve": 1,
     "_wrapped": 1,
     "recordings": 2,
     "_transfer": 1,

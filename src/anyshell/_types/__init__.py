@@ -53,6 +53,8 @@ from .recording import LONGEST_TITLE as LONGEST_TITLE
 from .recording import Recording as Recording
 from .recording import RecordingReport as RecordingReport
 from .recording import to_recording as to_recording
+from .resolved import Creates as Creates
+from .resolved import Resolved as Resolved
 from .shell import ShellCandidate as ShellCandidate
 from .shell import ShellInfo as ShellInfo
 from .shell import ShellKind as ShellKind

@@ -343,9 +343,11 @@ class ShellTool:
             if blocked is not None:
                 told = BlockedCommand(message=blocked.message, tool=blocked.tool, command=blocked.command)
                 return self._results.unrun(run, "refused", words.blocked(blocked.message), blocked=told)
+        if run.problem is not None:
+            return self._results.unrun(run, "failed", words.failed(run.problem))
         missing = ""
         with ongoing.interruptible():
-            if call.command.cwd is not None:
+            if call.command.cwd is not None and not run.makes_directory:
                 missing = await no_directory(self._env, run.request.directory)
             if not missing:
                 decision = await self._decisions.decide(run.request, ongoing)
