@@ -286,7 +286,8 @@ class Addresses:
             return
         async with self._changing:
             if not self._users.total():
-                await self._files.mkdir(self._private)
+                await self._files.mkdir(self._rules.dirname(self._private), parents=True, exist_ok=True)
+                await self._files.mkdir(self._private)  # new, or it is an error: another user could have made it
                 await self._files.chmod(self._private, 0o700)
             self._users[place.path] += 1
             taken.append(place.path)
