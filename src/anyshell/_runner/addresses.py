@@ -133,6 +133,11 @@ class Addresses:
         self._users: Counter[str] = Counter()
         self._changing = asyncio.Lock()
 
+    @property
+    def read_kept(self) -> bool:
+        """Whether a command can read a kept output by its address."""
+        return isinstance(self._resolvers.get("artifact"), _Kept)
+
     async def expand(self, command: Command, *, lasting: bool = False) -> Command:
         """Put paths where addresses stand, in a command that was not expanded yet. Nothing is changed on any host.
 
@@ -287,7 +292,9 @@ class Addresses:
         async with self._changing:
             if not self._users.total():
                 await self._files.mkdir(self._rules.dirname(self._private), parents=True, exist_ok=True)
-                await self._files.mkdir(self._private)  # new, or it is an error: another user could have made it
+                await self._files.mkdir(
+                    self._private
+                )  # new, or it is an error: another user could have made it
                 await self._files.chmod(self._private, 0o700)
             self._users[place.path] += 1
             taken.append(place.path)

@@ -199,6 +199,7 @@ class ShellTool:
                 timeout=self._limits.default_timeout,
                 max_timeout=self._limits.max_timeout,
                 kept=env.artifacts is not None,
+                addressed=env.runner.addresses.read_kept,
                 snapshot=env.snapshot is not None,
                 session=self._features.session,
                 jobs=self._features.jobs,
