@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from anyshell import (
     DetachedJobs,
     Environment,
     InvalidCommand,
+    OutputLimits,
+    Policy,
     Refused,
     Resolved,
     Root,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anyshell import ApprovalRequest
+    from anyshell.abc import Resolver
 
     from .ssh_server import Server
 
@@ -77,7 +81,11 @@ async def env(
     open_to_all(tmp_path)
     open_to_all(work)
     skills.chmod(0o700)
-    resolvers = {"skill": Root(path=str(skills)), "memory": Memory(), "files": Root(path=str(work / "local"), on_host=True, creates="directories")}  # fmt: skip
+    resolvers: dict[str, Resolver | None] = {
+        "skill": Root(path=str(skills)),
+        "memory": Memory(),
+        "files": Root(path=str(work / "local"), on_host=True, creates="directories"),
+    }
     async with Environment.detect(host, cwd=work, resolvers=resolvers) as environment:
         yield environment
         assert not await environment.files.exists(environment.runner.addresses._private)
@@ -274,6 +282,44 @@ async def test_nobody_is_asked_about_what_cannot_be_resolved(env: Environment) -
     assert person.asked == []
     result = await tool({"command": "cat memory://x"})
     assert (result.details.status, len(person.asked)) == ("refused", 1)
+
+
+RULES = """
+[[allow]]
+name = "look"
+program = ["cat"]
+reads = ["workspace"]
+"""
+
+
+async def test_a_policy_decides_on_the_paths(env: Environment, tmp_path: Path) -> None:
+    """What is in the workspace is allowed; a copy, which is elsewhere, is asked about."""
+    pytest.importorskip("tree_sitter_bash")
+    await env.files.write_text("a", "text\n")
+    (tmp_path / "rules.toml").write_text(RULES)
+    person = Person(Refused("no"))
+    tool = ShellTool(env, approver=person, policy=Policy.load(tmp_path / "rules.toml", preset=None))
+    assert (await tool({"command": "cat workspace://a"})).text.startswith("text\n")
+    assert person.asked == []
+    assert (await tool({"command": "cat workspace://a memory://x"})).details.status == "refused"
+    assert len(person.asked) == 1
+
+
+async def test_a_model_on_another_host_can_do_what_it_is_told(
+    ssh_host: Callable[[str], Server], tmp_path: Path
+) -> None:
+    open_to_all(tmp_path)
+    async with Environment.detect(
+        ssh_host(SSH_HOST[0]).options(), cwd=tmp_path, limits=OutputLimits(head=60, tail=60)
+    ) as env:
+        tool = ShellTool(env, approver=approve_all)
+        result = await tool({"command": "seq 1 9000"})
+        command = re.search(r"cat 'artifact://.*?'", result.message)
+        assert command is not None, result.message
+        result = await tool({"command": command[0].replace("REGEX", "^4.0.$")})
+        assert result.output.startswith("4000:4000\n4001:4001\n")
+        result = await tool({"command": command[0].replace("grep=REGEX", "lines=8999-9000")})
+        assert result.output == "8999\n9000\n"
 
 
 async def test_a_job_of_a_tool_has_its_files(env: Environment) -> None:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import ntpath
 import os
 import posixpath
 import re
 import secrets
-import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -29,8 +27,6 @@ from .._types import Resolved, cut_name
 from .._waits import in_a_worker, to_the_end
 from ..backends import here
 from ..output import ArtifactStore
-from ..output.selection import ArtifactAddress, Reading, Selection
-from ..resolve import Root, contained, find
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -38,6 +34,7 @@ if TYPE_CHECKING:
 
     from .._types import Command, HostInfo, ShellInfo
     from ..abc import Files, Resolver
+    from ..output.selection import ArtifactAddress
 
 MOST_ADDRESSES = 100
 """Internal addresses in one command; more are an error."""
@@ -122,21 +119,29 @@ class Addresses:
         self._info = info
         self._shell = shell
         self._rules: ModuleType = ntpath if info.os == "windows" else posixpath
-        own: dict[str, Resolver | None] = {
-            "artifact": _Kept(store or ArtifactStore()),
-            "workspace": Root(path=directory, on_host=True, creates="file"),
-        }
-        given = {**own, **resolvers}
-        self._resolvers = {scheme: resolver for scheme, resolver in given.items() if resolver is not None}
+        self._directory = directory
+        self._store = store
+        self._given = resolvers
         # The same for every command of the environment: what is approved for always is the same text the next time.
         self._token = secrets.token_hex(8)
         self._users: Counter[str] = Counter()
         self._changing = asyncio.Lock()
 
+    @cached_property
+    def _resolvers(self) -> dict[str, Resolver]:
+        from ..resolve import Root  # here, as the rest of that, since few commands have addresses
+
+        own: dict[str, Resolver] = {
+            "artifact": _Kept(self._store or ArtifactStore()),
+            "workspace": Root(path=self._directory, on_host=True, creates="file"),
+        }
+        given: dict[str, Resolver | None] = {**own, **self._given}
+        return {scheme: resolver for scheme, resolver in given.items() if resolver is not None}
+
     @property
     def read_kept(self) -> bool:
         """Whether a command can read a kept output by its address."""
-        return isinstance(self._resolvers.get("artifact"), _Kept)
+        return "artifact" not in self._given
 
     async def expand(self, command: Command, *, lasting: bool = False) -> Command:
         """Put paths where addresses stand, in a command that was not expanded yet. Nothing is changed on any host.
@@ -149,8 +154,11 @@ class Addresses:
             InvalidCommand: What an address of a known scheme stands for is not there, or it leads out of its directory.
             BackendError: It took too long.
         """
-        if isinstance(command.text, Expanded):
+        raw = (command.text, command.cwd or "", *command.env.values())
+        if isinstance(command.text, Expanded) or not any("://" in each for each in raw):
             return command
+        from ..resolve import find
+
         powershell = isinstance(shells.SHELLS[self._shell.kind], shells.PowerShell)
         words = [
             word
@@ -241,6 +249,8 @@ class Addresses:
             raise InvalidCommand("its resolver has not given an absolute path")
         path, missing = resolved.path, 0
         if resolved.root is not None:
+            from ..resolve import contained
+
             path, missing = await contained(files, rules, resolved.root, path)
         else:
             try:
@@ -259,6 +269,8 @@ class Addresses:
     def _private(self) -> str:
         """The directory for copies, which is there as long as a command uses one."""
         if self._info.is_this_machine:
+            import tempfile  # here, since it loads much
+
             parent = tempfile.gettempdir()
         elif self._info.os == "windows":
             parent = ntpath.join(self._info.home, "AppData", "Local", "Temp")
@@ -268,6 +280,8 @@ class Addresses:
 
     def _target(self, address: str, source: str) -> str:
         name = re.sub(r"[^\w.@+-]", "_", re.split(r"[/\\]", source.rstrip("/\\"))[-1], flags=re.ASCII)
+        import hashlib
+
         digest = hashlib.sha256(address.encode(errors="surrogateescape")).hexdigest()[:8]
         return str(self._rules.join(self._private, f"{digest}-{name[-_LONGEST_NAME:]}"))
 
@@ -303,7 +317,7 @@ class Addresses:
             content = place.resolved.content
             if content is None:
                 await copy(
-                    Place(here(), _own_rules(), place.source),
+                    Place(here(), os.path, place.source),
                     Place(self._files, self._rules, place.path),
                     None,
                 )
@@ -330,19 +344,24 @@ class _Kept:
 
     async def resolve(self, name: str) -> Resolved:
         """Find a kept output, and see whether it has the part that is asked for."""
+        from ..output.selection import ArtifactAddress
+
         address = ArtifactAddress.parse(name)
-        path = await in_a_worker(partial(self._look, address))
-        if address.selection == Selection():
-            return Resolved(path=path, hold=partial(self._store.open, address.id))
+        if not address.selection.query:
+            path = await in_a_worker(partial(self._store.path, address.id))
+            return Resolved(path=str(path), hold=partial(self._store.open, address.id))
+        await in_a_worker(partial(self._look, address))
         return Resolved(path=f"{address.id}.txt", content=partial(self._part, address))
 
-    def _look(self, address: ArtifactAddress) -> str:
-        if address.selection != Selection():
-            with self._store.open(address.id) as file:
-                Reading(file, address, limit=None)
-        return str(self._store.path(address.id))
+    def _look(self, address: ArtifactAddress) -> None:
+        from ..output.selection import Reading
+
+        with self._store.open(address.id) as file:
+            Reading(file, address, limit=None)
 
     def _part(self, address: ArtifactAddress) -> Iterator[bytes]:
+        from ..output.selection import Reading
+
         with self._store.open(address.id) as file:
             reading = Reading(file, address, limit=None)
             yield from reading.pieces()
@@ -358,10 +377,6 @@ def _is_address(address: str) -> bool:
 def _enter(held: contextlib.ExitStack, resolved: Resolved) -> None:
     assert resolved.hold is not None
     held.enter_context(resolved.hold())
-
-
-def _own_rules() -> Any:
-    return os.path
 
 
 async def _in_workers(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:

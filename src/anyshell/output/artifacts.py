@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 from .._exceptions import ArtifactNotFound
 from .._private import check_directory, make_directories, state_directory
 from .._types import Artifact
-from .selection import LONGEST_VIEW, ArtifactAddress, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
+
+    from .selection import ArtifactAddress
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _STALE_PART = 24 * 3600.0
@@ -50,6 +51,9 @@ _READ_FLAGS = os.O_RDONLY | _COMMON_FLAGS
 _REFUSAL = (
     "the directory for artifacts is refused: {fault}; set ANYSHELL_STATE_DIR to a directory of your own"
 )
+
+LONGEST_VIEW = 1024 * 1024
+"""Bytes of a kept output that `ArtifactStore.view` returns, unless more are asked for; its note names the next part."""
 
 _locks: Any
 try:
@@ -242,6 +246,8 @@ class ArtifactStore:
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be 1 byte or more, not {limit!r}")
+        from .selection import ArtifactAddress, Reading  # here, since few programs read a part
+
         place = ArtifactAddress.parse(address) if isinstance(address, str) else address
         with self.open(place.id) as file:
             reading = Reading(file, place, limit=limit)

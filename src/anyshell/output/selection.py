@@ -12,7 +12,6 @@ import time
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import unquote
 
 from .._exceptions import InvalidCommand
 from .patterns import searcher
@@ -27,9 +26,6 @@ LONGEST_ADDRESS = 4096
 
 LARGEST_CONTEXT = 1000
 """Lines around each match (``context=``), at most; more is an error."""
-
-LONGEST_VIEW = 1024 * 1024
-"""Bytes of a kept output that `ArtifactStore.view` returns, unless more are asked for; its note names the next part."""
 
 SEARCH_SECONDS = 20.0
 """Seconds for a search in a kept output; then the note says how far it came, and names the rest."""
@@ -137,7 +133,11 @@ class ArtifactAddress:
                 )
             if name in found:
                 raise InvalidCommand(f"{name} stands twice in the address: give it once")
-            found[name] = unquote(value, errors="strict") if name == "grep" else value
+            found[name] = value
+        if "%" in found.get("grep", ""):
+            from urllib.parse import unquote  # here, since it is seldom needed
+
+            found["grep"] = unquote(found["grep"])
         return cls(
             artifact_id,
             Selection(
