@@ -52,6 +52,8 @@ class Memory:
     async def resolve(self, name: str) -> Resolved:
         if name == "gone":
             raise LookupError("nothing is remembered of gone")
+        if name == "broken":
+            raise RuntimeError("a fault of the resolver")
         return Resolved(path=f"{name}.txt", content=lambda: [b"memory of ", name.encode(), b"\n"])
 
 
@@ -151,6 +153,7 @@ async def test_directories_of_files_to_be_written_are_made(env: Environment) -> 
         ("skill:///etc/passwd", "it is absolute"),
         ("skill://out", "a link in it leads out of its directory"),
         ("memory://gone", "nothing is remembered of gone"),
+        ("memory://broken", "a fault of the resolver"),
         ("workspace://no/directory/a", "no/directory does not exist"),
         ("workspace://../a", "it leads out"),
     ],
@@ -205,8 +208,9 @@ async def test_a_detached_job_has_no_copy(env: Environment, kept: str, tmp_path:
     assert (await job.output()).text == "here\n"
 
 
-async def test_what_fails_leaves_no_copy(env: Environment) -> None:
-    """Its pieces fail when the command is to run; the fixture looks for the rest."""
+@pytest.mark.parametrize("beside", [False, True])
+async def test_what_fails_leaves_no_copy(env: Environment, beside: bool) -> None:
+    """Its pieces fail when the command is to run. What another command uses stays."""
 
     class Failing:
         async def resolve(self, name: str) -> Resolved:
@@ -216,10 +220,20 @@ async def test_what_fails_leaves_no_copy(env: Environment) -> None:
 
             return Resolved(path=name, content=pieces)
 
-    env.runner.addresses._resolvers["failing"] = Failing()
+    addresses = env.runner.addresses
+    addresses._resolvers["failing"] = Failing()
+    job = await env.start("cat memory://x; read line; cat memory://x", timeout=30) if beside else None
+    if job is not None:
+        await job.wait_for("memory of x", timeout=20)
     with pytest.raises(InvalidCommand, match="no more"):
-        await env.run("cat failing://x memory://y; touch ran")
+        await env.run("cat memory://y failing://x; touch ran")
     assert await env.files.list() == []
+    if job is not None:
+        assert len(await env.files.list(addresses._private)) == 1
+        await job.send("\n")
+        await job.wait()
+        assert (await job.output()).text == "memory of x\n" * 2
+    assert not await env.files.exists(addresses._private)
 
 
 async def test_a_cancelled_command_leaves_no_copy(env: Environment) -> None:

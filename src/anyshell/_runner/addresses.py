@@ -173,15 +173,13 @@ class Addresses:
             raise InvalidCommand(
                 f"a command has up to {MOST_ADDRESSES} internal addresses, not {len(words) + len(given)}"
             )
+        named = {word.address: word.address for word in words}
+        named |= {value: f"env {name}" for name, value in given.items()} | ({cwd: "cwd"} if cwd else {})
         places: dict[str, _Place] = {}
-        named = {
-            **{word.address: word.address for word in words},
-            **{value: f"env {name}" for name, value in given.items()},
-        }
         with anyio.move_on_after(RESOLVING_SECONDS):
-            for address, name in {**named, **({cwd: "cwd"} if cwd else {})}.items():
+            for address, name in named.items():
                 places[address] = await self._resolve(address, cut_name(name), lasting=lasting)
-        if len(places) < len({*named, *([cwd] if cwd else [])}):
+        if len(places) < len(named):
             raise BackendError(f"the addresses of the command were not resolved in {RESOLVING_SECONDS:g} s")
         text, at = "", 0
         for word in words:
@@ -212,14 +210,17 @@ class Addresses:
         try:
             with anyio.move_on_after(PLACING_SECONDS) as bound:
                 for place in places:
-                    await self._put(place, held, taken)
+                    try:
+                        await self._put(place, held, taken)
+                    except OSError as error:
+                        raise InvalidCommand(
+                            f"the file of an address cannot be put in place: {error}"
+                        ) from error
             if bound.cancelled_caught:
                 raise BackendError(
-                    f"the files of its addresses were not on {self._info.hostname} in {PLACING_SECONDS:g} s"
+                    f"the files of the command's addresses were not in place in {PLACING_SECONDS:g} s"
                 )
             yield
-        except OSError as error:
-            raise InvalidCommand(f"a file of an address cannot be put in place: {error}") from error
         finally:
             await to_the_end(self._take_away(held, taken), lambda: None)
 
@@ -231,7 +232,9 @@ class Addresses:
         try:
             resolved = await self._resolvers[scheme].resolve(rest)
             place = await self._looked_at(address, resolved)
-        except (AnyshellError, LookupError, OSError) as error:
+        except BackendError:
+            raise
+        except Exception as error:  # a resolver may be the caller's
             raise InvalidCommand(f"{name}: {error}") from error
         if lasting and place.copied:
             raise InvalidCommand(f"{name}: a detached job outlives the copy that it would be given")
@@ -304,36 +307,42 @@ class Addresses:
         if not place.copied:
             return
         async with self._changing:
-            if not self._users.total():
-                await self._files.mkdir(self._rules.dirname(self._private), parents=True, exist_ok=True)
-                await self._files.mkdir(
-                    self._private
-                )  # new, or it is an error: another user could have made it
-                await self._files.chmod(self._private, 0o700)
+            if not self._users[place.path]:
+                try:
+                    await self._copied(place)
+                except BaseException:
+                    await to_the_end(self._removed(place.path), lambda: None)
+                    raise
             self._users[place.path] += 1
             taken.append(place.path)
-            if self._users[place.path] > 1:
-                return
-            content = place.resolved.content
-            if content is None:
-                await copy(
-                    Place(here(), os.path, place.source),
-                    Place(self._files, self._rules, place.path),
-                    None,
-                )
-            else:
-                pieces = [content] if isinstance(content, bytes) else content()
-                await self._files.write_chunks(place.path, _in_workers(pieces), mode=0o600)
+
+    async def _copied(self, place: _Place) -> None:
+        if not self._users.total():
+            await self._files.mkdir(self._rules.dirname(self._private), parents=True, exist_ok=True)
+            await self._files.mkdir(self._private)  # an error if it is there: then it is another user's
+            await self._files.chmod(self._private, 0o700)
+        content = place.resolved.content
+        if content is None:
+            near = Place(here(), os.path, place.source)
+            await copy(near, Place(self._files, self._rules, place.path), None)
+            return
+        pieces = [content] if isinstance(content, bytes) else content()
+        async with contextlib.aclosing(_in_workers(pieces)) as chunks:
+            await self._files.write_chunks(place.path, chunks, mode=0o600)
+
+    async def _removed(self, path: str) -> None:
+        """Remove a copy that no command uses, and the directory with the last."""
+        with anyio.move_on_after(CLEANING_SECONDS), contextlib.suppress(OSError, AnyshellError):
+            await self._files.remove(path if self._users.total() else self._private, recursive=True)
 
     async def _take_away(self, held: contextlib.ExitStack, taken: list[str]) -> None:
-        with anyio.move_on_after(CLEANING_SECONDS), contextlib.suppress(OSError, AnyshellError):
-            await in_a_worker(held.close)
-            async with self._changing:
-                self._users.subtract(taken)
-                unused = [path for path in taken if self._users[path] <= 0]
-                self._users = +self._users
-                for path in unused if self._users else [self._private] * bool(taken):
-                    await self._files.remove(path, recursive=True)
+        async with self._changing:
+            for path in taken:
+                self._users[path] -= 1
+                if not self._users[path]:
+                    del self._users[path]
+                    await self._removed(path)
+        await in_a_worker(held.close)
 
 
 class _Kept:
