@@ -53,6 +53,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_situations": "OpenSSH's server, and commands that are texts of a POSIX shell",
     "test_sync": "its commands are texts of a POSIX shell",
     "test_terminals": "its commands are texts of a POSIX shell; test_windows_terminals has those of Windows",
+    "test_addresses": "its commands are texts of a POSIX shell; test_ssh_windows has addresses there",
     "test_audit": "its commands are texts of a POSIX shell",
     "test_redaction": "its commands are texts of a POSIX shell",
     "test_tool_policy": "its commands are texts of a POSIX shell",
@@ -92,7 +93,7 @@ COMPUTED = frozenset(
         "architecture", "asciicast", "bench", "builder", "decode", "descriptions", "docs", "emulator", "exported_members",
         "filter", "keys", "kitty", "logs", "map", "package", "pages",
         "parameter_mistakes", "policy", "policy_corpus", "policy_grants",
-        "policy_interception", "policy_parse", "policy_powershell", "policy_rules", "cli_policy", "rendering", "rewrite", "screen_sets", "search", "session_texts", "shells",
+        "policy_interception", "policy_parse", "policy_powershell", "policy_rules", "cli_policy", "rendering", "resolve", "rewrite", "screen_sets", "search", "session_texts", "shells",
         "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",
     )
 )  # fmt: skip
@@ -130,6 +131,9 @@ UNDER_WINE: Mapping[str, Mapping[str, str]] = {
     "test_log": {
         "test_a_short_output_needs_no_file_unless_it_is_wanted": "files that are open",
         "test_what_is_not_wanted_leaves_no_file": "files that are open",
+    },
+    "test_selection": {
+        "test_pruning_spares_what_another_process_reads": "files that others have open",
     },
     "test_tool": {
         "test_truncation_of_long_lines_alone_says_so": "PowerShell",

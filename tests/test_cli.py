@@ -351,9 +351,45 @@ def test_an_artifact_that_is_not_there_is_said() -> None:
         assert done.stderr.startswith(b"anyshell: no kept output has the id")
 
 
-def test_two_ways_to_show_a_part_are_wrong_usage(kept: tuple[str, bytes]) -> None:
-    result = CliRunner().invoke(main, ["artifacts", "show", kept[0], "--head", "1", "--offset", "1"])
-    assert result.exit_code == 2
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--head", "1", "--offset", "1"),
+        ("--lines", "5"),
+        ("--lines", "2-1"),
+        ("--lines", "x"),
+        ("--tail", "1"),
+    ],
+)
+def test_two_ways_to_show_a_part_are_wrong_usage(kept: tuple[str, bytes], options: tuple[str, ...]) -> None:
+    address = kept[0] if options[0] == "--head" else f"artifact://{kept[0]}?tail=5"
+    assert CliRunner().invoke(main, ["artifacts", "show", address, *options]).exit_code == 2
+
+
+def test_a_part_is_shown_by_options_and_by_address(kept: tuple[str, bytes]) -> None:
+    lines = kept[1].splitlines(keepends=True)
+    assert printed("show", kept[0], "--lines", "3-4") == b"".join(lines[2:4])
+    assert printed("show", f"artifact://{kept[0]}?lines=3-4") == b"".join(lines[2:4])
+    assert printed("show", kept[0], "--bytes", "0-9") == kept[1][:10]
+    result = CliRunner().invoke(
+        main,
+        ["artifacts", "show", kept[0], "--lines", "6-8", "--grep", "^line 6$", "--context", "1"],
+    )
+    assert result.stdout_bytes == b"6-%b7:%b8-%b" % (lines[5], lines[6], lines[7])
+    assert "1 of 3 lines match." in result.stderr
+
+
+def test_artifacts_are_pruned_by_size(kept: tuple[str, bytes]) -> None:
+    assert printed("prune", "--max-total", "1g") == b""
+    assert lines(printed("prune", "--max-total", "1k")) == [kept[0]]
+    assert CliRunner().invoke(main, ["artifacts", "prune", "--max-total", "1x"]).exit_code == 2
+
+
+def test_the_doctor_shows_the_budget_of_artifacts(kept: tuple[str, bytes]) -> None:
+    from anyshell.cli.commands.doctor.command import _look_at_state
+
+    (finding,) = _look_at_state()
+    assert finding.detail.endswith("; 1 kept, 2.2 MiB of 1.0 GiB, each for 7 days"), finding
 
 
 def test_artifacts_are_pruned_by_age(kept: tuple[str, bytes]) -> None:

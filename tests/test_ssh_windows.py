@@ -19,10 +19,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from anyshell import (
+    ArtifactStore,
     BackendUnavailable,
     ConnectionFailed,
     Environment,
     InvalidCommand,
+    Root,
     SpawnError,
     Terminal,
     TerminalUnavailable,
@@ -40,6 +42,7 @@ from anyshell.shells.windows_login import QUESTION, WindowsLogin, windows_logins
 
 from .processes import living, unique_seconds, wait_living, wait_none
 from .ssh_server import HOST, Link, Server, _keys, embedded, free_port
+from .test_artifacts import keep
 from .windows_server import ROOM, home
 from .wine.windows import windows_path
 
@@ -761,3 +764,33 @@ def test_a_launcher_writes_for_both() -> None:
     """What `connect` is given is enough for a host whose system is not known yet."""
     assert Login("").question == QUESTION
     assert connect("somewhere", launcher=Login).name == "somewhere"
+
+
+async def test_addresses_become_paths_of_windows(start: Callable[..., Server], tmp_path: Path) -> None:
+    """A file of this machine is copied there, a script at the place of a command is run, and the copies are removed."""
+    skills = tmp_path / "skills"
+    skills.mkdir()
+    (skills / "it's.ps1").write_text("'ran ' + $args[0]\n")
+    (skills / "a b.txt").write_text("text\n")
+    artifact = keep(ArtifactStore(), b"one\ntwo\nthree\n")
+    resolvers = {"skill": Root(path=str(skills))}
+    async with Environment.detect(start("cmd").options(), resolvers=resolvers) as env:
+        text = (
+            f'gc \'artifact://{artifact.id}?tail=2\'; gc "skill://a b.txt", artifact://{artifact.id}; & "skill://it\'s.ps1" well; '
+            "gc $env:A; 'see skill://none'"
+        )
+        outcome = await env.run(text, env={"A": "skill://a b.txt"}, timeout=60)
+        assert outcome.output.text == "two\nthree\ntext\none\ntwo\nthree\nran well\ntext\nsee skill://none\n"
+        assert not await env.files.exists(env.runner.addresses._private)
+        (skills / "plain.ps1").write_text("'plain ' + $args[0]\n")
+        assert (await env.run("skill://plain.ps1 x", timeout=60)).output.text == "plain x\n"
+        for wrong in (
+            "skill://..\\a",
+            "skill://C:/a",
+            "skill://none",
+            "workspace://../a",
+            "workspace://nul",
+            "workspace://a:b",
+        ):
+            with pytest.raises(InvalidCommand):
+                await env.run(f"'ran'; gc '{wrong}'", timeout=60)

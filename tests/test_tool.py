@@ -819,7 +819,7 @@ async def test_an_artifact_that_commands_cannot_read_is_not_offered_as_a_file() 
     assert result.details.artifact is not None
     assert result.details.artifact.path not in result.message
     assert result.details.artifact.path not in result.text
-    assert f"Whole output: artifact {result.details.artifact.id}, for people." in result.message
+    assert f"Whole output: cat 'artifact://{result.details.artifact.id}?grep=REGEX'" in result.message
     assert f"kept as artifact {result.details.artifact.id} ...]" in result.output
 
 
@@ -858,7 +858,7 @@ async def test_the_description_says_where_the_rest_of_an_output_is(tmp_path: Pat
         assert "is lost" in ShellTool(env, approver=deny_all).definition.description
         assert "is lost" in env.description
     async with Environment.detect(FakeBackend({})) as env:
-        assert "Commands cannot read the rest" in ShellTool(env, approver=deny_all).definition.description
+        assert "cat 'artifact://ID?lines=1-200'" in ShellTool(env, approver=deny_all).definition.description
 
 
 # Updates.
@@ -1125,6 +1125,9 @@ NOTICES: dict[str, Callable[[], str]] = {
     "truncated": lambda: words.truncated(Output(artifact=ARTIFACT, **MUCH), max_line=2000, readable=True),
     "truncated, elsewhere": lambda: words.truncated(
         Output(artifact=ARTIFACT, **MUCH), max_line=2000, readable=False
+    ),
+    "truncated, by address": lambda: words.truncated(
+        Output(artifact=ARTIFACT, **MUCH), max_line=2000, readable=False, addressed=True
     ),
     "truncated, for the job tool": lambda: words.truncated(
         Output(artifact=ARTIFACT, head_range=(1, 4000), tail_range=(89_000, 90_000), **MUCH),

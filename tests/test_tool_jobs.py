@@ -23,10 +23,10 @@ from anyshell import (
     approve_all,
     deny_all,
 )
+from anyshell.output.patterns import pattern_of
 from anyshell.testing import FakeBackend, Script
 from anyshell.tool import JobParams, JobResult
 from anyshell.tool.jobs import words as job_words
-from anyshell.tool.jobs.patterns import pattern_of
 
 from .processes import living, unique_seconds
 from .test_tool import Recorder, matches_snapshot

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ._types import Recording as Recording
     from ._types import RecordingReport as RecordingReport
     from ._types import Refused as Refused
+    from ._types import Resolved as Resolved
     from ._types import Screen as Screen
     from ._types import SecretInputRequest as SecretInputRequest
     from ._types import SessionReport as SessionReport
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from .policy.redaction import Redaction as Redaction
     from .policy.rules import Policy as Policy
     from .policy.rules import Verdict as Verdict
+    from .resolve import Root as Root
     from .session import Session as Session
     from .terminal import DrivenTerminal as DrivenTerminal
     from .terminal import SecretRequest as SecretRequest
@@ -131,6 +133,7 @@ _HOMES = {
     "Recording": "._types",
     "RecordingReport": "._types",
     "Refused": "._types",
+    "Resolved": "._types",
     "Screen": "._types",
     "SecretInputRequest": "._types",
     "SessionReport": "._types",
@@ -163,6 +166,7 @@ _HOMES = {
     "Verdict": ".policy.rules",
     "Audit": ".policy.audit",
     "Redaction": ".policy.redaction",
+    "Root": ".resolve",
     "Session": ".session",
     "DrivenTerminal": ".terminal",
     "SecretRequest": ".terminal",

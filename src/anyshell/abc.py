@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         LoginCommand,
         ProcessInfo,
         Refused,
+        Resolved,
         Signal,
         Spawn,
         Terminal,
@@ -427,6 +428,20 @@ class WindowsLauncher(Protocol):
 
     def command_line(self, argv: Sequence[str]) -> str | None:
         """Make a command line that a program's C library cuts up into exactly these strings; ``None`` if too long."""
+
+
+class Resolver(Protocol):
+    """Says what the internal addresses of a scheme stand for."""
+
+    async def resolve(self, name: str) -> Resolved:
+        """Say what an address stands for, and change nothing: the command is not decided on yet.
+
+        Args:
+            name: What stands behind ``skill://``, as it was given; it need not be a path.
+
+        Raises:
+            InvalidCommand, LookupError, OSError: It stands for nothing; the command is not run, and the message is told.
+        """
 
 
 class Approver(Protocol):

@@ -342,6 +342,7 @@ class DetachedJobs:
             asyncio.CancelledError: When the calling task is cancelled, after the job has been stopped.
         """
         request = to_command(command, cwd, env)
+        request = await self._runner.addresses.expand(request, lasting=True)
         work = asyncio.ensure_future(self._start(request))
         cancelled = await outlast(work, lambda: None)
         if cancelled is not None:
@@ -417,7 +418,8 @@ class DetachedJobs:
             script=spawn.script is not None,
             request=asked,
         )
-        answer = await self._ask(replace(spawn, argv=argv), START_SECONDS, starts=id_)
+        async with self._runner.addresses.placed(request.text):
+            answer = await self._ask(replace(spawn, argv=argv), START_SECONDS, starts=id_)
         for line in answer.lines:
             if line.startswith("started ") and line.endswith(f"/{id_}"):
                 _, pid, started, place = fields("a job", line, 4)

@@ -57,6 +57,7 @@ _PROGRAMS = ("rg", "fd", "fdfind", "jq", "python3", "python", "gh")
 _WHOLE = {
     "here": " The whole is in a file that the result names: search that, do not rerun.",
     "job": " `job` with action `output` shows more, by the id that the result names: do not rerun.",
+    "by address": " `cat 'artifact://ID?lines=1-200'`, or `?grep=REGEX&context=3`, shows more of it: do not rerun.",
     "elsewhere": " Commands cannot read the rest: print less, or into a file.",
     "lost": " The rest is lost: print less, or into a file.",
 }
@@ -75,6 +76,7 @@ class Description:
         timeout: Seconds that a command has by default.
         max_timeout: Seconds that it can ask for.
         kept: Whether the whole of an output is kept when it is not shown whole.
+        addressed: Whether commands can read that by its address.
         snapshot: Whether every shell starts from the user's own set-up.
         session: Whether commands run in one shell that lasts.
         jobs: Whether commands can run in the background.
@@ -92,6 +94,7 @@ class Description:
     timeout: float = TIMEOUT
     max_timeout: float = LONGEST_TIMEOUT
     kept: bool = True
+    addressed: bool = False
     snapshot: bool = False
     session: bool = False
     jobs: bool = False
@@ -120,7 +123,8 @@ class Description:
         named = [f"`{name}`" for name in _PROGRAMS if name in found]
         whole = "lost"
         if self.kept:
-            whole = "job" if self.jobs or self.terminals else "elsewhere"
+            whole = "by address" if self.addressed else "elsewhere"
+            whole = "job" if self.jobs or self.terminals else whole
             whole = "here" if self.info.is_this_machine else whole
         apart = ["job"] * self.jobs + ["command with `pty`"] * self.terminals
         separate = self.session and bool(apart)

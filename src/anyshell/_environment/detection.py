@@ -163,6 +163,7 @@ class Detection(Generic[Made]):
             host_names=host_names,
             redaction=options.redact,
             audit=options.audit,
+            resolvers=options.resolvers,
         )
         return Detected(
             runner=runner,

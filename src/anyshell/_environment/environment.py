@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from .._types import ProcessInfo, Variables
-    from ..abc import Backend
+    from ..abc import Backend, Resolver
     from ..backends import SSHOptions
     from ..detached import DetachedJob
     from ..jobs import Job, Ready
@@ -78,6 +78,7 @@ class Environment(EnvironmentFacts):
         variables: Variables | None = None,
         redact: bool | Redaction = False,
         audit: Audit | None = None,
+        resolvers: Mapping[str, Resolver | None] | None = None,
     ) -> Detection[Environment]:
         """Find out what a host is and which shell it has.
 
@@ -115,6 +116,9 @@ class Environment(EnvironmentFacts):
             redact: Mask secrets as ``[secret]`` in all that commands print, before anything is made of it: text, artifacts,
                 events, logs of jobs and recordings. ``True`` is `Redaction`'s own choice.
             audit: Record every command that runs here, but for detached jobs: when it was asked for, started and ended.
+            resolvers: Say what internal addresses of the caller's own stand for, by their schemes, such as
+                ``{"skill": Root(path="/srv/skills")}``: a word ``skill://a.md`` of a command becomes a path. ``None`` as a
+                resolver takes ``artifact`` or ``workspace`` away.
 
         Raises:
             ShellNotFound: When entered or awaited: no usable shell.
@@ -139,6 +143,7 @@ class Environment(EnvironmentFacts):
             variables=variables,
             redact=to_redaction(redact),
             audit=audit,
+            resolvers=dict(resolvers or {}),
         )
         return Detection(host_or_backend, options, Environment)
 

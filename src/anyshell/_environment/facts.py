@@ -154,5 +154,6 @@ class EnvironmentFacts:
             directory=self.runner.directory,
             limits=self.runner.limits,
             kept=self.runner.artifacts is not None,
+            addressed=self.runner.addresses.read_kept,
             snapshot=self.snapshot is not None,
         ).text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ from .._types import OutputLimits, Variables, check_count, check_seconds
 from ..jobs import MAX_JOBS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..abc import Resolver
     from ..output import ArtifactStore
     from ..policy.audit import Audit
     from ..policy.redaction import Redaction
@@ -39,6 +43,7 @@ class EnvironmentOptions:
         variables: Which of the host's variables commands have; ``None`` is all of them.
         redact: What is masked in output; ``None`` is nothing.
         audit: Records every command that runs; ``None`` records nothing.
+        resolvers: Say what internal addresses stand for, by their schemes.
 
     Raises:
         InvalidCommand: Names the option.
@@ -58,6 +63,7 @@ class EnvironmentOptions:
     variables: Variables | None = None
     redact: Redaction | None = None
     audit: Audit | None = None
+    resolvers: Mapping[str, Resolver | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.variables is None and self.policy is not None:
@@ -69,6 +75,13 @@ class EnvironmentOptions:
             raise InvalidCommand(
                 f"variables must be Variables(inherit=...), not {type(self.variables).__name__}"
             )
+        for scheme, resolver in self.resolvers.items():
+            if not re.fullmatch(r"[a-z][a-z0-9+.-]{0,31}", scheme):
+                raise InvalidCommand(f"resolvers: {scheme!r} is no scheme: for one, 'skill'")
+            if resolver is not None and not hasattr(resolver, "resolve"):
+                raise InvalidCommand(
+                    f"resolvers: that of {scheme} must have a method resolve(name): for one, anyshell.Root"
+                )
         for name in ("shell", "cwd"):
             if getattr(self, name) == "":
                 raise InvalidCommand(f"{name} is empty: leave it out for the default")

@@ -19,6 +19,7 @@ from .._waits import outlast
 from .._wrapped import WrappingSpawner
 from ..jobs import Adopting, Jobs, Work
 from ..output import OutputBuilder
+from .addresses import Addresses
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from .._files import HostFiles
     from .._types import Channel, Command, HostInfo, OutputLimits, Recording, ShellInfo, Terminal
-    from ..abc import Backend, Process, Spawner
+    from ..abc import Backend, Process, Resolver, Spawner
     from ..jobs import Job, Ready
     from ..output import ArtifactStore, OutputLog, TerminalOutput
     from ..output.text.builder import Builder, Store
@@ -67,8 +68,10 @@ class Runner:
         host_names: The names of the host's variables, where the host is not this machine and `variables` is given.
         redaction: What is masked in output; ``None`` is nothing.
         audit: Records every run; ``None`` records nothing.
+        resolvers: Say what internal addresses stand for, besides its own.
 
     Attributes:
+        addresses: The internal addresses of its commands.
         jobs: What runs in the background.
         helpers: Processes of anyshell's own on the host, which end with the environment.
         closed: Whether nothing more is started.
@@ -92,6 +95,7 @@ class Runner:
         host_names: Collection[str] = (),
         redaction: Redaction | None = None,
         audit: Audit | None = None,
+        resolvers: Mapping[str, Resolver | None] | None = None,
     ) -> None:
         self.backend = backend
         self.info = info
@@ -104,6 +108,9 @@ class Runner:
         self.entered = entered
         self.closed = False
         self.helpers: list[Helper] = []
+        self.addresses = Addresses(
+            backend.files, info, shell, directory=directory, store=artifacts, resolvers=resolvers or {}
+        )
         self.jobs = Jobs(
             builder=lambda log: self._builder(self._whole(log)),
             connects=lambda port: backend.connects(port),
@@ -178,6 +185,7 @@ class Runner:
             asyncio.CancelledError: After the whole tree is gone.
         """
         self.check(options)
+        command = await self.addresses.expand(command)
         control = control or _engine.Control()
         if options.background_after is not None:
             return await self._run_for_a_while(command, options, options.background_after, control)
@@ -214,6 +222,7 @@ class Runner:
             AnyshellError: As for `Environment.start`.
         """
         self.check(options)
+        command = await self.addresses.expand(command)
         spawn = self._spawn(command, options)
         if sends:
             spawn = replace(spawn, stdin=True)
@@ -405,7 +414,7 @@ class Runner:
         terminal, listener = options.terminal, options.listener
         if controller is None and terminal is not None:
             controller = self.controller(terminal, store, limits=options.limits)
-        recorder = self._recorder(options.recording, terminal, controller)
+        recorder = _recorder(self, options.recording, terminal, controller)
         wraps: list[Callable[[Process], Process]] = []
         masking = None
         if (masks := self.masks(command.env)) is not None:
@@ -450,20 +459,21 @@ class Runner:
         try:
             if recorder is not None:
                 await recorder.begin()
-            with watching:
-                outcome = await _engine.run(
-                    WrappingSpawner(spawner or self.backend, wraps),
-                    spawn,
-                    output=output,
-                    stderr=stderr,
-                    stdin=command.stdin,
-                    timeout=options.timeout,
-                    silence=options.silence,
-                    grace=options.grace,
-                    left_behind=left_behind,
-                    listener=listener,
-                    control=control,
-                )
+            async with self.addresses.placed(command.text):
+                with watching:
+                    outcome = await _engine.run(
+                        WrappingSpawner(spawner or self.backend, wraps),
+                        spawn,
+                        output=output,
+                        stderr=stderr,
+                        stdin=command.stdin,
+                        timeout=options.timeout,
+                        silence=options.silence,
+                        grace=options.grace,
+                        left_behind=left_behind,
+                        listener=listener,
+                        control=control,
+                    )
         except BaseException as error:
             if entry is not None:
                 entry.end(error=type(error).__name__)
@@ -506,22 +516,6 @@ class Runner:
         """The store of the whole of a job's output: its log, unless nothing is to be kept."""
         return None if self.artifacts is None else log
 
-    def _recorder(
-        self, recording: Recording | None, terminal: Terminal | None, controller: Controller | None
-    ) -> Recorder | None:
-        """The recorder of a run; ``None`` without a recording."""
-        if recording is None:
-            return None
-        from ..recordings.recorder import Recorder  # here, since few runs are recorded
-
-        return Recorder(
-            recording,
-            terminal=terminal,
-            shell=self.shell.path,
-            masks=None if controller is None else controller.masks,
-            code_page=self.code_page(terminal),
-        )
-
     def _builder(
         self, store: Store | None, terminal: Terminal | None = None, *, limits: OutputLimits | None = None
     ) -> Builder:
@@ -554,6 +548,23 @@ def _terminal_output(
         name_path=runner.info.is_this_machine,
         answer=answer if answers else None,
         scrollback=scrollback,
+    )
+
+
+def _recorder(
+    runner: Runner, recording: Recording | None, terminal: Terminal | None, controller: Controller | None
+) -> Recorder | None:
+    """The recorder of a run; ``None`` without a recording."""
+    if recording is None:
+        return None
+    from ..recordings.recorder import Recorder  # here, since few runs are recorded
+
+    return Recorder(
+        recording,
+        terminal=terminal,
+        shell=runner.shell.path,
+        masks=None if controller is None else controller.masks,
+        code_page=runner.code_page(terminal),
     )
 
 

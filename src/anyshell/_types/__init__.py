@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from .recording import Recording as Recording
     from .recording import RecordingReport as RecordingReport
     from .recording import to_recording as to_recording
+    from .resolved import Creates as Creates
+    from .resolved import Resolved as Resolved
     from .shell import ShellCandidate as ShellCandidate
     from .shell import ShellInfo as ShellInfo
     from .shell import ShellKind as ShellKind
@@ -85,6 +87,7 @@ else:
             "outcome": "CommandFailed JobStatus Outcome SessionReport Status",
             "output": "MASK Artifact Channel JobOutput Output OutputEvent OutputLimits",
             "process": "ExitStatus ProcessInfo Signal still_named",
+            "resolved": "Creates Resolved",
             "recording": "LARGEST_RECORDING LEAST_RECORDING LONGEST_TITLE Recording RecordingReport to_recording",
             "shell": "ShellCandidate ShellInfo ShellKind",
             "terminal": "LARGEST_TERMINAL Foreground Screen Terminal TerminalKind TerminalLines Waiting",

@@ -6,6 +6,7 @@ processes may share the directory: a file can be gone at any moment, and nothing
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import os
 import re
@@ -22,8 +23,10 @@ from .._private import check_directory, make_directories, state_directory
 from .._types import Artifact
 
 if TYPE_CHECKING:
-    import builtins
     from collections.abc import Callable
+    from typing import BinaryIO
+
+    from .selection import ArtifactAddress
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _STALE_PART = 24 * 3600.0
@@ -48,6 +51,9 @@ _REFUSAL = (
     "the directory for artifacts is refused: {fault}; set ANYSHELL_STATE_DIR to a directory of your own"
 )
 
+LONGEST_VIEW = 1024 * 1024
+"""Bytes of a kept output that `ArtifactStore.view` returns, unless more are asked for; its note names the next part."""
+
 _locks: Any
 try:
     _locks = importlib.import_module("fcntl")
@@ -70,6 +76,21 @@ class ArtifactEntry:
     path: Path
     size: int
     modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactView:
+    """A part of a kept output.
+
+    Attributes:
+        data: Raw bytes; of a search, lines as ``grep -n`` shows them.
+        note: One sentence: which part it is, of how much, and what was left out.
+        next: The address of what was left out; ``None`` when nothing was.
+    """
+
+    data: bytes
+    note: str
+    next: str | None
 
 
 class ArtifactStore:
@@ -190,19 +211,53 @@ class ArtifactStore:
         """
         if offset < 0 or (length is not None and length < 0):
             raise ValueError(f"offset and length must be 0 or more, not {offset!r} and {length!r}")
+        with self.open(artifact_id) as file:
+            file.seek(offset)
+            return file.read(-1 if length is None else length)
+
+    def open(self, artifact_id: str) -> BinaryIO:
+        """Open an artifact, to be read. It is not pruned, by any process, until the file is closed.
+
+        Raises:
+            ArtifactNotFound: As in `get`.
+            OSError: It cannot be read.
+        """
         path = self.path(artifact_id)
         try:
             fd = os.open(path, _READ_FLAGS)
         except FileNotFoundError:  # pruned since
             raise _not_found(artifact_id) from None
-        with open(fd, "rb") as file:
-            file.seek(offset)
-            return file.read(-1 if length is None else length)
+        _lock(fd, shared=True)
+        return builtins.open(fd, "rb", buffering=_BLOCK)
+
+    def view(self, address: str | ArtifactAddress, *, limit: int | None = LONGEST_VIEW) -> ArtifactView:
+        """Read a part of an artifact, in bounded memory.
+
+        Args:
+            address: Such as ``artifact://ID?lines=100-200``, with or without ``artifact://``.
+            limit: Bytes that are returned, at most; 1 or more; ``None`` is all of the part.
+
+        Raises:
+            InvalidCommand: It is no such address, or the output is shorter than where the part begins.
+            ArtifactNotFound: As in `get`.
+            OSError: It cannot be read.
+            ValueError: `limit` is out of its range.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit must be 1 byte or more, not {limit!r}")
+        from .selection import ArtifactAddress, Reading  # here, since few programs read a part
+
+        place = ArtifactAddress.parse(address) if isinstance(address, str) else address
+        with self.open(place.id) as file:
+            reading = Reading(file, place, limit=limit)
+            data = b"".join(reading.pieces())
+        return ArtifactView(data, reading.note, reading.next)
 
     def prune(self, *, max_age: float | None = None, max_total: int | None = None) -> builtins.list[str]:
         """Remove what is too old, then the oldest until the rest fits.
 
-        What is being written, by any process, is neither removed nor counted. What a dead process left half
+        What is being written, by any process, is neither removed nor counted. What is being read by `open`, `read` or
+        `view`, by any process, is counted and not removed. What a dead process left half
         written is removed a day after its last byte.
 
         Args:
@@ -228,7 +283,7 @@ class ArtifactStore:
             if now - entry.modified <= max_age and total <= max_total:
                 break
             total -= entry.size  # also when it cannot be removed: no newer one shall pay for it
-            if _remove(entry.path):
+            if _remove_unread(entry.path):
                 removed.append(entry.id)
         stale = now - _STALE_PART
         removed.extend(
@@ -465,11 +520,11 @@ def _check_limits(max_age: float, max_total: int) -> None:
         raise ValueError(f"max_age and max_total must be 0 or more, not {max_age!r} and {max_total!r}")
 
 
-def _lock(fd: int) -> None:
-    """Say to every other process that the file is being written, for as long as it is open."""
+def _lock(fd: int, *, shared: bool = False) -> None:
+    """Say to every other process that the file is being written, or read, for as long as it is open."""
     if _locks is not None:
         with suppress(OSError):  # a file system without locks; age alone decides then
-            _locks.flock(fd, _locks.LOCK_EX | _locks.LOCK_NB)
+            _locks.flock(fd, (_locks.LOCK_SH if shared else _locks.LOCK_EX) | _locks.LOCK_NB)
 
 
 def _is_abandoned(part: Path, stale: float) -> bool:
@@ -491,6 +546,27 @@ def _is_abandoned(part: Path, stale: float) -> bool:
         return os.fstat(fd).st_mtime < stale
     finally:
         os.close(fd)
+
+
+def _remove_unread(path: Path) -> bool:
+    """Remove a file that no reader has open. A reader that opens it at this moment has all of it still."""
+    if _locks is None:
+        return _remove(path)  # which fails while it is open
+    try:
+        fd = os.open(path, _READ_FLAGS)
+    except OSError:
+        return _remove(path)
+    try:
+        _locks.flock(fd, _locks.LOCK_EX | _locks.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    else:
+        return _remove(path)
+    finally:
+        os.close(fd)
+    return _remove(path)
 
 
 def _patiently(work: Callable[[], None]) -> None:

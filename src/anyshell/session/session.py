@@ -180,6 +180,7 @@ class Session:
             raise AnyshellError("this session is closed: make another by Environment.session()")
         request = to_command(command, cwd, env, stdin)
         _check_reserved(request.env)
+        request = await self._runner.addresses.expand(request)
         options = RunOptions(
             timeout=timeout,
             silence=silence,

@@ -138,9 +138,15 @@ class ResultBuilder:
             messages.append(job_words.cut(output, outcome.job or ""))
         elif output.truncated and (output.binary is None or outcome.exit_code != 0):
             job_tool = self._ledger is not None or self._terminals is not None
-            readable = self._context.readable
+            readable, addressed = self._context.readable, self._context.addressed
             messages.append(
-                words.truncated(output, max_line=env.limits.max_line, readable=readable, job_tool=job_tool)
+                words.truncated(
+                    output,
+                    max_line=env.limits.max_line,
+                    readable=readable,
+                    job_tool=job_tool,
+                    addressed=addressed,
+                )
             )
         if outcome.status != "lost":  # its own words have them
             messages += words.left_behind(outcome.left_behind, outcome.job)

@@ -48,6 +48,11 @@ class ToolContext:
         """Whether commands can read the file of a kept output."""
         return self.env.info.is_this_machine
 
+    @property
+    def addressed(self) -> bool:
+        """Whether commands can read a kept output by its address."""
+        return self.env.runner.addresses.read_kept
+
     def request(self, make: Callable[..., Request], ongoing: Ongoing, **facts: Any) -> Request:
         """Make a request of a call, for what runs in the shell of the environment."""
         env = self.env

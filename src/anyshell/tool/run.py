@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import policy, shells
+from .._exceptions import AnyshellError
+from .._runner.addresses import Expanded
 from .._runner.variables import NOT_FOR_MODELS
 from .._types import CommandRequest, Outcome, Terminal
 from ..shells.from_windows import for_bash
@@ -48,11 +50,19 @@ class ToolRun:
         call: What was asked for.
         request: What runs if it is approved.
         notices: What to say besides how it ended.
+        problem: Why it cannot run; ``None`` if nothing is known that is against it.
     """
 
     call: Call
     request: CommandRequest
     notices: tuple[str, ...]
+    problem: AnyshellError | None = None
+
+    @property
+    def makes_directory(self) -> bool:
+        """Whether its directory is there as soon as it runs, and not before."""
+        text = self.request.text
+        return isinstance(text, Expanded) and text.will_have(self.request.directory)
 
     def details(self, status: CallStatus, **facts: Any) -> ShellDetails:
         """The facts of a result, with those of the call."""
@@ -85,6 +95,11 @@ async def prepare(call: Call, call_id: str, *, env: Environment, session: Sessio
         kept = {name: value for name, value in command.env.items() if name not in dropped}
         command = replace(command, env=kept)
     original, command = command, await _rewritten(command, env, in_session=session is not None)
+    translated, problem = command.text != original.text and env.shell.on_windows, None
+    try:
+        command = await env.runner.addresses.expand(command)
+    except AnyshellError as error:
+        problem = error
     before = env.directory if call.restart or session is None else session.directory
     if call.background or call.pty:
         session = None
@@ -108,7 +123,7 @@ async def prepare(call: Call, call_id: str, *, env: Environment, session: Sessio
         call_id=call_id,
     )
     notices = []
-    if command.text != original.text and env.shell.on_windows:
+    if translated:
         notices.append(words.TRANSLATED)
     if call.pty and size is None:
         notices.append(terminal_words.without(no_terminal))
@@ -116,7 +131,7 @@ async def prepare(call: Call, call_id: str, *, env: Environment, session: Sessio
         notices.append(words.guarded(dropped))
     if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
         notices.append(words.clamped(call.requested_timeout, call.timeout))
-    return ToolRun(call, request, tuple(notices))
+    return ToolRun(call, request, tuple(notices), problem)
 
 
 def intercepted(

@@ -199,6 +199,7 @@ class ShellTool:
                 timeout=self._limits.default_timeout,
                 max_timeout=self._limits.max_timeout,
                 kept=env.artifacts is not None,
+                addressed=env.runner.addresses.read_kept,
                 snapshot=env.snapshot is not None,
                 session=self._features.session,
                 jobs=self._features.jobs,
@@ -343,9 +344,11 @@ class ShellTool:
             if blocked is not None:
                 told = BlockedCommand(message=blocked.message, tool=blocked.tool, command=blocked.command)
                 return self._results.unrun(run, "refused", words.blocked(blocked.message), blocked=told)
+        if run.problem is not None:
+            return self._results.unrun(run, "failed", words.failed(run.problem))
         missing = ""
         with ongoing.interruptible():
-            if call.command.cwd is not None:
+            if call.command.cwd is not None and not run.makes_directory:
                 missing = await no_directory(self._env, run.request.directory)
             if not missing:
                 decision = await self._decisions.decide(run.request, ongoing)

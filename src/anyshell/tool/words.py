@@ -272,7 +272,9 @@ def guarded(names: Sequence[str]) -> str:
     return f"Not set: {', '.join(names)}. Such variables make programs wait for a person; use a program's own options."
 
 
-def truncated(output: Output, *, max_line: int, readable: bool, job_tool: bool = False) -> str:
+def truncated(
+    output: Output, *, max_line: int, readable: bool, job_tool: bool = False, addressed: bool = False
+) -> str:
     """Say how much is shown and where the rest is.
 
     Args:
@@ -280,9 +282,11 @@ def truncated(output: Output, *, max_line: int, readable: bool, job_tool: bool =
         max_line: Characters of a line that are shown.
         readable: Whether commands can read the file of the artifact.
         job_tool: Whether the tool named ``job`` can.
+        addressed: Whether commands can read it by its address.
     """
+    rest = _rest(output, output.artifact, readable=readable, job_tool=job_tool, addressed=addressed)
     if output.binary is not None:
-        return _rest(output, output.artifact, readable=readable, job_tool=job_tool)
+        return rest
     shown = f"{output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes shown"
     if output.head_range is None and output.tail_range is None:
         cut = output.cut_lines
@@ -298,7 +302,7 @@ def truncated(output: Output, *, max_line: int, readable: bool, job_tool: bool =
         shown_between = sum(last - first + 1 for first, last in output.excerpts)
         where = f"Middle left out from line {_cut_line(output, output.tail_range[0] - 1 - shown_between):,}"
         where += ", but for what looks like errors" * bool(output.excerpts)
-    return f"{where}: {shown}. {_rest(output, output.artifact, readable=readable, job_tool=job_tool)}"
+    return f"{where}: {shown}. {rest}"
 
 
 def _cut_line(output: Output, line_feeds: int) -> int:
@@ -308,7 +312,9 @@ def _cut_line(output: Output, line_feeds: int) -> int:
     return last + (line_feeds - output.omitted_lines >= last)
 
 
-def _rest(output: Output, artifact: Artifact | None, *, readable: bool, job_tool: bool) -> str:
+def _rest(
+    output: Output, artifact: Artifact | None, *, readable: bool, job_tool: bool, addressed: bool
+) -> str:
     if artifact is None:
         why = f" ({visible(output.artifact_error)})" if output.artifact_error else ""
         return f"The rest was not kept{why}: print less, or into a file."
@@ -317,6 +323,8 @@ def _rest(output: Output, artifact: Artifact | None, *, readable: bool, job_tool
         return f"{whole}: {visible(str(artifact.path))}. Search that; do not rerun."
     if job_tool:
         return f"{whole}: job, output, id {artifact.id}, with part."
+    if addressed:
+        return f"{whole}: cat 'artifact://{artifact.id}?grep=REGEX', or ?lines=1-200. Do not rerun."
     return f"{whole}: artifact {artifact.id}, for people. Print less, or into a file."
 
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from ..._exceptions import ArtifactNotFound
+from ..._exceptions import ArtifactNotFound, InvalidCommand
 from ..failure import Failure
 from ..options import Age
 from ..printing import ago
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ... import ArtifactStore
 
-_PIECE = 1024 * 1024
-"""Bytes of an artifact that `anyshell artifacts` reads at once."""
+_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 class NotKept(Failure):
@@ -78,55 +75,129 @@ def _complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     ]
 
 
-@artifacts.command(short_help="Write one kept output to stdout, byte for byte.")
-@click.argument("id_", metavar="ID", shell_complete=_complete_id)
+class Size(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
+    """A number of bytes, such as ``4096``, ``64k`` or ``2g``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it as bytes."""
+        number, unit = (value[:-1], value[-1:].lower()) if value[-1:].lower() in _UNITS else (value, "")
+        if not number.isascii() or not number.isdigit():
+            self.fail(f"{value!r} is no size: give bytes, or 64k, 100m, 2g", param, ctx)
+        return int(number) * _UNITS[unit]
+
+
+class Part(click.ParamType):  # type: ignore[type-arg]  # as above
+    """A range of lines or bytes."""
+
+    name = "range"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int | None]:
+        """Read a range, as in an address."""
+        from ...output.selection import range_of
+
+        try:
+            found = range_of(param.name if param is not None and param.name else "range", value)
+        except InvalidCommand as error:
+            self.fail(str(error), param, ctx)
+        assert found is not None
+        return found
+
+
+@artifacts.command(short_help="Write one kept output, or a part of it, to stdout.")
+@click.argument("address", metavar="ADDRESS", shell_complete=_complete_id)
+@click.option(
+    "--lines", type=Part(), metavar="A-B", help="Only the lines from A to B, from 1; A- up to the end."
+)
+@click.option("--bytes", type=Part(), metavar="A-B", help="Only the bytes from A to B, from 0, B included.")
 @click.option("--head", type=click.IntRange(min=0), metavar="N", help="Only the first N lines.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option("--grep", metavar="REGEX", help="Only the lines that match, with their numbers.")
+@click.option("--context", type=click.IntRange(min=0), metavar="N", help="With --grep: N lines around each.")
 @click.option("--offset", type=click.IntRange(min=0), metavar="BYTES", help="Leave out so many bytes first.")
 @click.option("--length", type=click.IntRange(min=0), metavar="BYTES", help="Show so many bytes at most.")
-def show(*, id_: str, head: int | None, tail: int | None, offset: int | None, length: int | None) -> None:
-    """Write one kept output to stdout, byte for byte.
+def show(
+    *,
+    address: str,
+    lines: tuple[int, int | None] | None,
+    bytes: tuple[int, int | None] | None,  # noqa: A002 - the name of the option
+    head: int | None,
+    tail: int | None,
+    grep: str | None,
+    context: int | None,
+    offset: int | None,
+    length: int | None,
+) -> None:
+    """Write one kept output to stdout, byte for byte, or a part of it.
+
+    ADDRESS is an id, or artifact://ID?lines=100-200 and the like, between quotes. --grep searches what the other options
+    leave; which part it was is then said on stderr.
 
     \b
     Examples:
       anyshell artifacts show 20261120-051200-a1b2c3d4 | less -R
       anyshell artifacts show 20261120-051200-a1b2c3d4 --tail 50
-      anyshell artifacts show 20261120-051200-a1b2c3d4 --offset 1000000 --length 4096
+      anyshell artifacts show 20261120-051200-a1b2c3d4 --grep 'error|FAILED' --context 3
+      anyshell artifacts show 'artifact://20261120-051200-a1b2c3d4?lines=100-200'
     \b
     Exit code:
-      0    it was written
+      0    it was written, or nothing matches
       1    nothing is kept under that id
       125  anyshell itself failed
       141  the reader of stdout went away
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ...output.selection import ArtifactAddress, Reading, Selection
+    from ..printing import mention
+
     ranged = offset is not None or length is not None
-    if [head is not None, tail is not None, ranged].count(True) > 1:
-        raise click.UsageError("give one of --head, --tail, or --offset with --length")
-    store = _store()
+    given = [lines is not None, bytes is not None, head is not None, tail is not None, ranged]
+    if given.count(True) > 1:
+        raise click.UsageError("give one of --lines, --bytes, --head, --tail, or --offset with --length")
+    place = ArtifactAddress.parse(address)
+    asked = any(given) or grep is not None or context is not None
+    if place.selection != Selection() and asked:
+        raise click.UsageError("the address says which part: give it there, or by options")
+    store, start = _store(), offset or 0
     try:
-        if head is not None:
-            pieces = _first_lines(store, id_, head)
-        elif tail is not None:
-            pieces = _pieces(store, id_, _start_of_last_lines(store, id_, tail), None)
-        else:
-            pieces = _pieces(store, id_, offset or 0, length)
-        for piece in pieces:
-            click.echo(piece, nl=False)
+        with store.open(place.id) as file:
+            if 0 in (head, tail, length) or start >= max(store.get(place.id).size, 1):
+                return
+            if head:
+                lines = (1, head)
+            elif ranged:
+                bytes = (start, None if length is None else start + length - 1)  # noqa: A001
+            if asked:
+                chosen = Selection(lines=lines, bytes=bytes, tail=tail, grep=grep, context=context or 0)
+                place = ArtifactAddress(place.id, chosen)
+            reading = Reading(file, place, limit=None)
+            for piece in reading.pieces():
+                click.echo(piece, nl=False)
+            if place.selection.grep is not None:
+                mention(reading.note)
     except ArtifactNotFound as error:
         raise NotKept(str(error)) from error
 
 
 @artifacts.command(short_help="Remove outputs that are old, or too many.")
 @click.option("--max-age", type=Age(), help="Remove what is older: seconds, or 30m, 12h, 7d. Default: 7d.")
+@click.option(
+    "--max-total",
+    type=Size(),
+    metavar="SIZE",
+    help="Keep so much together: bytes, or 64k, 100m, 2g. Default: 1g.",
+)
 @click.option("--all", "everything", is_flag=True, help="Remove all that is kept.")
-def prune(*, max_age: float | None, everything: bool) -> None:
+def prune(*, max_age: float | None, max_total: int | None, everything: bool) -> None:
     """Remove old outputs, and the oldest of the rest if they are too large together.
 
-    Prints the ids of those that were removed. What is being written now is never removed.
+    Prints the ids of those that were removed. What is being written or read now is never removed.
 
     \b
     Examples:
-      anyshell artifacts prune --max-age 12h
+      anyshell artifacts prune --max-age 12h --max-total 100m
       anyshell artifacts prune --all
     \b
     Exit code:
@@ -135,10 +206,14 @@ def prune(*, max_age: float | None, everything: bool) -> None:
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ..printing import mention
 
-    if everything and max_age is not None:
-        raise click.UsageError("give --max-age or --all, not both")
+    if everything and (max_age, max_total) != (None, None):
+        raise click.UsageError("give --all alone, or --max-age and --max-total")
     store = _store()
-    removed = store.prune(max_age=0, max_total=0) if everything else store.prune(max_age=max_age)
+    removed = (
+        store.prune(max_age=0, max_total=0)
+        if everything
+        else store.prune(max_age=max_age, max_total=max_total)
+    )
     for artifact in removed:
         click.echo(artifact)
     mention(f"{len(removed)} removed")
@@ -148,41 +223,3 @@ def _store() -> ArtifactStore:
     from ... import ArtifactStore
 
     return ArtifactStore()
-
-
-def _pieces(store: ArtifactStore, id_: str, offset: int, length: int | None) -> Iterator[bytes]:
-    end = store.get(id_).size if length is None else offset + length
-    while offset < end and (piece := store.read(id_, offset=offset, length=min(_PIECE, end - offset))):
-        yield piece
-        offset += len(piece)
-
-
-def _first_lines(store: ArtifactStore, id_: str, count: int) -> Iterator[bytes]:
-    for piece in _pieces(store, id_, 0, None):
-        lines = piece.split(b"\n")
-        if count < len(lines):
-            yield b"".join(line + b"\n" for line in lines[:count])
-            return
-        count -= len(lines) - 1
-        yield piece
-
-
-def _start_of_last_lines(store: ArtifactStore, id_: str, count: int) -> int:
-    """Where the last lines begin. The line feed at the very end begins no line."""
-    end = store.get(id_).size
-    if count == 0:
-        return end
-    missing = count
-    position = end
-    while position > 0:
-        start = max(0, position - _PIECE)
-        piece = store.read(id_, offset=start, length=position - start)
-        if position == end:
-            piece = piece.removesuffix(b"\n")
-        at = len(piece)
-        while (at := piece.rfind(b"\n", 0, at)) >= 0:
-            missing -= 1
-            if missing == 0:
-                return start + at + 1
-        position = start
-    return 0

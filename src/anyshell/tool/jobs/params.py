@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ..._exceptions import InvalidCommand
 from ..._types import Terminal, cut_name, exact
+from ...output.patterns import pattern_of
 from ...policy import visible
 from ...terminal import keys as keyboard
 from ..params import (
@@ -28,7 +29,6 @@ from ..params import (
 )
 from ..result import JobAction  # noqa: TC001 - pydantic asks for it when the class is made
 from .parts import Part, part_of
-from .patterns import pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ...output import LineDecoder, OutputBuilder, Page
-from .patterns import pattern_of
+from ...output.patterns import pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -206,10 +206,9 @@ class JobTool:
         code_page = self._env.info.code_page
 
         def chunks() -> Iterator[bytes]:
-            offset = 0
-            while data := store.read(artifact_id, offset=offset, length=PIECE):
-                offset += len(data)
-                yield data
+            with store.open(artifact_id) as file:  # which no pruning removes meanwhile
+                while data := file.read(PIECE):
+                    yield data
 
         try:
             output, told = await asyncio.to_thread(

@@ -147,6 +147,7 @@ async def _examine_shells(backend: Backend, os: OperatingSystem, install: str, r
 
 def _look_at_state() -> Iterator[Finding]:
     from .... import ArtifactStore
+    from ...printing import size
 
     store = ArtifactStore()
     try:
@@ -155,7 +156,10 @@ def _look_at_state() -> Iterator[Finding]:
         advice = "long outputs are not kept whole; set ANYSHELL_STATE_DIR to a directory of your own"
         yield Finding("state", "artifacts", "problem", f"{store.directory}: {error.strerror}", advice)
     else:
-        yield Finding("state", "artifacts", "ok", f"{store.directory} is writable")
+        kept = store.list()
+        used, days = size(sum(entry.size for entry in kept)), store.max_age / 86400
+        budget = f"{len(kept)} kept, {used} of {size(store.max_total)}, each for {days:g} days"
+        yield Finding("state", "artifacts", "ok", f"{store.directory} is writable; {budget}")
 
 
 def _look_at_path() -> Iterator[Finding]:

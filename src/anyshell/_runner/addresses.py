@@ -1,0 +1,395 @@
+"""Internal addresses of a command become paths on its host: `artifact://ID`, `workspace://a.txt`, and the caller's own.
+
+A command is expanded before it is decided on, and nothing is changed by that: a path that will only be there while the command
+runs is known before. What has to be there is put there right before the command, and taken away when it has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ntpath
+import os
+import posixpath
+import re
+import secrets
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from .. import shells
+from .._exceptions import AnyshellError, BackendError, InvalidCommand
+from .._transfer import Place, copy
+from .._types import Resolved, cut_name
+from .._waits import in_a_worker, to_the_end
+from ..backends import here
+from ..output import ArtifactStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+    from types import ModuleType
+
+    from .._types import Command, HostInfo, ShellInfo
+    from ..abc import Files, Resolver
+    from ..output.selection import ArtifactAddress
+
+MOST_ADDRESSES = 100
+"""Internal addresses in one command; more are an error."""
+
+RESOLVING_SECONDS = 10.0
+"""Seconds for resolving the addresses of one command; then nothing runs."""
+
+PLACING_SECONDS = 120.0
+"""Seconds for putting what its addresses stand for on the host of a command; then it is not run."""
+
+CLEANING_SECONDS = 10.0
+"""Seconds for taking that away again, after the command; then it is left there."""
+
+_LONGEST_NAME = 80
+"""Characters of the name of such a copy that come from what it is a copy of."""
+
+_CREATES: Mapping[str, float] = {"nothing": 0, "file": 1, "directories": float("inf")}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What has to be there while a command runs.
+
+    Attributes:
+        path: On the host of the command.
+        resolved: What it is.
+        copied: Whether it is put there for the command alone.
+        source: The path on this machine that it is a copy of.
+        parent: A directory on the host that is made.
+    """
+
+    path: str
+    resolved: Resolved
+    copied: bool = False
+    source: str = ""
+    parent: str = ""
+
+
+class Expanded(str):
+    """The text of a command whose addresses are paths already: it is not expanded again, wherever it is handed on to.
+
+    Attributes:
+        places: What has to be there while it runs.
+    """
+
+    places: tuple[_Place, ...]
+
+    def __new__(cls, text: str, places: Iterable[_Place]) -> Expanded:
+        """Join the text with what it needs."""
+        self = super().__new__(cls, text)
+        self.places = tuple(places)
+        return self
+
+    def will_have(self, path: str) -> bool:
+        """Whether a path is there as soon as the command runs, and not before."""
+        return any(place.path == path and (place.copied or place.parent) for place in self.places)
+
+
+class Addresses:
+    """The internal addresses of one environment.
+
+    Args:
+        files: Those of the host.
+        info: The host's facts.
+        shell: The shell that commands are quoted for.
+        directory: What ``workspace://`` stands for; absolute.
+        store: What ``artifact://`` reads; ``None`` is the user's own.
+        resolvers: The caller's, by their schemes; ``None`` takes one of these two away.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        info: HostInfo,
+        shell: ShellInfo,
+        *,
+        directory: str,
+        store: ArtifactStore | None,
+        resolvers: Mapping[str, Resolver | None],
+    ) -> None:
+        self._files = files
+        self._info = info
+        self._shell = shell
+        self._rules: ModuleType = ntpath if info.os == "windows" else posixpath
+        self._directory = directory
+        self._store = store
+        self._given = resolvers
+        # The same for every command of the environment: what is approved for always is the same text the next time.
+        self._token = secrets.token_hex(8)
+        self._users: Counter[str] = Counter()
+        self._changing = asyncio.Lock()
+
+    @cached_property
+    def _resolvers(self) -> dict[str, Resolver]:
+        from ..resolve import Root  # here, as the rest of that, since few commands have addresses
+
+        own: dict[str, Resolver] = {
+            "artifact": _Kept(self._store or ArtifactStore()),
+            "workspace": Root(path=self._directory, on_host=True, creates="file"),
+        }
+        given: dict[str, Resolver | None] = {**own, **self._given}
+        return {scheme: resolver for scheme, resolver in given.items() if resolver is not None}
+
+    @property
+    def read_kept(self) -> bool:
+        """Whether a command can read a kept output by its address."""
+        return "artifact" not in self._given
+
+    async def expand(self, command: Command, *, lasting: bool = False) -> Command:
+        """Put paths where addresses stand, in a command that was not expanded yet. Nothing is changed on any host.
+
+        Args:
+            command: What is asked for.
+            lasting: Whether it goes on when this process ends: then nothing can be put there for it alone.
+
+        Raises:
+            InvalidCommand: What an address of a known scheme stands for is not there, or it leads out of its directory.
+            BackendError: It took too long.
+        """
+        raw = (command.text, command.cwd or "", *command.env.values())
+        if isinstance(command.text, Expanded) or not any("://" in each for each in raw):
+            return command
+        from ..resolve import find
+
+        powershell = isinstance(shells.SHELLS[self._shell.kind], shells.PowerShell)
+        words = [
+            word
+            for word in find(command.text, self._resolvers, powershell=powershell)
+            if _is_address(word.address)
+        ]
+        given = {name: value for name, value in command.env.items() if self._scheme(value)}
+        cwd = command.cwd if command.cwd is not None and self._scheme(command.cwd) else None
+        if not (words or given or cwd):
+            return command
+        if len(words) + len(given) > MOST_ADDRESSES:
+            raise InvalidCommand(
+                f"a command has up to {MOST_ADDRESSES} internal addresses, not {len(words) + len(given)}"
+            )
+        named = {word.address: word.address for word in words}
+        named |= {value: f"env {name}" for name, value in given.items()} | ({cwd: "cwd"} if cwd else {})
+        places: dict[str, _Place] = {}
+        with anyio.move_on_after(RESOLVING_SECONDS):
+            for address, name in named.items():
+                places[address] = await self._resolve(address, cut_name(name), lasting=lasting)
+        if len(places) < len(named):
+            raise BackendError(f"the addresses of the command were not resolved in {RESOLVING_SECONDS:g} s")
+        text, at = "", 0
+        for word in words:
+            path = shells.SHELLS[self._shell.kind].quote(self._in_shell(places[word.address].path))
+            text += command.text[at : word.start] + ("& " if word.command else "") + path
+            at = word.end
+        env = {name: self._in_shell(places[value].path) for name, value in given.items()}
+        return replace(
+            command,
+            text=Expanded(text + command.text[at:], places.values()),
+            env={**command.env, **env},
+            cwd=places[cwd].path if cwd else command.cwd,
+        )
+
+    @contextlib.asynccontextmanager
+    async def placed(self, text: str) -> AsyncIterator[None]:
+        """Have what an expanded text needs while it runs.
+
+        Raises:
+            InvalidCommand: It cannot be put there.
+            BackendError: It took too long.
+        """
+        places = text.places if isinstance(text, Expanded) else ()
+        if not places:
+            yield
+            return
+        held, taken = contextlib.ExitStack(), list[str]()
+        try:
+            with anyio.move_on_after(PLACING_SECONDS) as bound:
+                for place in places:
+                    try:
+                        await self._put(place, held, taken)
+                    except OSError as error:
+                        raise InvalidCommand(
+                            f"the file of an address cannot be put in place: {error}"
+                        ) from error
+            if bound.cancelled_caught:
+                raise BackendError(
+                    f"the files of the command's addresses were not in place in {PLACING_SECONDS:g} s"
+                )
+            yield
+        finally:
+            await to_the_end(self._take_away(held, taken), lambda: None)
+
+    def _scheme(self, value: str) -> bool:
+        return value.partition("://")[0] in self._resolvers and "://" in value
+
+    async def _resolve(self, address: str, name: str, *, lasting: bool) -> _Place:
+        scheme, _, rest = address.partition("://")
+        try:
+            resolved = await self._resolvers[scheme].resolve(rest)
+            place = await self._looked_at(address, resolved)
+        except BackendError:
+            raise
+        except Exception as error:  # a resolver may be the caller's
+            raise InvalidCommand(f"{name}: {error}") from error
+        if lasting and place.copied:
+            raise InvalidCommand(f"{name}: a detached job outlives the copy that it would be given")
+        return place
+
+    async def _looked_at(self, address: str, resolved: Resolved) -> _Place:
+        """Find the path, and whether that is there."""
+        near = resolved.on_host or self._info.is_this_machine
+        if resolved.content is not None:
+            return _Place(self._target(address, resolved.path), resolved, copied=True)
+        if resolved.creates != "nothing" and not near:
+            raise InvalidCommand("it is written on this machine, which a command on another host cannot do")
+        files, rules = (self._files, self._rules) if near else (here(), os.path)
+        if not rules.isabs(resolved.root or resolved.path):
+            raise InvalidCommand("its resolver has not given an absolute path")
+        path, missing = resolved.path, 0
+        if resolved.root is not None:
+            from ..resolve import contained
+
+            path, missing = await contained(files, rules, resolved.root, path)
+        else:
+            try:
+                await files.stat(path)
+            except FileNotFoundError:
+                missing = 1
+        if missing > _CREATES[resolved.creates]:
+            where = rules.dirname(path) if missing > 1 else path
+            raise InvalidCommand(f"{where} does not exist")
+        if not near:
+            return _Place(self._target(address, path), resolved, copied=True, source=path)
+        makes = missing and resolved.creates == "directories"
+        return _Place(path, resolved, parent=rules.dirname(path) if makes else "")
+
+    @property
+    def _private(self) -> str:
+        """The directory for copies, which is there as long as a command uses one."""
+        if self._info.is_this_machine:
+            import tempfile  # here, since it loads much
+
+            parent = tempfile.gettempdir()
+        elif self._info.os == "windows":
+            parent = ntpath.join(self._info.home, "AppData", "Local", "Temp")
+        else:
+            parent = "/tmp"  # noqa: S108 - what is made there is new, and its owner's alone
+        return str(self._rules.join(parent, f"anyshell-{self._token}"))
+
+    def _target(self, address: str, source: str) -> str:
+        name = re.sub(r"[^\w.@+-]", "_", re.split(r"[/\\]", source.rstrip("/\\"))[-1], flags=re.ASCII)
+        import hashlib
+
+        digest = hashlib.sha256(address.encode(errors="surrogateescape")).hexdigest()[:8]
+        return str(self._rules.join(self._private, f"{digest}-{name[-_LONGEST_NAME:]}"))
+
+    def _in_shell(self, path: str) -> str:
+        """A path as programs of the shell take it."""
+        if self._info.os != "windows" or isinstance(shells.SHELLS[self._shell.kind], shells.PowerShell):
+            return path
+        path = path.replace("\\", "/")
+        return (
+            re.sub(r"\A([A-Za-z]):", lambda drive: f"/mnt/{drive[1].lower()}", path)
+            if self._shell.kind == "wsl"
+            else path
+        )
+
+    async def _put(self, place: _Place, held: contextlib.ExitStack, taken: list[str]) -> None:
+        if place.resolved.hold is not None:
+            await in_a_worker(partial(_enter, held, place.resolved))
+        if place.parent:
+            await self._files.mkdir(place.parent, parents=True, exist_ok=True)
+        if not place.copied:
+            return
+        async with self._changing:
+            if not self._users[place.path]:
+                try:
+                    await self._copied(place)
+                except BaseException:
+                    await to_the_end(self._removed(place.path), lambda: None)
+                    raise
+            self._users[place.path] += 1
+            taken.append(place.path)
+
+    async def _copied(self, place: _Place) -> None:
+        if not self._users.total():
+            await self._files.mkdir(self._rules.dirname(self._private), parents=True, exist_ok=True)
+            await self._files.mkdir(self._private)  # an error if it is there: then it is another user's
+            await self._files.chmod(self._private, 0o700)
+        content = place.resolved.content
+        if content is None:
+            near = Place(here(), os.path, place.source)
+            await copy(near, Place(self._files, self._rules, place.path), None)
+            return
+        pieces = [content] if isinstance(content, bytes) else content()
+        async with contextlib.aclosing(_in_workers(pieces)) as chunks:
+            await self._files.write_chunks(place.path, chunks, mode=0o600)
+
+    async def _removed(self, path: str) -> None:
+        """Remove a copy that no command uses, and the directory with the last."""
+        with anyio.move_on_after(CLEANING_SECONDS), contextlib.suppress(OSError, AnyshellError):
+            await self._files.remove(path if self._users.total() else self._private, recursive=True)
+
+    async def _take_away(self, held: contextlib.ExitStack, taken: list[str]) -> None:
+        async with self._changing:
+            for path in taken:
+                self._users[path] -= 1
+                if not self._users[path]:
+                    del self._users[path]
+                    await self._removed(path)
+        await in_a_worker(held.close)
+
+
+class _Kept:
+    """The resolver of ``artifact://``."""
+
+    def __init__(self, store: ArtifactStore) -> None:
+        self._store = store
+
+    async def resolve(self, name: str) -> Resolved:
+        """Find a kept output, and see whether it has the part that is asked for."""
+        from ..output.selection import ArtifactAddress
+
+        address = ArtifactAddress.parse(name)
+        if not address.selection.query:
+            path = await in_a_worker(partial(self._store.path, address.id))
+            return Resolved(path=str(path), hold=partial(self._store.open, address.id))
+        await in_a_worker(partial(self._look, address))
+        return Resolved(path=f"{address.id}.txt", content=partial(self._part, address))
+
+    def _look(self, address: ArtifactAddress) -> None:
+        from ..output.selection import Reading
+
+        with self._store.open(address.id) as file:
+            Reading(file, address, limit=None)
+
+    def _part(self, address: ArtifactAddress) -> Iterator[bytes]:
+        from ..output.selection import Reading
+
+        with self._store.open(address.id) as file:
+            reading = Reading(file, address, limit=None)
+            yield from reading.pieces()
+            if reading.next is not None:
+                yield f"[anyshell: {reading.note}]\n".encode()
+
+
+def _is_address(address: str) -> bool:
+    """Whether it is one, and not a sentence that begins with the id of a kept output."""
+    return not address.startswith("artifact://") or not re.search(r"\s", address.partition("?")[0])
+
+
+def _enter(held: contextlib.ExitStack, resolved: Resolved) -> None:
+    assert resolved.hold is not None
+    held.enter_context(resolved.hold())
+
+
+async def _in_workers(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
+    """What blocks, piece by piece, in worker threads."""
+    waiting = iter(pieces)
+    while (piece := await in_a_worker(partial(next, waiting, None))) is not None:
+        yield piece

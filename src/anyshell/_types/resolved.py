@@ -1,0 +1,43 @@
+"""What an internal address, such as ``skill://review/SKILL.md``, stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from .._exceptions import InvalidCommand
+from .checks import check_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
+
+Creates = Literal["nothing", "file", "directories"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What an address stands for: a file or a directory, or what a file is to hold while the command runs.
+
+    Attributes:
+        path: Below `root`, if that is given; otherwise absolute. With `content`, it only names the file.
+        root: An absolute directory out of which neither the path nor a link on its way may lead; ``None``: it is not looked.
+        on_host: Whether both are on the host of the command. Otherwise they are on this machine, and another host is given
+            a copy of what is there, until the command ends.
+        creates: What a command may make there: ``nothing`` (it must be there), a ``file`` in a directory that is there, or
+            ``directories`` too, which are then made before the command. Only on the host of the command.
+        content: What the file holds, all or in pieces; made after the approval, in a worker thread.
+        hold: Gives what is entered while the command runs, in worker threads.
+    """
+
+    path: str
+    root: str | None = None
+    on_host: bool = False
+    creates: Creates = "nothing"
+    content: bytes | Callable[[], Iterable[bytes]] | None = field(default=None, repr=False)
+    hold: Callable[[], AbstractContextManager[object]] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_choice("creates", self.creates, ("nothing", "file", "directories"))
+        if self.content is not None and (self.root, self.on_host, self.creates) != (None, False, "nothing"):
+            raise InvalidCommand("content has no place of its own: leave out root, on_host and creates")

@@ -1,0 +1,116 @@
+"""Patterns that cannot take long, for what a model waits for or searches.
+
+The expressions of `re` backtrack, and hold up every thread while they do. One that repeats a group, or repeats twice in a row,
+can take minutes over a few kilobytes. What is accepted takes time in proportion to the square of a line, at most. RE2, which the
+extra ``re2`` brings, takes time in proportion to its input, whatever the pattern.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import TYPE_CHECKING, Any
+
+from .._exceptions import InvalidCommand
+from .sequences import CONTROL, OTHER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SLASHES = re.compile(r"/(.+)/", re.DOTALL)
+_TOKEN = re.compile(
+    r"(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<group>\)[*+?{])|(?P<special>\(\?(?!:))"
+    r"|(?P<many>[*+]|\{[^}]*\})|(?P<maybe>\?)|(?P<or>\|)|.",
+    re.DOTALL,
+)
+MAYBES = 3
+"""Parts of a model's pattern that may be missing (``?``), at most: each doubles what is tried."""
+
+LONGEST_PATTERN = 1000
+"""Characters of a pattern in an address; a longer one is an error."""
+
+LONGEST_SEARCHED = 1024 * 1024
+"""Bytes of a line that a pattern in an address is looked for in, with the extra ``re2``."""
+
+LONGEST_BACKTRACKED = 4 * 1024
+"""Bytes of a line that a pattern in an address is looked for in, without that extra."""
+
+_SEQUENCE = re.compile(CONTROL + b"|" + OTHER)
+_WITHOUT = "without the extra re2 (pip install 'anyshell[re2]') it may repeat one thing at most in each alternative, and no group"
+
+SIMPLER = "a /pattern/ repeats one thing at most (\\d+, .*) in each alternative, no group, and has no (?…): use a text"
+
+
+def pattern_of(said: str) -> re.Pattern[str]:
+    """Compile what a model says: a text as it is, or an expression between slashes.
+
+    Raises:
+        ValueError: It could take long; the message says what is accepted.
+        re.error: It does not compile.
+    """
+    found = _SLASHES.fullmatch(said)
+    if found is None:
+        return re.compile(re.escape(said))
+    many, most, maybes = 0, 0, 0
+    for token in _TOKEN.finditer(found[1]):
+        match token.lastgroup:
+            case "group" | "special":
+                raise ValueError(SIMPLER)
+            case "escape" if token[0][1].isdigit():
+                raise ValueError(SIMPLER)  # refers to what a group matched
+            case "many":
+                many += 1
+            case "maybe":
+                maybes += 1
+            case "or":
+                # Alternatives within groups can follow each other: then all repeats count together.
+                most, many = max(most, many), many if "(" in found[1] else 0
+    if max(most, many) > 1 or maybes > MAYBES:
+        raise ValueError(SIMPLER)
+    return re.compile(found[1], re.MULTILINE)
+
+
+def searcher(pattern: str) -> tuple[Callable[[bytes], bool], int]:
+    """Compile a pattern that is looked for in raw lines, without their escape sequences.
+
+    Returns:
+        Whether it matches a line; and the bytes of a line that are to be given, at most.
+
+    Raises:
+        InvalidCommand: It is empty or too long, does not compile, or may take long and RE2 is not there.
+    """
+    if not 0 < len(pattern) <= LONGEST_PATTERN:
+        raise InvalidCommand(f"grep: a pattern has 1 to {LONGEST_PATTERN:,} characters, not {len(pattern):,}")
+    search, most = _re2(pattern) or _backtracking(pattern)
+
+    def matches(line: bytes) -> bool:
+        return search(_SEQUENCE.sub(b"", line) if b"\x1b" in line else line)
+
+    return matches, most
+
+
+def _re2(pattern: str) -> tuple[Callable[[bytes], bool], int] | None:
+    try:
+        re2: Any = importlib.import_module("re2")
+    except ImportError:
+        return None
+    options = re2.Options()
+    options.log_errors = False  # they are raised
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        said = error.args[0] if error.args else ""
+        raise InvalidCommand(
+            f"grep: the pattern does not compile: {said.decode(errors='replace') if isinstance(said, bytes) else said}"
+        ) from None
+    return lambda line: compiled.search(line) is not None, LONGEST_SEARCHED
+
+
+def _backtracking(pattern: str) -> tuple[Callable[[bytes], bool], int]:
+    try:
+        compiled = pattern_of(f"/{pattern}/")
+    except ValueError:
+        raise InvalidCommand(f"grep: the pattern could take long: {_WITHOUT}") from None
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InvalidCommand(f"grep: the pattern does not compile: {error}") from None
+    return lambda line: compiled.search(line.decode(errors="replace")) is not None, LONGEST_BACKTRACKED

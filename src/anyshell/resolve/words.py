@@ -1,0 +1,162 @@
+"""The words of a command that are an internal address and nothing else.
+
+This is no parser: it follows quotes, groups and here-documents, and stops where it does not understand. What stands behind that
+is left alone, as is an address inside of a larger word or a larger quoted text, in a comment or in a here-document: to be wrong
+in that direction gives an error message of a program.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .._exceptions import InvalidCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+LONGEST_SCANNED = 256 * 1024
+"""Characters of a command in which internal addresses are looked for; a longer one is left as it is."""
+
+_BARE = r"[a-z][a-z0-9+.-]*://[\w@%+:./=?~{}-]*+"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """An address in a command.
+
+    Attributes:
+        start: Where it begins in the text, with its quotes.
+        end: Where it ends.
+        address: Without its quotes.
+        command: Whether it stands bare where a command of PowerShell begins.
+    """
+
+    start: int
+    end: int
+    address: str
+    command: bool = False
+
+
+_OUTSIDE = r"""
+    (?P<address>  (?: '[a-z][a-z0-9+.-]*://[^'\n]*+' | "[a-z][a-z0-9+.-]*://[^"$`\\\n]*+" | %(bare)s ) (?= [%(after)s] | \Z ) )
+  | (?P<blank>    [ \t\r]++ )
+"""
+
+# What matches nothing is not understood: an open quote, ${…} with more than a name, arithmetic with quotes inside.
+_POSIX = (
+    re.compile(
+        _OUTSIDE % {"bare": _BARE.replace("{}", ","), "after": r"\s;&|<>()"}
+        + r"""
+  | (?P<join>     \\\n )
+  | (?P<comment>  \# [^\n]*+ )
+  | (?P<here>     <<(?P<tabs>-?)(?!<) [ \t]*+ (?: '(?P<one>[^'\n]++)' | "(?P<two>[^"$`\\\n]++)" | \\?(?P<plain>[\w.%+:,/@-]++) ) (?= [\s;&|<>()] | \Z ) )
+  | (?P<piece>    '[^']*+' | \$'(?:[^'\\]|\\.)*+' | `(?:[^`\\]|\\.)*+` | \\. | \$\{[^'"`$\\{}]*+\}
+                | \$?\(\( [^()'"`\n]*+ (?: \([^()'"`\n]*+\) [^()'"`\n]*+ )*+ \)\) )
+  | (?P<quote>    " )
+  | (?P<open>     [$<>]?\((?!\() )
+  | (?P<close>    \) )
+  | (?P<line>     \n )
+  | (?P<joint>    [;&|]++ )
+  | (?P<operator> <<< | [<>](?!<) | >> )
+  | (?P<letter>   [^\s\\'"`$;&|()<>]++ | \$(?![('"{]) )
+""",
+        re.VERBOSE | re.DOTALL,
+    ),
+    re.compile(
+        r"""
+    (?P<piece>    [^"\\`$]++ | \\. | `(?:[^`\\]|\\.)*+` | \$(?![({]) | \$\{[^'"`$\\{}]*+\} | \$\(\([^()'"`\n]*+\)\) )
+  | (?P<open>     \$\((?!\() )
+  | (?P<quote>    " )
+""",
+        re.VERBOSE | re.DOTALL,
+    ),
+)
+
+_POWERSHELL = (
+    re.compile(
+        _OUTSIDE % {"bare": _BARE.replace("{}", r"\\"), "after": r"\s;|(){}\[\],&<>"}
+        + r"""
+  | (?P<join>     `\r?\n )
+  | (?P<comment>  \# [^\n]*+ )
+  | (?P<raw>      --%(?=\s) [^\n]*+ )
+  | (?P<piece>    <\# .*? \#> | @(?P<mark>['"])[ \t]*+\r?\n (?:.*?\n)?? (?P=mark)@ | '(?:[^'\u2018-\u201b]|'')*+' | `. )
+  | (?P<quote>    ["\u201c-\u201e] )
+  | (?P<open>     [$@]?\( | @?\{ )
+  | (?P<close>    [)}] )
+  | (?P<line>     \n )
+  | (?P<joint>    ; | \|\|? | && )
+  | (?P<operator> [&,<>] )
+  | (?P<letter>   [^\s`'"\u2018-\u201e$@;&|(){},<>]++ | [$@](?![('"{]) )
+""",
+        re.VERBOSE | re.DOTALL,
+    ),
+    re.compile(
+        r"""
+    (?P<piece>    [^"\u201c-\u201e`$]++ | `. | ["\u201c-\u201e]{2} | \$(?!\() )
+  | (?P<open>     \$\( )
+  | (?P<quote>    ["\u201c-\u201e] )
+""",
+        re.VERBOSE | re.DOTALL,
+    ),
+)
+
+
+def find(text: str, schemes: Collection[str], *, powershell: bool) -> Iterator[Word]:
+    """Find the words of a command that are addresses of these schemes, in order.
+
+    Raises:
+        InvalidCommand: One ends at an ``&`` that was meant for its query.
+    """
+    outside, inside = _POWERSHELL if powershell else _POSIX
+    mentioned = re.compile(rf"(?<![a-z0-9+.-])(?:{'|'.join(map(re.escape, schemes))})://")
+    if len(text) > LONGEST_SCANNED or not schemes or mentioned.search(text) is None:
+        return
+    nesting: list[str] = []  # the group that each closing sign ends
+    documents: list[tuple[bool, str]] = []  # here-documents that begin with the next line
+    fresh = first = True  # whether a word begins here, and whether a command does
+    at = 0
+    while at < len(text):
+        quoted = nesting[-1:] == ["quote"]
+        match = (inside if quoted else outside).match(text, at)
+        if match is None:
+            return
+        kind, piece = match.lastgroup or "", match[0]
+        if kind in ("address", "comment") and not fresh:
+            kind, piece = "letter", piece[:1]  # it belongs to a larger word
+            if piece in "'\"":
+                kind, piece = ("quote", piece) if piece == '"' else ("piece", match[0])
+        end = at + len(piece)
+        if kind == "address":
+            bare = piece[0] not in "'\""
+            address = piece if bare else piece[1:-1]
+            closes = text[end : end + 1] == ")" and "open" not in nesting  # the end of a pattern of case
+            if mentioned.match(address) and "quote" not in nesting and not closes:
+                if bare and "?" in address and re.match(r"&\w+=", text[end:]):
+                    raise InvalidCommand(f"put quotes around {address}&…: the shell takes its & for itself")
+                yield Word(at, end, address, bare and first and powershell)
+        elif kind == "quote":
+            if quoted:
+                nesting.pop()
+            else:
+                nesting.append("quote")
+        elif kind == "open":
+            nesting.append("open")
+        elif kind == "close" and "open" in nesting:
+            nesting.pop()
+        elif kind == "here":
+            documents.append((match["tabs"] == "-", match["one"] or match["two"] or match["plain"]))
+        elif kind == "line":
+            for tabs, word in documents:
+                closing = re.compile(
+                    rf"^{chr(9) + '*' if tabs else ''}{re.escape(word)}$", re.MULTILINE
+                ).search(text, end)
+                if closing is None:
+                    return
+                end = closing.end()
+            documents.clear()
+        begins = kind in ("open", "line", "joint")
+        first = begins or (first and kind in ("blank", "comment"))
+        fresh = begins or kind in ("blank", "operator") or (fresh and kind == "join")
+        at = end

@@ -1,0 +1,389 @@
+"""Internal addresses in commands, here and over SSH, by every door."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import (
+    AnyshellError,
+    Approved,
+    ArtifactStore,
+    DetachedJobs,
+    Environment,
+    InvalidCommand,
+    OutputLimits,
+    Policy,
+    Refused,
+    Resolved,
+    Root,
+    ShellTool,
+    ToolLimits,
+    approve_all,
+)
+
+from .conftest import SSH_HOST, local, open_to_all
+from .test_artifacts import keep
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from anyshell import ApprovalRequest
+    from anyshell.abc import Resolver
+
+    from .ssh_server import Server
+
+pytestmark = pytest.mark.anyio
+
+LINES = b"".join(b"line %d\n" % number for number in range(1, 101))
+
+
+class Memory:
+    """A resolver of the caller's own, whose files are made."""
+
+    async def resolve(self, name: str) -> Resolved:
+        if name == "gone":
+            raise LookupError("nothing is remembered of gone")
+        if name == "broken":
+            raise RuntimeError("a fault of the resolver")
+        return Resolved(path=f"{name}.txt", content=lambda: [b"memory of ", name.encode(), b"\n"])
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> Path:
+    """A directory of this machine; another user, as whom a host is reached, cannot look into it."""
+    path = tmp_path / "skills"
+    (path / "review").mkdir(parents=True)
+    (path / "review" / "it's a.md").write_text("skill\n")
+    (path / "review" / "run.sh").write_text("#!/bin/sh\necho ran $1\n")
+    (path / "review" / "run.sh").chmod(0o700)
+    (path / "out").symlink_to("/etc/passwd")
+    return path
+
+
+@pytest.fixture(params=["local", *SSH_HOST])
+async def env(
+    request: pytest.FixtureRequest,
+    ssh_host: Callable[[str], Server],
+    tmp_path: Path,
+    skills: Path,
+    anyio_backend: str,
+) -> AsyncIterator[Environment]:
+    host = local() if request.param == "local" else ssh_host(request.param).options()
+    work = tmp_path / "work"
+    work.mkdir()
+    open_to_all(tmp_path)
+    open_to_all(work)
+    skills.chmod(0o700)
+    resolvers: dict[str, Resolver | None] = {
+        "skill": Root(path=str(skills)),
+        "memory": Memory(),
+        "files": Root(path=str(work / "local"), on_host=True, creates="directories"),
+    }
+    async with Environment.detect(host, cwd=work, resolvers=resolvers) as environment:
+        yield environment
+        assert not await environment.files.exists(environment.runner.addresses._private)
+
+
+@pytest.fixture
+def kept() -> str:
+    """The address of a kept output."""
+    return f"artifact://{keep(ArtifactStore(), LINES).id}"
+
+
+async def text(env: Environment, command: str, **options: str) -> str:
+    outcome = await env.run(command, timeout=20, **options)  # type: ignore[arg-type]
+    assert outcome.exit_code == 0, outcome
+    return outcome.output.text
+
+
+async def test_kept_outputs_are_read_in_commands(env: Environment, kept: str) -> None:
+    assert (await text(env, f"wc -l < {kept}")).strip() == "100"
+    assert await text(env, f"cat '{kept}?tail=2'") == "line 99\nline 100\n"
+    command = f"cat '{kept}?grep=^line 5.$&lines=1-51' \"{kept}?lines=7\" {kept}?bytes=0-5"
+    assert await text(env, command) == "50:line 50\n51:line 51\nline 7\nline 1"
+
+
+async def test_files_of_the_workspace(env: Environment) -> None:
+    await env.files.write_text("a b.txt", "text\n")
+    assert (
+        await text(env, "cat 'workspace://a b.txt' > workspace://new; cat workspace://new; cat new")
+        == "text\n" * 2
+    )
+    assert await text(env, "pwd", cwd="workspace://") == f"{env.directory}\n"
+
+
+async def test_files_of_the_caller_are_there_while_the_command_runs(env: Environment) -> None:
+    command = 'cat "skill://review/it\'s a.md"; skill://review/run.sh well; cat memory://x; ls skill://review'
+    assert await text(env, command) == "skill\nran well\nmemory of x\nit's a.md\nrun.sh\n"
+    assert not await env.files.exists(env.runner.addresses._private)
+
+
+async def test_variables_and_the_directory_are_raw_paths(env: Environment) -> None:
+    outcome = await env.run(
+        'cat "$A"; cat "./it\'s a.md"; echo "$B"',
+        cwd="skill://review",
+        env={"A": "skill://review/it's a.md", "B": "see skill://review"},
+        timeout=20,
+    )
+    assert outcome.output.text == "skill\nskill\nsee skill://review\n"
+
+
+async def test_directories_of_files_to_be_written_are_made(env: Environment) -> None:
+    assert await text(env, "echo hi > files://x/y/z; cat files://x/y/z") == "hi\n"
+    assert await env.files.read_text("local/x/y/z") == "hi\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("artifact://20261120-051200-a1b2c3d4", "no kept output has the id '20261120-051200-a1b2c3d4'"),
+        ("artifact://../../etc/passwd", "no kept output has the id '../../etc/passwd'"),
+        ("'artifact://20261120-051200-a1b2c3d4?head=3'", "'head=3' is no part of an address"),
+        ("skill://none.md", "none.md does not exist"),
+        ("skill://../secret", "it leads out of its directory by '..'"),
+        ("skill:///etc/passwd", "it is absolute"),
+        ("skill://out", "a link in it leads out of its directory"),
+        ("memory://gone", "nothing is remembered of gone"),
+        ("memory://broken", "a fault of the resolver"),
+        ("workspace://no/directory/a", "no/directory does not exist"),
+        ("workspace://../a", "it leads out"),
+    ],
+)
+async def test_what_cannot_be_resolved_is_an_error_before_anything_runs(
+    env: Environment, command: str, said: str
+) -> None:
+    with pytest.raises(InvalidCommand) as caught:
+        await env.run(f"touch ran; cat {command}")
+    assert said in str(caught.value)
+    assert await env.files.list() == []
+
+
+async def test_what_is_no_word_of_its_own_is_left_alone(env: Environment, kept: str) -> None:
+    said = f"https://example.org {kept} is it, see skill://none for more"
+    assert await text(env, f"echo '{said}'; echo https://example.org; echo '{kept} has it'") == (
+        f"{said}\nhttps://example.org\n{kept} has it\n"
+    )
+
+
+async def test_jobs_sessions_terminals_and_streams_expand_too(env: Environment, kept: str) -> None:
+    command = f"cat '{kept}?lines=3' memory://x"
+    job = await env.start(command, timeout=20)
+    await job.wait()
+    assert (await job.output()).text == "line 3\nmemory of x\n"
+    async with env.session() as session:
+        outcome = await session.run(f"{command} \"$A\"; cd skill://review; pwd", env={"A": "skill://review/it's a.md"}, timeout=20)  # fmt: skip
+        assert outcome.output.text.startswith("line 3\nmemory of x\nskill\n")
+    async with env.terminal(command, timeout=20) as terminal:
+        assert (await terminal.wait()).output.text == "line 3\nmemory of x\n"
+    async with env.stream(command, timeout=20) as events:
+        assert [event.text async for event in events] == ["line 3", "memory of x"]
+
+
+async def test_two_commands_share_a_copy(env: Environment) -> None:
+    """The end of the one does not take it from the other."""
+    job = await env.start("cat memory://x; read line; cat memory://x", timeout=30)
+    await job.wait_for("memory of x", timeout=20)
+    assert await text(env, "cat memory://x") == "memory of x\n"
+    await job.send("\n")
+    await job.wait()
+    assert (await job.output()).text == "memory of x\n" * 2
+
+
+async def test_a_detached_job_has_no_copy(env: Environment, kept: str, tmp_path: Path) -> None:
+    jobs = DetachedJobs(env, directory=f"{env.directory}/jobs")
+    with pytest.raises(InvalidCommand, match="a detached job outlives the copy"):
+        await jobs.start(f"cat '{kept}?tail=1'")
+    await env.files.write_text("a", "here\n")
+    job = await jobs.start("cat workspace://a")
+    await job.wait(timeout=20)
+    assert (await job.output()).text == "here\n"
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_what_fails_leaves_no_copy(env: Environment, beside: bool) -> None:
+    """Its pieces fail when the command is to run. What another command uses stays."""
+
+    class Failing:
+        async def resolve(self, name: str) -> Resolved:
+            def pieces() -> Iterator[bytes]:
+                yield b"some"
+                raise OSError(5, "no more")
+
+            return Resolved(path=name, content=pieces)
+
+    addresses = env.runner.addresses
+    addresses._resolvers["failing"] = Failing()
+    job = await env.start("cat memory://x; read line; cat memory://x", timeout=30) if beside else None
+    if job is not None:
+        await job.wait_for("memory of x", timeout=20)
+    with pytest.raises(InvalidCommand, match="no more"):
+        await env.run("cat memory://y failing://x; touch ran")
+    assert await env.files.list() == []
+    if job is not None:
+        assert len(await env.files.list(addresses._private)) == 1
+        await job.send("\n")
+        await job.wait()
+        assert (await job.output()).text == "memory of x\n" * 2
+    assert not await env.files.exists(addresses._private)
+
+
+async def test_a_cancelled_command_leaves_no_copy(env: Environment) -> None:
+    seen = asyncio.Event()
+
+    async def hear(_: object, data: bytes) -> None:
+        seen.set()
+
+    task = asyncio.create_task(env.run("cat memory://x; sleep 60", listener=hear))
+    await asyncio.wait_for(seen.wait(), 20)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert not await env.files.exists(env.runner.addresses._private)
+
+
+class Person:
+    def __init__(self, answer: Approved | Refused) -> None:
+        self.answer = answer
+        self.asked: list[ApprovalRequest] = []
+
+    async def __call__(self, request: ApprovalRequest) -> Approved | Refused:
+        self.asked.append(request)
+        return self.answer
+
+
+@pytest.mark.parametrize("session", [False, True])
+async def test_the_approver_sees_the_text_that_runs(env: Environment, kept: str, session: bool) -> None:
+    """And nothing is put anywhere before it has answered."""
+    there = []
+
+    class Looking(Person):
+        async def __call__(self, request: ApprovalRequest) -> Approved | Refused:
+            there.append(await env.files.exists(env.runner.addresses._private))
+            return await super().__call__(request)
+
+    person = Looking(Approved())
+    tool = ShellTool(env, approver=person, session=session)
+    command = f"cat '{kept}?tail=1' memory://x; echo 'see {kept}'"
+    result = await tool({"command": command, "cwd": "skill://review"})
+    assert result.text.startswith(f"line 100\nmemory of x\nsee {kept}"), result
+    (request,) = person.asked
+    assert request.text == result.details.command
+    assert request.text.count("://") == 1
+    assert request.text.startswith(f"cat {env.runner.addresses._private}/")
+    assert request.original == command  # type: ignore[union-attr]
+    assert "://" not in request.directory
+    assert there == [False]
+    again = await tool({"command": command, "cwd": "skill://review"})
+    assert again.details.command == request.text
+
+
+async def test_nobody_is_asked_about_what_cannot_be_resolved(env: Environment) -> None:
+    person = Person(Refused())
+    tool = ShellTool(env, approver=person)
+    result = await tool({"command": "cat skill://none.md"})
+    assert result.is_error
+    assert result.details.status == "failed"
+    assert "skill://none.md" in result.text
+    assert person.asked == []
+    result = await tool({"command": "cat memory://x"})
+    assert (result.details.status, len(person.asked)) == ("refused", 1)
+
+
+RULES = """
+[[allow]]
+name = "look"
+program = ["cat"]
+reads = ["workspace"]
+"""
+
+
+async def test_a_policy_decides_on_the_paths(env: Environment, tmp_path: Path) -> None:
+    """What is in the workspace is allowed; a copy, which is elsewhere, is asked about."""
+    pytest.importorskip("tree_sitter_bash")
+    await env.files.write_text("a", "text\n")
+    (tmp_path / "rules.toml").write_text(RULES)
+    person = Person(Refused("no"))
+    tool = ShellTool(env, approver=person, policy=Policy.load(tmp_path / "rules.toml", preset=None))
+    assert (await tool({"command": "cat workspace://a"})).text.startswith("text\n")
+    assert person.asked == []
+    assert (await tool({"command": "cat workspace://a memory://x"})).details.status == "refused"
+    assert len(person.asked) == 1
+
+
+async def test_a_model_on_another_host_can_do_what_it_is_told(
+    ssh_host: Callable[[str], Server], tmp_path: Path
+) -> None:
+    open_to_all(tmp_path)
+    async with Environment.detect(
+        ssh_host(SSH_HOST[0]).options(), cwd=tmp_path, limits=OutputLimits(head=60, tail=60)
+    ) as env:
+        tool = ShellTool(env, approver=approve_all)
+        result = await tool({"command": "seq 1 9000"})
+        command = re.search(r"cat 'artifact://.*?'", result.message)
+        assert command is not None, result.message
+        result = await tool({"command": command[0].replace("REGEX", "^4.0.$")})
+        assert result.output.startswith("4000:4000\n4001:4001\n")
+        result = await tool({"command": command[0].replace("grep=REGEX", "lines=8999-9000")})
+        assert result.output == "8999\n9000\n"
+
+
+async def test_a_job_of_a_tool_has_its_files(env: Environment) -> None:
+    tool = ShellTool(env, approver=approve_all, jobs=True, limits=ToolLimits(max_wait=20))
+    result = await tool({"command": "cat memory://x; sleep 0.5; cat memory://x", "run_in_background": True})
+    job = result.details.job
+    read = await tool.job_tool({"action": "output", "id": job, "wait": 20, "until": "end"})
+    assert "memory of x\nmemory of x" in (result.text + read.text)
+
+
+async def test_a_read_output_is_not_pruned(env: Environment, kept: str) -> None:
+    store = ArtifactStore()
+    job = await env.start(f"cat {kept}; read line", timeout=30)
+    await job.wait_for("line 100", timeout=20)
+    assert store.prune(max_age=0, max_total=0) == []
+    await job.send("\n")
+    await job.wait()
+    assert len(store.prune(max_age=0, max_total=0)) == 1
+
+
+async def test_resolvers_are_checked(tmp_path: Path) -> None:
+    for wrong in ({"Skill": Root(path="/")}, {"": Root(path="/")}, {"skill": "/srv"}):
+        with pytest.raises(InvalidCommand, match="resolvers"):
+            Environment.detect(resolvers=wrong)  # type: ignore[arg-type]
+    async with Environment.detect(
+        cwd=tmp_path, resolvers={"workspace": None, "a": Root(path="relative")}
+    ) as env:
+        assert (await env.run("echo workspace://../x")).output.text == "workspace://../x\n"
+        with pytest.raises(InvalidCommand, match="has not given an absolute path"):
+            await env.run("cat a://b")
+        with pytest.raises(InvalidCommand, match="up to 100 internal addresses"):
+            await env.run("echo" + " a://b" * 101)
+
+
+async def test_a_command_without_addresses_is_handed_on_as_it_is(tmp_path: Path) -> None:
+    from anyshell._runner import to_command
+
+    async with Environment.detect(cwd=tmp_path) as env:
+        command = to_command("echo https://example.org", None, {"A": "x://y"})
+        assert await env.runner.addresses.expand(command) is command
+
+
+def test_the_command_line_and_the_blocking_front_expand(kept: str, tmp_path: Path) -> None:
+    import anyshell
+
+    assert anyshell.run(f"cat '{kept}?lines=2'").output.text == "line 2\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "anyshell", "run", "--", "cat", f"{kept}?lines=2"],
+        capture_output=True, text=True, check=True, cwd=tmp_path, env=os.environ,
+    )  # fmt: skip
+    assert done.stdout == "line 2\n"
+    with pytest.raises(AnyshellError):
+        anyshell.run("cat artifact://none")
