@@ -111,6 +111,11 @@ def score(line: bytes) -> float:
     return value - 3 if _HARMLESS.search(line) else value
 
 
+def tells(line: bytes) -> bool:
+    """Whether a line may tell what went wrong."""
+    return _HITS.search(b"\n" + line) is not None
+
+
 class Found:
     """The best of what was found, in bounded memory.
 

@@ -1,0 +1,126 @@
+"""Lines that are shown shorter: without what all of them begin with, and without those that only repeat others.
+
+The rules, for the end of an output that is too long to be shown whole:
+
+- What at least nine of ten lines begin with is left out of them: a time stamp, or one name up to a bar or a bracket. The
+  lines are those of the end that are held, and `LEAST_LINES` of them at least.
+- Of lines that follow one another and are the same but for their numbers, the first and the last are shown where they are
+  `LEAST_SIMILAR` or more, unless they tell what went wrong, or are little else than numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from .signals import tells
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEAST_LINES = 20
+"""Lines that there must be for what they have in common to be left out."""
+
+LEAST_SIMILAR = 10
+"""Lines in a row that are the same but for their numbers, of which the first and the last are shown."""
+
+LONGEST_PREFIX = 64
+"""Bytes of what lines begin with that is left out of them."""
+
+_STAMP = re.compile(
+    rb"[\[(]?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)[\])]?[ \t]+"
+)
+_NAME = re.compile(rb"(?:[\w.:@/-]+ *\||\[[\w .:@/-]+\]|#\d+ )[ \t]*")
+_DIGITS = b"0123456789"
+_LETTERS = re.compile(rb"[^\W\d_]{3}")
+
+
+class Line(NamedTuple):
+    """Some of what is shown.
+
+    Attributes:
+        data: The bytes that are shown.
+        size: Raw bytes that these stand for.
+        feeds: Line feeds of these.
+        similar: Lines of these that are left out as similar.
+    """
+
+    data: bytes
+    size: int
+    feeds: int
+    similar: int = 0
+
+
+class Condensed(NamedTuple):
+    """The last lines of an output.
+
+    Attributes:
+        lines: What is shown.
+        prefix: What the last of them began with; empty if nothing was left out of their starts.
+    """
+
+    lines: list[Line]
+    prefix: bytes
+
+    def last(self, limit: int) -> list[Line]:
+        """As many of the last as there is room for."""
+        sizes = accumulate(len(line.data) for line in reversed(self.lines))
+        count = sum(1 for size in sizes if size <= limit)
+        return self.lines[len(self.lines) - count :]
+
+
+def condense(data: bytes) -> Condensed | None:
+    """Shorten whole lines; ``None`` if they are shown as they are."""
+    lines = re.findall(rb"[^\n]*\n|[^\n]+\Z", data)
+    pattern, prefix = _common(lines)
+    texts = lines if pattern is None else [_without(line, pattern) for line in lines]
+    plain = [text.translate(None, _DIGITS) for text in texts]
+    shown: list[Line] = []
+    at = 0
+    folded = False
+    while at < len(lines):
+        end = at + 1
+        while end < len(lines) and plain[end] == plain[at]:
+            end += 1
+        if end - at >= LEAST_SIMILAR and _LETTERS.search(plain[at]) and not tells(texts[at]):
+            between = range(at + 1, end - 1)
+            size = sum(len(lines[each]) for each in between)
+            note = b"[... %s similar lines, %s bytes left out here ...]\n" % (
+                f"{len(between):,}".encode(),
+                f"{size:,}".encode(),
+            )
+            shown += [
+                Line(texts[at], len(lines[at]), 1),
+                Line(note, size, len(between), len(between)),
+                Line(texts[end - 1], len(lines[end - 1]), lines[end - 1].count(b"\n")),
+            ]
+            folded = True
+        else:
+            shown += [
+                Line(texts[each], len(lines[each]), lines[each].count(b"\n")) for each in range(at, end)
+            ]
+        at = end
+    return Condensed(shown, prefix) if folded or pattern is not None else None
+
+
+def _common(lines: Sequence[bytes]) -> tuple[re.Pattern[bytes] | None, bytes]:
+    """What is left out of the starts of lines, and how the last of them has it."""
+    told = [line for line in lines if line.strip()]
+    if len(told) < LEAST_LINES:
+        return None, b""
+    if sum(_STAMP.match(line) is not None for line in told) >= 0.9 * len(told):
+        pattern = _STAMP
+    elif (name := _NAME.match(told[-1])) and len(name[0]) <= LONGEST_PREFIX:
+        pattern = re.compile(re.escape(name[0].rstrip()) + rb"[ \t]*")
+        if sum(pattern.match(line) is not None for line in told) < 0.9 * len(told):
+            return None, b""
+    else:
+        return None, b""
+    return pattern, next((found[0] for line in reversed(told) if (found := pattern.match(line))), b"")
+
+
+def _without(line: bytes, pattern: re.Pattern[bytes]) -> bytes:
+    found = pattern.match(line)
+    return line if found is None or found.end() > LONGEST_PREFIX else line[found.end() :]
