@@ -108,7 +108,7 @@ _OPEN = re.compile(
 """What has begun, and is not over, at the end of what has come."""
 
 _LONGEST_URL = 2 + 64 + 256
-"""Bytes of a URL from the slashes to the ``@``, at most, as `_URL` has it."""
+"""Bytes of a URL from its slashes to the ``@``, at most, as `_URL` has it."""
 
 _OPEN_URL = re.compile(rb"//[^\s@/\"']*\Z")
 
