@@ -305,8 +305,8 @@ class Masks:
                     first = min(first, match.start())
                     break
         if self._shapes:
-            tail = data[-LONGEST_TOKEN:]
-            word = tail[max(0, len(tail.rstrip(_WORD_BYTES)) - _BEFORE_A_WORD) :]
+            end = data[-LONGEST_TOKEN:]
+            word = end[max(0, len(end.rstrip(_WORD_BYTES)) - _BEFORE_A_WORD) :]
             if _may_have(_shapes_gates()[0], _ascii(word)) and (begun := _OPEN.search(word)) is not None:
                 first = min(first, len(data) - len(word) + begun.start())
             url = data.rfind(b"//", max(0, len(data) - _LONGEST_URL))

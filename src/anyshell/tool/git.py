@@ -118,13 +118,16 @@ class _Told:
         told: By their paths, each with its kind.
     """
 
-    join = staticmethod(posixpath.join)
-    above = staticmethod(posixpath.dirname)
-
     def __init__(self, directory: str, told: Mapping[str, tuple[str, bytes]]) -> None:
         self._directory = directory
         self._told = told
         self.missing: dict[str, None] = {}
+
+    def join(self, directory: str, path: str) -> str:
+        return posixpath.join(directory, path)
+
+    def above(self, path: str) -> str:
+        return posixpath.dirname(path)
 
     def real(self, path: str) -> str:
         return self._directory

@@ -91,11 +91,25 @@ class Files(Protocol):
 class LocalFiles:
     """The files of this machine."""
 
-    join = staticmethod(os.path.join)
-    above = staticmethod(os.path.dirname)
-    real = staticmethod(os.path.realpath)
-    is_directory = staticmethod(os.path.isdir)
-    exists = staticmethod(os.path.lexists)
+    def join(self, directory: str, path: str) -> str:
+        """As the system joins paths."""
+        return os.path.join(directory, path)
+
+    def above(self, path: str) -> str:
+        """Its name left out."""
+        return os.path.dirname(path)
+
+    def real(self, path: str) -> str:
+        """As the system resolves links."""
+        return os.path.realpath(path)
+
+    def is_directory(self, path: str) -> bool:
+        """Links are followed."""
+        return os.path.isdir(path)
+
+    def exists(self, path: str) -> bool:
+        """Links are not followed."""
+        return os.path.lexists(path)
 
     def names(self, directory: str) -> Sequence[str]:
         """The names in a directory."""
