@@ -127,6 +127,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "hiding": 0,
         "host": 0,
         "limits": 0,
+        "git": 0,
         "powershell": 0,
         "result": 0,
         "session": 0,

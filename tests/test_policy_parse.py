@@ -441,3 +441,16 @@ def test_tree_sitter_loads_with_the_first_parse() -> None:
     code = "import sys, anyshell.policy.parse as p; assert 'tree_sitter' not in sys.modules; p.parse('ls', 'bash'); print(1)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat " + "$abcdefgh/" * 30 + '"\\"',
+        "cat " + "$abcdefgh/" * 30 + "\\",
+        'cat x"' + "$abcdefgh/" * 30 + '\\"$x',
+    ],
+)
+def test_words_that_run_into_each_other_are_read_in_one_way(text: str) -> None:
+    """Regression test: each name doubled the time several times, so that these took years."""
+    assert not parse(text, "bash").understood

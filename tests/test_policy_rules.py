@@ -960,49 +960,49 @@ def repository(directory: Path, config: str = "") -> Path:
     return directory / ".git"
 
 
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ("", ()),
-        ("[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n", ()),
-        ('[user]\n\tname = "A # B"\n', ()),
-        ("[core]\nfsmonitor = evil", ("core.fsmonitor",)),
-        ("[core] fsmonitor = evil", ("core.fsmonitor",)),
-        ("[CORE]\nFsMonitor=evil", ("core.fsmonitor",)),
-        ("[core]\nfsmonitor", ("core.fsmonitor",)),
-        ("[core]\nfsmonitor = false", ()),
-        ("[a] x = 1\n[core] fsmonitor = evil", ("core.fsmonitor",)),
-        ("[a][core]fsmonitor = evil", ("core.fsmonitor",)),
-        ('[filter "X"]\nclean = evil', ("filter.X.clean",)),
-        ("[filter.X]\nclean = evil", ("filter.x.clean",)),
-        ('[filter "lfs"]\nclean = git-lfs clean -- %f', ()),
-        ('[filter "lfs"]\nclean = evil', ("filter.lfs.clean",)),
-        ('[filter "a\\"]b"]\nprocess = evil', ('filter.a"]b.process',)),
-        ('[diff "a"]\ntextconv = x\ncommand = y', ("diff.a.command", "diff.a.textconv")),
-        ("[alias]\nst = !evil", ("alias.st",)),
-        ("[core]\nx = a \\\n[foo]\nfsmonitor = evil", ("core.fsmonitor",)),
-        ("[core]\n# a \\\nfsmonitor = evil", None),
-        ("[core]\nx = a\\\\\nfsmonitor = evil", None),
-        ("[core]\nx = a # \\\nfsmonitor = evil", None),
-        ("[core]\nx\r = 1", None),
-        ("[core]\nx\x0b = 1", None),
-        ("[core\n]fsmonitor = evil", None),
-        ("fsmonitor = evil", None),
-        ("[core]\n= 1", None),
-        ("[core]\r\nfsmonitor = evil\r\n", ("core.fsmonitor",)),
-        ("\ufeff[core]\nfsmonitor = evil", ("core.fsmonitor",)),
-        ("[x]\ny = 1\0", None),
-        ("[include]\npath = more", ("core.pager",)),
-        ('[includeIf "gitdir:/nowhere"]\npath = more', ("core.pager",)),
-        ("[include]\npath = ~other/x", None),
-        ('[include]\npath = "mo"re', None),
-        ('[include]\npath = mo";"re', None),
-        ("[include]\npath = mo\\tre", None),
-        ("[include]\npath = :(optional)more", None),
-        ("[diff]\nsubmodule = diff", ("diff.submodule",)),
-        ("[include]\npath = config", ()),  # itself
-    ],
-)
+CONFIGURATIONS: list[tuple[str, tuple[str, ...] | None]] = [
+    ("", ()),
+    ("[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n", ()),
+    ('[user]\n\tname = "A # B"\n', ()),
+    ("[core]\nfsmonitor = evil", ("core.fsmonitor",)),
+    ("[core] fsmonitor = evil", ("core.fsmonitor",)),
+    ("[CORE]\nFsMonitor=evil", ("core.fsmonitor",)),
+    ("[core]\nfsmonitor", ("core.fsmonitor",)),
+    ("[core]\nfsmonitor = false", ()),
+    ("[a] x = 1\n[core] fsmonitor = evil", ("core.fsmonitor",)),
+    ("[a][core]fsmonitor = evil", ("core.fsmonitor",)),
+    ('[filter "X"]\nclean = evil', ("filter.X.clean",)),
+    ("[filter.X]\nclean = evil", ("filter.x.clean",)),
+    ('[filter "lfs"]\nclean = git-lfs clean -- %f', ()),
+    ('[filter "lfs"]\nclean = evil', ("filter.lfs.clean",)),
+    ('[filter "a\\"]b"]\nprocess = evil', ('filter.a"]b.process',)),
+    ('[diff "a"]\ntextconv = x\ncommand = y', ("diff.a.command", "diff.a.textconv")),
+    ("[alias]\nst = !evil", ("alias.st",)),
+    ("[core]\nx = a \\\n[foo]\nfsmonitor = evil", ("core.fsmonitor",)),
+    ("[core]\n# a \\\nfsmonitor = evil", None),
+    ("[core]\nx = a\\\\\nfsmonitor = evil", None),
+    ("[core]\nx = a # \\\nfsmonitor = evil", None),
+    ("[core]\nx\r = 1", None),
+    ("[core]\nx\x0b = 1", None),
+    ("[core\n]fsmonitor = evil", None),
+    ("fsmonitor = evil", None),
+    ("[core]\n= 1", None),
+    ("[core]\r\nfsmonitor = evil\r\n", ("core.fsmonitor",)),
+    ("\ufeff[core]\nfsmonitor = evil", ("core.fsmonitor",)),
+    ("[x]\ny = 1\0", None),
+    ("[include]\npath = more", ("core.pager",)),
+    ('[includeIf "gitdir:/nowhere"]\npath = more', ("core.pager",)),
+    ("[include]\npath = ~other/x", None),
+    ('[include]\npath = "mo"re', None),
+    ('[include]\npath = mo";"re', None),
+    ("[include]\npath = mo\\tre", None),
+    ("[include]\npath = :(optional)more", None),
+    ("[diff]\nsubmodule = diff", ("diff.submodule",)),
+    ("[include]\npath = config", ()),  # itself
+]
+
+
+@pytest.mark.parametrize(("config", "expected"), CONFIGURATIONS)
 def test_keys_of_gits_configuration_are_found(
     tmp_path: Path, config: str, expected: tuple[str, ...] | None
 ) -> None:
@@ -1072,6 +1072,13 @@ def test_configuration_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None
     (git / "config").unlink()
     os.mkfifo(git / "config")  # type: ignore[attr-defined,unused-ignore]
     assert keys(tmp_path) is None
+
+
+@pytest.mark.parametrize("config", ["#" * 250_000, "[a]\nx = 1 #" + "# " * 120_000, ";\\" * 120_000 + "x"])
+def test_hostile_configuration_is_read_in_time(tmp_path: Path, config: str) -> None:
+    """Regression test: the time grew with the square of a comment, to minutes."""
+    repository(tmp_path, config)
+    assert keys(tmp_path) == ()
 
 
 def test_configuration_that_is_too_large_is_not_known(tmp_path: Path) -> None:

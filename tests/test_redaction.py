@@ -182,6 +182,46 @@ def test_pieces_of_any_size_give_what_the_whole_gives(seed: int) -> None:
     assert in_pieces(found, EVERYTHING.encode(), seed) == whole
 
 
+@pytest.mark.parametrize(
+    ("before", "secret", "after"),
+    [
+        (b"https://me:", b"pa$$word!" * 12, b"@host/"),
+        (b"http://" + b"u" * 60 + b":", b"$" + b"p" * 200, b"@host/"),
+        (b"BEARER ", b"0123456789abcdef0123", b"\n"),
+        (b"AUTHORIZATION: Token ", b"0123456789abcdef0123", b"\n"),
+    ],
+)
+def test_a_secret_after_its_lead_is_masked_wherever_it_is_cut(
+    before: bytes, secret: bytes, after: bytes
+) -> None:
+    found, text = masks(), b"x " + before + secret + after
+    for at in range(1, len(text)):
+        masker = Masker(found)
+        shown = masker.feed(text[:at]) + masker.feed(text[at:]) + masker.end()
+        assert shown == b"x " + before + MASK + after
+
+
+@pytest.mark.parametrize("size", [6, 16, 17, 70, 900])
+def test_values_that_have_much_in_common_are_all_masked_wherever_they_are_cut(size: int) -> None:
+    """Of several values, one part is looked for that they have in common."""
+    common = "".join(random.Random(size).choices("abcXYZ0189-_", k=size))
+    values = tuple(f"{number}{common}{number}" for number in range(40))
+    found = Redaction(values=values, shapes=False).masks({})
+    flood = b"a line of many lines\n" * 3000
+    for value in values:
+        for form in (value, base64.b64encode(value.encode()).decode().rstrip("="), f"é{value}漢"):
+            whole = found.data(form.encode())
+            assert MASK in whole
+            assert common.encode() not in whole
+            for start in (b"x\n", flood):
+                cut = len(start) + random.Random(value).randrange(1, len(form))
+                data = start + form.encode() + b"\n"
+                masker = Masker(found)
+                shown = masker.feed(data[:cut]) + masker.feed(data[cut:]) + masker.end()
+                assert common.encode() not in shown
+                assert shown.count(MASK) == 1
+
+
 def test_large_output_is_masked_in_each_of_its_lines() -> None:
     found = masks()
     lines = [b"line %d of many, none of which is short\n" % number for number in range(30_000)]

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from anyshell import Output
 
-GAP = re.compile(r"\[\.\.\. (?:([\d,]+) lines?, )?([\d,]+) bytes? left out here \.\.\.\]\n?")
+WORDS = [bytes((97 + number // 26, 97 + number % 26)) for number in range(500)]
+GAP = re.compile(r"\[\.\.\. (?:([\d,]+) (?:similar )?lines?, )?([\d,]+) bytes? left out here \.\.\.\]\n?")
 TOTAL = re.compile(r"\[\.\.\. .* left out of .*\.\.\.\]\n?")
 
 
@@ -35,7 +36,8 @@ def bounded(data: bytes, cuts: Sequence[int] = (), **limits: int) -> Output:
 
 def noise(count: int, start: int = 0) -> bytes:
     return b"".join(
-        b"%06d compiled without a word of harm\n" % number for number in range(start, start + count)
+        b"%06d compiled without a word of harm in %b\n" % (number, WORDS[number % len(WORDS)])
+        for number in range(start, start + count)
     )
 
 
@@ -49,7 +51,7 @@ def check(data: bytes, output: Output) -> None:
             size, feeds = int(found[2].replace(",", "")), int((found[1] or "0").replace(",", ""))
             left = {at + size for at in left if text.count("\n", at, at + size) == feeds}
         elif TOTAL.fullmatch(piece):
-            left = {at + (0 if output.excerpts else output.omitted_bytes) for at in left}
+            left = {at + (0 if GAP.search(output.text) else output.omitted_bytes) for at in left}
         elif piece:
             left = {
                 at + len(part)
@@ -242,7 +244,7 @@ def test_lines_that_scrolled_off_a_terminal_are_searched() -> None:
         output.feed(data[at : at + 1000])
     shown = output.finish()
     assert (
-        "002999 compiled without a word of harm\nsrc/a.c:12:3: error: no member named 'x'\n   12 |"
+        "002999 compiled without a word of harm in tf\nsrc/a.c:12:3: error: no member named 'x'\n   12 |"
         in shown.text
     )
     assert shown.excerpts == ((3000, 3003),)
@@ -288,3 +290,68 @@ async def test_one_call_may_have_limits_of_its_own() -> None:
         assert "error" not in (await env.run(text)).output.text
         with pytest.raises(InvalidCommand, match=r"limits must be OutputLimits\(budget=\), not int"):
             await env.run("true", limits=8192)  # type: ignore[arg-type]  # the mistake
+
+
+def test_similar_lines_at_the_end_are_folded_and_counted() -> None:
+    steps = b"".join(b"Downloading layer: %d of 4000 KB\n" % number for number in range(2000))
+    data = noise(300) + b"the step before\n" + steps + b"then it ended\n"
+    output = bounded(data, budget=4096)
+    assert "the step before\nDownloading layer: 0 of 4000 KB\n[... " in output.text
+    assert "similar lines, " in output.text
+    assert "Downloading layer: 1999 of 4000 KB\nthen it ended\n" in output.text
+    check(data, output)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"".join(b"%d\n" % number for number in range(5000)),  # numbers are what is asked for
+        b"".join(b"error: thing %d is not there\n" % number for number in range(5000)),
+        b"".join(b"%b\n" % (b"abcdefghij"[number % 10 :] * 3) for number in range(5000)),
+    ],
+    ids=["numbers", "errors", "others"],
+)
+def test_other_lines_are_not_folded(lines: bytes) -> None:
+    output = bounded(lines, budget=4096)
+    assert "similar" not in output.text
+    check(lines, output)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "told"),
+    [
+        (b"2026-11-22T06:27:%02d.1234567Z ", "2026-11-22T06:27:59.1234567Z"),
+        (b"[06:27:%02d] ", "[06:27:59]"),
+        (b"web-%d-1  | ", ""),
+        (b"web-1  | ", "web-1  |"),
+    ],
+)
+def test_what_lines_begin_with_is_left_out_at_the_end(stamp: bytes, told: str) -> None:
+    lines = [
+        (stamp % (number // 50) if b"%" in stamp else stamp) + line
+        for number, line in enumerate(noise(3000).splitlines(keepends=True))
+    ]
+    data = b"".join(lines)
+    output = bounded(data, budget=4096)
+    begin = output.text.index("[...")
+    end = output.text[output.text.rindex("...]\n") + 5 :]
+    assert (stamp[:4].decode() in end) is not bool(told)
+    assert output.text[:begin].startswith(lines[0].decode())
+    plain = "".join(line.decode().partition(" ")[2].lstrip("| ") for line in lines)
+    if told:
+        assert f"so is at the end what lines begin with, such as {told!r}" in output.text
+        assert end.endswith("002999 compiled without a word of harm in tf\n")
+        assert end in plain
+        gap = GAP.search(output.text)
+        assert gap is not None
+        hidden = end.count("\n") * len(lines[-1].decode()) - len(end)
+        assert int(gap[2].replace(",", "")) + hidden == output.omitted_bytes
+
+
+def test_a_line_feed_in_a_code_page_is_left_alone() -> None:
+    data = "進捗は順調です 12\n".encode("cp932") * 3000
+    builder = OutputBuilder(**OutputLimits(budget=4096).parts._asdict(), code_page=932)
+    builder.feed(data)
+    output = builder.finish()
+    assert output.text.endswith("進捗は順調です 12\n")
+    assert "similar" not in output.text

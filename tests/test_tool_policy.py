@@ -158,6 +158,10 @@ async def test_host_is_asked_what_its_names_mean(
     workspace.mkdir()
     (workspace / "a").write_text("hi\n")
     (workspace / "link").symlink_to(outside)
+    (tmp_path / "new").symlink_to("missing")  # where they lead, a file would be made
+    (tmp_path / "newer").symlink_to(workspace / ".." / "missing" / "more")
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "up").symlink_to("missing/../other")
     open_to_all(tmp_path)
     person = Person(Refused("no"))
     async with Environment.detect(
@@ -181,9 +185,12 @@ async def test_host_is_asked_what_its_names_mean(
                 ("resolve", str(workspace / "link")),
                 ("resolve", str(workspace / "no" / "such\n" / "x")),
                 ("resolve", "/"),
+                ("resolve", str(tmp_path / "new")),
+                ("resolve", str(tmp_path / "newer" / "x")),
+                ("resolve", str(tmp_path / "circle" / "x")),
+                ("resolve", str(tmp_path / "up" / "x")),
                 ("names", str(workspace)),
                 ("names", str(workspace / "missing")),
-                ("git_runs", str(workspace)),
             ]
         )
     assert person.asked == ["cat link", "nosuch a", "cat l*"]
@@ -194,9 +201,12 @@ async def test_host_is_asked_what_its_names_mean(
         str(outside),
         str(workspace / "no" / "such\n" / "x"),
         "/",
+        str(tmp_path / "missing"),
+        str(tmp_path / "missing" / "more" / "x"),
+        None,
+        None,
         ("a ", "link@", "sub/"),
         (),
-        None,
     ]
     assert str(answers["find", "cat"]).endswith("/cat")
 

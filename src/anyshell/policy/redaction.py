@@ -98,13 +98,19 @@ _BEGINNINGS_GATE = "|".join(
 """What every shape but the URL's begins with: it takes half the time of the shapes, which are asked for where it is found."""
 
 _SCHEME = f"(?i:{'|'.join(_SCHEMES)})"
-_LEADS = (b"//", b"-----BEGIN ", b"Bearer ", b"bearer ", b"Authorization: ", b"authorization: ")
+_HEADERS = (b"bearer ", b"authorization: ")
+_LEADS = (b"//", b"-----BEGIN ", *(lead for each in _HEADERS for lead in (each, each.title(), each.upper())))
 _OPEN = re.compile(
     rb"(?P<token>(?:%s)[\w.~+/=-]*)\Z" % b"|".join(_LITERALS)
-    + rb"|//[^\s@/\"']{0,320}\Z|-----BEGIN [A-Z ]{0,48}-{0,5}\Z|%s[\w.~+/=-]*\Z" % _SCHEME.encode()
+    + rb"|-----BEGIN [A-Z ]{0,48}-{0,5}\Z|%s[\w.~+/=-]*\Z" % _SCHEME.encode()
     + rb"|(?i:authorization[\"']?: ?[\"']?[a-z]{0,16})\Z"
 )
 """What has begun, and is not over, at the end of what has come."""
+
+_LONGEST_URL = 2 + 64 + 256
+"""Bytes of a URL from its slashes to the ``@``, at most, as `_URL` has it."""
+
+_OPEN_URL = re.compile(rb"//[^\s@/\"']*\Z")
 
 _WORD_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~+/=-:@%"
 _GOES_ON = re.compile(rb"[\w.~+/=-]*")
@@ -114,6 +120,15 @@ _TO_ASCII = bytes(range(128)) + b"?" * 128
 
 _AT_ONCE = 48
 """Texts that one of Rust's regular expressions looks for by vector instructions; from some 64 on it has none. More take another."""
+
+_PART = 8
+"""Bytes of a value that Rust looks for; where they stand, `re` looks for all of it. Several values may have them in common."""
+
+_PARTS = 64
+"""Bytes at the beginning of a value of which these are some."""
+
+_OFTEN = b"vkbyfpg,w=h\nm_c/.u:987654d3l2rs10n-ioate "
+"""Bytes that output often has, the most frequent last: the search is slow where many texts seem to begin."""
 
 _FEW = 2048
 """Bytes, of whole lines, that `re` looks through for a secret; of more, Rust is asked which half has one."""
@@ -222,23 +237,28 @@ class Masks:
         self._forms = forms
         shaped = [shape.encode() for shape in _shapes()] if shapes else []
         self._pattern = re.compile(b"|".join([*map(re.escape, forms), *shaped]) or rb"(?!)")
-        literals = [_literal(form) for form in forms]
+        parts: dict[bytes, None] = {}
+        for form in forms:
+            if parts.keys().isdisjoint(windows := _windows(form)):
+                parts[min(windows, key=_often)] = None
+        literals = [_literal(part) for part in parts]
         groups = ["|".join(literals[at : at + _AT_ONCE]) for at in range(0, len(literals), _AT_ONCE)]
         self._gates = [_gate(pattern) for pattern in groups]
         texts = [*forms, *((*_LITERALS, *_LEADS) if shapes else ())]
         self._starts = frozenset(
             text[:size] for text in texts for size in range(1, min(len(text), _START + 1))
         )
-        self._longest_start = max(map(len, self._starts), default=0)
+        self._firsts = frozenset(start[0] for start in self._starts)
         self._long = re.compile(
             b"|".join(re.escape(form[:_START]) for form in forms if len(form) > _START) or rb"(?!)"
         )
         self._longest = max((len(form) for form in forms if len(form) > _START), default=0)
+        self._all = b"\0".join(forms)
         self._shapes = shapes
 
     def has(self, data: bytes) -> bool:
         """Whether there is a secret in it; at times also when there is none."""
-        text = (data if data.isascii() else data.translate(_TO_ASCII)).decode("ascii")
+        text = _ascii(data)
         if any(map(_may_have, self._gates, repeat(text))):
             return True
         if not self._shapes:
@@ -272,12 +292,12 @@ class Masks:
 
     def begins(self, data: bytes) -> int:
         """Where one may begin that is not over; the number of bytes when none does."""
-        first = len(data)
-        for size in range(min(self._longest_start, first), 0, -1):
-            if data[-size:] in self._starts:
-                first -= size
+        first, last = len(data), data[-_START:]
+        for at, byte in enumerate(last):
+            if byte in self._firsts and last[at:] in self._starts:
+                first -= len(last) - at
                 break
-        if self._longest:
+        if last in self._all:
             tail = max(0, len(data) - self._longest + 1)
             for match in self._long.finditer(data, tail):
                 rest = data[match.start() :]
@@ -285,10 +305,13 @@ class Masks:
                     first = min(first, match.start())
                     break
         if self._shapes:
-            tail = max(0, len(data) - LONGEST_TOKEN)
-            word = tail + len(data[tail:].rstrip(_WORD_BYTES))
-            if (begun := _OPEN.search(data, max(0, word - _BEFORE_A_WORD))) is not None:
-                first = min(first, begun.start())
+            end = data[-LONGEST_TOKEN:]
+            word = end[max(0, len(end.rstrip(_WORD_BYTES)) - _BEFORE_A_WORD) :]
+            if _may_have(_shapes_gates()[0], _ascii(word)) and (begun := _OPEN.search(word)) is not None:
+                first = min(first, len(data) - len(word) + begun.start())
+            url = data.rfind(b"//", max(0, len(data) - _LONGEST_URL))
+            if url >= 0 and _OPEN_URL.match(data, url) is not None:
+                first = min(first, url)
         return first
 
     def likely(self, held: bytes) -> bool:
@@ -339,19 +362,17 @@ class Masker:
         """Take bytes, and give those that may be shown by now."""
         if self._rest is not None:
             data = self._without_rest(data)
-        data = self._held + data
+        piece, data = data, self._held + data
         begin = self._masks.begins(data)
         if self._masks.has(data):
             given, begin = self._mask(data, begin)
+        elif len(data) >= _FLOOD and len(data) - begin <= _SHOWN_IN_FLOOD:
+            given = data[self._shown :] if self.holds else piece  # which is no copy
+            self._keep(data, begin)
+            self._shown = len(self._held)
+            return given
         else:
-            in_flood = len(data) >= _FLOOD and len(data) - begin <= _SHOWN_IN_FLOOD
-            given = data[
-                self._shown : len(data) if in_flood else begin
-            ]  # all of it, mostly, which is no copy
-            if in_flood:
-                self._keep(data, begin)
-                self._shown = len(self._held)
-                return given
+            given = data[self._shown : begin]
         self._keep(data, begin)
         if len(self._held) > (LONGEST_KEY if self._held.startswith(b"-----BEGIN") else LONGEST_TOKEN):
             given += self.release()
@@ -410,9 +431,27 @@ class Masker:
         return data[end:]
 
 
+def _ascii(data: bytes) -> str:
+    """Bytes as a text of as many characters."""
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError:
+        return data.translate(_TO_ASCII).decode("ascii")
+
+
 def _literal(data: bytes) -> str:
     """A text in words of a regular expression that mean it; without what is no ASCII."""
-    return "".join(f"\\x{byte:02x}" for byte in data[:64].translate(_TO_ASCII))
+    return "".join(f"\\x{byte:02x}" for byte in data.translate(_TO_ASCII))
+
+
+def _windows(form: bytes) -> list[bytes]:
+    """The parts of a value of which one is looked for first."""
+    return [form[at : at + _PART] for at in range(max(1, min(len(form), _PARTS) - _PART + 1))]
+
+
+def _often(part: bytes) -> int:
+    """How often output has its first bytes, which Rust looks for at once."""
+    return sum(map(_OFTEN.find, part[:4]))
 
 
 @cache

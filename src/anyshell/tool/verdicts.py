@@ -13,6 +13,7 @@ from .._waits import in_a_thread
 from ..backends.collect import collect
 from ..policy.rules import ROUNDS, Answers, LocalFacts, Reason
 from ..policy.rules.cmdlets import POWERSHELL
+from .git import RESOLVE, git_runs
 from .host import HOST_BOUND
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ LONGEST_ANSWERS = 1024 * 1024
 
 # One question a pair of arguments, one answer each: its length is the caller's, so a NUL ends it. A path that does not exist is
 # resolved as far as it does.
-_ASKED = r"""
+_ASKED = (
+    RESOLVE
+    + r"""
 while [ $# -ge 2 ]; do
   case $1 in
   home) printf %s "${HOME-}" ;;
@@ -46,14 +49,8 @@ while [ $# -ge 2 ]; do
     *) case $(command -v -- "$2") in /*) command -v -- "$2" ;; esac ;;
     esac ;;
   resolve)
-    p=$2 t=
-    until r=$(readlink -f -- "$p" && printf .) && [ -e "$p" ]; do
-      [ "$p" != / ] || break
-      t=/${p##*/}$t p=${p%/*} p=${p:-/}
-    done
-    r=${r%??}
-    r=${r%/}$t
-    printf %s "${r:-/}" ;;
+    resolve "$2"
+    printf %s "$r" ;;
   names)
     if (cd -- "$2") 2>/dev/null; then (
       cd -- "$2" && printf ' /'
@@ -71,6 +68,7 @@ while [ $# -ge 2 ]; do
   shift 2
 done
 """
+)
 
 
 def _known(kind: str, answer: str) -> str | tuple[str, ...] | None:
@@ -199,23 +197,31 @@ class Verdicts:
     async def _ask(self, questions: Sequence[Question]) -> Mapping[Question, str | tuple[str, ...] | None]:
         """Have a POSIX host answer questions; what it does not tell in time is not known."""
         unknown = dict.fromkeys(questions)
-        asked = [question for question in questions if question[0] != "git_runs"]
-        if self._env.info.os == "windows" or not asked:
+        if self._env.info.os == "windows":
             return unknown
-        words = [word for question in asked for word in question]
+        about_git = [question for question in questions if question[0] == "git_runs"]
+        known = {question: await git_runs(question[1], self._answer) for question in about_git}
+        asked = [question for question in questions if question not in known]
+        words = tuple(word for question in asked for word in question)
+        out = await self._answer(("-c", _ASKED, "sh", *words)) if asked else b""
+        answers = [] if out is None else out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        if len(answers) != len(asked):
+            return unknown | known
+        told = {
+            question: _known(question[0], answer) for question, answer in zip(asked, answers, strict=True)
+        }
+        return unknown | known | told
+
+    async def _answer(self, words: tuple[str, ...]) -> bytes | None:
+        """What a program of anyshell's own prints on the host; ``None`` if that is too much, or not there in time."""
         try:
-            # Bounded already, and the start with it: what is asked is a small program of anyshell's own.
+            # Bounded already, and the start with it.
             status, out, _ = await collect(
                 self._env.runner.backend,
-                Spawn(argv=("/bin/sh", "-c", _ASKED, "sh", *words), cwd="/"),
+                Spawn(argv=("/bin/sh", *words), cwd="/"),
                 seconds=HOST_BOUND,
                 most=LONGEST_ANSWERS,
             )
         except (OSError, AnyshellError):
-            return unknown
-        answers = out.decode("utf-8", "surrogateescape").split("\0")[:-1]
-        if status is None or len(answers) != len(asked):
-            return unknown
-        return unknown | {
-            question: _known(question[0], answer) for question, answer in zip(asked, answers, strict=True)
-        }
+            return None
+        return None if status is None else out

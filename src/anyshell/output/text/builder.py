@@ -5,19 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..._types import Artifact, Output
 from ..sequences import LONGEST_SEQUENCE
 from .binary import LOOKED_AT, kind_of
 from .bounded import BoundedText
-from .decode import is_plain
+from .condense import Condensed, condense
+from .decode import is_plain, strip
 from .pages import Page, Recognizer
 from .signals import LAST, SEARCHED, Excerpt, Signals, chosen
 from .tail import Tail
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from .condense import Line
 
 
 COALESCE = 16 * 1024
@@ -25,6 +29,9 @@ COALESCE = 16 * 1024
 
 GAP = 64
 """Bytes that the line is counted as which says between two parts of a text what is left out there."""
+
+CONDENSED = 128 * 1024
+"""Bytes of the end that are held, if more than are shown, where lines may be shown shorter."""
 
 _SHORT_OF_FULL = 3
 """Bytes of a tail besides its limit, when the head has missed its own for want of room for a character."""
@@ -214,7 +221,8 @@ class OutputBuilder:
         return self._truncated(head, tail)
 
     def _overflow(self, head: BoundedText) -> Tail:
-        tail = Tail(self._tail_limit + LONGEST_SEQUENCE)
+        held = self._tail_limit + LONGEST_SEQUENCE
+        tail = Tail(max(held, CONDENSED) if self._excerpts_limit else held)
         carry = head.give_back()
         if (coming := head.coming()) is not None:
             tail.turn(*coming)
@@ -238,12 +246,12 @@ class OutputBuilder:
 
     def _truncated(self, head: BoundedText, tail: Tail) -> Output:
         artifact, error = self._keeper.finish(needed=True)
-        end, shown, sections = self._end(tail)
-        between = tail.total - shown
+        end, sections = self._end(tail)
+        between = tail.total - end.size
         feeds = self._lines - head.lines - end.lines
-        before, after = head.text(), end.text()
-        size = between - sum(len(each.data) for each, _ in sections)
-        lines = feeds - sum(text.lines for _, text in sections)
+        before, after = head.text(), end.text.text()
+        size = between + end.hidden - sum(len(each.data) for each, _ in sections)
+        lines = feeds + end.similar - sum(text.lines for _, text in sections)
         notice = marker(
             lines,
             size,
@@ -253,72 +261,62 @@ class OutputBuilder:
             error,
             name_path=self._name_path,
             searched=self._signals is None or self._signals.searched,
+            prefix=end.prefix,
         )
         shown_last = head.lines + (not before.endswith("\n"))
         seam, last = head.lines + feeds + 1, self._lines + (not after.endswith("\n"))
-        parts = [before]
-        ranges: list[tuple[int, int]] = []
-        at = at_line = 0
-
-        def gap(to: int, to_line: int) -> None:
-            if to == at:
-                return
-            if parts[-1] and not parts[-1].endswith("\n"):
-                parts.append("\n")
-            if not told:
-                parts.append(notice + "\n")
-                told.append(True)
-            if sections:
-                parts.append(left_out(to_line - at_line, to - at, self._lines) + "\n")
-
-        told: list[bool] = []
-        for each, text in sections:
-            gap(each.start, each.lines)
-            parts.append(text.text())
-            first = head.lines + each.lines + 1
-            ranges.append((first, max(first, first + text.lines - each.data.endswith(b"\n"))))
-            at, at_line = each.end, each.lines + text.lines
-        gap(between, feeds)
-        parts.append(after)
+        text = _Sections(before, notice, self._lines, tail.total, alone=not sections and not end.hidden)
+        for each, shown in sections:
+            text.add(each.start, each.lines, shown.text(), each.end, each.lines + shown.lines)
+        text.add(between, feeds, after, tail.total, self._lines)
+        cut = [head, end.text, *(shown for _, shown in sections)]
         return Output(
-            text="".join(parts) if after else "".join(parts).removesuffix("\n"),
+            text=text.text(),
             total_bytes=self._total,
-            omitted_bytes=size + head.cut_bytes + end.cut_bytes + sum(text.cut_bytes for _, text in sections),
+            omitted_bytes=size + sum(each.cut_bytes for each in cut),
             total_lines=self._lines,
             omitted_lines=lines,
             head_range=(1, shown_last) if before else None,
             tail_range=(seam, max(seam, last)) if after else None,
-            excerpts=tuple(ranges),
-            cut_lines=head.cut_lines + end.cut_lines + sum(text.cut_lines for _, text in sections),
+            excerpts=tuple(_range(head.lines, each, shown.lines) for each, shown in sections),
+            cut_lines=sum(each.cut_lines for each in cut),
             artifact=artifact,
             artifact_error=error,
         )
 
-    def _end(self, tail: Tail) -> tuple[BoundedText, int, list[tuple[Excerpt, BoundedText]]]:
-        """The end as text, how many raw bytes that shows, and of what is before it the lines that matter most."""
+    def _end(self, tail: Tail) -> tuple[_End, list[tuple[Excerpt, BoundedText]]]:
+        """The end, and of what is before it the lines that matter most."""
         limit = self._tail_limit
         if self._signals is None:
-            return *self._last(tail, limit), []
+            return self._last(tail, limit, None), []
+        # In a code page a line feed may be half of a character.
+        held = tail.last(max(limit, CONDENSED)) if tail.page is None else b""
+        condensed = condense(held if len(held) == tail.total else held[held.find(b"\n") + 1 :])
         room = self._excerpts_limit
-        _, shown = self._last(tail, limit - room)
-        excerpts = chosen(self._signals.finish(), tail.total - shown, room, GAP)
+        least = self._last(tail, limit - room, condensed)
+        excerpts = chosen(self._signals.finish(), tail.total - least.size, room, GAP)
         while excerpts and (used := sum(self._text(each, tail).size + GAP for each in excerpts)) > room:
             # Bytes that are no UTF-8 become characters of three bytes.
             excerpts.remove(min(excerpts, key=lambda each: each.score))
-        end, shown = self._last(tail, limit - (used if excerpts else 0))
-        between = tail.total - shown
+        end = self._last(tail, limit - (used if excerpts else 0), condensed)
+        between = tail.total - end.size
         # The end has what the lines of the middle do not need, and so some of these as well.
         excerpts = [each.first(between - each.start) for each in excerpts if each.start < between]
-        if sum(len(each.data) for each in excerpts) == between:
+        if sum(len(each.data) for each in excerpts) == between and not end.hidden:
             excerpts = []  # nothing would be left out
-        return end, shown, [(each, self._text(each, tail)) for each in excerpts]
+        return end, [(each, self._text(each, tail)) for each in excerpts]
 
-    def _last(self, tail: Tail, limit: int) -> tuple[BoundedText, int]:
+    def _last(self, tail: Tail, limit: int, condensed: Condensed | None) -> _End:
+        if condensed is not None and (lines := condensed.last(limit)):
+            text = BoundedText(None, self._max_line)
+            text.feed(b"".join(line.data for line in lines))
+            text.flush()
+            return _End.of(text, lines, condensed.prefix)
         end, shown = tail.text(limit, self._max_line)
         if shown == tail.total and end.size:
             # It did not fit as a whole, since the line across the seam is longer than its halves: so it is cut.
             end, shown = tail.text(end.size - 1, self._max_line)
-        return end, shown
+        return _End(end, shown, end.lines)
 
     def _text(self, excerpt: Excerpt, tail: Tail) -> BoundedText:
         text = BoundedText(None, self._max_line)
@@ -327,6 +325,72 @@ class OutputBuilder:
         text.feed(excerpt.data)
         text.flush()
         return text
+
+
+class _End(NamedTuple):
+    """The end of an output.
+
+    Attributes:
+        text: What is shown of it.
+        size, lines: Raw bytes and line feeds from where it begins.
+        hidden, similar: Of these, what is left out as lines that are similar, or as what lines begin with.
+        prefix: What the last line began with, where that is left out.
+    """
+
+    text: BoundedText
+    size: int
+    lines: int
+    hidden: int = 0
+    similar: int = 0
+    prefix: bytes = b""
+
+    @classmethod
+    def of(cls, text: BoundedText, lines: Sequence[Line], prefix: bytes) -> _End:
+        """Count what lines stand for."""
+        return cls(
+            text,
+            sum(line.size for line in lines),
+            sum(line.feeds for line in lines),
+            sum(line.size - (0 if line.similar else len(line.data)) for line in lines),
+            sum(line.similar for line in lines),
+            prefix,
+        )
+
+
+class _Sections:
+    """Puts parts of a text together, with a line wherever something is left out between; the first says it of the whole."""
+
+    def __init__(self, before: str, notice: str, total_lines: int, end: int, *, alone: bool) -> None:
+        self._end = end  # of the last part
+        self._parts = [before]
+        self._notice = notice
+        self._told = False
+        self._alone = alone  # whether the notice says it all
+        self._total_lines = total_lines
+        self._at = self._line = 0
+
+    def add(self, start: int, line: int, text: str, end: int, last: int) -> None:
+        """Add what begins and ends at some bytes and line feeds behind the first part."""
+        if start > self._at or (end == self._end and not self._told):
+            if self._parts[-1] and not self._parts[-1].endswith("\n"):
+                self._parts.append("\n")
+            if not self._told:
+                self._parts.append(self._notice + "\n")
+            if not self._alone and start > self._at:
+                self._parts.append(left_out(line - self._line, start - self._at, self._total_lines) + "\n")
+            self._told = True
+        self._parts.append(text)
+        self._at, self._line = end, last
+
+    def text(self) -> str:
+        """All of it."""
+        whole = "".join(self._parts)
+        return whole if self._parts[-1] else whole.removesuffix("\n")
+
+
+def _range(before: int, excerpt: Excerpt, feeds: int) -> tuple[int, int]:
+    first = before + excerpt.lines + 1
+    return first, max(first, first + feeds - excerpt.data.endswith(b"\n"))
 
 
 class Keeper:
@@ -407,6 +471,7 @@ def marker(
     *,
     name_path: bool = True,
     searched: bool = True,
+    prefix: bytes = b"",
 ) -> str:
     """The line that stands after the head, and says what is left out of the whole.
 
@@ -419,8 +484,11 @@ def marker(
         error: Why it was not, if it was to be.
         name_path: Whether to say in which file it is, rather than as which artifact it is kept.
         searched: Whether all of it was searched for lines that tell what went wrong.
+        prefix: What the last line begins with, where that is left out of the lines of the end.
     """
     text = f"{counts(lines, size, total_lines)} left out of {counts(total_lines, total, total_lines)}"
+    if prefix:
+        text += f"; so is at the end what lines begin with, such as {strip(prefix).strip()!r}"
     if not searched:
         text += f"; looked for errors in its first {SEARCHED >> 20} MiB and its last {LAST >> 10} KiB"
     if artifact is not None:

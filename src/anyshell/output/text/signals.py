@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from pydantic_core import SchemaValidator
 
 SEARCHED = 64 * 1024 * 1024
 """Bytes of the middle of an output in which such lines are looked for, and of its end as many as `LAST`. Each line that is
@@ -30,6 +33,9 @@ HELD = 256 * 1024
 
 SHAPES = 4096
 """Shapes of lines that are counted, to tell what is repeated."""
+
+_SLICE = 4 * 1024
+"""Bytes that are asked about at once, whether there may be such a line in them."""
 
 _BLOCK = 64 * 1024
 """Bytes that are searched at once. Which bytes a block has depends on their place in the output alone."""
@@ -109,6 +115,14 @@ def score(line: bytes) -> float:
     else:
         value = 1.0 if _WARNING.search(line) else 2.0
     return value - 3 if _HARMLESS.search(line) else value
+
+
+@cache
+def _gate() -> SchemaValidator:
+    """Tells whether there is a hit at all, some twenty times as fast: Rust's regular expressions look by vector instructions."""
+    from pydantic_core import SchemaValidator, core_schema  # here, since most outputs are short
+
+    return SchemaValidator(core_schema.str_schema(pattern=_HITS.pattern.decode("ascii")))
 
 
 def tells(line: bytes) -> bool:
@@ -210,7 +224,17 @@ class Signals:
     def _search(self, start: int, end: int) -> None:
         held = self._held
         at = max(start, self._next - self._start)
-        while (hit := _HITS.search(held, at, end + _LONGEST_HIT)) and hit.start() < end:
+        known = at  # up to where there may be such a line
+        while at < end:
+            if at >= known:
+                known = min(at + _SLICE, end)
+                if not _gate().isinstance_python(held[at : known + _LONGEST_HIT].decode("latin-1")):
+                    at = known
+                    continue
+            hit = _HITS.search(held, at, known + _LONGEST_HIT)
+            if hit is None or hit.start() >= known:
+                at = known
+                continue
             first = held.rfind(b"\n", 0, hit.end()) + 1
             last = held.find(b"\n", hit.end())
             at = len(held) if last < 0 else last + 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
-TIME = 0.015
+TIME = 0.012
 """Seconds of its thread's processor time that the parsing of a text takes, with the texts within it. A text that takes longer
 is not understood."""
 

@@ -176,7 +176,9 @@ class Guard:
             place = _BRACKET if bracket else 0
         elif kind in SEQUENCES:
             place &= ~_BRACKET
-        for child in node.children:
+        for number, child in enumerate(node.children):
+            if not number % 64:
+                self._deadline.check()
             start = child.start_byte
             gap, named = text[previous:start], child.is_named
             if gap:
@@ -197,6 +199,7 @@ class Guard:
                 elif self._runs_on(kind, last, child):
                     self._doubt("two commands without an end between them")
             elif last is not None and named and last.is_named and kind not in TIGHT and child.type in WORDS:
+                self._deadline.check()  # each of these runs takes longer than the one before
                 run = run if last.end_byte == start and run >= 0 else last.start_byte
                 begins = child.type == "command_name" and last.type != "variable_assignment"
                 if (

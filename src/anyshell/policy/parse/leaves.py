@@ -27,8 +27,9 @@ BODY = re.compile(rf"""(?:[^$`\\]|\\[\s\S]|{_DOLLAR}|\$')*""")
 ALONE = re.compile(
     rf"{_DOLLAR}|\$(?=[A-Za-z_])"
 )  # the grammar cuts $a/$b/c before the b; RUN puts it together
+# Possessive: what is a name, or a piece, is one in one way, so that a text that does not match is not tried in all others.
 RUN = re.compile(
-    r"""(?:[^\s\\'"$`;&|<>(){}]|\$[A-Za-z_]\w*|\$\{\w+\}|'[^']*'|"(?:[^"\\$`]|\$[A-Za-z_]\w*|\$\{\w+\})*")+"""
+    r"""(?:[^\s\\'"$`;&|<>(){}]|\$[A-Za-z_]\w*+|\$\{\w+\}|'[^']*'|"(?:[^"\\$`]|\$[A-Za-z_]\w*+|\$\{\w+\})*+")++"""
 )
 
 WORDS = frozenset(

@@ -7,8 +7,6 @@ import shutil
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from .git import keys_that_run
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -95,6 +93,8 @@ class LocalFacts:
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
         """From the files of git's configuration, which are read, and not by git."""
+        from .git import keys_that_run  # here, since few texts ask for it
+
         try:
             return keys_that_run(directory, self.home, self._environ)
         except (OSError, ValueError):

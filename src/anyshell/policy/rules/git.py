@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 LARGEST_CONFIGURATION = 256 * 1024
 """Bytes of a file of git's configuration; of a larger one it is not known what it says."""
@@ -22,6 +22,14 @@ LARGEST_INDEX = 64 * 1024 * 1024
 
 MOST_CONFIGURATIONS = 32
 """Files of git's configuration that are read for one directory, included ones too; with more it is not known."""
+
+SYSTEM_CONFIGURATION = "/etc/gitconfig"
+
+SUBMODULE = b"\0\0\xe0\0"
+"""The mode 160000 in an index, in four bytes; a digest that happens to hold these is taken for one as well."""
+
+_LONGEST_LINK = 4096
+"""Bytes of a file that says where a repository is; of a longer one it is not known."""
 
 _RUNS = re.compile(
     r"alias\..*|core\.(fsmonitor|hookspath|pager|editor|sshcommand|gitproxy|askpass|alternaterefscommand|worktree|attributesfile)"
@@ -52,13 +60,98 @@ _ESCAPED = re.compile(r"\\(.)")
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*?))?[ \t]*")
 
 
+class Files(Protocol):
+    """The files of a host. What cannot be read raises `OSError`."""
+
+    def join(self, directory: str, path: str) -> str:
+        """A path, relative to a directory unless it is absolute."""
+
+    def above(self, path: str) -> str:
+        """The directory in which it is."""
+
+    def real(self, path: str) -> str:
+        """An absolute path without links."""
+
+    def is_directory(self, path: str) -> bool:
+        """Whether it is a directory, or a link to one."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is something, be it a link that leads nowhere."""
+
+    def names(self, directory: str) -> Sequence[str]:
+        """The names in a directory; none if it does not exist."""
+
+    def content(self, path: str, largest: int) -> bytes | None:
+        """Read a file; empty if there is none, ``None`` if it is no plain file or too large."""
+
+    def holds(self, path: str, data: bytes, largest: int) -> bool | None:
+        """Whether a file has these bytes; ``None`` if it is no plain file or too large."""
+
+
+class LocalFiles:
+    """The files of this machine."""
+
+    def join(self, directory: str, path: str) -> str:
+        """As the system joins paths."""
+        return os.path.join(directory, path)
+
+    def above(self, path: str) -> str:
+        """Its name left out."""
+        return os.path.dirname(path)
+
+    def real(self, path: str) -> str:
+        """As the system resolves links."""
+        return os.path.realpath(path)
+
+    def is_directory(self, path: str) -> bool:
+        """Links are followed."""
+        return os.path.isdir(path)
+
+    def exists(self, path: str) -> bool:
+        """Links are not followed."""
+        return os.path.lexists(path)
+
+    def names(self, directory: str) -> Sequence[str]:
+        """The names in a directory."""
+        try:
+            return os.listdir(directory)
+        except FileNotFoundError:
+            return []
+
+    def content(self, path: str, largest: int) -> bytes | None:
+        """Read a file, without waiting for a pipe."""
+        try:
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        except (FileNotFoundError, NotADirectoryError):
+            return b""
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return None
+            data = file.read(largest + 1)
+        return data if len(data) <= largest else None
+
+    def holds(self, path: str, data: bytes, largest: int) -> bool | None:
+        """Read it whole, and look."""
+        content = self.content(path, largest)
+        return None if content is None else data in content
+
+
 def keys_that_run(
-    directory: str, home: str | None, environ: Mapping[str, str], *, system: str = "/etc/gitconfig"
+    directory: str,
+    home: str | None,
+    environ: Mapping[str, str],
+    *,
+    system: str = SYSTEM_CONFIGURATION,
+    files: Files | None = None,
 ) -> tuple[str, ...] | None:
     """The keys for a directory by which git runs a program, in lower case but for the middle part; ``None`` if not known.
 
     Besides, ``hooks.NAME`` for a hook that is there, ``submodule`` where the index has one, and the variables of git.
+
+    Raises:
+        OSError: A file cannot be read.
     """
+    files = files or LocalFiles()
     found = set()
     for name, value in environ.items():
         if name.startswith("GIT_CONFIG_KEY_"):
@@ -67,25 +160,25 @@ def keys_that_run(
             found.add(name)
     if home is None:
         return None
-    files = [
+    waiting = [
         f"{environ.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git/config",
         f"{home}/.gitconfig",
         system,
     ]
-    for repository in _repositories(directory):
-        common = None if repository is None else _common(repository)
+    for repository in _repositories(directory, files):
+        common = None if repository is None else _common(repository, files)
         if repository is None or common is None:
             return None
-        files += [f"{common}/config", f"{repository}/config.worktree"]
-        found |= {f"hooks.{name}" for name in _names(f"{common}/hooks") if not name.endswith(".sample")}
-        found |= {"submodule"} if _has_submodules(repository) else set()
-    waiting, read = files, set[str]()
+        waiting += [f"{common}/config", f"{repository}/config.worktree"]
+        found |= {f"hooks.{name}" for name in files.names(f"{common}/hooks") if not name.endswith(".sample")}
+        found |= {"submodule"} if _has_submodules(repository, files) else set()
+    read = set[str]()
     while waiting:
         path = waiting.pop()
         if path in read:
             continue
         read.add(path)
-        data = _content(path, LARGEST_CONFIGURATION)
+        data = files.content(path, LARGEST_CONFIGURATION)
         if data is None or len(read) > MOST_CONFIGURATIONS:
             return None
         for key, value in _entries(data):
@@ -96,82 +189,58 @@ def keys_that_run(
                 if re.match("[~:%]", included) or re.search(r'["\\]', value):
                     return None  # a part in quotes, an escape, or what git puts another path for
                 # What is included under a condition counts as if that held.
-                waiting.append(os.path.join(os.path.dirname(path), included))
+                waiting.append(files.join(files.above(path), included))
             elif _RUNS.fullmatch(key) and (key, value) not in _HARMLESS:
                 found.add(key)
     return tuple(sorted(found))
 
 
-def _repositories(directory: str) -> Iterator[str | None]:
+def _repositories(directory: str, files: Files) -> Iterator[str | None]:
     """The directories of git at a directory and above: git takes the first, but not one that it finds damaged.
 
     ``None`` for one that is not known.
     """
-    current = os.path.realpath(directory)
+    current = files.real(directory)
     while True:
-        marker = os.path.join(current, ".git")
-        if os.path.isdir(marker):
+        marker = files.join(current, ".git")
+        if files.is_directory(marker):
             yield marker
-        elif os.path.lexists(marker):
-            text = (_content(marker, 4096) or b"").decode("utf-8", "surrogateescape")
+        elif files.exists(marker):
+            text = (files.content(marker, _LONGEST_LINK) or b"").decode("utf-8", "surrogateescape")
             link = re.fullmatch(r"gitdir: ([^\r\n\0]+)[\r\n]*", text)
-            yield os.path.join(current, link[1]) if link else None
+            yield files.join(current, link[1]) if link else None
         # A bare repository is one by its content, so that a directory of a project can be one.
-        if os.path.lexists(os.path.join(current, "HEAD")) and os.path.lexists(
-            os.path.join(current, "objects")
-        ):
+        if files.exists(files.join(current, "HEAD")) and files.exists(files.join(current, "objects")):
             yield current
-        above = os.path.dirname(current)
+        above = files.above(current)
         if above == current:
             return
         current = above
 
 
-def _common(repository: str) -> str | None:
+def _common(repository: str, files: Files) -> str | None:
     """The directory that the worktrees of a repository share; ``None`` if it is not known."""
-    text = _content(f"{repository}/commondir", 4096)
+    text = files.content(f"{repository}/commondir", _LONGEST_LINK)
     if text is None:
         return None
     name = text.decode("utf-8", "surrogateescape").rstrip("\r\n")
     if not name:
         return repository
-    return None if re.search("[\r\n]", name) else os.path.join(repository, name)
+    return None if re.search("[\r\n\0]", name) else files.join(repository, name)
 
 
-def _names(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except FileNotFoundError:
-        return []
-
-
-def _has_submodules(repository: str) -> bool:
+def _has_submodules(repository: str, files: Files) -> bool:
     """Whether the index may have an entry of another repository, in which git runs as its configuration says."""
-    if any(name.startswith("sharedindex.") for name in _names(repository)):
+    if any(name.startswith("sharedindex.") for name in files.names(repository)):
         return True
-    index = _content(f"{repository}/index", LARGEST_INDEX)
-    # The mode 160000 in four bytes; a digest that happens to hold these is taken for one as well.
-    return index is None or b"\0\0\xe0\0" in index
-
-
-def _content(path: str, largest: int) -> bytes | None:
-    """Read a file; empty if there is none, ``None`` if it is no plain file or too large."""
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except (FileNotFoundError, NotADirectoryError):
-        return b""
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        data = file.read(largest + 1)
-    return data if len(data) <= largest else None
+    return files.holds(f"{repository}/index", SUBMODULE, LARGEST_INDEX) is not False
 
 
 def _entries(data: bytes) -> Iterator[tuple[str | None, str]]:
     """The keys of a file with their values; ``None`` as the key for a line that is not plain."""
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").replace("\r\n", "\n")
     # In a value, a backslash at the end of a line goes on in the next; a comment does not, so one of both is not plain.
-    if re.search(r"[#;][^\n]*\\\n|\\\\\n|[^\S\n \t]|[\0\x01-\x08\x0e-\x1f]|\\\Z", text):
+    if re.search(r"[#;][^#;\n]*\\\n|\\\\\n|[^\S\n \t]|[\0\x01-\x08\x0e-\x1f]|\\\Z", text):
         yield None, ""
         return
     section = ""
