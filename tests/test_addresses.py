@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from anyshell import ApprovalRequest
+    from anyshell import ApprovalRequest, SSHOptions
     from anyshell.abc import Resolver
 
     from .ssh_server import Server
@@ -381,7 +381,7 @@ async def test_every_host_of_a_fleet_has_its_files(
     ssh_host: Callable[[str], Server], skills: Path, tmp_path: Path
 ) -> None:
     open_to_all(tmp_path)
-    hosts = ["local", ssh_host(SSH_HOST[0]).options()]
+    hosts: list[str | SSHOptions] = ["local", ssh_host(SSH_HOST[0]).options()]
     async with Fleet(hosts, cwd=tmp_path, resolvers={"memory": Memory()}) as fleet:
         ends = [end async for end in fleet.run("cat memory://x", timeout=30)]
     assert [end.outcome.output.text for end in ends if end.outcome] == ["memory of x\n"] * 2
