@@ -18,6 +18,7 @@ from anyshell import (
     ArtifactStore,
     DetachedJobs,
     Environment,
+    Fleet,
     InvalidCommand,
     OutputLimits,
     Policy,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from anyshell import ApprovalRequest
+    from anyshell import ApprovalRequest, SSHOptions
     from anyshell.abc import Resolver
 
     from .ssh_server import Server
@@ -376,9 +377,26 @@ async def test_a_command_without_addresses_is_handed_on_as_it_is(tmp_path: Path)
         assert await env.runner.addresses.expand(command) is command
 
 
-def test_the_command_line_and_the_blocking_front_expand(kept: str, tmp_path: Path) -> None:
+async def test_every_host_of_a_fleet_has_its_files(
+    ssh_host: Callable[[str], Server], skills: Path, tmp_path: Path
+) -> None:
+    open_to_all(tmp_path)
+    hosts: list[str | SSHOptions] = ["local", ssh_host(SSH_HOST[0]).options()]
+    async with Fleet(hosts, cwd=tmp_path, resolvers={"memory": Memory()}) as fleet:
+        ends = [end async for end in fleet.run("cat memory://x", timeout=30)]
+    assert [end.outcome.output.text for end in ends if end.outcome] == ["memory of x\n"] * 2
+
+
+def test_the_command_line_and_the_blocking_front_expand(
+    kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import anyshell
 
+    for name in ("one", "two"):  # relative to where the process is at the moment, as a cwd is
+        (tmp_path / name / "sub").mkdir(parents=True)
+        (tmp_path / name / "sub" / "file").write_text(name)
+        monkeypatch.chdir(tmp_path / name)
+        assert anyshell.run("cat workspace://sub/file file", cwd="workspace://sub").output.text == name * 2
     assert anyshell.run(f"cat '{kept}?lines=2'").output.text == "line 2\n"
     done = subprocess.run(
         [sys.executable, "-m", "anyshell", "run", "--", "cat", f"{kept}?lines=2"],

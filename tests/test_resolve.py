@@ -42,6 +42,8 @@ def found(text: str, *, powershell: bool = False) -> list[str]:
         ("cat <<E > workspace://o\nworkspace://a\nE\ncat workspace://b", ["workspace://o", "workspace://b"]),
         ("cat <<-'E F'\n\tworkspace://a\n\tE F\ncat workspace://b", ["workspace://b"]),
         ("cat <<<workspace://a", ["workspace://a"]),
+        ("cat \"skill://a?grep=b$\" \"skill://a?grep=(b$)&c=$d\"", ["skill://a?grep=b$"]),
+        ("cat 'skill://it\u2019s' \"skill://\u201cb\u201d\"", ["skill://it\u2019s", "skill://\u201cb\u201d"]),
         # Left alone.
         ("curl https://example.org skill:a ftp://b", []),
         ('echo "see artifact://ID for more"', []),
@@ -68,7 +70,7 @@ def test_addresses_in_texts_of_posix_shells(text: str, addresses: list[str]) -> 
     [
         ("gc artifact://ID?tail=5 | sls x", ["artifact://ID?tail=5"]),
         ("gc 'artifact://ID?tail=5&grep=x'", ["artifact://ID?tail=5&grep=x"]),
-        ('gc "workspace://a b.txt"', ["workspace://a b.txt"]),
+        ('gc "workspace://a b.txt" "skill://a\\b"', ["workspace://a b.txt", "skill://a\\b"]),
         ("cp workspace://a, workspace://b\\c.txt .", ["workspace://a", "workspace://b\\c.txt"]),
         ("if (Test-Path skill://a) { gc skill://b }", ["skill://a", "skill://b"]),
         ("$x = 'it''s'; $y = \"a $(1 + (2)) `\" b\"; gc skill://a", ["skill://a"]),
@@ -80,6 +82,7 @@ def test_addresses_in_texts_of_posix_shells(text: str, addresses: list[str]) -> 
         ('"see artifact://ID"; "$(gc artifact://ID)"', []),
         ("gc -Path:skill://a $x'skill://b'", []),
         ("$x = \u2018open skill://a", []),
+        ("gc 'skill://a\u2019 b' \"skill://c\u201d d\"", []),
     ],
 )
 def test_addresses_in_texts_of_powershell(text: str, addresses: list[str]) -> None:

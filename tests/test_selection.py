@@ -32,7 +32,9 @@ def store(tmp_path: Path) -> ArtifactStore:
 @pytest.fixture(params=["re2", "re"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The engine of patterns, with the extra and without."""
-    if request.param == "re":
+    if request.param == "re2":
+        pytest.importorskip("re2", reason="there are no wheels of google-re2 for this system")
+    else:
         monkeypatch.setitem(sys.modules, "re2", None)
     return str(request.param)
 

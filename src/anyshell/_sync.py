@@ -10,6 +10,7 @@ import atexit
 import concurrent.futures
 import os
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from ._environment import Environment
@@ -221,7 +222,9 @@ def run(
 
     async def runs() -> Outcome:
         environment = await _front.environment(shell, interactive=interactive)
-        request = to_command(command, environment.info.resolve(path, here), env, stdin)
+        request = to_command(command, path, env, stdin)
+        request = await environment.runner.addresses.expand(request, workspace=here)
+        request = replace(request, cwd=environment.info.resolve(request.cwd, here))
         return await environment.runner.run(request, options)
 
     return _front.call(runs)

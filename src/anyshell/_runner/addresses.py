@@ -143,12 +143,15 @@ class Addresses:
         """Whether a command can read a kept output by its address."""
         return "artifact" not in self._given
 
-    async def expand(self, command: Command, *, lasting: bool = False) -> Command:
+    async def expand(
+        self, command: Command, *, lasting: bool = False, workspace: str | None = None
+    ) -> Command:
         """Put paths where addresses stand, in a command that was not expanded yet. Nothing is changed on any host.
 
         Args:
             command: What is asked for.
             lasting: Whether it goes on when this process ends: then nothing can be put there for it alone.
+            workspace: What ``workspace://`` stands for instead of the directory of the environment; absolute.
 
         Raises:
             InvalidCommand: What an address of a known scheme stands for is not there, or it leads out of its directory.
@@ -178,7 +181,9 @@ class Addresses:
         places: dict[str, _Place] = {}
         with anyio.move_on_after(RESOLVING_SECONDS):
             for address, name in named.items():
-                places[address] = await self._resolve(address, cut_name(name), lasting=lasting)
+                places[address] = await self._resolve(
+                    address, cut_name(name), lasting=lasting, workspace=workspace
+                )
         if len(places) < len(named):
             raise BackendError(f"the addresses of the command were not resolved in {RESOLVING_SECONDS:g} s")
         text, at = "", 0
@@ -227,10 +232,12 @@ class Addresses:
     def _scheme(self, value: str) -> bool:
         return value.partition("://")[0] in self._resolvers and "://" in value
 
-    async def _resolve(self, address: str, name: str, *, lasting: bool) -> _Place:
+    async def _resolve(self, address: str, name: str, *, lasting: bool, workspace: str | None) -> _Place:
         scheme, _, rest = address.partition("://")
         try:
             resolved = await self._resolvers[scheme].resolve(rest)
+            if scheme == "workspace" and workspace is not None:
+                resolved = replace(resolved, root=workspace)
             place = await self._looked_at(address, resolved)
         except BackendError:
             raise

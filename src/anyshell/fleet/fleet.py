@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .._engine import Control
     from .._types import Channel, Outcome, Variables
-    from ..abc import Backend
+    from ..abc import Backend, Resolver
     from ..backends import SSHOptions
     from ..policy.audit import Audit
     from ..policy.redaction import Redaction
@@ -63,6 +63,7 @@ class Fleet:
         variables: See there.
         redact: See there.
         audit: See there.
+        resolvers: See there.
 
     Raises:
         InvalidCommand: No hosts, one that is there twice, a malformed address, a number out of range, a bad prefix.
@@ -87,6 +88,7 @@ class Fleet:
         variables: Variables | None = None,
         redact: bool | Redaction = False,
         audit: Audit | None = None,
+        resolvers: Mapping[str, Resolver | None] | None = None,
     ) -> None:
         check_count("parallelism", parallelism)
         if batch is not None:
@@ -108,6 +110,7 @@ class Fleet:
             variables=variables,
             redact=to_redaction(redact),
             audit=audit,
+            resolvers=dict(resolvers or {}),
         )
         self._entered = False
         self._running: FleetRun | None = None

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 LONGEST_SCANNED = 256 * 1024
 """Characters of a command in which internal addresses are looked for; a longer one is left as it is."""
 
-_BARE = r"[a-z][a-z0-9+.-]*://[\w@%+:./=?~{}-]*+"
+_SCHEME = "[a-z][a-z0-9+.-]*+://"
+_BARE = _SCHEME + r"[\w@%+:./=?~{}-]*+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,22 @@ class Word:
 
 
 _OUTSIDE = r"""
-    (?P<address>  (?: '[a-z][a-z0-9+.-]*://[^'\n]*+' | "[a-z][a-z0-9+.-]*://[^"$`\\\n]*+" | %(bare)s ) (?= [%(after)s] | \Z ) )
+    (?P<address>  (?: '%(scheme)s[^'%(single)s\n]*+' | "%(scheme)s(?: [^"$`%(double)s\n] | \$(?=["&|)\ ]) )*+"
+                | %(bare)s ) (?= [%(after)s] | \Z ) )
   | (?P<blank>    [ \t\r]++ )
 """
 
 # What matches nothing is not understood: an open quote, ${…} with more than a name, arithmetic with quotes inside.
 _POSIX = (
     re.compile(
-        _OUTSIDE % {"bare": _BARE.replace("{}", ","), "after": r"\s;&|<>()"}
+        _OUTSIDE
+        % {
+            "scheme": _SCHEME,
+            "single": "",
+            "double": r"\\",
+            "bare": _BARE.replace("{}", ","),
+            "after": r"\s;&|<>()",
+        }
         + r"""
   | (?P<join>     \\\n )
   | (?P<comment>  \# [^\n]*+ )
@@ -76,7 +85,14 @@ _POSIX = (
 
 _POWERSHELL = (
     re.compile(
-        _OUTSIDE % {"bare": _BARE.replace("{}", r"\\"), "after": r"\s;|(){}\[\],&<>"}
+        _OUTSIDE
+        % {
+            "scheme": _SCHEME,
+            "single": r"\u2018-\u201b",  # which are quotes there, too
+            "double": r"\u201c-\u201e",
+            "bare": _BARE.replace("{}", r"\\"),
+            "after": r"\s;|(){}\[\],&<>",
+        }
         + r"""
   | (?P<join>     `\r?\n )
   | (?P<comment>  \# [^\n]*+ )

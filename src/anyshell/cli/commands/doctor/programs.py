@@ -37,7 +37,12 @@ _WINGET = {
 """The same on Windows, where each has a publisher. What is not among them is no program of Windows."""
 
 
-_EXTRAS = {"console": ("textual",), "png": ("resvg_py",), "policy": ("tree_sitter", "tree_sitter_bash")}
+_EXTRAS = {
+    "console": ("textual",),
+    "png": ("resvg_py",),
+    "policy": ("tree_sitter", "tree_sitter_bash"),
+    "re2": ("re2",),
+}
 """The extras of anyshell, and the modules by which each is known."""
 
 
