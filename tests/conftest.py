@@ -168,7 +168,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Iterator[object]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Have one worker of several compile the tests, with their assertions rewritten, which takes 9 s; the others wait."""
     if sys.platform == "win32" or not hasattr(session.config, "workerinput"):
         return (yield)
