@@ -35,7 +35,7 @@ from .wine import windows
 from .wine.parts import MissingPartError, is_possible
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from anyshell._types import HostInfo, HostQuery
     from anyshell.abc import Backend
@@ -168,7 +168,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Have one worker of several compile the tests, with their assertions rewritten, which takes 9 s; the others wait."""
     if sys.platform == "win32" or not hasattr(session.config, "workerinput"):
         return (yield)

@@ -198,9 +198,12 @@ def test_a_file_has_comments_and_blank_lines(names: list[str], tmp_path: Path) -
         (b"# nobody\n", "there are no hosts"),
     ],
 )
-def test_a_bad_line_of_a_file_is_named(tmp_path: Path, text: bytes, said: str) -> None:
+def test_a_bad_line_of_a_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "hosts.txt").write_bytes(text)
-    done = anyshell("fleet", "--hosts-file", "hosts.txt", "--", "true", cwd=tmp_path)
+    done = within("fleet", "--hosts-file", "hosts.txt", "--", "true")
     assert (done.returncode, done.stdout) == (2, b"")
     assert said in " ".join(done.stderr.decode().split())
     assert b"s3cret" not in done.stderr
@@ -243,8 +246,8 @@ def test_wrong_usage_is_told_before_any_host_is_contacted(options: list[str], sa
 
 
 def test_a_command_of_blanks_is_wrong_usage() -> None:
-    assert anyshell("fleet", "--hosts", "local", "--", "  ").returncode == 2
-    assert anyshell("fleet", "--hosts", "local").returncode == 2
+    assert within("fleet", "--hosts", "local", "--", "  ").returncode == 2
+    assert within("fleet", "--hosts", "local").returncode == 2
 
 
 # --- for programs ---------------------------------------------------------------------------------------------

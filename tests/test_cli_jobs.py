@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from anyshell.cli import main
 
-from .cli_program import anyshell, is_alive, read_line, start
+from .cli_program import anyshell, is_alive, read_line, start, within
 from .processes import living, unique_seconds, wait_asleep
 from .test_cli import completed
 
@@ -37,7 +37,7 @@ def asleep() -> Iterator[tuple[str, str]]:
         wait_asleep(seconds)
         yield id_, seconds
     finally:
-        anyshell("jobs", "stop", "--grace", "0", id_)
+        within("jobs", "stop", "--grace", "0", id_)
 
 
 def background(command: str, *options: str) -> str:
@@ -50,7 +50,7 @@ def ended(id_: str) -> dict[str, object]:
     """Wait for the end of a job, and tell what is known of it."""
     done = anyshell("jobs", "tail", "--follow", "--since", "0", id_)
     assert (done.returncode, done.stderr) == (0, b"")
-    record: dict[str, object] = json.loads(anyshell("jobs", "show", "--json", id_).stdout)
+    record: dict[str, object] = json.loads(within("jobs", "show", "--json", id_).stdout)
     return {**record, "output": done.stdout.decode()}
 
 
@@ -68,10 +68,10 @@ def test_a_job_is_started_listed_shown_stopped_and_removed(asleep: tuple[str, st
     stopped = anyshell("jobs", "stop", id_)
     assert (stopped.returncode, stopped.stderr.decode()) == (0, f"{id_} stopped\n")
     assert living(seconds) == []
-    assert [job["status"] for job in json.loads(anyshell("jobs", "list", "--json").stdout)] == ["stopped"]
-    assert anyshell("jobs", "prune", "--older-than", "1h").stdout == b""
+    assert [job["status"] for job in json.loads(within("jobs", "list", "--json").stdout)] == ["stopped"]
+    assert within("jobs", "prune", "--older-than", "1h").stdout == b""
     assert anyshell("jobs", "prune").stdout.decode() == f"{id_}\n"
-    gone = anyshell("jobs", "show", id_)
+    gone = within("jobs", "show", id_)
     assert (gone.returncode, gone.stdout) == (1, b"")
     assert f"no job {id_}" in gone.stderr.decode()
 
@@ -167,7 +167,7 @@ def test_a_job_whose_id_cannot_be_written_is_stopped(options: list[str]) -> None
             "run", "--background", *options, "--", f"sleep {seconds}", stdout=full, stderr=subprocess.PIPE
         )
     assert done.returncode == 125
-    (job,) = json.loads(anyshell("jobs", "list", "--json").stdout)
+    (job,) = json.loads(within("jobs", "list", "--json").stdout)
     said = f"anyshell: cannot write to stdout: No space left on device; job {job['id']} was stopped\n"
     assert (done.stderr.decode(), job["status"], living(seconds)) == (said, "stopped", [])
 

@@ -147,14 +147,14 @@ def test_the_facts_are_the_hosts(web: str, home: Path) -> None:
     assert facts["is_this_machine"] is False
     assert facts["home"] != str(home)
     assert facts["directory"] == facts["home"]
-    text = anyshell("detect", "--host", web).stdout.decode()
+    text = within("detect", "--host", web).stdout.decode()
     assert re.search(rf"^host +\S+ \({web}\)$", text, re.MULTILINE)
-    assert facts["home"] in anyshell("describe", "--host", web).stdout.decode()
-    assert facts["home"] in anyshell("schema", "--host", web).stdout.decode()
+    assert facts["home"] in within("describe", "--host", web).stdout.decode()
+    assert facts["home"] in within("schema", "--host", web).stdout.decode()
 
 
 def test_a_call_runs_on_the_host(web: str) -> None:
-    facts = json.loads(anyshell("detect", "--host", web, "--json").stdout)
+    facts = json.loads(within("detect", "--host", web, "--json").stdout)
     done = anyshell("call", "--host", web, "--approve-all", '{"command": "pwd"}')
     assert (done.returncode, done.stderr) == (0, b"")
     assert json.loads(done.stdout)["output"] == facts["home"] + "\n"
@@ -179,7 +179,7 @@ def test_a_malformed_address_is_wrong_usage(command: list[str], host: str) -> No
 
 def test_an_address_of_another_kind_is_said() -> None:
     for command in (["run", "--host", "docker://x", "true"], ["doctor", "--host", "docker://x"]):
-        done = anyshell(*command)
+        done = within(*command)
         assert (done.returncode, done.stdout) == (125, b"")
         assert done.stderr.startswith(b"anyshell: no backend knows 'docker'")
 
