@@ -316,7 +316,8 @@ def test_output_with_a_limit_is_shown_at_the_end_with_its_errors() -> None:
     assert len(text) < 1024 + 400
     assert "the whole is in" in text
     told = json.loads(anyshell("run", "--json", "--limit", "1k", "--", sys.executable, "-c", program).stdout)
-    assert told["output"]["excerpts"] == [[1500, 1503]]
+    assert "error: the cause" in told["output"]["text"]
+    assert told["output"]["omitted_lines"] > 2900
     short = anyshell("run", "--limit", "1k", "--", "echo short")
     assert short.stdout.split() == [b"short"]
 
