@@ -184,9 +184,16 @@ def test_the_head_and_the_tail_are_shown() -> None:
     assert (output.total_lines, output.omitted_lines, output.omitted_bytes) == (1000, 995, 8847)
 
 
+def _whole(lines: int, size: int, artifact: Artifact | None, error: str | None) -> Output:
+    return Output(total_lines=lines, total_bytes=size, artifact=artifact, artifact_error=error)
+
+
 def test_marker_counts_no_lines_of_output_without_line_feeds() -> None:
-    assert marker(0, 94, 0, 100, None, None) == "[... 94 bytes left out of 100 bytes ...]"
-    assert marker(0, 94, 1, 100, None, None) == "[... 0 lines, 94 bytes left out of 1 line, 100 bytes ...]"
+    assert marker(_whole(0, 100, None, None), 0, 94) == "[... 94 bytes left out of 100 bytes ...]"
+    assert (
+        marker(_whole(1, 100, None, None), 0, 94)
+        == "[... 0 lines, 94 bytes left out of 1 line, 100 bytes ...]"
+    )
 
 
 def test_the_marker_says_where_the_whole_is() -> None:
@@ -196,10 +203,10 @@ def test_the_marker_says_where_the_whole_is() -> None:
 
 def test_the_marker_names_the_artifact_where_its_file_cannot_be_read() -> None:
     whole, capped = Artifact("id", Path("kept"), 9), Artifact("id", Path("kept"), 9, 1500)
-    assert marker(1, 2, 3, 4, whole, None, name_path=False).endswith(
+    assert marker(_whole(3, 4, whole, None), 1, 2, name_path=False).endswith(
         "; the whole is kept as artifact id ...]"
     )
-    assert marker(1, 2, 3, 4, capped, None, name_path=False).endswith(
+    assert marker(_whole(3, 4, capped, None), 1, 2, name_path=False).endswith(
         "; all but 1,500 bytes of the middle is kept as artifact id ...]"
     )
 
@@ -232,7 +239,7 @@ def test_the_marker_names_the_artifact_where_its_file_cannot_be_read() -> None:
     ],
 )
 def test_the_marker(artifact: Artifact | None, error: str | None, text: str) -> None:
-    assert marker(1, 2000, 3, 4000, artifact, error) == text
+    assert marker(_whole(3, 4000, artifact, error), 1, 2000) == text
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -299,32 +300,20 @@ class TerminalOutput:
         frame = emulator.picture() or emulator.frame if emulator.alternate else emulator.frame
         final = self._final
         final.finish(self._total, self._lines, ended=emulator.alternate or emulator.y >= used)
-        artifact, error = self._keeper.finish(needed=final.incomplete)
+        whole = self._keeper.finish(self._total, self._lines, needed=final.incomplete)
         text = final.text(
-            lambda lines, size: marker(
-                lines,
-                size,
-                self._lines,
-                self._total,
-                artifact,
-                error,
-                name_path=self._name_path,
-                searched=final.searched,
-            )
+            lambda lines, size: marker(whole, lines, size, name_path=self._name_path, searched=final.searched)
         )
         head_range, tail_range = final.ranges(self._lines)
-        return Output(
+        return replace(
+            whole,
             text=text,
-            total_bytes=self._total,
             omitted_bytes=min(final.omitted_bytes, self._total),
-            total_lines=self._lines,
             omitted_lines=final.omitted_lines,
             head_range=head_range,
             tail_range=tail_range,
             excerpts=final.excerpts,
             cut_lines=final.cut_lines,
-            artifact=artifact,
-            artifact_error=error,
             skipped_bytes=self._backlog.skipped,
             alternate=frame,
         )

@@ -233,36 +233,19 @@ class OutputBuilder:
         return tail
 
     def _whole(self, text: BoundedText) -> Output:
-        artifact, error = self._keeper.finish(needed=text.cut_bytes > 0)
-        return Output(
-            text=text.text(),
-            total_bytes=self._total,
-            omitted_bytes=text.cut_bytes,
-            total_lines=self._lines,
-            cut_lines=text.cut_lines,
-            artifact=artifact,
-            artifact_error=error,
-        )
+        whole = self._keeper.finish(self._total, self._lines, needed=text.cut_bytes > 0)
+        return replace(whole, text=text.text(), omitted_bytes=text.cut_bytes, cut_lines=text.cut_lines)
 
     def _truncated(self, head: BoundedText, tail: Tail) -> Output:
-        artifact, error = self._keeper.finish(needed=True)
+        whole = self._keeper.finish(self._total, self._lines, needed=True)
         end, sections = self._end(tail)
         between = tail.total - end.size
         feeds = self._lines - head.lines - end.lines
         before, after = head.text(), end.text.text()
         size = between + end.hidden - sum(len(each.data) for each, _ in sections)
         lines = feeds + end.similar - sum(text.lines for _, text in sections)
-        notice = marker(
-            lines,
-            size,
-            self._lines,
-            self._total,
-            artifact,
-            error,
-            name_path=self._name_path,
-            searched=self._signals is None or self._signals.searched,
-            prefix=end.prefix,
-        )
+        searched = self._signals is None or self._signals.searched
+        notice = marker(whole, lines, size, name_path=self._name_path, searched=searched, prefix=end.prefix)
         shown_last = head.lines + (not before.endswith("\n"))
         seam, last = head.lines + feeds + 1, self._lines + (not after.endswith("\n"))
         text = _Sections(before, notice, self._lines, tail.total, alone=not sections and not end.hidden)
@@ -270,18 +253,15 @@ class OutputBuilder:
             text.add(each.start, each.lines, shown.text(), each.end, each.lines + shown.lines)
         text.add(between, feeds, after, tail.total, self._lines)
         cut = [head, end.text, *(shown for _, shown in sections)]
-        return Output(
+        return replace(
+            whole,
             text=text.text(),
-            total_bytes=self._total,
             omitted_bytes=size + sum(each.cut_bytes for each in cut),
-            total_lines=self._lines,
             omitted_lines=lines,
             head_range=(1, shown_last) if before else None,
             tail_range=(seam, max(seam, last)) if after else None,
             excerpts=tuple(_range(head.lines, each, shown.lines) for each, shown in sections),
             cut_lines=sum(each.cut_lines for each in cut),
-            artifact=artifact,
-            artifact_error=error,
         )
 
     def _end(self, tail: Tail) -> tuple[_End, list[tuple[Excerpt, BoundedText]]]:
@@ -424,8 +404,12 @@ class Keeper:
         except OSError as error:
             self._fail(error)
 
-    def finish(self, *, needed: bool) -> tuple[Artifact | None, str | None]:
-        """The artifact, or why it is missing; neither when it is not needed."""
+    def finish(self, total: int, lines: int, *, needed: bool) -> Output:
+        """The counts of the whole, and where it is, or why it is missing: neither when it is not needed."""
+        artifact, error = self._finish(needed=needed)
+        return Output(total_bytes=total, total_lines=lines, artifact=artifact, artifact_error=error)
+
+    def _finish(self, *, needed: bool) -> tuple[Artifact | None, str | None]:
         if not needed:
             self.discard()
             return None, None
@@ -462,12 +446,9 @@ class Keeper:
 
 
 def marker(
+    whole: Output,
     lines: int,
     size: int,
-    total_lines: int,
-    total: int,
-    artifact: Artifact | None,
-    error: str | None,
     *,
     name_path: bool = True,
     searched: bool = True,
@@ -476,17 +457,15 @@ def marker(
     """The line that stands after the head, and says what is left out of the whole.
 
     Args:
-        lines: Line feeds left out there.
-        size: Raw bytes left out there.
-        total_lines: Line feeds of the whole.
-        total: Raw bytes of the whole.
-        artifact: The whole, if it was kept.
-        error: Why it was not, if it was to be.
+        whole: Its counts, and where it is.
+        lines: Line feeds left out.
+        size: Raw bytes left out.
         name_path: Whether to say in which file it is, rather than as which artifact it is kept.
         searched: Whether all of it was searched for lines that tell what went wrong.
         prefix: What the last line begins with, where that is left out of the lines of the end.
     """
-    text = f"{counts(lines, size, total_lines)} left out of {counts(total_lines, total, total_lines)}"
+    total_lines, artifact = whole.total_lines, whole.artifact
+    text = f"{counts(lines, size, total_lines)} left out of {counts(total_lines, whole.total_bytes, total_lines)}"
     if prefix:
         text += f"; so is at the end what lines begin with, such as {strip(prefix).strip()!r}"
     if not searched:
@@ -496,8 +475,8 @@ def marker(
         kept = f"all but {_count(missing, 'byte')} of the middle is" if missing else "the whole is"
         where = f"in {_readable(artifact.path)}" if name_path else f"kept as artifact {artifact.id}"
         text += f"; {kept} {where}"
-    elif error is not None:
-        text += f"; the whole was not kept: {error}"
+    elif whole.artifact_error is not None:
+        text += f"; the whole was not kept: {whole.artifact_error}"
     return f"[... {text} ...]"
 
 
