@@ -53,8 +53,8 @@ class Output:
     """What a command printed, bounded.
 
     Attributes:
-        text: What the program printed, cleaned of escape sequences, and one truncation marker at most. Of a terminal:
-            what a person would have seen; blank lines at its end are left out, and are not counted.
+        text: What the program printed, cleaned of escape sequences, with a marker wherever something is left out between. Of a
+            terminal: what a person would have seen; blank lines at its end are left out, and are not counted.
         total_bytes: Raw bytes that the command wrote.
         omitted_bytes: Raw bytes of these that `text` leaves out, between its head and its tail and at the
             end of lines that were cut.
