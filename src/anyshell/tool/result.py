@@ -249,7 +249,7 @@ class ShellResult(_Result):
 
     Attributes:
         is_error: Whether the command did anything but exit with 0.
-        output: What it printed, cleaned and bounded, with one truncation marker at most; may be empty.
+        output: What it printed, cleaned and bounded, with a marker wherever something is left out; may be empty.
         message: What happened and what to do next, on one line.
         text: Exactly what to send to a model: the output, but for its last line feed; an empty line; and a last
             paragraph, which no program can have written, of the message's sentences, each on a line of its own
