@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from anyshell import Output
 
 WORDS = [bytes((97 + number // 26, 97 + number % 26)) for number in range(500)]
-GAP = re.compile(r"\[\.\.\. (?:([\d,]+) (?:similar )?lines?, )?([\d,]+) bytes? left out here \.\.\.\]\n?")
+GAP = re.compile(
+    r"\[\.\.\. (?:([\d,]+) (?:similar )?lines?, )?([\d,]+) bytes? (?:of text )?left out here \.\.\.\]\n?"
+)
 TOTAL = re.compile(r"\[\.\.\. .* left out of .*\.\.\.\]\n?")
 
 
@@ -355,3 +357,48 @@ def test_a_line_feed_in_a_code_page_is_left_alone() -> None:
     output = builder.finish()
     assert output.text.endswith("進捗は順調です 12\n")
     assert "similar" not in output.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"-" * 380 + b"rror %b\n",
+        b"-a" * 185 + b" error %b\n",
+        b"a" * 390 + b" error %b\n",
+        b"error" + b" \"'`" * 90 + b"%b\n",
+        b"12:00:00 " * 40 + b"error %b\n",
+        b"[(" * 190 + b"error %b\n",
+        b"error " * 60 + b"%b\n",
+        b"no a error " * 30 + b"%b\n",
+    ],
+    ids=range(8),
+)
+def test_no_line_takes_for_ever_to_be_looked_at(line: bytes) -> None:
+    words = [bytes((97 + a, 97 + b, 97 + c)) for a in range(10) for b in range(10) for c in range(10)]
+    signals = Signals()
+    for word in words:
+        signals.feed(line % word)
+    assert signals.finish()
+
+
+def test_many_excerpts_that_grow_as_text_are_dealt_at_once() -> None:
+    names = [f"{a}{b}{c}".encode() for a in "abcdefghij" for b in "abcdefghij" for c in "abcdefghij"]
+    data = b"".join(b"x\n" * 6 + b"error \xe4\xe4\xe4\xe4\xe4\xe4 %b\n" % name + b"y\n" * 6 for name in names)
+    output = bounded(data + b"z\n" * 500_000, budget=100_000)
+    assert len(output.text.encode()) < 100_000 + 64 * len(output.excerpts) + 300
+    assert len(output.excerpts) > 200
+
+
+@pytest.mark.parametrize("budget", [100, 1000, 8192, 51200])
+def test_an_end_that_grows_as_text_keeps_to_the_budget(budget: int) -> None:
+    data = b"".join(b"web | %b %d\n" % (b"\xe4" * 200, number**2) for number in range(3000))
+    output = bounded(data, budget=budget)
+    assert len(output.text.encode()) <= budget + 300
+
+
+@pytest.mark.parametrize("max_line", [1, 40, 100, 159])
+def test_short_lines_do_not_cut_what_is_said_of_them(max_line: int) -> None:
+    data = b"".join(b"line %d of it\n" % number for number in range(5000))
+    output = bounded(data, budget=200, max_line=max_line)
+    assert "similar" not in output.text
+    assert output.omitted_bytes <= output.total_bytes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..text.bounded import cut_note
-from ..text.builder import GAP, left_out
+from ..text.builder import GAP, counts
 from ..text.signals import Excerpt, Signals, chosen
 
 if TYPE_CHECKING:
@@ -218,11 +218,11 @@ class FinalLines:
             at = line = 0
             for each in self._excerpts:
                 if each.start > at:
-                    lines.append(left_out(each.lines - line, each.start - at))
+                    lines.append(_left_out(each.lines - line, each.start - at))
                 lines.append(each.data.decode("utf-8", "replace").removesuffix("\n"))
                 at, line = each.end, each.lines + each.data.count(b"\n")
             if self._excerpts and self._let_go > at:
-                lines.append(left_out(self.count - len(before) - len(after) - line, self._let_go - at))
+                lines.append(_left_out(self.count - len(before) - len(after) - line, self._let_go - at))
         lines += [line.text for line in after]
         text = "\n".join(lines)
         return text + "\n" if lines and self._ended else text
@@ -256,3 +256,7 @@ class FinalLines:
             self._let_go += len(data)
             self._signals.feed(data)
         return line
+
+
+def _left_out(lines: int, size: int) -> str:
+    return f"[... {counts(lines, size, 1)} of text left out here ...]"

@@ -33,6 +33,9 @@ GAP = 64
 CONDENSED = 128 * 1024
 """Bytes of the end that are held, if more than are shown, where lines may be shown shorter."""
 
+LEAST_LINE = 160
+"""Characters that a line may have, at least, for lines to be shown shorter: a line that says so has room then."""
+
 _SHORT_OF_FULL = 3
 """Bytes of a tail besides its limit, when the head has missed its own for want of room for a character."""
 
@@ -270,28 +273,46 @@ class OutputBuilder:
         if self._signals is None:
             return self._last(tail, limit, None), []
         # In a code page a line feed may be half of a character.
-        held = tail.last(max(limit, CONDENSED)) if tail.page is None else b""
+        shortens = tail.page is None and self._max_line >= LEAST_LINE
+        held = tail.last(max(limit, CONDENSED)) if shortens else b""
         condensed = condense(held if len(held) == tail.total else held[held.find(b"\n") + 1 :])
         room = self._excerpts_limit
         least = self._last(tail, limit - room, condensed)
         excerpts = chosen(self._signals.finish(), tail.total - least.size, room, GAP)
-        while excerpts and (used := sum(self._text(each, tail).size + GAP for each in excerpts)) > room:
+        sections = [(each, self._text(each, tail)) for each in excerpts]
+        used = 0
+        kept: set[int] = set()
+        for place in sorted(range(len(sections)), key=lambda place: -excerpts[place].score):
             # Bytes that are no UTF-8 become characters of three bytes.
-            excerpts.remove(min(excerpts, key=lambda each: each.score))
-        end = self._last(tail, limit - (used if excerpts else 0), condensed)
+            size = sections[place][1].size + GAP
+            if used + size <= room:
+                used += size
+                kept.add(place)
+        end = self._last(tail, limit - used, condensed)
         between = tail.total - end.size
         # The end has what the lines of the middle do not need, and so some of these as well.
-        excerpts = [each.first(between - each.start) for each in excerpts if each.start < between]
-        if sum(len(each.data) for each in excerpts) == between and not end.hidden:
-            excerpts = []  # nothing would be left out
-        return end, [(each, self._text(each, tail)) for each in excerpts]
+        sections = [
+            section if section[0].end <= between else self._cut(section[0], between, tail)
+            for place, section in enumerate(sections)
+            if place in kept and section[0].start < between
+        ]
+        if sum(len(each.data) for each, _ in sections) == between and not end.hidden:
+            sections = []  # nothing would be left out
+        return end, sections
+
+    def _cut(self, excerpt: Excerpt, end: int, tail: Tail) -> tuple[Excerpt, BoundedText]:
+        excerpt = excerpt.first(end - excerpt.start)
+        return excerpt, self._text(excerpt, tail)
 
     def _last(self, tail: Tail, limit: int, condensed: Condensed | None) -> _End:
-        if condensed is not None and (lines := condensed.last(limit)):
+        room = limit
+        while condensed is not None and (lines := condensed.last(room)):
             text = BoundedText(None, self._max_line)
             text.feed(b"".join(line.data for line in lines))
             text.flush()
-            return _End.of(text, lines, condensed.prefix)
+            if text.size <= limit:
+                return _End.of(text, lines, condensed.prefix)
+            room = min(room - 1, room * limit // text.size)  # as above
         end, shown = tail.text(limit, self._max_line)
         if shown == tail.total and end.size:
             # It did not fit as a whole, since the line across the seam is longer than its halves: so it is cut.
@@ -480,7 +501,7 @@ def marker(
     return f"[... {text} ...]"
 
 
-def left_out(lines: int, size: int, total_lines: int = 1) -> str:
+def left_out(lines: int, size: int, total_lines: int) -> str:
     """The line that stands where so much is left out."""
     return f"[... {counts(lines, size, total_lines)} left out here ...]"
 

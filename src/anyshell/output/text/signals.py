@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ looked at more closely counts as `SCORED` bytes."""
 
 SCORED = 512
 """Bytes of search that a closer look at a line costs."""
+
+REPEATED = 128
+"""Bytes of search that one more line costs which was there several times."""
 
 LAST = 256 * 1024
 """Bytes before the end that are searched in any case."""
@@ -53,14 +58,14 @@ _STRONG = re.compile(
 _WARNING = re.compile(rb"[Ww]arn(?:ing)?s?\b|WARN")
 _HARMLESS = re.compile(
     rb"\b(?:0|[Nn]o|zero|without) (?:\w+ )?(?:error|fail|warning)|(?:rrors?|ailures?|ailed)\W{1,3}0\b"
-    rb"|--?[\w-]*(?:fail|error|warn)|\bpassed\b|PASS|\bok\b(?<!not ok)|xfail|XFAIL"
+    rb"|(?<![\w-])--?[\w-]{0,40}(?:fail|error|warn)|\bpassed\b|PASS|\bok\b(?<!not ok)|xfail|XFAIL"
 )
 _STAMPED = re.compile(rb"[\d\s\[(<|#\x1b]")
 _STAMP = re.compile(
-    rb"(?:\x1b\[[\d;]*m|\s+|[\[\](){}<>|#:]+|\d{4}-\d\d-\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?|Z\b|[+-]\d\d:?\d\d\b|\d+(?:\.\d+)?\b)+"
+    rb"(?>\x1b\[[\d;]*m|\s+|[\[\](){}<>|#:]+|\d{4}-\d\d-\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?|Z\b|[+-]\d\d:?\d\d\b|\d+(?:\.\d+)?\b)+"
 )
 _DIGITS = b"0123456789"
-_VARIES = re.compile(rb"\"[^\"]*\"|'[^']*'|`[^`]*`|[\w.-]*/[\w./-]+|\b\w*\d\w*")
+_VARIES = re.compile(rb"\"[^\"]*\"|'[^']*'|`[^`]*`|(?<![\w.-])[\w.-]*+/[\w./-]+|\b[^\W\d]*+\d\w*")
 _INSIDE = re.compile(rb"[ \t|^=>~+\-E\r\n]|\d+ *\||at ")
 _AFTER, _MOST_AFTER = 2, 12
 _REPEATS = 4  # no bound: after as many lines of a shape, others are worth nothing
@@ -147,6 +152,7 @@ class Found:
         """What a line is worth, less one for each of its shape before it."""
         plain = line.translate(None, _DIGITS)
         if self._shapes.get(plain, 0) >= _REPEATS:
+            self.work += REPEATED
             return 0
         self.work += SCORED
         kind = _VARIES.sub(b"*", line[:LOOKED_AT]) if line[:1] != b"{" else plain[:LOOKED_AT]
@@ -273,19 +279,23 @@ def chosen(found: Iterable[Excerpt], end: int, room: int, cost: int) -> list[Exc
         room: Bytes that there are.
         cost: Bytes that each of them needs besides its own.
     """
-    taken: list[Excerpt] = []
+    taken: list[Excerpt] = []  # by their starts
     best = sorted(
         (each for each in found if each.end <= end),
         key=lambda each: (-each.score, min(each.start, end - each.end)),
     )
     for each in best:
-        if any(other.start <= each.start and each.end <= other.end for other in taken):
+        place = bisect_right(taken, each.start, key=_start)
+        if place and each.end <= taken[place - 1].end:
             continue
         fits = next((part for part in (each, each.alone()) if len(part.data) + cost <= room), None)
         if fits is not None:
-            taken.append(fits)
+            taken.insert(bisect_right(taken, fits.start, key=_start), fits)
             room -= len(fits.data) + cost
-    return _joined(sorted(taken, key=lambda each: each.start))
+    return _joined(taken)
+
+
+_start = attrgetter("start")
 
 
 def _joined(excerpts: Sequence[Excerpt]) -> list[Excerpt]:
