@@ -55,6 +55,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_terminals": "its commands are texts of a POSIX shell; test_windows_terminals has those of Windows",
     "test_audit": "its commands are texts of a POSIX shell",
     "test_redaction": "its commands are texts of a POSIX shell",
+    "test_tool_minimize": "its commands are texts of a POSIX shell",
     "test_tool_policy": "its commands are texts of a POSIX shell",
     "test_tool_powershell": "its programs are scripts of POSIX, and PowerShell under Wine",
     "test_policy_real": "its commands are texts of a POSIX shell, run by bash",

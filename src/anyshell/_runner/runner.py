@@ -297,9 +297,15 @@ class Runner:
             scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
             limits: How much of its output becomes text; ``None`` is what the environment has.
         """
-        output = partial(
-            self._terminal_output, terminal, store, answers=answers, scrollback=scrollback, limits=limits
-        )
+        parts = (limits or self.limits).parts._asdict()
+        here = self.info.is_this_machine
+
+        def output(answer: Callable[[bytes], object]) -> TerminalOutput:
+            given = answer if answers else None
+            return TerminalOutput(
+                terminal, **parts, artifacts=store, name_path=here, answer=given, scrollback=scrollback
+            )
+
         tells = self.info.os == "linux"  # what a process sleeps in
         return Controller(output, tells=tells)
 
@@ -520,32 +526,20 @@ class Runner:
             code_page=self.code_page(terminal),
         )
 
-    def _terminal_output(
-        self,
-        terminal: Terminal,
-        store: Store | None,
-        answer: Callable[[bytes], object] | None = None,
-        *,
-        answers: bool = True,
-        scrollback: int | None = None,
-        limits: OutputLimits | None = None,
-    ) -> TerminalOutput:
-        return TerminalOutput(
-            terminal,
-            **(limits or self.limits).parts._asdict(),
-            artifacts=store,
-            name_path=self.info.is_this_machine,
-            answer=answer if answers else None,
-            scrollback=scrollback,
-        )
-
     def _builder(
         self, store: Store | None, terminal: Terminal | None = None, *, limits: OutputLimits | None = None
     ) -> Builder:
+        limits = limits or self.limits
         if terminal is not None:
-            return self._terminal_output(terminal, store, limits=limits)
+            return TerminalOutput(
+                terminal,
+                **limits.parts._asdict(),
+                artifacts=store,
+                name_path=self.info.is_this_machine,
+            )
         return OutputBuilder(
-            **(limits or self.limits).parts._asdict(),
+            **limits.parts._asdict(),
+            keep_from=limits.keep_from,
             artifacts=store,
             name_path=self.info.is_this_machine,
             code_page=self.info.code_page,

@@ -78,6 +78,7 @@ class OutputBuilder:
         excerpts: Bytes of the tail that lines between the start and the end may have which tell what went wrong; 0 looks for
             none.
         max_line: Characters of a line that are kept; at least 1. The note that says so is not counted.
+        keep_from: Bytes from which the raw whole is kept even if nothing is left out; ``None`` for none.
         artifacts: Keeps the raw whole, if anything is left out. What it cannot write stops nothing.
         name_path: Whether the marker says in which file the whole is, for readers that can open that file; otherwise it
             says as which artifact it is kept.
@@ -93,6 +94,7 @@ class OutputBuilder:
         tail: int = 30 * 1024,
         excerpts: int = 0,
         max_line: int = 2_000,
+        keep_from: int | None = None,
         artifacts: Store | None = None,
         name_path: bool = True,
         code_page: int | None = None,
@@ -102,6 +104,7 @@ class OutputBuilder:
         self._tail_limit = tail
         self._excerpts_limit = min(excerpts, tail)
         self._max_line = max_line
+        self._keep_from = float("inf") if keep_from is None else keep_from
         self._name_path = name_path
         self._gathered = bytearray()
         self._beginning = b""
@@ -184,9 +187,9 @@ class OutputBuilder:
 
     def _short(self) -> Output | None:
         """The output of most commands: nothing, or a few plain lines."""
-        if self._head is not None:
-            return None
         size = len(self._gathered)
+        if self._head is not None or size >= self._keep_from:
+            return None
         if not size:
             return _NOTHING
         data = bytes(self._gathered)
@@ -225,7 +228,7 @@ class OutputBuilder:
         return tail
 
     def _whole(self, text: BoundedText) -> Output:
-        artifact, error = self._keeper.finish(needed=text.cut_bytes > 0)
+        artifact, error = self._keeper.finish(needed=text.cut_bytes > 0 or self._total >= self._keep_from)
         return Output(
             text=text.text(),
             total_bytes=self._total,

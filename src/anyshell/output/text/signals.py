@@ -111,6 +111,12 @@ def score(line: bytes) -> float:
     return value - 3 if _HARMLESS.search(line) else value
 
 
+def signals(line: str) -> bool:
+    """Whether a line alone says something of what went wrong."""
+    data = line.encode(errors="replace")
+    return _HITS.search(b"\n" + data + b"\n") is not None and score(data) > 0
+
+
 class Found:
     """The best of what was found, in bounded memory.
 
