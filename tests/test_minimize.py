@@ -11,6 +11,7 @@ from anyshell.output.minimize import LARGEST, LOOKED_AT, SMALLEST, Rule, find, l
 from anyshell.output.minimize import minimizer as module
 from anyshell.tool.minimizing import simple_command
 from bench import minimized as bench
+from bench.logs import CORPUS, Log
 from bench.logs import load as logs
 
 LOGS = logs()
@@ -37,7 +38,7 @@ def _toml(value: object) -> str:
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
-def test_every_signal_and_fact_of_the_corpus_survives(log: bench.Log) -> None:
+def test_every_signal_and_fact_of_the_corpus_survives(log: Log) -> None:
     _, text, shown = bench.minimized(log)
     assert bench.missing(log, shown) == []
     # What is shown is text of the output, in order: nothing is said that the program has not said.
@@ -234,3 +235,11 @@ def test_bad_rule_is_named_by_its_own_line() -> None:
 def test_no_packaged_rule_states_a_verdict() -> None:
     assert all(not each.on_empty for each in packaged())
     assert {text for each in packaged() for _, text in each.replace} <= {"\\1"}
+
+
+def test_page_has_the_measured_table() -> None:
+    page = (CORPUS.parents[2] / "docs/how-to/minimize-output.md").read_text(encoding="utf-8")
+    measured = bench.table(LOGS).splitlines()
+    rows = [line for line in page.partition("## What it saves")[2].splitlines() if line.startswith("| ")]
+    assert len(rows) > 10
+    assert [row for row in rows if row not in measured] == []
