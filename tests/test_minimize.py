@@ -115,7 +115,7 @@ def test_simple_command_has_words(text: str) -> None:
 
 def test_commands_of_other_shells_have_no_words() -> None:
     assert simple_command("pytest", "pwsh") is None
-    assert simple_command("pytest", "cmd") is None
+    assert simple_command("pytest", "powershell") is None
 
 
 @pytest.mark.parametrize(
@@ -191,6 +191,7 @@ def test_blank_lines_around_what_was_dropped_are_one() -> None:
         ({"on_empty": "0 failures"}, "verdict"),
         ({"on_empty": "OK"}, "verdict"),
         ({"on_empty": "✓"}, "verdict"),
+        ({"name": "all tests passed"}, "verdict"),
         ({"replace": [{"pattern": "x", "text": "clean"}]}, "verdict"),
         ({"replace": [{"pattern": "x", "text": "\\1"}]}, "group"),
         ({"strip": ["(a+)+b"]}, "within a repeat"),

@@ -104,6 +104,7 @@ def _rule(entry: Any, where: str) -> Rule:
         )
     if not texts["strip"] and not texts["noise"] and "replace" not in entry:
         raise ValueError("nothing is left out: give strip, noise or replace")
+    _no_verdict("name", name)
     _no_verdict("on_empty", on_empty)
     rule = Rule(
         name=name,
