@@ -31,6 +31,8 @@ class Log:
     Attributes:
         name: The name of its file, without suffixes.
         tool: The program that printed the log.
+        command: What was run, in a POSIX shell.
+        exit_code: Its exit code.
         failure: Whether the command failed.
         held_out: Whether the log is for measuring alone: nothing may be tuned on it.
         cause: The signals; empty where the command succeeded.
@@ -40,6 +42,8 @@ class Log:
 
     name: str
     tool: str
+    command: str
+    exit_code: int
     failure: bool
     held_out: bool
     cause: tuple[str, ...]
@@ -53,6 +57,8 @@ def load() -> list[Log]:
         Log(
             name=name,
             tool=entry["tool"],
+            command=entry["command"],
+            exit_code=entry["exit_code"],
             failure=entry["kind"] == "failure",
             held_out=entry["held_out"],
             cause=tuple(entry.get("cause", ())),

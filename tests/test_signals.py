@@ -378,7 +378,7 @@ def test_no_line_takes_for_ever_to_be_looked_at(line: bytes) -> None:
     signals = Signals()
     for word in words:
         signals.feed(line % word)
-    assert signals.finish()
+    assert len(signals.finish()) <= 1000
 
 
 def test_many_excerpts_that_grow_as_text_are_dealt_at_once() -> None:

@@ -519,10 +519,12 @@ class Runner:
     def _builder(
         self, store: Store | None, terminal: Terminal | None = None, *, limits: OutputLimits | None = None
     ) -> Builder:
+        limits = limits or self.limits
         if terminal is not None:
             return _terminal_output(self, terminal, store, limits=limits)
         return OutputBuilder(
-            **(limits or self.limits).parts._asdict(),
+            **limits.parts._asdict(),
+            keep_from=limits.keep_from,
             artifacts=store,
             name_path=self.info.is_this_machine,
             code_page=self.info.code_page,

@@ -111,6 +111,8 @@ class OutputLimits:
         head: Bytes of it kept from the start; zero or more. By default 20 KiB where `tail` is given.
         tail: Bytes of it kept from the end; zero or more. By default 30 KiB where `head` is given.
         max_line: Characters that a line may have before it is cut; at least 1.
+        keep_from: Bytes of an output from which the whole is kept on pipes even if nothing is left out; ``None`` keeps it only
+            where something is.
 
     Raises:
         ValueError: A limit is out of its range, or there is a budget beside a head or a tail.
@@ -120,12 +122,16 @@ class OutputLimits:
     head: int | None = None
     tail: int | None = None
     max_line: int = 2_000
+    keep_from: int | None = None
 
     def __post_init__(self) -> None:
         if self.budget is not None and (self.head is not None or self.tail is not None):
             raise ValueError(f"give a budget, or a head and a tail, not {self}")
-        if min(self.budget or 0, self.head or 0, self.tail or 0) < 0 or self.max_line < 1:
-            raise ValueError(f"budget, head and tail must be 0 or more, max_line 1 or more, not {self}")
+        numbers = (self.budget, self.head, self.tail, self.keep_from)
+        if min(number or 0 for number in numbers) < 0 or self.max_line < 1:
+            raise ValueError(
+                f"budget, head, tail and keep_from must be 0 or more, max_line 1 or more, not {self}"
+            )
 
     @property
     def parts(self) -> OutputParts:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .result import JobResult as JobResult
     from .result import JobState as JobState
     from .result import LeftBehindProcess as LeftBehindProcess
+    from .result import MinimizedOutput as MinimizedOutput
     from .result import OutputArtifact as OutputArtifact
     from .result import ShellDetails as ShellDetails
     from .result import ShellResult as ShellResult
@@ -35,7 +36,7 @@ else:
             "jobs.tool": "JobTool",
             "limits": "ToolLimits",
             "params": "ShellParams",
-            "result": "BlockedCommand DisplayBlock InputState JobDetails JobResult JobState LeftBehindProcess OutputArtifact ShellDetails ShellResult Truncation",
+            "result": "BlockedCommand DisplayBlock InputState JobDetails JobResult JobState LeftBehindProcess MinimizedOutput OutputArtifact ShellDetails ShellResult Truncation",
             "shell": "ShellTool",
             "updates": "OnUpdate Update",
         },
@@ -51,6 +52,7 @@ __all__ = [
     "JobState",
     "JobTool",
     "LeftBehindProcess",
+    "MinimizedOutput",
     "OnUpdate",
     "OutputArtifact",
     "ShellDetails",

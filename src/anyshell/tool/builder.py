@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .jobs.ledger import Ledger
     from .jobs.terminals import Terminals
     from .jobs.tracked import TerminalReport, TrackedTerminal
-    from .result import BlockedCommand
+    from .result import BlockedCommand, MinimizedOutput
     from .run import Became, ToolRun
     from .session import ToolSession
 
@@ -67,14 +67,21 @@ class ResultBuilder:
         """Where the next command of the session begins."""
         return None if self._session is None else self._session.visible_directory
 
-    def finish(self, run: ToolRun, became: Became, update_error: BaseException | None = None) -> ShellResult:
-        """Say what became of a command."""
+    def finish(
+        self,
+        run: ToolRun,
+        became: Became,
+        update_error: BaseException | None = None,
+        *,
+        minimized: MinimizedOutput | None = None,
+    ) -> ShellResult:
+        """Say what became of a command, and what was left out of its output as noise."""
         error = None if update_error is None else type(update_error).__name__
         if isinstance(became, tuple):
             return self._waiting(run, *became, error)
         if isinstance(became, StoppedByPerson):
             return self._finished(run, became.outcome, error, by_person=True)
-        return self._finished(run, became, error)
+        return self._finished(run, became, error, minimized=minimized)
 
     def _waiting(
         self, run: ToolRun, terminal: TrackedTerminal, view: TerminalReport, update_error: str | None
@@ -107,7 +114,13 @@ class ResultBuilder:
         return self.make(details, messages, output=shows, is_error=False, run=run)
 
     def _finished(
-        self, run: ToolRun, outcome: Outcome, update_error: str | None, *, by_person: bool = False
+        self,
+        run: ToolRun,
+        outcome: Outcome,
+        update_error: str | None,
+        *,
+        by_person: bool = False,
+        minimized: MinimizedOutput | None = None,
     ) -> ShellResult:
         env, output, call = self._env, self._hidden.output(outcome.output), run.call
         if self._ledger is not None and outcome.job is not None:
@@ -134,11 +147,15 @@ class ResultBuilder:
             messages += words.session(outcome.session, before=before, now=now, stopped=stopped)
         if outcome.exit_code != 0:
             messages += words.last_line(output)
-        if output.truncated and outcome.status == "running":
+        job_tool = self._ledger is not None or self._terminals is not None
+        readable, addressed = self._context.readable, self._context.addressed
+        if minimized is not None:
+            messages += words.minimized(
+                output, minimized, readable=readable, job_tool=job_tool, addressed=addressed
+            )
+        elif output.truncated and outcome.status == "running":
             messages.append(job_words.cut(output, outcome.job or ""))
         elif output.truncated and (output.binary is None or outcome.exit_code != 0):
-            job_tool = self._ledger is not None or self._terminals is not None
-            readable, addressed = self._context.readable, self._context.addressed
             messages.append(
                 words.truncated(
                     output,
@@ -161,6 +178,7 @@ class ResultBuilder:
             duration=outcome.duration,
             truncation=Truncation.of(output),
             artifact=self._context.name(output.artifact),
+            minimized=minimized,
             left_behind=tuple(map(LeftBehindProcess.of, outcome.left_behind)),
             job=outcome.job,
             session_state=None if outcome.session is None else outcome.session.state,

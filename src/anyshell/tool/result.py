@@ -76,7 +76,8 @@ class Truncation(_Frozen):
         shown_lines: Of the line feeds that were written, those that are shown.
         total_lines: Those that were written.
         direction: Which part is shown where something between is left out: the ``head``, the ``tail``, or ``both`` with
-            the middle left out; ``None`` when only ends of long lines are left out, or nothing at all is shown.
+            the middle left out; ``None`` when only ends of long lines are left out, nothing at all is shown, or the output
+            was minimized.
         truncated_by: What was used up: the room for text (``bytes``), or that of a line alone (``line_length``).
         shown_range: The lines that are shown, counted from 1: the first and last of each part. The first and the last of
             a part may be shown in part.
@@ -137,6 +138,22 @@ class OutputArtifact(_Frozen):
         return cls(
             id=artifact.id, path=str(artifact.path), size=artifact.size, omitted_bytes=artifact.omitted_bytes
         )
+
+
+class MinimizedOutput(_Frozen):
+    """What was left out of an output as noise, with ``ShellTool(minimize=...)``.
+
+    Attributes:
+        rule: The name of the rule.
+        dropped_bytes: How many bytes that is, of those that were written.
+        dropped_lines: How many line feeds.
+        truncated: Whether more is left out, as the remaining text was still too long.
+    """
+
+    rule: str
+    dropped_bytes: int
+    dropped_lines: int
+    truncated: bool
 
 
 class LeftBehindProcess(_Frozen):
@@ -205,6 +222,7 @@ class ShellDetails(_Frozen):
         silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
         truncation: How much of the output is shown; ``None`` when all of it is.
         artifact: The whole of a truncated output; ``None`` when nothing was left out, or it could not be kept.
+        minimized: What was left out as noise; ``None`` when nothing was.
         left_behind: Processes that outlived the command.
         job: The id of the job that it goes on as, or was if it ended at once, or that has what it left behind; ``None``
             without a job.
@@ -231,6 +249,7 @@ class ShellDetails(_Frozen):
     silence: float | None = None
     truncation: Truncation | None = None
     artifact: OutputArtifact | None = None
+    minimized: MinimizedOutput | None = None
     left_behind: tuple[LeftBehindProcess, ...] = ()
     job: str | None = None
     terminal: str | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._environment import descriptions
 from .._exceptions import AnyshellError, TerminalUnavailable
-from .._types import Refused, check_seconds
+from .._types import Outcome, Refused, check_seconds
 from . import words
 from .approvals import Approvals
 from .builder import ResultBuilder
@@ -35,10 +35,11 @@ from .updates import OnUpdate, Updates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from os import PathLike
 
     from .._environment import Environment
     from .._stream import Listener
-    from .._types import LeftBehind, Outcome
+    from .._types import LeftBehind
     from ..abc import Approver
     from ..jobs import Job
     from ..policy.interception import InterceptionRule
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ..terminal import ConsoleOpener, SecretSource
     from .calls import Ongoing
     from .jobs.tracked import Found
+    from .minimizing import Minimizable, Minimizing
     from .run import Became, ToolRun
     from .verdicts import Verdicts
 
@@ -87,11 +89,15 @@ class ShellTool:
             approver is asked about the others, and about everything that is sent or typed. By default `Environment.policy`.
         interception: Whether a command is blocked that one of `tools`, or `job_tool`, does better, and the model told so:
             ``True`` is by `anyshell.policy.interception.DEFAULTS`, and rules are by these. It needs the extra ``policy``.
+        minimize: Whether noise is left out of what a model is shown of a simple command's output, such as progress and a line
+            for each test that passed: ``True`` is by the rules that anyshell comes with, and files are of rules that come
+            before these. The whole is kept, and the result names it. It needs the extra ``policy``.
 
     Raises:
         AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
             `secrets` or `console` without `terminals`; `console` that is no function; `silence` that is no number of
-            seconds; `tools` that are no names; `advice` that there is not; `interception` without its extra.
+            seconds; `tools` that are no names; `advice` that there is not; `interception` or `minimize` without its extra;
+            a file of `minimize` that cannot be read, or with a rule that is none.
     """
 
     def __init__(
@@ -111,6 +117,7 @@ class ShellTool:
         advice: Collection[str] = descriptions.ADVICE,
         policy: Policy | None = None,
         interception: bool | Iterable[InterceptionRule] = False,
+        minimize: bool | Iterable[str | PathLike[str]] = False,
     ) -> None:
         check_seconds("silence", silence)
         given: Any = tools
@@ -144,6 +151,7 @@ class ShellTool:
         self._tools = names
         self._advice = frozenset(advice)
         self._interception = _rules(interception)
+        self._minimizing = _minimizing(env, minimize)
         self._limits = limits or ToolLimits()
         self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
         chosen = policy if policy is not None else env.policy
@@ -399,8 +407,9 @@ class ShellTool:
         return self._results.make(details, messages, output=None, is_error=False)
 
     async def _run(self, run: ToolRun, on_update: OnUpdate | None, ongoing: Ongoing) -> ShellResult:
+        way = None if self._minimizing is None else self._minimizing.of(run.request)
         if on_update is None or not self._env.entered:
-            return self._results.finish(run, await self._outcome(run, None, ongoing))
+            return await self._shown(run, await self._outcome(run, None, ongoing, way), way)
         interval, limit = self._limits.update_interval, self._limits.update_bytes
         async with Updates(
             on_update,
@@ -410,8 +419,17 @@ class ShellTool:
             hide=self._hidden.text,
             code_page=self._env.info.code_page,
         ) as updates:
-            outcome = await self._outcome(run, updates.hear, ongoing)
-        return self._results.finish(run, outcome, updates.error)
+            became = await self._outcome(run, updates.hear, ongoing, way)
+        return await self._shown(run, became, way, updates.error)
+
+    async def _shown(
+        self, run: ToolRun, became: Became, way: Minimizable | None, error: BaseException | None = None
+    ) -> ShellResult:
+        """Say what became of a command, without the noise of its output."""
+        if self._minimizing is None or not isinstance(became, Outcome):
+            return self._results.finish(run, became, error)
+        became, minimized = await self._minimizing.shown(way, became)
+        return self._results.finish(run, became, error, minimized=minimized)
 
     async def _on_terminal(self, run: ToolRun, listener: Listener | None, ongoing: Ongoing) -> Became:
         """Run what was approved on a terminal, until it ends or waits for input."""
@@ -498,12 +516,15 @@ class ShellTool:
             run=run,
         )
 
-    async def _outcome(self, run: ToolRun, listener: Listener | None, ongoing: Ongoing) -> Became:
+    async def _outcome(
+        self, run: ToolRun, listener: Listener | None, ongoing: Ongoing, way: Minimizable | None = None
+    ) -> Became:
         """Run what was approved, and nothing else."""
         request = run.request
         if request.size is not None:
             return await self._on_terminal(run, listener, ongoing)
         session = self._session if request.session else None
+        limits = None if way is None else way.limits
         left_behind: LeftBehind = "adopt" if self._features.jobs else "stop"
         if session is None:
             return await self._env.run(
@@ -517,6 +538,7 @@ class ShellTool:
                 left_behind=left_behind,
                 listener=listener,
                 background_after="default" if self._features.jobs else None,
+                limits=limits,
                 control=ongoing.control,
             )
         if request.restart:
@@ -531,6 +553,7 @@ class ShellTool:
             grace=self._limits.grace,
             left_behind=left_behind,
             may_be_fresh=request.fresh,
+            limits=limits,
             listener=listener,
             control=ongoing.control,
         )
@@ -540,6 +563,14 @@ def _verdicts(policy: Policy, env: Environment) -> Verdicts:
     from .verdicts import Verdicts  # what few tools need
 
     return Verdicts(policy, env)
+
+
+def _minimizing(env: Environment, minimize: bool | Iterable[str | PathLike[str]]) -> Minimizing | None:
+    if minimize is False:
+        return None
+    from .minimizing import Minimizing, rules_of  # what few tools need
+
+    return Minimizing(env, rules_of(minimize))
 
 
 def _rules(interception: bool | Iterable[InterceptionRule]) -> tuple[InterceptionRule, ...]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .._exceptions import AnyshellError
     from .._types import Artifact, OperatingSystem, Outcome, Output, ProcessInfo, Refused, SessionReport
     from .limits import ToolLimits
+    from .result import MinimizedOutput
 
 OURS = "[anyshell]"
 """Begins every line of a result's text that no program has printed. They are its last paragraph."""
@@ -303,6 +304,31 @@ def truncated(
         where = f"Middle left out from line {_cut_line(output, output.tail_range[0] - 1 - shown_between):,}"
         where += ", but for what looks like errors" * bool(output.excerpts)
     return f"{where}: {shown}. {rest}"
+
+
+def minimized(
+    output: Output,
+    left: MinimizedOutput,
+    *,
+    readable: bool,
+    job_tool: bool = False,
+    addressed: bool = False,
+) -> Iterator[str]:
+    """Say that noise was left out, by which rule, and where the whole is.
+
+    Args:
+        output: What is shown, and its artifact.
+        left: What was left out.
+        readable: Whether commands can read the file of the artifact.
+        job_tool: Whether the tool named ``job`` can.
+        addressed: Whether commands can read it by its address.
+    """
+    assert output.artifact is not None
+    shown = f"{output.total_lines - output.omitted_lines:,} of {output.total_lines:,} lines shown"
+    long = ", and the remaining text was still too long" * left.truncated
+    rest = _rest(output, output.artifact, readable=readable, job_tool=job_tool, addressed=addressed)
+    yield f"Noise left out by the rule {visible(left.rule)}{long}: {shown}. {rest}"
+    yield f"[raw output: artifact://{output.artifact.id}]"
 
 
 def _cut_line(output: Output, line_feeds: int) -> int:

@@ -88,6 +88,7 @@ class OutputBuilder:
         excerpts: Bytes of the tail that lines between the start and the end may have which tell what went wrong; 0 looks for
             none.
         max_line: Characters of a line that are kept; at least 1. The note that says so is not counted.
+        keep_from: Bytes from which the raw whole is kept even if nothing is left out; ``None`` for none.
         artifacts: Keeps the raw whole, if anything is left out. What it cannot write stops nothing.
         name_path: Whether the marker says in which file the whole is, for readers that can open that file; otherwise it
             says as which artifact it is kept.
@@ -103,6 +104,7 @@ class OutputBuilder:
         tail: int = 30 * 1024,
         excerpts: int = 0,
         max_line: int = 2_000,
+        keep_from: int | None = None,
         artifacts: Store | None = None,
         name_path: bool = True,
         code_page: int | None = None,
@@ -112,6 +114,7 @@ class OutputBuilder:
         self._tail_limit = tail
         self._excerpts_limit = min(excerpts, tail)
         self._max_line = max_line
+        self._keep_from = float("inf") if keep_from is None else keep_from
         self._name_path = name_path
         self._gathered = bytearray()
         self._beginning = b""
@@ -194,9 +197,9 @@ class OutputBuilder:
 
     def _short(self) -> Output | None:
         """The output of most commands: nothing, or a few plain lines."""
-        if self._head is not None:
-            return None
         size = len(self._gathered)
+        if self._head is not None or size >= self._keep_from:
+            return None
         if not size:
             return _NOTHING
         data = bytes(self._gathered)
@@ -236,7 +239,8 @@ class OutputBuilder:
         return tail
 
     def _whole(self, text: BoundedText) -> Output:
-        whole = self._keeper.finish(self._total, self._lines, needed=text.cut_bytes > 0)
+        needed = text.cut_bytes > 0 or self._total >= self._keep_from
+        whole = self._keeper.finish(self._total, self._lines, needed=needed)
         return replace(whole, text=text.text(), omitted_bytes=text.cut_bytes, cut_lines=text.cut_lines)
 
     def _truncated(self, head: BoundedText, tail: Tail) -> Output:

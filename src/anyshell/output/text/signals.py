@@ -135,6 +135,12 @@ def tells(line: bytes) -> bool:
     return _HITS.search(b"\n" + line) is not None
 
 
+def signals(line: str) -> bool:
+    """Whether a line alone says something of what went wrong."""
+    data = line.encode(errors="replace")
+    return _HITS.search(b"\n" + data + b"\n") is not None and score(data) > 0
+
+
 class Found:
     """The best of what was found, in bounded memory.
 

@@ -1,0 +1,67 @@
+"""What the minimizer saves on the corpus of real logs: ``python -m bench.minimized``.
+
+Only a log of a simple command can be minimized, and only that of a command that a rule is about. Tokens are counted as a
+quarter of the bytes of the whole text, not bounded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from anyshell.output import OutputBuilder
+from anyshell.output.minimize import find, minimize, packaged
+from anyshell.tool.minimizing import simple_command
+
+from .logs import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from anyshell.output.minimize import Rule
+
+    from .logs import Log
+
+
+def minimized(log: Log) -> tuple[Rule | None, str, str]:
+    """The rule that is about a log, its text, and what of the text a model is shown."""
+    builder = OutputBuilder(head=12 * 1024 * 1024, tail=0)
+    builder.feed(log.data)
+    text = builder.finish().text
+    words = simple_command(log.command, "bash")
+    rule = None if words is None else find(packaged(), words)
+    return rule, text, (minimize(rule, log.exit_code, text) if rule else None) or text
+
+
+def missing(log: Log, text: str) -> list[str]:
+    """The signals and facts of a log that are not in a text."""
+    return [each for each in (*log.cause, *log.facts) if each not in text]
+
+
+def table(logs: Iterable[Log]) -> str:
+    """A row for each rule, after success and after failure, in Markdown."""
+    found: dict[tuple[str, str], list[tuple[int, int, bool]]] = defaultdict(list)
+    facts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for log in logs:
+        rule, text, shown = minimized(log)
+        key = (rule.name if rule else "(no rule, or not a simple command)", "red" if log.failure else "green")
+        for each in (key, ("all with a rule" if rule else "all without", key[1])):
+            found[each].append((len(text.encode()), len(shown.encode()), text != shown))
+            facts[each][1] += len(log.cause) + len(log.facts)
+            facts[each][0] += len(log.cause) + len(log.facts) - len(missing(log, shown))
+    rows = [
+        "| rule | exit | logs | minimized | tokens before | after | saved | facts kept |",
+        "|" + "---|" * 8,
+    ]
+    for (name, kind), sizes in sorted(found.items()):
+        before, after = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
+        kept, all_facts = facts[name, kind]
+        rows.append(
+            f"| {name} | {kind} | {len(sizes)} | {sum(size[2] for size in sizes)} | {before // 4:,} | {after // 4:,} "
+            f"| {1 - after / max(1, before):.0%} | {kept}/{all_facts} |"
+        )
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(table(load()))

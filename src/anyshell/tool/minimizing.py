@@ -1,0 +1,180 @@
+"""The output of a simple command without its noise, in what a model is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from .._exceptions import AnyshellError
+from ..output import OutputBuilder
+from ..output.minimize import LARGEST, SMALLEST, find, load, minimize, packaged
+from .result import MinimizedOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from .._environment import Environment
+    from .._types import CommandRequest, Outcome, Output, OutputLimits, ShellKind
+    from ..output.minimize import Rule
+
+TRANSPARENT = frozenset({"env", "nice", "sudo", "time", "timeout", "uv"})
+"""Programs that run a command and print nothing that a rule may take for its output."""
+
+_MERGED = re.compile(r"\s2>&1\s*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Minimizable:
+    """A run whose output a rule is about.
+
+    Attributes:
+        rule: The rule.
+        limits: With which the command is to run, so that all it prints is kept.
+    """
+
+    rule: Rule
+    limits: OutputLimits
+
+
+class Minimizing:
+    """Leaves out noise for one `ShellTool`.
+
+    Args:
+        env: Where commands run.
+        rules: In their order; the first that is about a command counts.
+    """
+
+    def __init__(self, env: Environment, rules: Sequence[Rule]) -> None:
+        self._env = env
+        self._rules = rules
+
+    def of(self, request: CommandRequest) -> Minimizable | None:
+        """The rule for a request; ``None`` where its output is to be shown as it is."""
+        if self._env.artifacts is None or request.size is not None:
+            return None
+        words = simple_command(request.text, request.shell.kind)
+        rule = None if words is None else find(self._rules, words)
+        return None if rule is None else Minimizable(rule, replace(self._env.limits, keep_from=SMALLEST))
+
+    async def shown(
+        self, run: Minimizable | None, outcome: Outcome
+    ) -> tuple[Outcome, MinimizedOutput | None]:
+        """An outcome as a model is shown it, and what was left out of its output."""
+        output = outcome.output
+        if run is None or output.artifact is None or outcome.status == "running":
+            return outcome, None
+        text = await anyio.to_thread.run_sync(_minimized, run.rule, outcome, self._env.info.code_page)
+        if text is None and output.truncated:
+            return outcome, None
+        if text is None:  # the whole is shown, and was kept for nothing
+            with contextlib.suppress(OSError):
+                await anyio.to_thread.run_sync(output.artifact.path.unlink)
+            return replace(outcome, output=replace(output, artifact=None)), None
+        bounded = self._bounded(text)
+        # Of a code page, the text may have more bytes than were written.
+        shown_bytes = min(output.total_bytes - 1, bounded.total_bytes - bounded.omitted_bytes)
+        shown_lines = min(output.total_lines, bounded.total_lines - bounded.omitted_lines)
+        seen = replace(
+            output,
+            text=bounded.text,
+            omitted_bytes=output.total_bytes - shown_bytes,
+            omitted_lines=output.total_lines - shown_lines,
+            head_range=None,
+            tail_range=None,
+            excerpts=(),
+            cut_lines=0,
+        )
+        left = MinimizedOutput(
+            rule=run.rule.name,
+            dropped_bytes=output.total_bytes - min(output.total_bytes, bounded.total_bytes),
+            dropped_lines=output.total_lines - min(output.total_lines, bounded.total_lines),
+            truncated=bounded.truncated,
+        )
+        return replace(outcome, output=seen), left
+
+    def _bounded(self, text: str) -> Output:
+        builder = OutputBuilder(**self._env.limits.parts._asdict())
+        builder.feed(text.encode(errors="replace"))
+        return builder.finish()
+
+
+def simple_command(text: str, shell: ShellKind) -> tuple[str, ...] | None:
+    """The words of a text that is one simple command; ``None`` of anything else, and of what is not understood.
+
+    There is no pipe, no list, no negation, no background, no group and no redirection but a last ``2>&1``, and no
+    word depends on a variable or on another command.
+    """
+    from ..policy.parse import parse  # with the parser, where it is asked for
+
+    if shell not in ("bash", "sh", "zsh"):
+        return None
+    text = _MERGED.sub("", text).strip()
+    parsed = parse(text, shell)
+    if not parsed.understood or not parsed.commands or parsed.functions:
+        return None
+    # What is written is the command, and nothing is before or after it; a program that runs it stands for it.
+    if any(each.span != (0, len(text)) for each in parsed.commands):
+        return None
+    command = parsed.commands[-1]
+    words = [command.program, *(argument.text for argument in command.arguments)]
+    if len(parsed.commands) != len(command.via) + 1 or not TRANSPARENT.issuperset(command.via):
+        return None
+    if command.redirections or command.piped or command.background or command.host or not command.program:
+        return None
+    if any(not argument.literal and re.search(r"[$`]", argument.text) for argument in command.arguments):
+        return None
+    return tuple(word for word in words if word is not None)
+
+
+def _minimized(rule: Rule, outcome: Outcome, code_page: int | None) -> str | None:
+    """What a rule leaves of the whole of an output; ``None`` where that is to be shown as it is."""
+    output, code = outcome.output, outcome.exit_code
+    if outcome.status != "exited" or outcome.signal is not None or code is None:
+        return None
+    if output.artifact is None or output.artifact.omitted_bytes:
+        return None
+    if output.binary is not None or output.total_bytes > LARGEST:
+        return None
+    text = output.text
+    if output.truncated:
+        builder = OutputBuilder(head=3 * LARGEST, tail=0, code_page=code_page)
+        try:
+            builder.feed(output.artifact.path.read_bytes())
+        except OSError:  # removed since
+            return None
+        whole = builder.finish()
+        if whole.total_bytes != output.total_bytes or whole.omitted_lines:
+            return None
+        text = whole.text
+    return minimize(rule, code, text)
+
+
+def rules_of(given: bool | Iterable[str | PathLike[str]]) -> tuple[Rule, ...]:
+    """The rules of an argument: those of its files, then those that anyshell comes with.
+
+    Raises:
+        AnyshellError: They need the extra ``policy``; a file cannot be read, or has a rule that is none.
+    """
+    if given is False:
+        return ()
+    from ..policy.parse.grammar import installed
+
+    if not installed("bash"):
+        raise AnyshellError("minimize needs the extra policy: pip install 'anyshell[policy]'")
+    files: Any = () if given is True else given
+    if isinstance(files, str | bytes) or not isinstance(files, Iterable):
+        raise AnyshellError("minimize must be True, False or a list of files with rules")
+    own: list[Rule] = []
+    for file in files:
+        try:
+            own += load(Path(file).read_bytes(), str(file))
+        except (OSError, TypeError, ValueError) as error:
+            raise AnyshellError(f"minimize: {file} cannot be read: {error}") from error
+    return (*own, *packaged())
