@@ -180,6 +180,15 @@ def test_a_hostile_pattern_ends(store: ArtifactStore, engine: str) -> None:
         assert view.next is not None
 
 
+def test_alternatives_in_a_row_are_refused_without_the_extra(store: ArtifactStore, engine: str) -> None:
+    address = f"artifact://{keep(store, b'a' * 60).id}?grep={'(a|aa)' * 23}b"
+    if engine == "re":
+        with pytest.raises(InvalidCommand, match="16 combinations at most"):
+            store.view(address)
+    else:
+        assert store.view(address).data == b""
+
+
 def test_a_search_is_given_up_in_time(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
     artifact = keep(store, TEXT)
     monkeypatch.setattr("anyshell.output.selection.SEARCH_SECONDS", -1.0)
