@@ -217,7 +217,9 @@ class Addresses:
                 for place in places:
                     try:
                         await self._put(place, held, taken)
-                    except OSError as error:
+                    except AnyshellError:
+                        raise
+                    except Exception as error:  # what a resolver gave may be the caller's
                         raise InvalidCommand(
                             f"the file of an address cannot be put in place: {error}"
                         ) from error
@@ -399,4 +401,6 @@ async def _in_workers(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
     """What blocks, piece by piece, in worker threads."""
     waiting = iter(pieces)
     while (piece := await in_a_worker(partial(next, waiting, None))) is not None:
+        if not isinstance(piece, (bytes, bytearray, memoryview)):
+            raise TypeError(f"its content has pieces of bytes, not {type(piece).__name__}")
         yield piece
