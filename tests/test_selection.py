@@ -66,6 +66,8 @@ def test_an_address_is_read_and_written(query: str, selection: Selection) -> Non
         ("?lines=1-2&lines=3-4", "lines stands twice"),
         ("?lines=a-b", "'a-b' is no range"),
         ("?lines=-50", "'-50' is no range"),
+        ("?lines=\uff11-\uff12", "is no range"),
+        ("?tail=\u0663", "is no number"),
         ("?lines=9999999999999999-", "is no range"),
         ("?lines=0-5", "counted from 1"),
         ("?lines=5-4", "the range is empty"),
