@@ -237,6 +237,17 @@ async def test_what_fails_leaves_no_copy(env: Environment, beside: bool) -> None
     assert not await env.files.exists(addresses._private)
 
 
+async def test_a_file_that_is_made_needs_its_directory(tmp_path: Path) -> None:
+    class Anywhere:
+        async def resolve(self, name: str) -> Resolved:
+            return Resolved(path=str(tmp_path / name), on_host=True, creates="file")
+
+    async with Environment.detect(cwd=tmp_path, resolvers={"to": Anywhere()}) as env:
+        assert await text(env, "echo x > to://new; cat to://new") == "x\n"
+        with pytest.raises(InvalidCommand, match=r"missing does not exist"):
+            await env.run("echo x > to://missing/new")
+
+
 @pytest.mark.parametrize(
     ("resolved", "said"),
     [

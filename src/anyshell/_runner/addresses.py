@@ -265,10 +265,11 @@ class Addresses:
 
             path, missing = await contained(files, rules, resolved.root, path)
         else:
-            try:
-                await files.stat(path)
-            except FileNotFoundError:
-                missing = 1
+            for each in (path, rules.dirname(path)):
+                with contextlib.suppress(FileNotFoundError):
+                    await files.stat(each)
+                    break
+                missing += 1
         if missing > _CREATES[resolved.creates]:
             where = rules.dirname(path) if missing > 1 else path
             raise InvalidCommand(f"{where} does not exist")
