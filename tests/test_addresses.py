@@ -251,8 +251,8 @@ async def test_a_file_that_is_made_needs_its_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("resolved", "said"),
     [
-        (Resolved(path="x", content=lambda: (1 // 0 for _ in "x")), "division"),  # type: ignore[arg-type]
-        (Resolved(path="x", content=lambda: ["text"]), "pieces of bytes, not str"),  # type: ignore[list-item]
+        (Resolved(path="x", content=lambda: (b"x" * (1 // 0) for _ in "x")), "division"),
+        (Resolved(path="x", content=lambda: ["text"]), "bytes-like object is required"),  # type: ignore[list-item]
         (Resolved(path="x", content=lambda: None), "not iterable"),  # type: ignore[arg-type,return-value]
         (Resolved(path="x", content=b"x", hold=lambda: 1 // 0), "division"),  # type: ignore[arg-type,return-value]
     ],

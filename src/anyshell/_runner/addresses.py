@@ -402,6 +402,5 @@ async def _in_workers(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
     """What blocks, piece by piece, in worker threads."""
     waiting = iter(pieces)
     while (piece := await in_a_worker(partial(next, waiting, None))) is not None:
-        if not isinstance(piece, (bytes, bytearray, memoryview)):
-            raise TypeError(f"its content has pieces of bytes, not {type(piece).__name__}")
+        memoryview(piece)  # an error if it is no bytes
         yield piece
