@@ -237,6 +237,38 @@ async def test_what_fails_leaves_no_copy(env: Environment, beside: bool) -> None
     assert not await env.files.exists(addresses._private)
 
 
+async def test_a_file_that_is_made_needs_its_directory(tmp_path: Path) -> None:
+    class Anywhere:
+        async def resolve(self, name: str) -> Resolved:
+            return Resolved(path=str(tmp_path / name), on_host=True, creates="file")
+
+    async with Environment.detect(cwd=tmp_path, resolvers={"to": Anywhere()}) as env:
+        assert await text(env, "echo x > to://new; cat to://new") == "x\n"
+        with pytest.raises(InvalidCommand, match=r"missing does not exist"):
+            await env.run("echo x > to://missing/new")
+
+
+@pytest.mark.parametrize(
+    ("resolved", "said"),
+    [
+        (Resolved(path="x", content=lambda: (b"x" * (1 // 0) for _ in "x")), "division"),
+        (Resolved(path="x", content=lambda: ["text"]), "bytes-like object is required"),  # type: ignore[list-item]
+        (Resolved(path="x", content=lambda: None), "not iterable"),  # type: ignore[arg-type,return-value]
+        (Resolved(path="x", content=b"x", hold=lambda: 1 // 0), "division"),  # type: ignore[arg-type,return-value]
+    ],
+)
+async def test_what_a_resolver_raises_later_is_mapped(tmp_path: Path, resolved: Resolved, said: str) -> None:
+    class Late:
+        async def resolve(self, name: str) -> Resolved:
+            return resolved
+
+    async with Environment.detect(cwd=tmp_path, resolvers={"late": Late()}) as env:
+        with pytest.raises(InvalidCommand, match=said):
+            await env.run("cat late://x; touch ran")
+        assert os.listdir(tmp_path) == []
+        assert not await env.files.exists(env.runner.addresses._private)
+
+
 async def test_a_cancelled_command_leaves_no_copy(env: Environment) -> None:
     seen = asyncio.Event()
 

@@ -66,6 +66,8 @@ def test_an_address_is_read_and_written(query: str, selection: Selection) -> Non
         ("?lines=1-2&lines=3-4", "lines stands twice"),
         ("?lines=a-b", "'a-b' is no range"),
         ("?lines=-50", "'-50' is no range"),
+        ("?lines=\uff11-\uff12", "is no range"),
+        ("?tail=\u0663", "is no number"),
         ("?lines=9999999999999999-", "is no range"),
         ("?lines=0-5", "counted from 1"),
         ("?lines=5-4", "the range is empty"),
@@ -178,6 +180,15 @@ def test_a_hostile_pattern_ends(store: ArtifactStore, engine: str) -> None:
         view = store.view(address, limit=100)
         assert "2 of 12 lines match. 2 longer than 1,048,576 bytes were searched up to there." in view.note
         assert view.next is not None
+
+
+def test_alternatives_in_a_row_are_refused_without_the_extra(store: ArtifactStore, engine: str) -> None:
+    address = f"artifact://{keep(store, b'a' * 60).id}?grep={'(a|aa)' * 23}b"
+    if engine == "re":
+        with pytest.raises(InvalidCommand, match="16 combinations at most"):
+            store.view(address)
+    else:
+        assert store.view(address).data == b""
 
 
 def test_a_search_is_given_up_in_time(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:

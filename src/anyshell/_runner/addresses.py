@@ -217,7 +217,9 @@ class Addresses:
                 for place in places:
                     try:
                         await self._put(place, held, taken)
-                    except OSError as error:
+                    except AnyshellError:
+                        raise
+                    except Exception as error:  # what a resolver gave may be the caller's
                         raise InvalidCommand(
                             f"the file of an address cannot be put in place: {error}"
                         ) from error
@@ -263,10 +265,11 @@ class Addresses:
 
             path, missing = await contained(files, rules, resolved.root, path)
         else:
-            try:
-                await files.stat(path)
-            except FileNotFoundError:
-                missing = 1
+            for each in (path, rules.dirname(path)):
+                with contextlib.suppress(FileNotFoundError):
+                    await files.stat(each)
+                    break
+                missing += 1
         if missing > _CREATES[resolved.creates]:
             where = rules.dirname(path) if missing > 1 else path
             raise InvalidCommand(f"{where} does not exist")
@@ -399,4 +402,5 @@ async def _in_workers(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
     """What blocks, piece by piece, in worker threads."""
     waiting = iter(pieces)
     while (piece := await in_a_worker(partial(next, waiting, None))) is not None:
+        memoryview(piece)  # an error if it is no bytes
         yield piece

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 _SLASHES = re.compile(r"/(.+)/", re.DOTALL)
 _TOKEN = re.compile(
     r"(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<group>\)[*+?{])|(?P<special>\(\?(?!:))"
-    r"|(?P<many>[*+]|\{[^}]*\})|(?P<maybe>\?)|(?P<or>\|)|.",
+    r"|(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<many>[*+]|\{[^}]*\})|(?P<maybe>\?)|(?P<or>\|)|.",
     re.DOTALL,
 )
 MAYBES = 3
 """Parts of a model's pattern that may be missing (``?``), at most: each doubles what is tried."""
+
+WAYS = 16
+"""Ways through a model's pattern, at most: the branches of its groups (``(a|b)``) and the parts that may be missing, multiplied."""
 
 LONGEST_PATTERN = 1000
 """Characters of a pattern in an address; a longer one is an error."""
@@ -36,9 +39,15 @@ LONGEST_BACKTRACKED = 4 * 1024
 """Bytes of a line that a pattern in an address is looked for in, without that extra."""
 
 _SEQUENCE = re.compile(CONTROL + b"|" + OTHER)
-_WITHOUT = "without the extra re2 (pip install 'anyshell[re2]') it may repeat one thing at most in each alternative, and no group"
+_WITHOUT = (
+    "without the extra re2 (pip install 'anyshell[re2]') it may repeat one thing at most in each alternative, and no group, "
+    f"and its groups with | have {WAYS} combinations at most"
+)
 
-SIMPLER = "a /pattern/ repeats one thing at most (\\d+, .*) in each alternative, no group, and has no (?…): use a text"
+SIMPLER = (
+    "a /pattern/ repeats one thing at most (\\d+, .*) in each alternative, no group, and has no (?…): use a text. "
+    f"Its groups with | have {WAYS} combinations at most"
+)
 
 
 def pattern_of(said: str) -> re.Pattern[str]:
@@ -52,6 +61,7 @@ def pattern_of(said: str) -> re.Pattern[str]:
     if found is None:
         return re.compile(re.escape(said))
     many, most, maybes = 0, 0, 0
+    ways = [(1, 0)]  # of each open group: through its present branch, and through those before
     for token in _TOKEN.finditer(found[1]):
         match token.lastgroup:
             case "group" | "special":
@@ -62,9 +72,19 @@ def pattern_of(said: str) -> re.Pattern[str]:
                 many += 1
             case "maybe":
                 maybes += 1
+                ways[-1] = 2 * ways[-1][0], ways[-1][1]
+            case "open":
+                ways.append((1, 0))
+            case "close" if len(ways) > 1:
+                inner = sum(ways.pop())
+                ways[-1] = inner * ways[-1][0], ways[-1][1]
             case "or":
+                # The branches of the whole pattern are tried one after the other, and nothing follows them.
+                ways[-1] = 1, sum(ways[-1]) if len(ways) > 1 else 0
                 # Alternatives within groups can follow each other: then all repeats count together.
                 most, many = max(most, many), many if "(" in found[1] else 0
+        if ways[-1][0] > WAYS:
+            raise ValueError(SIMPLER)
     if max(most, many) > 1 or maybes > MAYBES:
         raise ValueError(SIMPLER)
     return re.compile(found[1], re.MULTILINE)

@@ -33,7 +33,7 @@ SEARCH_SECONDS = 20.0
 _PIECE = 1024 * 1024
 """Bytes of a kept output that are read at once."""
 
-_NUMBER = r"(\d{1,15})"
+_NUMBER = "([0-9]{1,15})"
 _RANGE = re.compile(rf"{_NUMBER}(?:(-){_NUMBER}?)?")
 _FORM = {"lines": "lines=100-200", "bytes": "bytes=0-4095"}
 

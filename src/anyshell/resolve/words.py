@@ -43,7 +43,7 @@ class Word:
 _OUTSIDE = r"""
     (?P<address>  (?: '%(scheme)s[^'%(single)s\n]*+' | "%(scheme)s(?: [^"$`%(double)s\n] | \$(?=["&|)\ ]) )*+"
                 | %(bare)s ) (?= [%(after)s] | \Z ) )
-  | (?P<blank>    [ \t\r]++ )
+  | (?P<blank>    [ \t%(cr)s]++ )
 """
 
 # What matches nothing is not understood: an open quote, ${…} with more than a name, arithmetic with quotes inside.
@@ -55,12 +55,13 @@ _POSIX = (
             "single": "",
             "double": r"\\",
             "bare": _BARE.replace("{}", ","),
-            "after": r"\s;&|<>()",
+            "after": r" \t\n;&|<>()",
+            "cr": "",
         }
         + r"""
   | (?P<join>     \\\n )
   | (?P<comment>  \# [^\n]*+ )
-  | (?P<here>     <<(?P<tabs>-?)(?!<) [ \t]*+ (?: '(?P<one>[^'\n]++)' | "(?P<two>[^"$`\\\n]++)" | \\?(?P<plain>[\w.%+:,/@-]++) ) (?= [\s;&|<>()] | \Z ) )
+  | (?P<here>     <<(?P<tabs>-?)(?!<) [ \t]*+ (?: '(?P<one>[^'\n]++)' | "(?P<two>[^"$`\\\n]++)" | \\?(?P<plain>[\w.%+:,/@-]++) ) (?= [ \t\n;&|<>()] | \Z ) )
   | (?P<piece>    '[^']*+' | \$'(?:[^'\\]|\\.)*+' | `(?:[^`\\]|\\.)*+` | \\. | \$\{[^'"`$\\{}]*+\}
                 | \$?\(\( [^()'"`\n]*+ (?: \([^()'"`\n]*+\) [^()'"`\n]*+ )*+ \)\) )
   | (?P<quote>    " )
@@ -69,7 +70,7 @@ _POSIX = (
   | (?P<line>     \n )
   | (?P<joint>    [;&|]++ )
   | (?P<operator> <<< | [<>](?!<) | >> )
-  | (?P<letter>   [^\s\\'"`$;&|()<>]++ | \$(?![('"{]) )
+  | (?P<letter>   [^ \t\n\\'"`$;&|()<>]++ | \$(?![('"{]) )
 """,
         re.VERBOSE | re.DOTALL,
     ),
@@ -91,7 +92,8 @@ _POWERSHELL = (
             "single": r"\u2018-\u201b",  # which are quotes there, too
             "double": r"\u201c-\u201e",
             "bare": _BARE.replace("{}", r"\\"),
-            "after": r"\s;|(){}\[\],&<>",
+            "after": r" \t\r\n;|)},&<>",
+            "cr": r"\r",
         }
         + r"""
   | (?P<join>     `\r?\n )
@@ -139,6 +141,8 @@ def find(text: str, schemes: Collection[str], *, powershell: bool) -> Iterator[W
         if match is None:
             return
         kind, piece = match.lastgroup or "", match[0]
+        if piece == "case" and "open" in nesting and not powershell:
+            return  # its patterns end with a sign that would close the group
         if kind in ("address", "comment") and not fresh:
             kind, piece = "letter", piece[:1]  # it belongs to a larger word
             if piece in "'\"":
@@ -147,7 +151,8 @@ def find(text: str, schemes: Collection[str], *, powershell: bool) -> Iterator[W
         if kind == "address":
             bare = piece[0] not in "'\""
             address = piece if bare else piece[1:-1]
-            closes = text[end : end + 1] == ")" and "open" not in nesting  # the end of a pattern of case
+            # Such as the end of a pattern of case.
+            closes = text[end : end + 1] in (")", "}") and "open" not in nesting
             if mentioned.match(address) and "quote" not in nesting and not closes:
                 if bare and "?" in address and re.match(r"&\w+=", text[end:]):
                     raise InvalidCommand(f"put quotes around {address}&…: the shell takes its & for itself")
