@@ -1006,7 +1006,7 @@ from anyshell import Environment
 
 async def main(prefix, seconds, how, directory):
     said = []
-    async with Environment.detect(shell="bash", cwd="/") as env, env.session() as session:
+    async with Environment.detect(shell="bash", cwd="/", prefix="env") as env, env.session() as session:
         await session.run("true")  # as root, so that everything is loaded
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
     os.environ["HOME"] = tempfile.tempdir = directory
