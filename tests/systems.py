@@ -191,6 +191,7 @@ NOT_QUICK: Mapping[str, str] = {
 
 POSIX_TEXTS: Mapping[str, Collection[str]] = {
     "test_docs": ("test_the_code_of_a_page_does_what_it_says",),
+    "test_signals": ("test_one_call_may_have_limits_of_its_own",),
     "test_environment": (
         "env",
         "test_it_may_be_awaited_but_then_owns_nothing",
