@@ -269,6 +269,24 @@ async def test_what_a_resolver_raises_later_is_mapped(tmp_path: Path, resolved: 
         assert not await env.files.exists(env.runner.addresses._private)
 
 
+async def test_a_hold_that_fails_after_the_command_costs_no_outcome(tmp_path: Path) -> None:
+    @contextlib.contextmanager
+    def hold() -> Iterator[None]:
+        yield
+        raise RuntimeError("cannot be given back")
+
+    class Held:
+        async def resolve(self, name: str) -> Resolved:
+            return Resolved(path="x", content=b"kept", hold=hold)
+
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    async with Environment.detect(cwd=tmp_path, resolvers={"held": Held()}) as env:
+        assert await text(env, "cat held://x") == "kept"
+        assert [str(each["exception"]) for each in told] == ["cannot be given back"]
+        assert not await env.files.exists(env.runner.addresses._private)
+
+
 async def test_a_cancelled_command_leaves_no_copy(env: Environment) -> None:
     seen = asyncio.Event()
 

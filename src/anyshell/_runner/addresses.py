@@ -352,7 +352,11 @@ class Addresses:
                 if not self._users[path]:
                     del self._users[path]
                     await self._removed(path)
-        await in_a_worker(held.close)
+        try:
+            await in_a_worker(held.close)
+        except Exception as error:  # noqa: BLE001 - the caller's; the command has run, and its outcome is not lost for it
+            said = {"message": "a resolver's hold failed when its command had ended", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(said)
 
 
 class _Kept:

@@ -27,7 +27,8 @@ class Resolved:
         creates: What a command may make there: ``nothing`` (it must be there), a ``file`` in a directory that is there, or
             ``directories`` too, which are then made before the command. Only on the host of the command.
         content: What the file holds, all or in pieces; made after the approval, in a worker thread.
-        hold: Gives what is entered while the command runs, in worker threads.
+        hold: Gives what is entered while the command runs, in worker threads. What it raises when it is left, after the command,
+            goes to the event loop's exception handler, and the outcome stands.
     """
 
     path: str
