@@ -25,7 +25,7 @@ HOSTS = frozenset((
 """The hosts that the addresses of a log may name: public ones, and those of no one."""
 
 PRIVATE = re.compile(
-    rb"/work/|/home/(?!dev\b)\w+|/Users/\w+"
+    rb"/home/(?!dev\b)\w+|/Users/\w+"
     rb"|\b(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}:\d"
     rb"|(?:AKIA|ghp_|gho_|glpat-|xox[bp]-|npm_)[A-Za-z0-9]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY"
 )

@@ -160,7 +160,7 @@ def rules_of(given: bool | Iterable[str | PathLike[str]]) -> tuple[Rule, ...]:
     """The rules of an argument: those of its files, then those that anyshell comes with.
 
     Raises:
-        AnyshellError: They need the extra ``policy``; a file cannot be read, or has a rule that is none.
+        AnyshellError: They need the extra ``policy``; a file cannot be read, or has a malformed rule.
     """
     if given is False:
         return ()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from ..text.signals import signals
+from ..text.signals import tells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -139,12 +139,12 @@ def _lines(rule: Rule, exit_code: int, text: str, until: float) -> Iterator[str]
             raise TimeoutError
         plain = line.rstrip()
         matchable = bool(plain) and len(plain) <= LOOKED_AT and not rule.keep.search(plain)
-        if matchable and noise.match(plain) and not signals(plain):
+        if matchable and noise.match(plain) and not tells(plain.encode(errors="replace")):
             gap = True
             continue
         if gap and blank and not plain:
             continue  # the blank lines around what was left out are one
-        replaces = rule.replace and matchable and exit_code == 0 and not signals(plain)
+        replaces = rule.replace and matchable and exit_code == 0 and not tells(plain.encode(errors="replace"))
         yield f"{_replaced(rule, line) if replaces else line}\n"
         blank, gap = not plain, False
 

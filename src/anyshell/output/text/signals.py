@@ -131,14 +131,8 @@ def _gate() -> SchemaValidator:
 
 
 def tells(line: bytes) -> bool:
-    """Whether a line may tell what went wrong."""
-    return _HITS.search(b"\n" + line) is not None
-
-
-def signals(line: str) -> bool:
     """Whether a line alone says something of what went wrong."""
-    data = line.encode(errors="replace")
-    return _HITS.search(b"\n" + data + b"\n") is not None and score(data) > 0
+    return _HITS.search(b"\n" + line) is not None and score(line) > 0
 
 
 class Found:
