@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 EVERYTHING = r"\033[?1049h\033[?25l\033[?1002h\033[?1006h\033[?2004h\033[?1h\033=\033[5;10r\033[?6h\033[4h\033[?7l\033[31m\033(0"
 """Turns on every mode that tmux tells of, bracketed paste, a colour and the characters for drawing lines."""
 
-READ = "until read -t 0.1 x; do :; done"
-"""Reads a line, and lets traps be run meanwhile."""
+READ = "x=; until read -t 0.1 y; do x=$x$y; done; x=$x$y"
+"""Reads a line, and lets traps be run meanwhile. A `read` whose time is over in the middle of a line leaves the part that
+it has read (bash, SHELL BUILTIN COMMANDS, read -t), which the next one goes on from."""
 
 
 @pytest.fixture(scope="module")
