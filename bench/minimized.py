@@ -1,7 +1,8 @@
 """What the minimizer saves on the corpus of real logs: ``python -m bench.minimized``.
 
 Only a log of a simple command can be minimized, and only that of a command that a rule is about. Tokens are counted as a
-quarter of the bytes of the whole text, not bounded.
+quarter of the bytes of the whole text, not bounded. A fact is kept that stands in what is shown, to the character; where lines
+are grouped, in what `ungrouped` makes of it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from anyshell import OutputLimits
 from anyshell.output import OutputBuilder
-from anyshell.output.minimize import find, minimize, packaged
+from anyshell.output.minimize import INDENT, find, minimize, packaged
 from anyshell.tool.minimizing import simple_command
 
 from .logs import load
@@ -18,19 +20,33 @@ from .logs import load
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from anyshell.output.minimize import Rule
+    from anyshell.output.minimize import Minimized, Rule
 
     from .logs import Log
 
 
-def minimized(log: Log) -> tuple[Rule | None, str, str]:
-    """The rule that is about a log, its text, and what of the text a model is shown."""
+def minimized(log: Log) -> tuple[Rule | None, str, Minimized | None]:
+    """The rule that is about a log, its text, and what of the text a model is shown if that is less."""
     builder = OutputBuilder(head=12 * 1024 * 1024, tail=0)
     builder.feed(log.data)
     text = builder.finish().text
     words = simple_command(log.command, "bash")
     rule = None if words is None else find(packaged(), words)
-    return rule, text, (minimize(rule, log.exit_code, text) if rule else None) or text
+    return rule, text, minimize(rule, log.exit_code, text, room=OutputLimits().size) if rule else None
+
+
+def ungrouped(text: str) -> str:
+    """The lines that a grouped text stands for: an indented line has the last line before that is not in front of it."""
+    lines, heading = [], ""
+    after = text.split("\n")
+    for line, following in zip(after, [*after[1:], ""], strict=True):
+        if line.startswith(INDENT):
+            lines.append(heading + line.removeprefix(INDENT))
+        elif following.startswith(INDENT):
+            heading = line
+        else:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def missing(log: Log, text: str) -> list[str]:
@@ -43,12 +59,14 @@ def table(logs: Iterable[Log]) -> str:
     found: dict[tuple[str, str], list[tuple[int, int, bool]]] = defaultdict(list)
     facts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for log in logs:
-        rule, text, shown = minimized(log)
+        rule, text, left = minimized(log)
+        shown = text if left is None else left.text
+        whole = ungrouped(shown) if left is not None and left.grouped else shown
         key = (rule.name if rule else "(no rule, or not a simple command)", "red" if log.failure else "green")
         for each in (key, ("all with a rule" if rule else "all without", key[1])):
             found[each].append((len(text.encode()), len(shown.encode()), text != shown))
             facts[each][1] += len(log.cause) + len(log.facts)
-            facts[each][0] += len(log.cause) + len(log.facts) - len(missing(log, shown))
+            facts[each][0] += len(log.cause) + len(log.facts) - len(missing(log, whole))
     rows = [
         "| rule | exit | logs | minimized | tokens before | after | saved | facts kept |",
         "|" + "---|" * 8,

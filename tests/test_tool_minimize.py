@@ -58,6 +58,7 @@ async def test_noise_is_left_out_and_the_whole_is_kept(env: Environment, options
         "rule": "pytest",
         "dropped_bytes": len(whole) - len("== the end ==\n"),
         "dropped_lines": 100,
+        "grouped": False,
         "truncated": False,
     }
     assert result.details.truncation is not None
@@ -137,6 +138,33 @@ async def test_nothing_is_left_out_by_default(env: Environment) -> None:
     assert result.output.count("PASSED") == 100
     assert result.details.minimized is None
     assert not env.artifacts or env.artifacts.list() == []
+
+
+async def test_lines_are_grouped_where_all_of_them_are_shown(tmp_path: Path, env: Environment) -> None:
+    (tmp_path / "some-long-name.txt").write_text("x\n" * 100)
+    (tmp_path / "some-other-name.txt").write_text("x\n" * 100)
+    result = await run(env, "grep -n x some-long-name.txt some-other-name.txt")
+    left = result.details.minimized
+    assert left is not None
+    assert left.grouped
+    assert left.dropped_lines == 0
+    assert result.output.startswith("some-long-name.txt:\n  1:x\n  2:x\n")
+    assert "Lines grouped under what they begin with by the rule grep: 200 of 200 lines shown." in result.text
+    limits = OutputLimits(budget=500)
+    async with Environment.detect(
+        shell="bash", cwd=tmp_path, artifacts=env.artifacts, limits=limits
+    ) as small:
+        result = await run(small, "grep -n x some-long-name.txt some-other-name.txt")
+    assert result.details.minimized is None
+    assert "some-long-name.txt:1:x" in result.output
+
+
+async def test_command_after_a_cd_is_minimized_in_a_session(tmp_path: Path, env: Environment) -> None:
+    (tmp_path / "sub").mkdir()
+    for options in ({}, {"session": True}):
+        result = await run(env, "cd sub && ../pytest -v", **options)
+        assert result.details.minimized is not None
+        assert result.output == "== the end ==\n"
 
 
 async def test_terminal_is_left_alone(env: Environment) -> None:

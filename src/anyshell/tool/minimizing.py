@@ -14,6 +14,7 @@ import anyio.to_thread
 from .._exceptions import AnyshellError
 from ..output import OutputBuilder
 from ..output.minimize import LARGEST, SMALLEST, find, load, minimize, packaged
+from ..shells.syntax import leading_cd
 from .result import MinimizedOutput
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._types import CommandRequest, Outcome, Output, OutputLimits, ShellKind
-    from ..output.minimize import Rule
+    from .._types.parsed import ParsedCommand
+    from ..output.minimize import Minimized, Rule
 
 TRANSPARENT = frozenset({"env", "nice", "sudo", "time", "timeout", "uv"})
 """Programs that run a command and print nothing that a rule may take for its output."""
@@ -59,7 +61,7 @@ class Minimizing:
         """The rule for a request; ``None`` where its output is to be shown as it is."""
         if self._env.artifacts is None or request.size is not None:
             return None
-        words = simple_command(request.text, request.shell.kind)
+        words = words_of(request)
         rule = None if words is None else find(self._rules, words)
         return None if rule is None else Minimizable(rule, replace(self._env.limits, keep_from=SMALLEST))
 
@@ -70,17 +72,20 @@ class Minimizing:
         output = outcome.output
         if run is None or output.artifact is None or outcome.status == "running":
             return outcome, None
-        text = await anyio.to_thread.run_sync(_minimized, run.rule, outcome, self._env.info.code_page)
-        if text is None and output.truncated:
+        left = await anyio.to_thread.run_sync(
+            _minimized, run.rule, outcome, self._env.info.code_page, self._env.limits.size
+        )
+        if left is None and output.truncated:
             return outcome, None
-        if text is None:  # the whole is shown, and was kept for nothing
+        if left is None:  # the whole is shown, and was kept for nothing
             with contextlib.suppress(OSError):
                 await anyio.to_thread.run_sync(output.artifact.path.unlink)
             return replace(outcome, output=replace(output, artifact=None)), None
-        bounded = self._bounded(text)
+        bounded = self._bounded(left.text)
         # Of a code page, the text may have more bytes than were written.
         shown_bytes = min(output.total_bytes - 1, bounded.total_bytes - bounded.omitted_bytes)
-        shown_lines = min(output.total_lines, bounded.total_lines - bounded.omitted_lines)
+        lines = bounded.total_lines if not left.grouped else left.lines  # a heading is none of the output
+        shown_lines = min(output.total_lines, lines - bounded.omitted_lines)
         seen = replace(
             output,
             text=bounded.text,
@@ -91,13 +96,14 @@ class Minimizing:
             excerpts=(),
             cut_lines=0,
         )
-        left = MinimizedOutput(
+        told = MinimizedOutput(
             rule=run.rule.name,
             dropped_bytes=output.total_bytes - min(output.total_bytes, bounded.total_bytes),
-            dropped_lines=output.total_lines - min(output.total_lines, bounded.total_lines),
+            dropped_lines=output.total_lines - min(output.total_lines, lines),
+            grouped=left.grouped,
             truncated=bounded.truncated,
         )
-        return replace(outcome, output=seen), left
+        return replace(outcome, output=seen), told
 
     def _bounded(self, text: str) -> Output:
         builder = OutputBuilder(**self._env.limits.parts._asdict())
@@ -105,35 +111,51 @@ class Minimizing:
         return builder.finish()
 
 
+def words_of(request: CommandRequest) -> tuple[str, ...] | None:
+    """The words of a request that is one simple command, as of `simple_command`."""
+    if request.shell.kind not in ("pwsh", "powershell"):
+        return simple_command(request.text, request.shell.kind)
+    # Only the host's own parser says what a text of PowerShell runs; it was asked where a policy decides.
+    verdict, text = request.verdict, request.text.strip()
+    if verdict is None or not verdict.understood:
+        return None
+    return _simple([each.command for each in verdict.commands], text, request.text.index(text))
+
+
 def simple_command(text: str, shell: ShellKind) -> tuple[str, ...] | None:
     """The words of a text that is one simple command; ``None`` of anything else, and of what is not understood.
 
-    There is no pipe, no list, no negation, no background, no group and no redirection but a last ``2>&1``, and no
-    word depends on a variable or on another command.
+    There is no pipe, no list but a leading ``cd DIRECTORY &&``, no negation, no background, no group and no redirection
+    but a last ``2>&1``, and no word depends on a variable or on another command.
     """
     from ..policy.parse import parse  # with the parser, where it is asked for
 
     if shell not in ("bash", "sh", "zsh"):
         return None
-    text = _MERGED.sub("", text).strip()
+    leading = leading_cd(text)  # in a session; elsewhere it is the directory of the request
+    text = _MERGED.sub("", text if leading is None else leading.rest).strip()
     parsed = parse(text, shell)
-    if not parsed.understood or not parsed.commands or parsed.functions:
+    if not parsed.understood or parsed.functions:
         return None
+    return _simple(parsed.commands, text)
+
+
+def _simple(commands: Sequence[ParsedCommand], text: str, start: int = 0) -> tuple[str, ...] | None:
     # What is written is the command, and nothing is before or after it; a program that runs it stands for it.
-    if any(each.span != (0, len(text)) for each in parsed.commands):
+    if not commands or any(each.span != (start, start + len(text)) for each in commands):
         return None
-    command = parsed.commands[-1]
+    command = commands[-1]
     words = [command.program, *(argument.text for argument in command.arguments)]
-    if len(parsed.commands) != len(command.via) + 1 or not TRANSPARENT.issuperset(command.via):
+    if len(commands) != len(command.via) + 1 or not TRANSPARENT.issuperset(command.via):
         return None
     if command.redirections or command.piped or command.background or command.host or not command.program:
         return None
-    if any(not argument.literal and re.search(r"[$`]", argument.text) for argument in command.arguments):
+    if any(not argument.literal and re.search(r"[$`@]", argument.text) for argument in command.arguments):
         return None
     return tuple(word for word in words if word is not None)
 
 
-def _minimized(rule: Rule, outcome: Outcome, code_page: int | None) -> str | None:
+def _minimized(rule: Rule, outcome: Outcome, code_page: int | None, room: int) -> Minimized | None:
     """What a rule leaves of the whole of an output; ``None`` where that is to be shown as it is."""
     output, code = outcome.output, outcome.exit_code
     if outcome.status != "exited" or outcome.signal is not None or code is None:
@@ -153,7 +175,7 @@ def _minimized(rule: Rule, outcome: Outcome, code_page: int | None) -> str | Non
         if whole.total_bytes != output.total_bytes or whole.omitted_lines:
             return None
         text = whole.text
-    return minimize(rule, code, text)
+    return minimize(rule, code, text, room=room)
 
 
 def rules_of(given: bool | Iterable[str | PathLike[str]]) -> tuple[Rule, ...]:

@@ -147,12 +147,14 @@ class MinimizedOutput(_Frozen):
         rule: The name of the rule.
         dropped_bytes: How many bytes that is, of those that were written.
         dropped_lines: How many line feeds.
+        grouped: Whether what several lines begin with stands once, above them.
         truncated: Whether more is left out, as the remaining text was still too long.
     """
 
     rule: str
     dropped_bytes: int
     dropped_lines: int
+    grouped: bool = False
     truncated: bool
 
 

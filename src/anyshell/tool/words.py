@@ -327,7 +327,8 @@ def minimized(
     shown = f"{output.total_lines - output.omitted_lines:,} of {output.total_lines:,} lines shown"
     long = ", and the remaining text was still too long" * left.truncated
     rest = _rest(output, output.artifact, readable=readable, job_tool=job_tool, addressed=addressed)
-    yield f"Noise left out by the rule {visible(left.rule)}{long}: {shown}. {rest}"
+    how = "Lines grouped under what they begin with" if left.grouped else "Noise left out"
+    yield f"{how} by the rule {visible(left.rule)}{long}: {shown}. {rest}"
     yield f"[raw output: artifact://{output.artifact.id}]"
 
 

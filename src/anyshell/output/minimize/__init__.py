@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from .minimizer import LARGEST, LEAST_SAVED, LOOKED_AT, SMALLEST, TIME, Rule, find, minimize
+from .minimizer import (
+    INDENT,
+    LARGEST,
+    LEAST_SAVED,
+    LONGEST_BLOCK,
+    LOOKED_AT,
+    SMALLEST,
+    TIME,
+    Minimized,
+    Rule,
+    find,
+    minimize,
+)
 from .rules import load, packaged
 
 __all__ = [
+    "INDENT",
     "LARGEST",
     "LEAST_SAVED",
+    "LONGEST_BLOCK",
     "LOOKED_AT",
     "SMALLEST",
     "TIME",
+    "Minimized",
     "Rule",
     "find",
     "load",

@@ -6,12 +6,12 @@ import re
 import time
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..text.signals import tells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 SMALLEST = 1_000
 """Characters of an output below which nothing is left out."""
@@ -28,8 +28,43 @@ LOOKED_AT = 400
 TIME = 2.0
 """Seconds for all lines of an output together; what takes longer is shown as it is."""
 
+LONGEST_BLOCK = 50
+"""Lines of a block that is left out; a longer one is kept."""
 
+INDENT = "  "
+"""What a line begins with that stands under the beginning it shares with others."""
+
+_WORD = re.compile(r"[^\s:;,()<>\[\]{}'\"`\u2018\u2019=]+")
+_NUMBER = re.compile(r"[\d.]++[a-z]*")
 _INTERPRETER = re.compile(r"(python|pip)[\d.]+\Z")
+
+
+class Block(NamedTuple):
+    """Lines that are left out together, or not at all: from one that begins it to the next that ends it.
+
+    Attributes:
+        begin: Its first line.
+        inside: Every line between.
+        end: Its last line.
+    """
+
+    begin: re.Pattern[str]
+    inside: re.Pattern[str]
+    end: re.Pattern[str]
+
+
+class Minimized(NamedTuple):
+    """What is left of a text.
+
+    Attributes:
+        text: The remaining lines, in order.
+        lines: How many lines of the text these stand for.
+        grouped: Whether what several lines begin with stands once, in a line above them; they are indented then.
+    """
+
+    text: str
+    lines: int
+    grouped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +80,11 @@ class Rule:
         exit_codes: For which it holds.
         strip: Lines that are left out after exit code 0.
         noise: Lines that are left out after another.
+        failed: Lines that are left out after another where no line that tells of an error names a file of theirs.
+        blocks: Lines that are left out together after any.
         keep: Lines that are kept in any case.
         replace: Patterns in the remaining lines, and what stands there instead, after exit code 0.
+        group: What lines begin with, for which it stands once if several do, after exit code 0.
         on_empty: What is shown when nothing remains; empty to show all then.
     """
 
@@ -58,8 +96,11 @@ class Rule:
     exit_codes: frozenset[int]
     strip: re.Pattern[str]
     noise: re.Pattern[str]
+    failed: re.Pattern[str]
+    blocks: tuple[Block, ...]
     keep: re.Pattern[str]
     replace: tuple[tuple[re.Pattern[str], str], ...]
+    group: re.Pattern[str] | None
     on_empty: str
 
     def about(self, words: Sequence[str]) -> bool:
@@ -90,7 +131,7 @@ def _begins(given: Sequence[str], command: Sequence[str]) -> bool:
     return True
 
 
-def minimize(rule: Rule, exit_code: int, text: str) -> str | None:
+def minimize(rule: Rule, exit_code: int, text: str, *, room: int = LARGEST) -> Minimized | None:
     """Leave out the noise.
 
     A line that looks like an error or a warning is kept, whatever the rule says.
@@ -99,57 +140,180 @@ def minimize(rule: Rule, exit_code: int, text: str) -> str | None:
         rule: The rule of the command that has printed the text.
         exit_code: Of that command.
         text: Cleaned of escape sequences.
+        room: Bytes within which lines are grouped: of a longer text a part is shown, where headings might be missing.
 
     Returns:
-        The remaining lines, in order; ``None`` where the text is to be shown as it is: the rule does not hold for
-        the exit code, too little would be saved, nothing would remain, or it takes too long.
+        ``None`` where the text is to be shown as it is: the rule does not hold for the exit code, too little would be
+        saved, nothing would remain, or it takes too long.
     """
     if exit_code not in rule.exit_codes or not SMALLEST <= len(text) <= LARGEST:
         return None
     try:
-        kept = shortened(rule, exit_code, text, until=time.monotonic() + TIME)
+        left = shortened(rule, exit_code, text, room=room, until=time.monotonic() + TIME)
     except TimeoutError:
         return None
-    return kept if kept and len(text) - len(kept) >= LEAST_SAVED else None
+    return left if left.text and len(text) - len(left.text) >= LEAST_SAVED else None
 
 
-def shortened(rule: Rule, exit_code: int, text: str, *, until: float = float("inf")) -> str:
+def shortened(
+    rule: Rule, exit_code: int, text: str, *, room: int = LARGEST, until: float = float("inf")
+) -> Minimized:
     """What a rule leaves of a text of any size.
 
     Args:
         rule: The rule; it holds for the exit code.
         exit_code: Of the command.
         text: Cleaned of escape sequences.
+        room: Bytes within which lines are grouped.
         until: When to give up, by the clock of `time.monotonic`.
 
     Raises:
         TimeoutError: It was given up.
     """
-    kept = "".join(_lines(rule, exit_code, text, until))
-    return kept if kept.strip() or not rule.on_empty else f"{rule.on_empty}\n"
+    lines = text.removesuffix("\n").split("\n")
+    kept = list(_remaining(rule, exit_code, lines, _noise(rule, exit_code, lines, until)))
+    whole = Minimized("".join(f"{line}\n" for line in kept), len(kept))
+    if rule.on_empty and not whole.text.strip():
+        return Minimized(f"{rule.on_empty}\n", 0)
+    if rule.group is not None and exit_code == 0 and (headed := grouped(rule.group, kept)) is not None:
+        short = "".join(f"{line}\n" for line in headed)
+        if len(short) < len(whole.text) and len(short.encode(errors="replace")) <= room:
+            return Minimized(short, len(kept), grouped=True)
+    return whole
 
 
-def _lines(rule: Rule, exit_code: int, text: str, until: float) -> Iterator[str]:
-    noise = rule.strip if exit_code == 0 else rule.noise
+def grouped(pattern: re.Pattern[str], lines: Sequence[str]) -> list[str] | None:
+    """Put what neighbouring lines begin with above them, once; nothing is lost.
+
+    A line that begins with `INDENT` stands for the nearest line above that does not, without a gap, with its own rest
+    behind: so every line can be told again, to the character.
+
+    Args:
+        pattern: What lines may share; it matches from the beginning of a line.
+        lines: Without their line feeds.
+
+    Returns:
+        ``None`` where a line begins with `INDENT` itself, so that the lines could not be told again.
+    """
+    shared: list[str] = []
+    for line in lines:
+        match = pattern.match(line, 0, LOOKED_AT)
+        shared.append(match[0] if match is not None else "")
+    out: list[str] = []
+    at = 0
+    while at < len(lines):
+        heading, last = shared[at], at + 1
+        while heading and last < len(lines) and shared[last] == heading:
+            last += 1
+        # A heading takes a line, and each of its lines an indent.
+        saves = (last - at - 1) * len(heading) > (last - at) * len(INDENT) + 1
+        first = heading if saves else lines[at]
+        if first.startswith(INDENT):
+            return None
+        out.append(first)
+        if saves:
+            out += (INDENT + line[len(heading) :] for line in lines[at:last])
+        at = last if saves else at + 1
+    return out
+
+
+def _noise(rule: Rule, exit_code: int, lines: Sequence[str], until: float) -> Sequence[bool]:
+    """Which lines are left out."""
+    pattern = rule.strip if exit_code == 0 else rule.noise
+
+    def loose(at: int) -> bool:
+        """Whether a line may be left out at all."""
+        plain = lines[at].rstrip()
+        return (
+            bool(plain)
+            and len(plain) <= LOOKED_AT
+            and not rule.keep.search(plain)
+            and not tells(plain.encode(errors="replace"))
+        )
+
+    noise = [False] * len(lines)
+    doubtful: list[int] = []
+    for at, line in enumerate(lines):
+        if time.monotonic() > until:
+            raise TimeoutError
+        if len(line) > 2 * LOOKED_AT:  # no pattern sees it
+            continue
+        plain = line.rstrip()
+        if pattern.match(plain):
+            noise[at] = loose(at)
+        elif exit_code != 0 and rule.failed.match(plain) and loose(at):
+            doubtful.append(at)
+    for block in rule.blocks:
+        for first, last in _blocks(block, lines, loose, until):
+            noise[first:last] = [True] * (last - first)
+    if doubtful:
+        named = _named(rule, lines, until)
+        for at in doubtful:
+            noise[at] = named.isdisjoint(_files(lines[at]))
+    return noise
+
+
+def _named(rule: Rule, lines: Sequence[str], until: float) -> set[str]:
+    """The files that lines name which tell of an error."""
+    named: set[str] = set()
+    for line in lines:
+        if time.monotonic() > until:
+            raise TimeoutError
+        if rule.keep.search(line, 0, LOOKED_AT) or tells(line.encode(errors="replace")):
+            named.update(_files(line))
+    return named
+
+
+def _files(line: str) -> Iterator[str]:
+    """The names of files that stand in a line, without their directories: these may be written in several ways."""
+    for word in _WORD.findall(line):
+        if ("." in word or "/" in word) and not _NUMBER.fullmatch(word):
+            yield word.rpartition("/")[2]
+
+
+def _blocks(
+    block: Block, lines: Sequence[str], loose: Callable[[int], bool], until: float
+) -> Iterator[tuple[int, int]]:
+    """Where blocks are: the first line, and the one after the last."""
+    at = 0
+    while at < len(lines):
+        first, at = at, at + 1
+        if time.monotonic() > until:
+            raise TimeoutError
+        if len(lines[first]) > LOOKED_AT or not block.begin.match(lines[first].rstrip()) or not loose(first):
+            continue
+        # A line that is neither of the block nor its end, or may not be left out, keeps all of it.
+        while at < min(len(lines), first + LONGEST_BLOCK) and loose(at):
+            plain = lines[at].rstrip()
+            if block.begin.match(plain):
+                break
+            at += 1
+            if block.end.match(plain):
+                yield first, at
+                break
+            if not block.inside.match(plain):
+                break
+
+
+def _remaining(rule: Rule, exit_code: int, lines: Sequence[str], noise: Sequence[bool]) -> Iterator[str]:
     blank = gap = (
         False  # whether the last line of what remains is blank, and whether lines were left out after it
     )
-    for line in text.removesuffix("\n").split("\n"):
-        if time.monotonic() > until:
-            raise TimeoutError
+    for at, line in enumerate(lines):
         plain = line.rstrip()
-        matchable = bool(plain) and len(plain) <= LOOKED_AT and not rule.keep.search(plain)
-        if matchable and noise.match(plain) and not tells(plain.encode(errors="replace")):
+        if noise[at]:
             gap = True
             continue
         if gap and blank and not plain:
             continue  # the blank lines around what was left out are one
-        replaces = rule.replace and matchable and exit_code == 0 and not tells(plain.encode(errors="replace"))
-        yield f"{_replaced(rule, line) if replaces else line}\n"
+        yield _replaced(rule, line) if rule.replace and exit_code == 0 else line
         blank, gap = not plain, False
 
 
 def _replaced(rule: Rule, line: str) -> str:
+    plain = line.rstrip()
+    if len(plain) > LOOKED_AT or rule.keep.search(plain) or tells(plain.encode(errors="replace")):
+        return line
     for pattern, replacement in rule.replace:
         line = pattern.sub(replacement, line)
     return line

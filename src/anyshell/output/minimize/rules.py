@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..._exceptions import AnyshellError
-from .minimizer import Rule, shortened
+from .minimizer import Block, Rule, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,8 +35,8 @@ _VERDICT = re.compile(
 _NOTHING = re.compile(r"(?!)")
 
 
-_TEXTS = ("command", "required", "forbidden", "strip", "noise", "keep", "facts")
-_KEYS = (*_TEXTS, "name", "exit_codes", "replace", "on_empty", "examples")
+_TEXTS = ("command", "required", "forbidden", "strip", "noise", "failed", "keep", "facts")
+_KEYS = (*_TEXTS, "name", "exit_codes", "blocks", "replace", "group", "on_empty", "examples")
 
 
 @cache
@@ -98,12 +98,13 @@ def _rule(entry: Any, where: str) -> Rule:
         raise ValueError("command has to be the first words of commands, such as ['git log']")
     if not isinstance(codes, list) or not codes or not all(type(code) is int for code in codes):
         raise ValueError("exit_codes has to be a list of numbers")
-    if (set(codes) != {0} or texts["noise"]) and not texts["facts"]:
+    after_failure = texts["noise"] or texts["failed"] or "blocks" in entry
+    if (set(codes) != {0} or after_failure) and not texts["facts"]:
         raise ValueError(
             "a rule that holds after a failure has to list its facts: patterns of lines it keeps"
         )
-    if not texts["strip"] and not texts["noise"] and "replace" not in entry:
-        raise ValueError("nothing is left out: give strip, noise or replace")
+    if not after_failure and not texts["strip"] and entry.keys().isdisjoint({"replace", "group"}):
+        raise ValueError("nothing is left out: give strip, noise, failed, blocks, replace or group")
     _no_verdict("name", name)
     _no_verdict("on_empty", on_empty)
     rule = Rule(
@@ -115,15 +116,18 @@ def _rule(entry: Any, where: str) -> Rule:
         exit_codes=frozenset(codes),
         strip=_joined("strip", [*texts["strip"], *texts["noise"]]),
         noise=_joined("noise", texts["noise"]),
+        failed=_joined("failed", texts["failed"]),
+        blocks=tuple(_blocks(entry.get("blocks", []))),
         keep=_joined("keep", [*texts["keep"], *texts["facts"]]),
         replace=tuple(_replacements(entry.get("replace", []))),
+        group=_pattern("group", entry["group"]) if "group" in entry else None,
         on_empty=on_empty,
     )
     for each in _tables("examples", entry.get("examples", []), {"input", "output", "exit_code"}):
         code, given, expected = each.get("exit_code", 0), each.get("input"), each.get("output")
         if not isinstance(given, str) or not isinstance(expected, str) or code not in rule.exit_codes:
             raise ValueError("an example needs input and output, and an exit_code for which the rule holds")
-        if (got := shortened(rule, code, given).rstrip("\n")) != expected.rstrip("\n"):
+        if (got := shortened(rule, code, given).text.rstrip("\n")) != expected.rstrip("\n"):
             raise ValueError(f"an example does not hold: of {given!r} remains {got!r}, not {expected!r}")
     return rule
 
@@ -140,6 +144,12 @@ def _tables(key: str, value: Any, keys: set[str]) -> list[dict[str, Any]]:
     ):
         raise ValueError(f"{key} has to be a list of tables with {', '.join(sorted(keys))}")
     return value
+
+
+def _blocks(value: Any) -> Iterable[Block]:
+    for each in _tables("blocks", value, {"begin", "inside", "end"}):
+        begin, end = _pattern("blocks", each.get("begin")), _pattern("blocks", each.get("end"))
+        yield Block(begin, _pattern("blocks", each["inside"]) if "inside" in each else _NOTHING, end)
 
 
 def _replacements(value: Any) -> Iterable[tuple[re.Pattern[str], str]]:
