@@ -6,6 +6,8 @@ On a Windows host that SSH reaches, the same process says what a policy has to k
 from __future__ import annotations
 
 import asyncio
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -83,7 +85,12 @@ class PowerShellParser:
             parsed = answered(number, text, kind, line)
             return None if MALFORMED in parsed.unknown else parsed
 
-        return await self._put(lambda number: question(number, text), read) or hint
+        parsed = await self._put(lambda number: question(number, text), read) or hint
+        info = self._env.info
+        if info.is_this_machine and info.os == "windows" and os.environ.get("HOME"):
+            # To git it is the home directory, and to PowerShell it is not: as that of 5.1, ~ is not known then.
+            parsed = replace(parsed, shell="powershell")  # noqa: S604 - a kind of shell
+        return parsed
 
     async def tell(self, words: Sequence[str]) -> list[str | None]:
         """What a Windows host says of itself: one answer for each kind of question and its argument; ``None`` is not known."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -174,11 +173,7 @@ class Verdicts:
             from .powershell import PowerShellParser
 
             self._parser = PowerShellParser(self._env, request.shell)
-        parsed = await self._parser.parse(request.text)
-        if self._env.info.is_this_machine and self._env.info.os == "windows" and os.environ.get("HOME"):
-            # To git it is the home directory, and to PowerShell it is not: as that of 5.1, ~ is not known then.
-            parsed = replace(parsed, shell="powershell")  # noqa: S604 - a kind of shell
-        return parsed
+        return await self._parser.parse(request.text)
 
     async def aclose(self) -> None:
         """Have the host parse no more."""
