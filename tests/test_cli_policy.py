@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from .cli_program import anyshell, within
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .wine.windows import Windows
 
 RULES = '[[allow]]\nname = "shown"\nprogram = "show"\nmatch = "show x"\n[programs.show]\nbuiltin = true\npositionals = "text*"\n'
 
@@ -180,3 +183,75 @@ def test_closed_stdin_is_wrong_usage_that_says_what_to_give() -> None:
 def test_empty_policy_of_a_call_is_wrong_usage() -> None:
     done = within("call", "--approve-all", "--policy", "", '{"command": "echo ran"}')
     assert (done.returncode, done.stdout, b"--policy" in done.stderr) == (2, b"", True)
+
+
+def test_a_text_of_powershell_is_read_by_its_own_parser(
+    powershell: Windows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "pwsh").symlink_to(powershell.pwsh)
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    commands = b"Get-Date | Out-Null\0(Get-Item x).Delete()\0Remove-Item -Recurse /\0Get-ChildItem '"
+    arguments = (
+        "policy",
+        "check",
+        "--preset",
+        "workspace",
+        "--shell",
+        "pwsh",
+        "--cwd",
+        str(tmp_path),
+        "--json",
+    )
+    done = anyshell(*arguments, input=commands)
+    assert done.returncode == 0, done.stderr
+    found = objects(done.stdout)
+    assert [(each["action"], each["understood"]) for each in found] == [
+        ("allow", True),
+        ("ask", False),
+        ("deny", True),
+        ("ask", False),
+    ]
+    assert found[1]["reasons"] == ["InvokeMemberExpressionAst is not read"]
+    said = within("policy", "explain", "--preset", "workspace", "--shell", "pwsh", "Get-Date").stdout
+    assert said.decode().startswith("allow: Get-Date\n")
+
+
+def test_call_is_recorded_by_request_and_not_run_where_it_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path / "state"))
+    assert anyshell("call", "--approve-all", '{"command": "echo one"}').returncode == 0
+    assert anyshell("audit", "show").returncode == 125  # there is none
+    assert anyshell("call", "--approve-all", "--audit", '{"command": "echo two"}').returncode == 0
+    entries = objects(anyshell("audit", "show", "--json").stdout)
+    events = ["opened", "requested", "decided", "started", "ended", "closed"]
+    assert [each["event"] for each in entries] == events
+    assert entries[1]["command"] == "echo two"
+    assert anyshell("audit", "verify").returncode == 0
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path / "file"))
+    done = anyshell("call", "--approve-all", "--audit", '{"command": "echo three"}')
+    assert (done.returncode, json.loads(done.stdout)["details"]["status"]) == (1, "refused")
+
+
+@pytest.mark.parametrize("option", ["--cwd", "--workspace"])
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_directory_that_is_not_there_is_wrong_usage(tmp_path: Path, command: str, option: str) -> None:
+    done = within("policy", command, option, str(tmp_path / "nosuch"), "ls")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"{option} {tmp_path / 'nosuch'} is no directory" in done.stderr.decode().replace("\n", " ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="each Windows has one")
+def test_a_text_of_powershell_is_not_understood_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = within("policy", "check", "--preset", "workspace", "--shell", "powershell", "--json", "Get-Date")
+    (found,) = objects(done.stdout)
+    why = "there is no powershell on this machine, whose own parser could say what this runs"
+    assert (found["action"], found["understood"], found["programs"]) == ("ask", False, ["Get-Date"])
+    assert why in found["reasons"]
+    assert why.encode() in done.stderr

@@ -202,6 +202,61 @@ def test_profiles_of_cmdlets_are_true_of_the_real_ones(powershell: Windows) -> N
             assert places == {str(at)}, (name, group)
 
 
+LINKS = r"""
+function Get-Entry($directory, $name) {
+    $links = @{
+        'C:\w to' = 'Junction', 'C:\Real\deep'; 'C:\Real\deep up' = 'SymbolicLink', '..\other'; 'C:\w circle' = 'SymbolicLink', 'circle'
+        'C:\w cloud' = '', ''; 'C:\w share' = 'SymbolicLink', '\\server\share'
+    }
+    $there = 'C:\ W', 'C:\ Real', 'C:\Real deep', 'C:\Real other', 'C:\Real\deep long name'
+    $link = $links["$directory $name"]
+    if ($link) { return [pscustomobject]@{ Name = $name; Attributes = 1024; LinkType = $link[0]; Target = @($link[1]) } }
+    if ("$directory $name" -eq 'C:\Real\deep LONGNA~1') { $name = 'long name' }
+    $name = @($there -eq "$directory $name" | & { process { $_.Substring($directory.Length + 1) } })[0]
+    if ($name) { [pscustomobject]@{ Name = $name; Attributes = 16 } }
+}
+"""
+"""Entries of a disk that is not there: Wine makes no links."""
+
+
+def test_links_of_windows_are_followed(powershell: Windows) -> None:
+    expected = {
+        r"C:\w\to\new\file": r"C:\Real\deep\new\file",
+        r"c:/W/To/up/x": r"C:\Real\other\x",
+        r"C:\w\to\..\x": r"C:\W\x",
+        r"C:\w\to\LONGNA~1\x": r"C:\Real\deep\long name\x",
+        r"C:\w\to\OTHERN~1\x": None,
+        r"C:\w\circle": None,
+        r"C:\w\cloud\x": None,
+        r"C:\w\share\x": None,
+    }
+    loop = "while ($null -ne ($line"
+    assert loop in answers.script()
+    program = answers.script().replace(loop, LINKS + loop)
+    words = [word for path in expected for word in ("resolve", path)]
+    (line,) = _said(powershell, program, answers.question_about_host(7, words))
+    assert answers.told(7, len(expected), line.encode()) == [*expected.values()]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"[]",
+        b'{"n":7}',
+        b'{"n":6,"f":["eA==",null]}',
+        b'{"n":7,"f":["eA=="]}',
+        b'{"n":7,"f":["eA==",null,null]}',
+        b'{"n":7,"f":["eA==","?"]}',
+        b'{"n":7,"f":["eA==",1]}',
+        b'{"n":7,"f":"eA"}',
+    ],
+)
+def test_a_malformed_answer_about_the_host_tells_nothing(line: bytes) -> None:
+    assert answers.told(7, 2, b'{"n":7,"f":["eA==",null]}') == ["x", None]
+    assert answers.told(7, 2, line) is None
+
+
 def test_the_program_that_parses_fits_on_a_command_line_of_windows() -> None:
     for shell, path in ((PWSH, "C:\\" + "x" * 250), (WINDOWS_POWERSHELL, "C:\\" + "x" * 250)):
         assert fits(shell.argv(ShellInfo(shell.kind, path), answers.script()))

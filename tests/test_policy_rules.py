@@ -1155,6 +1155,29 @@ def test_paths_of_windows(text: str, action: str, path: str) -> None:
     assert (verdict.action, (*access.reads, *access.writes, *access.deletes)) == (action, (path,))
 
 
+@pytest.mark.parametrize(
+    ("found", "action"),
+    [
+        (r"C:\WINDOWS\system32\order.exe", "allow"),  # as where an older Windows was there before
+        (r"D:\windows\order.exe", "allow"),
+        (r"C:\Windowsx\order.exe", "ask"),
+        (r"C:\users\me\work\order.exe", "ask"),
+    ],
+)
+def test_directories_of_windows_are_these_in_any_case(found: str, action: str) -> None:
+    class Windows(Host):
+        home = r"C:\Users\me"
+
+        def find(self, program: str) -> str | None:
+            return found
+
+        def resolve(self, path: str) -> str | None:
+            return ntpath.normpath(path)
+
+    policy = with_rules("")
+    assert policy.decide("order a", cwd=r"C:\Users\me\work", facts=Windows()).action == action
+
+
 # --- what would slip through ----------------------------------------------------------------------------------
 
 

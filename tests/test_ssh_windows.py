@@ -24,7 +24,10 @@ from anyshell import (
     ConnectionFailed,
     Environment,
     InvalidCommand,
+    Policy,
+    Refused,
     Root,
+    ShellTool,
     SpawnError,
     Terminal,
     TerminalUnavailable,
@@ -39,6 +42,8 @@ from anyshell.backends.ssh.windows.channel import LONGEST_LINE, WindowsChannel
 from anyshell.backends.ssh.windows.files import from_sftp, to_sftp
 from anyshell.shells import Login
 from anyshell.shells.windows_login import QUESTION, WindowsLogin, windows_logins
+from anyshell.tool.powershell import PowerShellParser
+from anyshell.tool.verdicts import Verdicts
 
 from .processes import living, unique_seconds, wait_living, wait_none
 from .ssh_server import HOST, Link, Server, _keys, embedded, free_port
@@ -794,3 +799,67 @@ async def test_addresses_become_paths_of_windows(start: Callable[..., Server], t
         ):
             with pytest.raises(InvalidCommand):
                 await env.run(f"'ran'; gc '{wrong}'", timeout=60)
+
+
+# What a policy is told.
+
+
+async def test_a_policy_is_told_what_a_windows_host_has(by_cmd: Environment) -> None:
+    """By the PowerShell there that parses texts, which is one process that stays."""
+    asked: list[str] = []
+
+    def approver(request: object) -> Refused:
+        asked.append(getattr(request, "text", ""))
+        return Refused("no")
+
+    before = set(by_cmd.runner.helpers)
+    tool = ShellTool(by_cmd, approver=approver, policy=Policy.preset("workspace"))
+    statuses = {}
+    pids = set()
+    for text in (
+        "Get-Content C:\\windows\\*.ini | Out-Null",
+        "Remove-Item C:\\windows\\told.txt",
+        "(Get-Item told.txt).Delete()",
+        "git status",
+        "cmd /c ver",
+    ):
+        statuses[text] = (await tool({"command": text, "timeout": 100})).details.status
+        (parser,) = set(by_cmd.runner.helpers) - before
+        assert isinstance(parser, PowerShellParser)
+        assert parser._process is not None
+        pids.add(parser._process.pid)
+    assert [*statuses.values()] == ["exited"] + ["refused"] * 4
+    assert asked == [*statuses][1:]
+    assert len(pids) == 1
+    await parser.aclose()
+
+
+async def test_a_windows_host_answers_questions_about_names(by_cmd: Environment) -> None:
+    verdicts = Verdicts(Policy.preset("workspace"), by_cmd)
+    verdicts._parser = PowerShellParser(by_cmd, by_cmd.shell)
+    user = str(by_cmd.info.home)
+    expected = {
+        ("home", ""): user,
+        ("find", "cmd"): r"C:\windows\system32\cmd.exe",
+        ("find", "no-such-program"): "",
+        ("find", "cmd.ps1"): "",
+        ("resolve", "c:/WINDOWS/System32/no/y"): r"C:\windows\system32\no\y",
+        ("resolve", "C:\\users\\..\\Windows"): r"C:\windows",
+        ("resolve", "C:\\"): "C:\\",
+        ("resolve", "C:\\Progra~1"): None,
+        ("resolve", "C:\\nul"): None,
+        ("resolve", "C:\\a:b"): None,
+        ("resolve", "\\\\server\\share\\x"): None,
+        ("resolve", "C:\\windows\\win.ini\\x"): None,
+        ("names", "C:\\no-such-directory"): (),
+        ("names", "C:\\windows\\win.ini"): (),
+        ("git_runs", user): None,
+        ("resolve", "C:\\\udcff"): None,
+    }
+    questions = [*expected]
+    assert dict(await verdicts._ask(questions[:-1])) == {key: expected[key] for key in questions[:-1]}
+    assert dict(await verdicts._ask(questions[-1:])) == {questions[-1]: None}
+    names = (await verdicts._ask([("names", "C:\\")]))["names", "C:\\"]
+    assert isinstance(names, tuple)
+    assert {"windows/", "ps7/"} <= set(names)
+    await verdicts.aclose()

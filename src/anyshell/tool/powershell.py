@@ -1,9 +1,14 @@
-"""PowerShell's own parser on the host, in a process that stays warm: it says what a text runs, and runs nothing of it."""
+"""PowerShell's own parser on the host, in a process that stays warm: it says what a text runs, and runs nothing of it.
+
+On a Windows host that SSH reaches, the same process says what a policy has to know of the host.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -11,13 +16,25 @@ from .._exceptions import AnyshellError
 from .._types import Spawn
 from .._waits import to_the_end
 from ..policy.parse import MAX_TEXT, Parsed, parse
-from ..policy.parse.powershell_answers import MALFORMED, answered, question, script, unasked_because
+from ..policy.parse.powershell_answers import (
+    MALFORMED,
+    answered,
+    question,
+    question_about_host,
+    script,
+    told,
+    unasked_because,
+)
 from ..shells.powershell import PWSH, WINDOWS_POWERSHELL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from .._environment import Environment
     from .._types import ShellInfo
     from ..abc import Process
+
+_T = TypeVar("_T")
 
 START_SECONDS = 20.0
 """Seconds for PowerShell to start as a parser and to answer first; without an answer a text of PowerShell is not understood."""
@@ -32,7 +49,7 @@ MOST_STARTS = 5
 """Times that a tool starts that parser; then texts of PowerShell are not understood any more."""
 
 MOST_TEXTS = 1000
-"""Texts that one process of that parser reads; the next one is read by a new process, which counts as no start."""
+"""Questions that one process of that parser answers; the next one is read by a new process, which counts as no start."""
 
 
 class PowerShellParser:
@@ -63,18 +80,44 @@ class PowerShellParser:
             return hint
         if why := unasked_because(text):
             return Parsed(text, kind, hint.commands, (why,))
+
+        def read(number: int, line: bytes) -> Parsed | None:
+            parsed = answered(number, text, kind, line)
+            return None if MALFORMED in parsed.unknown else parsed
+
+        parsed = await self._put(lambda number: question(number, text), read) or hint
+        info = self._env.info
+        if info.is_this_machine and info.os == "windows" and os.environ.get("HOME"):
+            # To git it is the home directory, and to PowerShell it is not: as that of 5.1, ~ is not known then.
+            parsed = replace(parsed, shell="powershell")  # noqa: S604 - a kind of shell
+        return parsed
+
+    async def tell(self, words: Sequence[str]) -> list[str | None]:
+        """What a Windows host says of itself: one answer for each kind of question and its argument; ``None`` is not known."""
+        unknown: list[str | None] = [None] * (len(words) // 2)
+        try:
+            "".join(words).encode()
+        except UnicodeEncodeError:
+            return unknown
+        said = await self._put(
+            lambda number: question_about_host(number, words),
+            lambda number, line: told(number, len(unknown), line),
+        )
+        return said or unknown
+
+    async def _put(self, ask: Callable[[int], bytes], read: Callable[[int, bytes], _T | None]) -> _T | None:
+        """Put a question, as a line with its number, and read the answer; ``None`` if that is not understood."""
         async with self._turn:
             warm = self._process is not None
-            parsed = await self._parsed(text)
-            if parsed is None and warm:  # it may have ended since
-                parsed = await self._parsed(text)
-        return parsed or hint
+            said = await self._said(ask, read)
+            if said is None and warm:  # it may have ended since
+                said = await self._said(ask, read)
+        return said
 
-    async def _parsed(self, text: str) -> Parsed | None:
+    async def _said(self, ask: Callable[[int], bytes], read: Callable[[int, bytes], _T | None]) -> _T | None:
         self._asked += 1
         try:
-            line = await self._answer(question(self._asked, text))
-            parsed = answered(self._asked, text, self._shell.kind, line)
+            line = await self._answer(ask(self._asked))
         except (
             OSError,
             AnyshellError,
@@ -87,13 +130,14 @@ class PowerShellParser:
         except BaseException:
             await self._end()
             raise
-        if MALFORMED in parsed.unknown:
+        said = read(self._asked, line)
+        if said is None:
             await self._end()
             return None
         if self._asked % MOST_TEXTS == 0:
             self._starts -= 1
             await self._end()
-        return parsed
+        return said
 
     async def _answer(self, asked: bytes) -> bytes:
         seconds = ANSWER_SECONDS

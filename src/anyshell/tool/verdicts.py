@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -174,11 +173,7 @@ class Verdicts:
             from .powershell import PowerShellParser
 
             self._parser = PowerShellParser(self._env, request.shell)
-        parsed = await self._parser.parse(request.text)
-        if self._env.info.os == "windows" and os.environ.get("HOME"):
-            # To git it is the home directory, and to PowerShell it is not: as that of 5.1, ~ is not known then.
-            parsed = replace(parsed, shell="powershell")  # noqa: S604 - a kind of shell
-        return parsed
+        return await self._parser.parse(request.text)
 
     async def aclose(self) -> None:
         """Have the host parse no more."""
@@ -195,10 +190,11 @@ class Verdicts:
         )
 
     async def _ask(self, questions: Sequence[Question]) -> Mapping[Question, str | tuple[str, ...] | None]:
-        """Have a POSIX host answer questions; what it does not tell in time is not known."""
+        """Have the host answer questions; what it does not tell in time is not known."""
         unknown = dict.fromkeys(questions)
         if self._env.info.os == "windows":
-            return unknown
+            # Which program another shell there finds, PowerShell does not know.
+            return unknown if self._parser is None else await self._ask_windows(self._parser, questions)
         about_git = [question for question in questions if question[0] == "git_runs"]
         known = {question: await git_runs(question[1], self._answer) for question in about_git}
         asked = [question for question in questions if question not in known]
@@ -211,6 +207,18 @@ class Verdicts:
             question: _known(question[0], answer) for question, answer in zip(asked, answers, strict=True)
         }
         return unknown | known | told
+
+    async def _ask_windows(
+        self, powershell: PowerShellParser, questions: Sequence[Question]
+    ) -> Mapping[Question, str | tuple[str, ...] | None]:
+        """Have PowerShell answer: what makes git run programs there is not known."""
+        asked = [question for question in questions if question[0] != "git_runs"]
+        answers = await powershell.tell([word for question in asked for word in question]) if asked else []
+        known = {
+            question: None if answer is None else _known(question[0], answer)
+            for question, answer in zip(asked, answers, strict=True)
+        }
+        return {**dict.fromkeys(questions), **known}
 
     async def _answer(self, words: tuple[str, ...]) -> bytes | None:
         """What a program of anyshell's own prints on the host; ``None`` if that is too much, or not there in time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -13,9 +14,12 @@ from ..failure import Failure
 from ..printing import mention
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ... import Policy, Verdict
+    from ..._types import ShellKind
+    from ...policy.parse import Parsed
+    from ..process.signals import Interruption
 
 LARGEST_INPUT = 64 * 1024 * 1024
 """Bytes of the commands that `anyshell policy check` reads; more are a failure of its own."""
@@ -95,6 +99,8 @@ def check(*, commands: tuple[str, ...], source: IO[bytes] | None, as_json: bool,
 
     COMMAND is one command; without it, or for -, commands are read from stdin, with a NUL between them.
 
+    What a command of PowerShell runs is said by the PowerShell of this machine; where there is none, it is not understood.
+
     \b
     Examples:
       anyshell policy check --preset workspace 'git status && rm -r build'
@@ -112,8 +118,8 @@ def check(*, commands: tuple[str, ...], source: IO[bytes] | None, as_json: bool,
         raise click.UsageError("give COMMAND or --file, not both")
     command = None if commands == ("-",) else _one(commands)
     decide = _decider(**how)
-    for text in [command] if command is not None else _commands(source):
-        verdict = decide(text)
+    for parsed in _parsed([command] if command is not None else _commands(source), how["shell"]):
+        verdict = decide(parsed)
         if as_json:
             said = {
                 "action": verdict.action,
@@ -123,7 +129,7 @@ def check(*, commands: tuple[str, ...], source: IO[bytes] | None, as_json: bool,
             }
             click.echo(to_json(said, one_line=True), nl=False)
         else:
-            click.echo(f"{verdict.action:<5}  {visible(text)}")
+            click.echo(f"{verdict.action:<5}  {visible(parsed.text)}")
 
 
 @policy.command(short_help="Say which command has which verdict, by which rule.")
@@ -133,6 +139,8 @@ def check(*, commands: tuple[str, ...], source: IO[bytes] | None, as_json: bool,
 def explain(*, commands: tuple[str, ...], as_json: bool, **how: Any) -> None:
     """Say for each command of a line which verdict it has, by which rule, and what it touches.
 
+    What a command of PowerShell runs is said by the PowerShell of this machine, as for 'anyshell policy check'.
+
     \b
     Example:
       anyshell policy explain --preset workspace 'cd src && sort -o ../x y'
@@ -141,12 +149,12 @@ def explain(*, commands: tuple[str, ...], as_json: bool, **how: Any) -> None:
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ..printing import print_json
 
-    command = _one(commands) or ""
-    if as_json:
-        print_json(_decider(**how)(command))
-        return
     loaded, cwd, workspace = _loaded(**how)
-    click.echo(loaded.explain(command, shell=how["shell"], cwd=cwd, workspace=workspace))
+    (parsed,) = _parsed([_one(commands) or ""], how["shell"])
+    if as_json:
+        print_json(loaded.decide(parsed, cwd=cwd, workspace=workspace))
+    else:
+        click.echo(loaded.explain(parsed, cwd=cwd, workspace=workspace))
 
 
 @policy.command(short_help="Check the examples of files of rules.")
@@ -197,17 +205,50 @@ def _loaded(
     *, preset: str | None, files: tuple[str, ...], cwd: str | None, workspace: str | None, **_: Any
 ) -> tuple[Policy, str, str]:
     from ... import Policy
+    from ..printing import printable
 
+    for option, directory in (("--cwd", cwd), ("--workspace", workspace)):
+        if directory and not Path(directory).is_dir():
+            raise click.UsageError(f"{option} {printable(directory)} is no directory: give one that is there")
     here = os.path.abspath(cwd or Path.cwd())
     return Policy.load(*files, preset=preset), here, os.path.abspath(workspace or here)
 
 
-def _decider(**how: Any) -> Callable[[str], Verdict]:
+def _decider(**how: Any) -> Callable[[Parsed], Verdict]:
     from ...policy.rules import LocalFacts
 
     loaded, cwd, workspace = _loaded(**how)
     facts = LocalFacts()
-    return lambda text: loaded.decide(text, shell=how["shell"], cwd=cwd, workspace=workspace, facts=facts)
+    return lambda parsed: loaded.decide(parsed, cwd=cwd, workspace=workspace, facts=facts)
+
+
+def _parsed(texts: list[str], shell: ShellKind) -> Iterable[Parsed]:
+    """What texts run. Of texts of PowerShell its own parser says that; where it is not there, it is not understood."""
+    from ...policy.parse import parse
+
+    if shell not in ("pwsh", "powershell"):
+        return (parse(text, shell) for text in texts)
+    from ... import Environment, ShellNotFound
+    from ...tool.powershell import PowerShellParser
+    from ..process import signals
+
+    found: list[Parsed] = []
+
+    async def ask(_: Interruption) -> int:
+        async with Environment.detect(shell=shell) as env:
+            parser = PowerShellParser(env, env.shell)
+            found.extend([await parser.parse(text) for text in texts])
+        return 0
+
+    try:
+        code = signals.run(ask)
+    except ShellNotFound:
+        why = f"there is no {shell} on this machine, whose own parser could say what this runs"
+        mention(f"{why}: such a text is asked about, unless it is denied")
+        return [replace(parse(text, shell), unknown=(why,)) for text in texts]
+    if code:  # a signal came
+        click.get_current_context().exit(code)
+    return found
 
 
 def _one(commands: tuple[str, ...]) -> str | None:

@@ -103,6 +103,9 @@ def schema(
     metavar="PRESET|FILE",
     help="Ask only about what this policy does not allow; refuse what it denies.",
 )
+@click.option(
+    "--audit", is_flag=True, help="Record it for 'anyshell audit'; what cannot be recorded is not run."
+)
 @click.argument("params", metavar="JSON")
 @click.pass_context
 def call(
@@ -114,6 +117,7 @@ def call(
     cwd: str | None,
     approve_all: bool,
     policy: str | None,
+    audit: bool,
     params: str,
 ) -> None:
     """Call the tool as a model would, and print its result as JSON.
@@ -132,6 +136,7 @@ def call(
       anyshell call --approve-all '{"command": "make test", "timeout": 600}' | jq -r .text
       anyshell call --host deploy@web-1 '{"command": "uptime"}'
       anyshell call --policy workspace '{"command": "git status && rm -r build"}'
+      anyshell call --audit '{"command": "make test"}'; anyshell audit show
     \b
     Exit code:
       0      the command exited with 0
@@ -152,14 +157,17 @@ def call(
     results: list[ShellResult] = []
 
     async def perform(interruption: Interruption) -> int:
-        from ... import Environment, ShellTool, ask_on_terminal
+        from ... import Audit, Environment, ShellTool, ask_on_terminal
         from ... import approve_all as approve
 
         watch_reader(1, interruption.desert)
-        async with Environment.detect(Target(host).options, shell=shell, cwd=cwd) as env:
+        record = Audit(required=True) if audit else None
+        async with Environment.detect(Target(host).options, shell=shell, cwd=cwd, audit=record) as env:
             mention_notices(env.info)
             tool = ShellTool(env, approver=approve if approve_all else ask_on_terminal, policy=decides)
             results.append(await tool(given))
+        if record is not None:
+            record.close()
         return _IS_ERROR if results[0].is_error else 0
 
     code = signals.run(perform)

@@ -1,10 +1,13 @@
-# Says what texts of PowerShell run, by PowerShell's own parser. Runs nothing of them.
+# Says what texts of PowerShell run, by PowerShell's own parser. Runs nothing of them. On Windows it says what a policy has to know
+# of the host as well.
 #
 # A question is a line: a number, a blank, and the text in UTF-8 and base64. The answer is a line of JSON, with texts likewise:
 #   n  the number
 #   d  why not all of it is understood: every kind of node that is not listed here, and what is special about one that is
 #   c  its commands: p program, or null; s span, in units of UTF-16; i whether it is piped;
 #      a arguments: [text, literal, single, start, end]; r redirections: [operator, text, literal, start, end]
+# Behind a question about the host stand a blank and the word host; its text is pairs of a kind and an argument, each ended by a NUL:
+#   f  the answers: a text, or null for what is not known; for the names in a directory as `_ASKED` of the tool gives them
 # It works in PowerShell 5.1 and 7, and loads no module.
 $ErrorActionPreference = 'Stop'
 $known = @{}
@@ -113,10 +116,76 @@ function Read-Text($text) {
         }
     }
 }
+function Get-Entry($directory, $name) { ([IO.DirectoryInfo]$directory).GetFileSystemInfos($name) }
+function Resolve-Links($path, $left) {
+    # It takes off .. as a text, as Windows does; what it makes another path of, such as NUL, is no file.
+    $path = [IO.Path]::GetFullPath($path)
+    if ($left -lt 0 -or $path -notmatch '^[A-Za-z]:\\[^:*?<>|"\0]*$') { return }
+    $at, $names = $path.Substring(0, 3).ToUpperInvariant(), @($path.Substring(3).Split('\') | & { process { if ($_) { $_ } } })
+    for ($i = 0; $i -lt $names.Count; $i++) {
+        $rest = $names[($i + 1)..$names.Count] -join '\'
+        $found = @(Get-Entry $at $names[$i])
+        if (-not $found) {
+            # The short name of a file is none of those that are listed.
+            if (($names[$i] + $rest).Contains('~')) { return }
+            return [IO.Path]::Combine($at, $names[$i], $rest).TrimEnd('\')
+        }
+        if ([int]$found[0].Attributes -band 1024) {
+            if ($found[0].LinkType -notmatch '^(SymbolicLink|Junction)$' -or -not $found[0].Target) { return }
+            return Resolve-Links ([IO.Path]::Combine($at, @($found[0].Target)[0], $rest)) ($left - 1)
+        }
+        $at = [IO.Path]::Combine($at, $found[0].Name)
+    }
+    $at
+}
+function Find-Program($name) {
+    $directories = @($env:PATH.Split(';') | & { process { if ($_) { $_ } } })
+    if (@($directories) -notmatch '^[A-Za-z]:[\\/]') { return }
+    $found = if ($name -match '\.ps1$') {
+        @($directories | & { process { $file = [IO.Path]::Combine($_, $name); if ([IO.File]::Exists($file)) { $file } } })[0]
+    } else { $ExecutionContext.InvokeCommand.GetCommand($name, 'Application').Path }
+    if (-not $found) { return '' }
+    $directory = Resolve-Links ([IO.Path]::GetDirectoryName($found)) 40
+    if ($directory) { [IO.Path]::Combine($directory, [IO.Path]::GetFileName($found)) }
+}
+function Get-Names($path) {
+    $names = [Text.StringBuilder]::new(' /')
+    if ([IO.File]::Exists($path)) { return "$names" }
+    $count = 0
+    try {
+        foreach ($each in ([IO.DirectoryInfo]$path).EnumerateFileSystemInfos()) {
+            if (++$count -gt 10000) { return }
+            $kind = if ([int]$each.Attributes -band 1024) { '@' } elseif ([int]$each.Attributes -band 16) { ':' } else { ' ' }
+            [void]$names.Append($each.Name + $kind + '/')
+        }
+    } catch [IO.DirectoryNotFoundException] { }
+    "$names"
+}
+function Read-Host-Fact($kind, $name) {
+    try {
+        switch ($kind) {
+            'home' { if (-not $env:HOME -or $env:HOME -eq $HOME) { $HOME } }
+            'find' { Find-Program $name }
+            'resolve' { Resolve-Links $name 40 }
+            'names' { Get-Names $name }
+        }
+    } catch { }
+}
 while ($null -ne ($line = [Console]::In.ReadLine())) {
-    $number, $packed = $line.Split(' ')
+    $number, $packed, $about = $line.Split(' ')
+    $text = [Text.Encoding]::UTF8.GetString([Convert]::FromBase64String($packed))
+    if ($about) {
+        $asked = $text.Split([char]0)
+        $told = @(for ($at = 0; $at + 1 -lt $asked.Count; $at += 2) {
+            $fact = Read-Host-Fact $asked[$at] $asked[$at + 1]
+            if ($null -eq $fact) { 'null' } else { Pack $fact }
+        })
+        [Console]::Out.WriteLine('{"n":' + $number + ',"f":[' + ($told -join ',') + ']}')
+        [Console]::Out.Flush()
+        continue
+    }
     $doubts = [ordered]@{}
-    try { $commands = @(Read-Text ([Text.Encoding]::UTF8.GetString([Convert]::FromBase64String($packed)))) }
+    try { $commands = @(Read-Text $text) }
     catch { $commands = @(); $doubts['its parser fails'] = 1 }
     $why = @(foreach ($each in $doubts.Keys) { Pack $each })
     [Console]::Out.WriteLine('{"n":' + $number + ',"d":[' + ($why -join ',') + '],"c":[' + ($commands -join ',') + ']}')

@@ -1,4 +1,4 @@
-"""What PowerShell's own parser has answered about a text, by `parse.ps1`, as values; and the texts that it is not asked about."""
+"""What PowerShell has answered about a text or a host, by `parse.ps1`, as values; and the texts that it is not asked about."""
 
 from __future__ import annotations
 
@@ -59,6 +59,26 @@ def unasked_because(text: str) -> str:
 def question(number: int, text: str) -> bytes:
     """The line that asks about a text."""
     return b"%d %s\n" % (number, base64.b64encode(text.encode()))
+
+
+def question_about_host(number: int, words: Sequence[str]) -> bytes:
+    """The line that asks about the host: kinds of questions, each with its argument behind it.
+
+    Raises:
+        UnicodeEncodeError: A word is no Unicode.
+    """
+    asked = "".join(f"{word}\0" for word in words)
+    return b"%d %s host\n" % (number, base64.b64encode(asked.encode()))
+
+
+def told(number: int, count: int, line: bytes) -> list[str | None] | None:
+    """As many answers about the host, ``None`` for what is not known. ``None`` for a malformed line. Never raises."""
+    try:
+        given = json.loads(line.decode("ascii"))
+        answers = _list(given["f"], count) if type(given) is dict and given["n"] == number else _wrong()
+        return None if len(answers) != count else [each if each is None else _text(each) for each in answers]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def answered(number: int, text: str, shell: ShellKind, line: bytes) -> Parsed:

@@ -258,7 +258,9 @@ class Paths:
                 if len(whole) <= len(lower) and _match(whole, lower[: len(whole)], loose=True):
                     return True
             elif strictly:
-                if _match(wanted, names, loose=False):
+                # The directories of the system itself are these in any case: C:/WINDOWS, where an older one was there before.
+                item, whole = (lower, folded) if kind == "?" else (wanted, names)
+                if _match(item, whole, loose=False):
                     return True
             else:
                 above = deletes and "**" not in lower
@@ -280,7 +282,7 @@ class Paths:
 def _areas(
     items: tuple[str, ...], roots: tuple[tuple[str, str | None], ...]
 ) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
-    """For each path of items: ``=``, ``anywhere`` or nothing; its names, of which ``**`` is any number; these in lower case."""
+    """For each path of items: ``=``, ``anywhere``, ``?`` for one on any drive or nothing; its names, of which ``**`` is any number; these in lower case."""
     found: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
     starts = dict(roots)
     for item in items:
@@ -294,7 +296,7 @@ def _areas(
             start = starts.get(first, first)
             if start is not None:
                 names = (*_names(start), *_names(more), *_names(rest))
-                found.append((kind, names, tuple(map(str.casefold, names))))
+                found.append((kind or first[:1] * (first == "?:"), names, tuple(map(str.casefold, names))))
     return tuple(found)
 
 
