@@ -91,6 +91,7 @@ WITHIN = {
 INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
     "adapters": {
         "whole": 0,
+        "openai_agents": 1,
         "pydantic_ai": 1,
     },
     "backends.ssh": {
