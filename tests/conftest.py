@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib.util
 import os
 import shutil
 import signal
@@ -397,3 +398,12 @@ def missing(part: str, how: str) -> NoReturn:
     if os.environ.get("ANYSHELL_REQUIRE") == "all" and (required is None or part in required):
         pytest.fail(message)
     pytest.skip(message)
+
+
+def framework(package: str) -> None:
+    """Skip a module for want of a framework of the group ``frameworks``; fail it where ``ANYSHELL_REQUIRE`` demands it."""
+    if importlib.util.find_spec(package) is not None:
+        return
+    if os.environ.get("ANYSHELL_REQUIRE") == "all" and REQUIRED[SYSTEM] is None:
+        raise ModuleNotFoundError(f"{package} is not here: install the group frameworks", name=package)
+    pytest.skip(f"{package} is not here: install the group frameworks", allow_module_level=True)

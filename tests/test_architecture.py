@@ -53,6 +53,7 @@ FLOORS = {
     "console": 4,
     "cli": 4,
     "__main__": 4,
+    "adapters": 5,
 }
 """The floor of every module. A floor imports those below it; on the first, none imports another."""
 
@@ -88,6 +89,11 @@ WITHIN = {
 
 
 INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
+    "adapters": {
+        "whole": 0,
+        "openai_agents": 1,
+        "pydantic_ai": 1,
+    },
     "backends.ssh": {
         "channel": 0,
         "connection": 0,

@@ -345,6 +345,22 @@ def test_the_reference_has_every_command_with_its_options_and_no_others() -> Non
                 assert f"`{parameter.make_metavar(click.Context(command)).strip('.')}" in told[path], path
 
 
+# --- doors ----------------------------------------------------------------------------------------------------
+
+
+def test_every_test_that_the_page_of_doors_names_is_there() -> None:
+    there = {
+        (file.name, name)
+        for file in (TOP / "tests").glob("test_*.py")
+        for name in re.findall(r"^(?:async def|def|class) (\w+)", file.read_text(), re.MULTILINE)
+    }
+    for door, text in sections(DOCS / "reference" / "doors.md").items():
+        (file, *others) = re.findall(r"`tests/(test_\w+\.py)`", text) or [""]
+        assert not others, door
+        named = {span for span in _SPAN.findall(text) if re.fullmatch(r"test_\w+|Test\w+", span)}
+        assert {(file, name) for name in named} <= there, door
+
+
 # --- limits ---------------------------------------------------------------------------------------------------
 
 

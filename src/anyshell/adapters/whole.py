@@ -1,0 +1,117 @@
+"""A command run to its end, with its whole output as bytes: what frameworks ask of a sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .. import shells
+from .._engine import Control
+from .._types import OutputLimits
+from ..policy import visible
+from ..tool.signals import number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .._environment import Environment
+    from .._types import Channel, LeftBehind, Outcome
+
+MAX_OUTPUT = 10 * 1024 * 1024
+"""Bytes of both channels of one command that an adapter gives to its framework whole; a command that prints more is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What became of a command, and all that it printed.
+
+    Attributes:
+        outcome: What became of it.
+        exit_code: The exit code; 128 and the signal's number when a signal ended it; ``None`` without one.
+        stdout: The raw bytes.
+        stderr: The raw bytes; empty when the channels were not asked for apart.
+        too_much: Whether the command was stopped because it printed more than `MAX_OUTPUT` bytes.
+    """
+
+    outcome: Outcome
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+    too_much: bool
+
+    @property
+    def kept(self) -> str:
+        """Where its output is kept, to be said behind a sentence; empty if it is not."""
+        outputs = (self.outcome.output, self.outcome.stderr)
+        paths = [
+            str(each.artifact.path) for each in outputs if each is not None and each.artifact is not None
+        ]
+        return f"; it is kept in {' and '.join(paths)}" if paths else ""
+
+    @property
+    def alive(self) -> str:
+        """Which processes a stop could not end, to be said behind a sentence; empty if there are none."""
+        names = [f"{visible(each.name)} ({each.pid})" for each in self.outcome.left_behind if each.alive]
+        return f"; still alive: {', '.join(names)}" if names else ""
+
+
+async def run_whole(
+    env: Environment,
+    command: str | Sequence[str],
+    *,
+    cwd: str | None = None,
+    variables: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    timeout: float | None = None,
+    left_behind: LeftBehind | None = None,
+    split_stderr: bool = True,
+) -> Whole:
+    """Run a command to its end.
+
+    Args:
+        env: Where.
+        command: A text for the environment's shell; or a program and its arguments, each taken literally.
+        cwd: As for `Environment.run`.
+        variables: As its ``env``.
+        stdin: As for `Environment.run`, and so are the others.
+        timeout: Seconds.
+        left_behind: What becomes of processes that outlive the command.
+        split_stderr: Whether the channels are apart.
+
+    Raises:
+        InvalidCommand, SpawnError, AnyshellError: As `Environment.run` does.
+    """
+    text = command if isinstance(command, str) else shells.SHELLS[env.shell.kind].join(command)
+    printed: dict[Channel, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+    control = Control()
+    too_much = False
+
+    async def hear(channel: Channel, data: bytes) -> None:
+        nonlocal too_much
+        if sum(map(len, printed.values())) + len(data) > MAX_OUTPUT:
+            too_much = True
+            control.cancel()
+        if not too_much:  # what else it prints until it has ended is counted in the outcome, and kept there
+            printed[channel] += data
+
+    outcome = await env.run(
+        text,
+        cwd=cwd,
+        env=variables,
+        stdin=stdin,
+        timeout=timeout,
+        left_behind=left_behind,
+        split_stderr=split_stderr,
+        listener=hear,
+        background_after=None,
+        limits=OutputLimits(budget=MAX_OUTPUT, max_line=MAX_OUTPUT),
+        control=control,
+    )
+    number = number_of(outcome.signal, env.os) if outcome.signal else None
+    return Whole(
+        outcome,
+        exit_code=outcome.exit_code if number is None else 128 + number,
+        stdout=bytes(printed["stdout"]),
+        stderr=bytes(printed["stderr"]),
+        too_much=too_much,
+    )

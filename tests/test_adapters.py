@@ -1,0 +1,70 @@
+"""What all adapters share: the whole output of a command, and the words for a framework that is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import anyshell.adapters
+from anyshell import Environment
+from anyshell.adapters import needs, whole
+
+MODULES = sorted(path.stem for path in Path(anyshell.adapters.__file__).parent.glob("[a-z]*.py"))
+DOORS = [name for name in MODULES if name != "whole"]
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_missing_framework_names_its_extra(name: str) -> None:
+    """Also, that no other adapter is imported, and that the extra is there."""
+    hide = f"""
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in known and not name.startswith("_"):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
+known = {{*sys.stdlib_module_names, "anyshell"}}
+import anyshell.adapters.whole
+known |= {{name.partition(".")[0] for name in sys.modules}}
+sys.meta_path.insert(0, Hidden())
+import anyshell.adapters.{name}
+"""
+    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, check=False)
+    extra = name.replace("_", "-")
+    assert done.stderr.rstrip().endswith(f"which is not installed: pip install 'anyshell[{extra}]'")
+    extras = (Path(__file__).parents[1] / "pyproject.toml").read_text().partition("[project.optional-dep")[2]
+    assert f"\n{extra} = [" in extras.partition("\n[project.")[0]
+
+
+def test_other_missing_module_is_not_said_to_be_the_framework() -> None:
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"), needs("framework", "extra"):
+        import no_such_module  # type: ignore[import-not-found]  # noqa: F401
+
+
+@pytest.mark.anyio
+async def test_words_are_literal_and_channels_apart(env: Environment) -> None:
+    words = ["sh", "-c", 'printf %s "$1"; printf err >&2; exit 3', "sh", " $() `x`; *'\" "]
+    made = await whole.run_whole(env, words, stdin=b"")
+    assert (made.exit_code, made.stdout, made.stderr) == (3, words[-1].encode(), b"err")
+
+
+@pytest.mark.anyio
+async def test_bytes_come_as_they_were_printed(env: Environment) -> None:
+    made = await whole.run_whole(env, r"printf '\033[1mbold\r\n\000\377'", split_stderr=False)
+    assert made.stdout == b"\x1b[1mbold\r\n\x00\xff"
+    assert not made.too_much
+    assert made.kept == ""
+
+
+@pytest.mark.anyio
+async def test_process_that_cannot_be_stopped_is_named() -> None:
+    from anyshell import Outcome, ProcessInfo
+
+    left = (
+        ProcessInfo(pid=7, name="de\x1baf", started=1.0, alive=True),
+        ProcessInfo(pid=8, name="gone", started=1.0, alive=False),
+    )
+    made = whole.Whole(Outcome(status="timed_out", left_behind=left), None, b"", b"", too_much=False)
+    assert made.alive == r"; still alive: de\x1baf (7)"
