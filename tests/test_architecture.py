@@ -53,6 +53,7 @@ FLOORS = {
     "console": 4,
     "cli": 4,
     "__main__": 4,
+    "mcp": 5,
 }
 """The floor of every module. A floor imports those below it; on the first, none imports another."""
 
