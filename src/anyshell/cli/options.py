@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +16,7 @@ from .._types import DEFAULT_GRACE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .. import Environment
+    from .. import Environment, Policy
 
 F = TypeVar("F", bound="Callable[..., Any] | click.Command")
 
@@ -258,6 +259,23 @@ def command_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+policy_option = click.option(
+    "--policy",
+    metavar="PRESET|FILE",
+    callback=_filled("a preset or a file"),
+    help="Ask only about what this policy does not allow; refuse what it denies.",
+)
+
+
+def load_policy(name: str | None) -> Policy | None:
+    """The policy of a preset with the user's rules over it, or of a file of rules alone; ``None`` without a name."""
+    if name is None:
+        return None
+    from .. import Policy
+
+    return Policy.load(name) if os.sep in name or name.endswith(".toml") else Policy.load(preset=name)
 
 
 left_behind_option = click.option(

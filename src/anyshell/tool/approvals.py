@@ -47,12 +47,13 @@ class Approvals:
     Args:
         approver: Decides.
         timeout: Seconds until no answer is a refusal.
+        shared: Whether commands that need the same answer share one question.
 
     Raises:
         AnyshellError: `approver` is no function.
     """
 
-    def __init__(self, approver: Approver, *, timeout: float) -> None:
+    def __init__(self, approver: Approver, *, timeout: float, shared: bool = True) -> None:
         if not callable(approver):
             raise AnyshellError(
                 f"approver must be a function that answers a request, not {type(approver).__name__}: for one, "
@@ -60,6 +61,7 @@ class Approvals:
             )
         self._approver = approver
         self._timeout = timeout
+        self._shared = shared
         self._always: OrderedDict[bytes, None] = OrderedDict()
         self._grants: deque[tuple[bytes, Grant]] = deque(maxlen=REMEMBERED)
         self._open: dict[object, _Question] = {}
@@ -90,7 +92,7 @@ class Approvals:
         key = key_of(request, state)
         while not self._granted(request, key):
             other = None
-            if isinstance(request, CommandRequest):
+            if isinstance(request, CommandRequest) and self._shared:
                 other = self._open.get(key) or self._may_grant(request)
             if other is None:
                 return await self._put(replace(request, tool=tool, arguments=arguments or {}), key)
@@ -124,7 +126,7 @@ class Approvals:
         proposed = policy.grants(request.verdict) if isinstance(request, CommandRequest) else ()
         place = place_of(request) if isinstance(request, CommandRequest) and proposed else b""
         question = _Question(request, place, proposed, asyncio.get_running_loop().create_future())
-        number: object = key if isinstance(request, CommandRequest) else question
+        number: object = key if isinstance(request, CommandRequest) and self._shared else question
         self._open[number] = question
         answer = None
         try:
@@ -159,12 +161,20 @@ def key_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
 
     What is typed on a terminal has that of the terminal, which no other ever has; secrets have another.
     """
-    parts: tuple[object, ...]
     match request:
         case TerminalInputRequest() | SecretInputRequest():
-            parts = (request.terminal,)
+            return _digest(request, (request.terminal,), state)
         case _:
-            parts = tuple(getattr(request, field.name) for field in fields(request) if field.compare)
+            return digest_of(request, state)
+
+
+def digest_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
+    """A digest of all that decides what a request does, and of nothing else: equal requests have the same."""
+    parts = tuple(getattr(request, field.name) for field in fields(request) if field.compare)
+    return _digest(request, parts, state)
+
+
+def _digest(request: ApprovalRequest, parts: tuple[object, ...], state: tuple[str, ...]) -> bytes:
     # In the form of a literal, no part can pass for another, or for two.
     return hashlib.sha256(repr((type(request).__name__, parts, state)).encode()).digest()
 

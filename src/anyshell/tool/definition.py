@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._exceptions import AnyshellError
 from .._types import exact
 from .params import ShellParams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pydantic import BaseModel
 
@@ -22,6 +25,8 @@ Format = Literal["openai", "anthropic", "mcp"]
 
 _CWD_OF_A_SESSION = "The directory the shell goes to first, and stays in: absolute, relative or ~/DIR."
 _ENV_OF_A_SESSION = "Variables the shell exports first; they stay."
+
+_NAME = re.compile(r"[\w.-]{1,128}\Z")
 
 CHARACTERS_OF_A_TOKEN = 4  # no bound: an estimate
 
@@ -173,3 +178,20 @@ def _strict(parameters: dict[str, Any]) -> dict[str, Any]:
 def number(seconds: float) -> float:
     """A whole number as one, since that is how a person would write it."""
     return int(seconds) if seconds == int(seconds) else seconds
+
+
+def names_of(tools: Sequence[str]) -> tuple[str, ...]:
+    """The names of other tools.
+
+    Raises:
+        AnyshellError: They are none.
+    """
+    given: Any = tools
+    names: tuple[Any, ...] = (
+        tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
+    )
+    if not all(isinstance(name, str) and _NAME.match(name) for name in names):
+        raise AnyshellError(
+            f"tools must be names of tools, of letters, digits, _, - and ., not {tools!r}: for one, ('read',)"
+        )
+    return names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from .builder import ResultBuilder
 from .calls import Calls
 from .context import ToolContext
 from .decisions import Decisions
-from .definition import ToolDefinition, schema
+from .definition import ToolDefinition, names_of, schema
 from .hiding import Hidden
 from .host import no_directory
 from .jobs import terminal_words
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
 
 FAILS_AT_ONCE = 0.3
 """Seconds for which a start in the background waits for an end at once, which is then told."""
-
-_TOOL = re.compile(r"[\w.-]{1,128}\Z")
 
 
 class ShellTool:
@@ -92,6 +89,7 @@ class ShellTool:
         minimize: Whether noise is left out of what a model is shown of a simple command's output, such as progress and a line
             for each test that passed: ``True`` is by the rules that anyshell comes with, and files are of rules that come
             before these. The whole is kept, and the result names it. It needs the extra ``policy``.
+        ask_each: Whether the approver is asked for each call. By default calls that wait for the same answer share it.
 
     Raises:
         AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
@@ -118,16 +116,9 @@ class ShellTool:
         policy: Policy | None = None,
         interception: bool | Iterable[InterceptionRule] = False,
         minimize: bool | Iterable[str | PathLike[str]] = False,
+        ask_each: bool = False,
     ) -> None:
         check_seconds("silence", silence)
-        given: Any = tools
-        names: tuple[Any, ...] = (
-            tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
-        )
-        if not all(isinstance(name, str) and _TOOL.match(name) for name in names):
-            raise AnyshellError(
-                f"tools must be names of tools, of letters, digits, _, - and ., not {tools!r}: for one, ('read',)"
-            )
         if isinstance(advice, str) or not descriptions.ADVICE.issuperset(advice):
             raise AnyshellError(
                 f"advice must be a set of {', '.join(sorted(descriptions.ADVICE))}, not {advice!r}"
@@ -148,7 +139,7 @@ class ShellTool:
             )
         self._env = env
         self._confirmed = confirmed
-        self._tools = names
+        self._tools = names_of(tools)
         self._advice = frozenset(advice)
         self._interception = _rules(interception)
         self._minimizing = _minimizing(env, minimize)
@@ -157,7 +148,7 @@ class ShellTool:
         chosen = policy if policy is not None else env.policy
         self._verdicts = None if chosen is None else _verdicts(chosen, env)
         self._decisions = Decisions(
-            Approvals(approver, timeout=self._limits.approval_timeout),
+            Approvals(approver, timeout=self._limits.approval_timeout, shared=not ask_each),
             verdicts=self._verdicts,
             audit=env.audit,
         )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
 from ..failure import Failure
-from ..options import cwd_option, host_option, shell_option
+from ..options import cwd_option, host_option, load_policy, policy_option, shell_option
 
 if TYPE_CHECKING:
-    from ... import Policy
     from ...tool import ShellResult, ToolDefinition
     from ..process.signals import Interruption
 
@@ -98,11 +96,7 @@ def schema(
 @shell_option
 @cwd_option
 @click.option("--approve-all", is_flag=True, help="Run it without asking.")
-@click.option(
-    "--policy",
-    metavar="PRESET|FILE",
-    help="Ask only about what this policy does not allow; refuse what it denies.",
-)
+@policy_option
 @click.option(
     "--audit", is_flag=True, help="Record it for 'anyshell audit'; what cannot be recorded is not run."
 )
@@ -151,9 +145,7 @@ def call(
     from ..process.descriptors import watch_reader
 
     given = _parse(params)
-    if policy == "":
-        raise click.UsageError("--policy is empty: give a preset or a file, or leave it out")
-    decides = None if policy is None else _policy(policy)
+    decides = load_policy(policy)
     results: list[ShellResult] = []
 
     async def perform(interruption: Interruption) -> int:
@@ -174,13 +166,6 @@ def call(
     if code in (0, _IS_ERROR):
         print_json(results[0].model_dump())
     ctx.exit(code)
-
-
-def _policy(name: str) -> Policy:
-    """The policy of a preset with the user's rules over it, or of a file of rules alone."""
-    from ... import Policy
-
-    return Policy.load(name) if os.sep in name or name.endswith(".toml") else Policy.load(preset=name)
 
 
 def _parse(params: str) -> dict[str, Any]:

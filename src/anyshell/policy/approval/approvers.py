@@ -90,7 +90,7 @@ class _Choice:
         self._saved = bool(rules and self._grants) and all(map(can_be_saved, self._grants))
         self.shown = shortened(request.display)
         is_cut = self.shown != request.display
-        verb, more = _words_of(request)
+        verb, more = words_of(request)
         if self._grants:
             more = "to these commands"
             self.shown += f"\nCommands for a{' and A' * self._saved}: {_named(self._grants)}"
@@ -142,7 +142,7 @@ def _named(given: tuple[Grant, ...]) -> str:
     return ", ".join(map(label, given))
 
 
-def _words_of(request: ApprovalRequest) -> tuple[str, str]:
+def words_of(request: ApprovalRequest) -> tuple[str, str]:
     """What is done, and what is granted without a rule."""
     match request:
         case CommandRequest():

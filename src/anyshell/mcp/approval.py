@@ -1,0 +1,196 @@
+"""The approval of a call by the user of a client, in both eras of the protocol.
+
+In the handshake era the server asks the client while the call goes on. In the stateless era it cannot: the call ends with the
+question and a sealed state, and the client calls again with the answer and that state. The state names the call and the digest of
+what would run. Only the state of a question that is still open is taken, and a question is open for one call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from .._exceptions import AnyshellError
+from .._types import Approved, CommandRequest, Refused
+from ..policy.approval.approvers import words_of
+from ..tool.approvals import digest_of
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+    from .._types import ApprovalRequest
+
+    Context = ServerRequestContext[Any, Any]
+
+QUESTION_SECONDS = 600.0
+"""Seconds for the user of a client to answer; then nothing runs, and the call has to be made again."""
+
+QUESTIONS = 1000
+"""Questions to the clients of the stateless era that are open; of more, the oldest is closed."""
+
+LONGEST_QUESTION = 64 * 1024
+"""Characters of a question to the user of a client; what needs more is refused."""
+
+_ID = "approval"
+_ONCE, _AGAIN, _NO = "yes, this once", "yes, and the same again", "no"
+_ANSWER = {
+    "type": "object",
+    "properties": {
+        "decision": {"type": "string", "title": "Decision", "enum": [_ONCE, _AGAIN, _NO]},
+        "reason": {"type": "string", "title": "Reason for a no, which the model is told"},
+    },
+    "required": ["decision"],
+}
+_NO_USER = (
+    "this needs an approval, and the client cannot ask its user (it has no elicitation): start the server with "
+    "--policy workspace, or another policy that allows it"
+)
+
+
+class BadStateError(AnyshellError):
+    """The state that a client has sent back approves nothing."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """The approval of one call.
+
+    Attributes:
+        context: The request of the client.
+        call: The digest of the tool's name and arguments.
+        approved: The digest of what the client was asked about; ``None`` when it was not asked yet.
+        answer: What it has answered.
+        asked: What it has to be asked; ``None`` when nothing has.
+    """
+
+    context: Context
+    call: str
+    approved: str | None = None
+    answer: Approved | Refused | None = None
+    asked: ApprovalRequest | None = None
+
+    @property
+    def stateless(self) -> bool:
+        """Whether the client is of the stateless era."""
+        return self.context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+class ClientApprovals:
+    """Asks the users of clients. `ask_client` is the approver of their tools."""
+
+    def __init__(self) -> None:
+        # The key lives as long as this process: what another one has sealed approves nothing here.
+        self._codec = AESGCMRequestStateCodec([secrets.token_bytes(32)])
+        self._open: OrderedDict[str, None] = OrderedDict()
+        self._exchanges: dict[str, Exchange] = {}
+
+    def begin(self, call_id: str, context: Context, params: types.CallToolRequestParams) -> Exchange:
+        """Begin the approval of a call, which `end` ends.
+
+        Raises:
+            BadStateError: The call brings a state that approves nothing.
+        """
+        named = json.dumps([params.name, params.arguments or {}], sort_keys=True)
+        exchange = Exchange(context, hashlib.sha256(named.encode()).hexdigest())
+        if params.request_state is not None:
+            exchange.approved = self._redeem(params.request_state, exchange.call)
+            answered = (params.input_responses or {}).get(_ID)
+            exchange.answer = _read(answered if isinstance(answered, types.ElicitResult) else None)
+        self._exchanges[call_id] = exchange
+        return exchange
+
+    def end(self, call_id: str) -> None:
+        """Forget a call."""
+        self._exchanges.pop(call_id, None)
+
+    async def ask_client(self, request: ApprovalRequest) -> Approved | Refused:
+        """Ask the user of the client whose call it is."""
+        exchange = self._exchanges[request.call_id]
+        if not can_ask(exchange.context):
+            return Refused(_NO_USER, by="unanswered")
+        if len(_question(request)) > LONGEST_QUESTION:
+            return Refused(
+                f"its text is too long to be shown: a question has up to {LONGEST_QUESTION:,} characters",
+                by="unanswered",
+            )
+        if not exchange.stateless:
+            session, number = exchange.context.session, exchange.context.request_id
+            return _read(await session.elicit_form(_question(request), _ANSWER, number))
+        answer, exchange.answer = exchange.answer, None
+        if answer is not None and exchange.approved == digest_of(request).hex():
+            return answer
+        exchange.asked = request
+        return Refused("the user is asked first", by="unanswered")
+
+    def question(self, exchange: Exchange) -> types.InputRequiredResult | None:
+        """The question that a call ends with; ``None`` when there is none."""
+        if exchange.asked is None:
+            return None
+        number = secrets.token_hex(16)
+        self._open[number] = None
+        if len(self._open) > QUESTIONS:
+            self._open.popitem(last=False)
+        claims = {
+            "number": number,
+            "until": time.monotonic() + QUESTION_SECONDS,
+            "call": exchange.call,
+            "request": digest_of(exchange.asked).hex(),
+        }
+        form = types.ElicitRequestFormParams(message=_question(exchange.asked), requested_schema=_ANSWER)
+        return types.InputRequiredResult(
+            input_requests={_ID: types.ElicitRequest(params=form)},
+            request_state=self._codec.seal(json.dumps(claims).encode()),
+        )
+
+    def _redeem(self, state: str, call: str) -> str:
+        """Close the question of a state, and give the digest of what it was about."""
+        try:
+            claims: dict[str, Any] = json.loads(self._codec.unseal(state))
+        except InvalidRequestState:
+            raise BadStateError(
+                "its approval was not asked for by this server, or has been changed"
+            ) from None
+        if claims["call"] != call:
+            raise BadStateError("what was approved is another call")
+        was_open = self._open.pop(claims["number"], math.nan) is None
+        if time.monotonic() > claims["until"]:
+            raise BadStateError(
+                f"its approval was given later than {QUESTION_SECONDS:g} s after the question"
+            )
+        if not was_open:
+            raise BadStateError("its approval was used before, and holds for one call")
+        return str(claims["request"])
+
+
+def can_ask(context: Context) -> bool:
+    """Whether a client can show a form to its user."""
+    capabilities = context.session.client_capabilities
+    elicitation = None if capabilities is None else capabilities.elicitation
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def _question(request: ApprovalRequest) -> str:
+    verb, _ = words_of(request)
+    where = "" if isinstance(request, CommandRequest) else " to what runs already"
+    return f"{verb} this{where}?\n\n{request.display}"
+
+
+def _read(result: types.ElicitResult | None) -> Approved | Refused:
+    """What a user has answered. Nothing but a plain yes is one."""
+    if result is None or result.action == "cancel":
+        return Refused("the question was left without an answer", by="unanswered")
+    content = result.content or {}
+    if result.action == "accept" and content.get("decision") in (_ONCE, _AGAIN):
+        return Approved(scope="once" if content["decision"] == _ONCE else "session")
+    reason = content.get("reason")
+    return Refused(reason if isinstance(reason, str) else "")

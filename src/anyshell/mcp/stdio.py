@@ -1,0 +1,81 @@
+"""The protocol over this program's own stdin and stdout: one message a line.
+
+The SDK's own reads lines of any length, in a thread that a signal does not end.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from ..cli.process.descriptors import DescriptorReader, DescriptorWriter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+    Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
+    Outgoing = MemoryObjectSendStream[SessionMessage]
+
+LONGEST_MESSAGE = 64 * 1024 * 1024
+"""Bytes of a message from a client; a longer one is left unanswered, as what is no message."""
+
+
+@asynccontextmanager
+async def messages() -> AsyncIterator[tuple[Incoming, Outgoing]]:
+    """Have the client's messages and a place for the answers. When the client is gone, there are no more messages."""
+    into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, out = anyio.create_memory_object_stream[SessionMessage](0)
+    reader, writer, reading = DescriptorReader(0), DescriptorWriter(1), anyio.CancelScope()
+
+    async def read() -> None:
+        with reading, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async with into:
+                async for line in _lines(reader):
+                    await into.send(_parsed(line))
+
+    async def write() -> None:
+        async with out:
+            async for message in out:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await writer.write(text.encode() + b"\n")
+                if writer.error is not None:
+                    reading.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        tasks.start_soon(write)
+        try:
+            yield incoming, outgoing
+        finally:
+            reading.cancel()
+            writer.hurry()
+            await outgoing.aclose()
+
+
+async def _lines(reader: DescriptorReader) -> AsyncIterator[bytes]:
+    """Split what is read into lines. Of one that is too long, its beginning is given, which is no message."""
+    held = bytearray()
+    async for piece in reader:
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            held += end
+            if held.strip():
+                yield bytes(held)
+            held.clear()
+        held += rest
+        del held[LONGEST_MESSAGE + 1 :]
+
+
+def _parsed(line: bytes) -> SessionMessage | Exception:
+    if len(line) > LONGEST_MESSAGE:
+        return ValueError(f"a message has up to {LONGEST_MESSAGE:,} bytes")
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error

@@ -1,0 +1,166 @@
+"""The tools of one client: its calls in, results of the protocol out."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from ..tool import JobResult, ShellResult, ShellTool, ToolLimits
+from .approval import QUESTION_SECONDS, BadStateError, can_ask
+
+if TYPE_CHECKING:
+    from .._environment import Environment
+    from ..tool import JobTool, ToolDefinition, Update
+    from .approval import ClientApprovals, Context
+
+CALLS = 1000
+"""Calls of one client that are under way; one more is an error."""
+
+RUNNING = 16
+"""Calls of the tool shell of one client that are carried out at once; more wait for their turn."""
+
+PROGRESS_SECONDS = 0.25
+"""Seconds between two notifications of a call's progress, at least."""
+
+PROGRESS_BYTES = 2048
+"""Bytes of output in a notification of progress, at most: the end of what was printed."""
+
+_READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
+
+
+class ClientTools:
+    """The tools `shell` and `job` of one client.
+
+    Args:
+        env: Where commands run.
+        approvals: Asks the client.
+        jobs: As of `ShellTool`.
+        terminals: As of `ShellTool`.
+    """
+
+    def __init__(
+        self, env: Environment, approvals: ClientApprovals, *, jobs: bool = False, terminals: bool = False
+    ) -> None:
+        self._env = env
+        self._approvals = approvals
+        limits = ToolLimits(
+            approval_timeout=QUESTION_SECONDS,
+            update_interval=PROGRESS_SECONDS,
+            update_bytes=PROGRESS_BYTES,
+        )
+        self._shell = ShellTool(
+            env, approver=approvals.ask_client, limits=limits, jobs=jobs, terminals=terminals, ask_each=True
+        )
+        self._job: JobTool | None = self._shell.job_tool if jobs or terminals else None
+        self._numbers = itertools.count(1)
+        self._under_way = 0
+        self._turns = anyio.Semaphore(RUNNING)
+
+    def listed(self, context: Context) -> list[types.Tool]:
+        """What the client's model is told."""
+        shell = _told(self._shell.definition, ShellResult)
+        if self._only_reads(context):
+            shell["annotations"] |= _READ_ONLY
+        told = [shell] if self._job is None else [shell, _told(self._job.definition, JobResult)]
+        return [types.Tool.model_validate(each) for each in told]
+
+    def _only_reads(self, context: Context) -> bool:
+        """Whether nothing can run but what only reads: what the preset allows, as the client cannot ask for more."""
+        policy = self._env.policy
+        if policy is None or policy.name != "read-only":
+            return False
+        more = any(rule.action == "allow" for rule in (*policy.own, *policy.administrator))
+        return not more and not can_ask(context)
+
+    async def call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Carry out one call.
+
+        Raises:
+            MCPError: There is no such tool, or too many calls are under way.
+        """
+        if params.name != "shell" and (params.name != "job" or self._job is None):
+            raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:60]!r}")
+        if self._under_way >= CALLS:
+            raise MCPError(types.INTERNAL_ERROR, f"{CALLS:,} calls are under way: wait for one of them")
+        call_id = f"mcp-{next(self._numbers)}"
+        try:
+            exchange = self._approvals.begin(call_id, context, params)
+        except BadStateError as error:
+            return refused(f"Not run: {error}. Make the call again, without the state.")
+        self._under_way += 1
+        try:
+            made = await self._made(context, params, call_id)
+        finally:
+            self._under_way -= 1
+            self._approvals.end(call_id)
+        question = self._approvals.question(exchange) if made.details.status == "refused" else None
+        return question or result_of(made)
+
+    async def _made(
+        self, context: Context, params: types.CallToolRequestParams, call_id: str
+    ) -> ShellResult | JobResult:
+        arguments = params.arguments or {}
+        if params.name == "job":
+            assert self._job is not None
+            return await self._job(arguments, call_id=call_id)
+        steps = itertools.count(1)
+
+        async def tell(update: Update) -> None:
+            await context.session.report_progress(next(steps), None, update)
+
+        watched = context.meta is not None and context.meta.get("progress_token") is not None
+        async with self._turns:
+            return await self._shell(arguments, on_update=tell if watched else None, call_id=call_id)
+
+
+def _told(definition: ToolDefinition, result: type[ShellResult | JobResult]) -> dict[str, Any]:
+    return {**definition.as_format("mcp"), "title": definition.title, "outputSchema": schema_of(result)}
+
+
+@cache
+def schema_of(result: type[ShellResult | JobResult]) -> dict[str, Any]:
+    """The JSON schema of the structured content of a result."""
+    schema: dict[str, Any] = _plain(result.model_json_schema())
+    for name in _IN_TEXT:
+        del schema["properties"][name]
+    schema["required"] = [name for name in schema["required"] if name not in _IN_TEXT]
+    del schema["$defs"]["DisplayBlock"]
+    return schema
+
+
+def _plain(schema: Any) -> Any:
+    """A schema without the words of our own reference, which no program needs."""
+    if isinstance(schema, dict):
+        words = {key for key in ("title", "description") if isinstance(schema.get(key), str)}
+        return {key: _plain(value) for key, value in schema.items() if key not in words}
+    return [_plain(each) for each in schema] if isinstance(schema, list) else schema
+
+
+_IN_TEXT = {"text", "display"}
+"""Fields of a result that are left out of its structured content: for a model, and for a person."""
+
+
+def result_of(made: ShellResult | JobResult) -> types.CallToolResult:
+    """A result as the protocol has it: for the model as text, for a program as structured content."""
+    return types.CallToolResult(
+        content=[types.TextContent(text=made.text)],
+        structured_content=made.model_dump(mode="json", exclude=_IN_TEXT),
+        is_error=made.is_error,
+    )
+
+
+def refused(message: str) -> types.CallToolResult:
+    """The result of a call of which nothing ran."""
+    details = {"status": "refused"}
+    return types.CallToolResult(
+        content=[types.TextContent(text=f"[anyshell] {message}")],
+        structured_content={"is_error": True, "output": "", "message": message, "details": details},
+        is_error=True,
+    )

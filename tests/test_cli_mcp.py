@@ -1,0 +1,136 @@
+"""``anyshell mcp`` as a client starts it: a process of its own, on stdin and stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .cli_program import is_alive, wait_until, wait_written
+from .conftest import framework
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+framework("mcp")
+
+_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+STUBBORN = """#!/bin/sh
+trap '' TERM
+[ $# -gt 0 ] || exec setsid "$0" apart
+echo $$ > pid
+while :; do sleep 1; done
+"""
+"""What heeds no signal but KILL, and has left the group of its command."""
+
+
+class Server:
+    """A server, and what it is told."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.directory = directory
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "anyshell", "mcp", "--cwd", str(directory), *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"TMPDIR": str(directory)},
+        )
+
+    def write(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def send(self, method: str, number: int | None = None, **params: Any) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": {**params, "_meta": _META}}
+        self.write(json.dumps(message | ({} if number is None else {"id": number})).encode() + b"\n")
+
+    def call(self, number: int, command: str, **arguments: Any) -> None:
+        self.send("tools/call", number, name="shell", arguments={"command": command, **arguments})
+
+    def read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def begin_stubborn(self) -> int:
+        """Have a command run that heeds no signal but KILL, and give the process that it has set apart."""
+        self.call(1, "./stubborn")
+        return int(wait_written(self.directory / "pid"))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('preset = "trusted"\n')
+    (tmp_path / "stubborn").write_text(STUBBORN)
+    (tmp_path / "stubborn").chmod(0o755)
+    server = Server(tmp_path, "--policy", str(rules), "--jobs")
+    yield server
+    server.process.kill()
+    server.process.wait()
+    for stream in (server.process.stdin, server.process.stdout):
+        assert stream is not None
+        stream.close()
+
+
+def nothing_is_left(server: Server, pid: int, code: int) -> None:
+    assert server.process.wait(30) == code
+    wait_until(lambda: not is_alive(pid), "what its call has started has ended")
+    assert {path.name for path in server.directory.iterdir()} == {"pid", "rules.toml", "stubborn"}
+
+
+def test_garbage_is_passed_over_and_the_end_of_stdin_ends_all(server: Server) -> None:
+    server.write(b"\n{]\n\xff\xfe\x00\n[1, 2]\n" + b"[" * 20000 + b"\n" + b'{"jsonrpc": "2.0", "id": 7}\n')
+    server.send("server/discover", 2)
+    assert server.read()["result"]["supportedVersions"] == ["2026-07-28"]
+    server.write(b'{"jsonrpc": "2.0", "method": "no/such", "id": "x"}\n' + b"x" * 200_000 + b"\n")
+    assert server.read()["error"]["code"] < 0
+    server.call(3, "echo hi")
+    assert server.read()["result"]["content"][0]["text"] == "hi\n\n[anyshell] Exit code 0."
+    pid = server.begin_stubborn()
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    nothing_is_left(server, pid, 0)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_a_signal_ends_the_server_and_what_it_runs(server: Server, number: signal.Signals, code: int) -> None:
+    pid = server.begin_stubborn()
+    server.process.send_signal(number)
+    nothing_is_left(server, pid, code)
+
+
+def test_a_client_that_reads_no_more_ends_the_server(server: Server) -> None:
+    pid = server.begin_stubborn()
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+    nothing_is_left(server, pid, 141)
+
+
+def test_a_missing_extra_is_named() -> None:
+    program = "import sys; sys.modules['mcp'] = None; from anyshell.cli import main; main(['mcp'])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 125
+    assert "anyshell[mcp]" in done.stderr
+
+
+def test_the_sdk_is_loaded_by_the_server_alone() -> None:
+    program = (
+        "import sys, anyshell, anyshell.tool, anyshell.mcp.command; from anyshell.cli import main\n"
+        "try: main(['mcp', '--help'])\n"
+        "except SystemExit: print({'mcp', 'mcp_types', 'asyncio', 'pydantic'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")

@@ -1,0 +1,407 @@
+"""The server of MCP with the SDK's own client, in both eras of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .conftest import framework
+
+framework("mcp")
+import mcp_types as types
+from mcp import Client
+from mcp.client._memory import InMemoryTransport
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from anyshell import Environment, Policy, ShellTool, deny_all
+from anyshell.mcp import approval
+from anyshell.mcp.approval import ClientApprovals
+from anyshell.mcp.server import make
+from anyshell.mcp.tools import ClientTools
+
+from .cli_program import is_alive, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from mcp.client.session import ClientRequestContext
+    from mcp.server.lowlevel import Server
+
+pytestmark = pytest.mark.anyio
+
+ERAS = ("legacy", "2026-07-28")
+YES, AGAIN, NO = ({"decision": each} for each in ("yes, this once", "yes, and the same again", "no"))
+
+
+@pytest.fixture
+async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
+    async with Environment.detect(cwd=tmp_path) as environment:
+        yield environment
+
+
+def server_of(env: Environment, **features: bool) -> Server[Any]:
+    tools = ClientTools(env, ClientApprovals(), **features)
+
+    async def its_own(_: object) -> ClientTools:
+        return tools
+
+    return make(its_own)
+
+
+def served(env: Environment, **features: bool) -> InMemoryTransport:
+    return InMemoryTransport(server_of(env, **features))
+
+
+@dataclass
+class User:
+    """Who is asked by the client."""
+
+    content: dict[str, Any] | None = field(default_factory=lambda: dict(YES))
+    action: Any = "accept"
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        self.asked.append(params.message)
+        return types.ElicitResult(action=self.action, content=self.content)
+
+
+def printed(result: types.CallToolResult) -> str:
+    [content] = result.content
+    assert isinstance(content, types.TextContent)
+    return content.text
+
+
+# --- tools ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_tools_are_described_as_the_tools_describe_themselves(env: Environment, mode: str) -> None:
+    tool = ShellTool(env, approver=deny_all, jobs=True)
+    async with Client(served(env, jobs=True), mode=mode) as client:
+        listed = (await client.list_tools()).tools
+    for shown, definition in zip(listed, (tool.definition, tool.job_tool.definition), strict=True):
+        expected = definition.as_format("mcp")
+        assert (shown.name, shown.description) == (expected["name"], expected["description"])
+        assert shown.input_schema == expected["inputSchema"]
+        assert shown.annotations is not None
+        assert shown.annotations.destructive_hint is True
+        assert shown.annotations.read_only_hint is False
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE_PROTOCOL_VERSIONS)
+async def test_each_revision_by_handshake_calls_a_tool(
+    revision: str, tmp_path: Path, anyio_backend: str
+) -> None:
+    async with (
+        Environment.detect(cwd=tmp_path, policy=Policy.preset("workspace")) as env,
+        served(env) as (read, write),
+    ):
+
+        async def send(method: str, params: dict[str, Any], number: int | None = None) -> dict[str, Any]:
+            text = {"jsonrpc": "2.0", "method": method, "params": params} | ({"id": number} if number else {})
+            await write.send(
+                SessionMessage(types.jsonrpc_message_adapter.validate_json(json.dumps(text), by_name=False))
+            )
+            if number is None:
+                return {}
+            answer = await read.receive()
+            assert isinstance(answer, SessionMessage)
+            return answer.message.model_dump(by_alias=True, exclude_unset=True)
+
+        info = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        hello = await send("initialize", info, 1)
+        assert hello["result"]["protocolVersion"] == revision
+        await send("notifications/initialized", {})
+        called = await send("tools/call", {"name": "shell", "arguments": {"command": "echo hi"}}, 2)
+        assert called["result"]["content"][0]["text"] == "hi\n\n[anyshell] Exit code 0."
+        refused = await send("tools/call", {"name": "shell", "arguments": {"command": "touch ~/x-of-mcp"}}, 3)
+        assert "--policy" in refused["result"]["content"][0]["text"]
+    assert not os.path.exists(os.path.expanduser("~/x-of-mcp"))
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize(
+    ("name", "arguments", "is_error", "status"),
+    [
+        ("shell", {"command": "echo hi"}, False, "exited"),
+        ("shell", {"command": "exit 3"}, True, "exited"),
+        ("shell", {"command": "sleep 60", "timeout": 1}, True, "timed_out"),
+        ("shell", {"command": "seq 100000"}, False, "exited"),
+        ("shell", {"command": "sleep 60", "run_in_background": True}, False, "running"),
+        ("shell", {"nothing": "x"}, True, "invalid"),
+        ("job", {"action": "list"}, False, "done"),
+        ("job", {"action": "stop", "id": "j9"}, True, "failed"),
+    ],
+)
+async def test_structured_content_is_what_the_schema_says(
+    env: Environment, mode: str, name: str, arguments: dict[str, Any], is_error: bool, status: str
+) -> None:
+    async with Client(served(env, jobs=True), mode=mode, elicitation_callback=User()) as client:
+        schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+        result = await client.call_tool(name, arguments)
+    schema = schemas[name]
+    assert schema is not None
+    import_module("jsonschema").validate(result.structured_content, schema)
+    assert result.is_error is is_error
+    assert result.structured_content["details"]["status"] == status
+    assert result.structured_content["output"].rstrip("\n") in printed(result)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_tool_that_is_not_there_is_an_error_of_the_protocol(env: Environment, mode: str) -> None:
+    async with Client(served(env), mode=mode) as client:
+        with pytest.raises(MCPError, match="no tool 'job'"):
+            await client.call_tool("job", {"action": "list"})
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_progress_tells_the_end_of_the_output(env: Environment, mode: str) -> None:
+    told: list[tuple[float, str | None]] = []
+    seen = asyncio.Event()
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, message))
+        seen.set()
+
+    fifo = "mkfifo go; echo first; cat go; echo last"
+    async with Client(served(env), mode=mode, elicitation_callback=User()) as client:
+        call = asyncio.ensure_future(client.call_tool("shell", {"command": fifo}, progress_callback=hear))
+        await asyncio.wait_for(seen.wait(), 20)
+        await env.run("echo > go")
+        result = await call
+    assert told[0] == (1, "first\n")
+    assert [progress for progress, _ in told] == sorted({progress for progress, _ in told})
+    assert "last" in printed(result)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_cancellation_stops_the_tree(env: Environment, mode: str, tmp_path: Path) -> None:
+    command = "sh -c 'sleep 300 & echo $! > pid.part; mv pid.part pid; wait' & wait"
+    async with Client(served(env), mode=mode, elicitation_callback=User()) as client:
+        call = asyncio.ensure_future(client.call_tool("shell", {"command": command}))
+        await asyncio.to_thread(wait_until, (tmp_path / "pid").exists, "the command runs")
+        pid = int((tmp_path / "pid").read_text())
+        assert is_alive(pid)
+        call.cancel()
+        await asyncio.wait([call])
+        await asyncio.to_thread(wait_until, lambda: not is_alive(pid), "its child has ended")
+
+
+async def test_more_calls_than_there_is_room_for_wait_for_their_turn(
+    env: Environment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("anyshell.mcp.tools.RUNNING", 2)
+    monkeypatch.setattr("anyshell.mcp.tools.CALLS", 6)
+    begun = tmp_path / "begun"
+    hold = {"command": "echo >> begun; until [ -e go ]; do sleep 0.05; done"}
+    async with Client(served(env), mode=ERAS[0], elicitation_callback=User()) as client:
+        calls = {asyncio.ensure_future(client.call_tool("shell", hold)) for _ in range(7)}
+        [one_more], held = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        assert str(one_more.exception()) == "6 calls are under way: wait for one of them"
+        await asyncio.to_thread(wait_until, lambda: begun.exists() and len(begun.read_text()) == 2, "two run")
+        (tmp_path / "go").touch()
+        assert not any(result.is_error for result in await asyncio.gather(*held))
+    assert len(begun.read_text()) == 6
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_tool_only_reads_where_nobody_can_approve_of_more(tmp_path: Path, mode: str) -> None:
+    async with Environment.detect(cwd=tmp_path, policy=Policy.preset("read-only")) as env:
+        for user, only_reads in ((None, True), (User(), False)):
+            async with Client(served(env, jobs=True), mode=mode, elicitation_callback=user) as client:
+                shell, job = (await client.list_tools()).tools
+            assert shell.annotations is not None
+            assert job.annotations is not None
+            assert shell.annotations.read_only_hint is only_reads
+            assert job.annotations.read_only_hint is False
+
+
+# --- approval ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize(
+    ("action", "content", "said"),
+    [
+        ("accept", YES, "Exit code 0"),
+        ("accept", {**NO, "reason": "use b instead"}, "The user says: use b instead."),
+        ("accept", {}, "refused by the user"),
+        ("accept", {"decision": "yes"}, "refused by the user"),
+        ("decline", None, "refused by the user"),
+        ("cancel", None, "the question was left without an answer"),
+    ],
+)
+async def test_nothing_but_a_yes_runs_a_command(
+    env: Environment, tmp_path: Path, mode: str, action: str, content: dict[str, Any] | None, said: str
+) -> None:
+    user = User(content, action)
+    async with Client(served(env), mode=mode, elicitation_callback=user) as client:
+        result = await client.call_tool("shell", {"command": "echo x >> a"})
+    assert said in printed(result)
+    assert (tmp_path / "a").exists() is (content == YES)
+    assert user.asked == [user.asked[0]]
+    assert "echo x >> a" in user.asked[0]
+    assert str(tmp_path) in user.asked[0]
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_yes_for_the_same_again_is_for_the_same_alone(env: Environment, mode: str) -> None:
+    user = User(dict(AGAIN))
+    async with Client(served(env), mode=mode, elicitation_callback=user) as client:
+        for command in ("echo a", "echo a", "echo b", "echo a"):
+            await client.call_tool("shell", {"command": command})
+    assert len(user.asked) == 2
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_without_elicitation_the_refusal_names_the_option(env: Environment, mode: str) -> None:
+    async with Client(served(env), mode=mode) as client:
+        result = await client.call_tool("shell", {"command": "touch a"})
+    assert result.is_error
+    assert "--policy workspace" in printed(result)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_equal_calls_at_once_are_each_asked_about(env: Environment, tmp_path: Path, mode: str) -> None:
+    user = User()
+    async with Client(served(env), mode=mode, elicitation_callback=user) as client:
+        await asyncio.gather(*(client.call_tool("shell", {"command": "echo x >> a"}) for _ in range(5)))
+    assert len(user.asked) == 5
+    assert (tmp_path / "a").read_text() == "x\n" * 5
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_what_a_policy_decides_is_not_asked_about(tmp_path: Path, mode: str) -> None:
+    user = User()
+    async with (
+        Environment.detect(cwd=tmp_path, policy=Policy.preset("workspace")) as env,
+        Client(served(env), mode=mode, elicitation_callback=user) as client,
+    ):
+        assert not (await client.call_tool("shell", {"command": "touch a"})).is_error
+        denied = await client.call_tool("shell", {"command": "rm -rf /"})
+        assert "The policy says" in printed(denied)
+        assert not user.asked
+        await client.call_tool("shell", {"command": "unheard-of"})
+        assert len(user.asked) == 1
+
+
+async def test_input_of_a_job_is_asked_about(env: Environment, tmp_path: Path) -> None:
+    user = User()
+    async with Client(served(env, jobs=True), mode=ERAS[1], elicitation_callback=user) as client:
+        begun = await client.call_tool("shell", {"command": "read x; echo $x > a", "run_in_background": True})
+        job = begun.structured_content["details"]["job"]
+        sent = await client.call_tool("job", {"action": "send", "id": job, "text": "hello", "enter": True})
+        assert not sent.is_error
+        await asyncio.to_thread(wait_until, (tmp_path / "a").exists, "it has read it")
+    assert user.asked[1].startswith("Send this to what runs already?")
+
+
+class Stateless:
+    """A client that drives the rounds of a call itself."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def ask(self, **arguments: Any) -> types.InputRequiredResult:
+        asked = await self.client.session.call_tool("shell", arguments, allow_input_required=True)
+        assert isinstance(asked, types.InputRequiredResult)
+        return asked
+
+    async def answer(
+        self, state: str | None, content: dict[str, Any] | None = None, **arguments: Any
+    ) -> types.CallToolResult:
+        result = await self.client.session.call_tool(
+            "shell",
+            arguments,
+            input_responses={"approval": types.ElicitResult(action="accept", content=dict(content or YES))},
+            request_state=state,
+            allow_input_required=True,
+        )
+        assert isinstance(result, types.CallToolResult)
+        return result
+
+
+@pytest.fixture
+async def client(env: Environment) -> AsyncIterator[Stateless]:
+    async with Client(served(env), mode=ERAS[1], elicitation_callback=User()) as made:
+        yield Stateless(made)
+
+
+async def test_an_approval_runs_its_call_once(client: Stateless, tmp_path: Path) -> None:
+    asked = await client.ask(command="echo x >> a")
+    assert not (tmp_path / "a").exists()
+    results = await asyncio.gather(
+        *(client.answer(asked.request_state, command="echo x >> a") for _ in range(5))
+    )
+    assert [result.is_error for result in results].count(False) == 1
+    again = await client.answer(asked.request_state, command="echo x >> a")
+    assert "used before" in printed(again)
+    assert (tmp_path / "a").read_text() == "x\n"
+
+
+async def test_an_approval_is_of_its_arguments(client: Stateless, tmp_path: Path) -> None:
+    asked = await client.ask(command="echo x > a")
+    changed = await client.answer(asked.request_state, command="echo y > a")
+    assert changed.is_error
+    assert "what was approved is another call" in printed(changed)
+    assert not (tmp_path / "a").exists()
+    assert not (await client.answer(asked.request_state, command="echo x > a")).is_error
+
+
+async def test_a_forged_approval_runs_nothing(client: Stateless, tmp_path: Path) -> None:
+    asked = await client.ask(command="echo x > a")
+    state = asked.request_state
+    assert state is not None
+    for forged in ("", "x", "v1." + "A" * 60, state[:-4] + "AAAA", state.upper()):
+        result = await client.answer(forged, command="echo x > a")
+        assert "was not asked for by this server" in printed(result)
+    assert not (tmp_path / "a").exists()
+
+
+async def test_a_late_approval_runs_nothing(
+    client: Stateless, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approval, "QUESTION_SECONDS", -1.0)
+    asked = await client.ask(command="echo x > a")
+    result = await client.answer(asked.request_state, command="echo x > a")
+    assert "later than" in printed(result)
+    assert not (tmp_path / "a").exists()
+
+
+async def test_a_no_closes_the_question(client: Stateless, tmp_path: Path) -> None:
+    asked = await client.ask(command="echo x > a")
+    refused = await client.answer(asked.request_state, NO, command="echo x > a")
+    assert "refused by the user" in printed(refused)
+    assert "used before" in printed(await client.answer(asked.request_state, command="echo x > a"))
+    assert not (tmp_path / "a").exists()
+
+
+async def test_of_too_many_questions_the_oldest_is_closed(
+    client: Stateless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approval, "QUESTIONS", 2)
+    asked = [await client.ask(command=f"echo {number}") for number in range(3)]
+    for number, first in enumerate(asked):
+        result = await client.answer(first.request_state, command=f"echo {number}")
+        assert result.is_error is (number == 0)
+
+
+async def test_a_question_that_is_too_long_is_not_asked(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = User()
+    async with Client(served(env), mode=ERAS[1], elicitation_callback=user) as client:
+        result = await client.call_tool("shell", {"command": "echo " + "x" * approval.LONGEST_QUESTION})
+    assert "too long to be shown" in printed(result)
+    assert not user.asked
