@@ -209,7 +209,9 @@ def _loaded(
 
     for option, directory in (("--cwd", cwd), ("--workspace", workspace)):
         if directory and not Path(directory).is_dir():
-            raise click.UsageError(f"{option} {printable(directory)} is no directory: give one that is there")
+            mention(
+                f"{option} {printable(directory)} is no directory here: its links and its files are not known"
+            )
     here = os.path.abspath(cwd or Path.cwd())
     return Policy.load(*files, preset=preset), here, os.path.abspath(workspace or here)
 
