@@ -141,7 +141,23 @@ def table(logs: Collection[Log], *, longer: bool = False) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def signals(logs: Collection[Log]) -> str:
+    """Of how many failures a signal is shown, with a column for each way, in Markdown."""
+    rows = [["budget", "failures", *WAYS], ["---"] * (2 + len(WAYS))]
+    for budget, held_out in itertools.product(BUDGETS, (False, True)):
+        failures = [log for log in logs if log.failure and log.held_out == held_out]
+        shown_by = [measure(failures, way, budget).cases for way in WAYS.values()]
+        long = [len(log.data) > budget for log in failures]
+        half = "held out" if held_out else "tuned"
+        for what, counted in ((f"{half}, longer than the budget", long), (half, [True] * len(long))):
+            some = [list(itertools.compress(cases, counted)) for cases in shown_by]
+            cells = [f"{sum(each) / max(1, len(each)):.0%} ({sum(each)} of {len(each)})" for each in some]
+            rows.append([f"{budget // 1024} KiB", what, *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
 if __name__ == "__main__":
     corpus = load()
     print(f"All {len(corpus)} logs:", table(corpus), sep="\n\n")
     print("\nThose longer than the budget:", table(corpus, longer=True), sep="\n\n")
+    print("\nFailures with a signal:", signals(corpus), sep="\n\n")

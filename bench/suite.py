@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from . import (
+    bounding,
     concurrency,
     endings,
     fleet,
@@ -46,6 +47,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "spawn": Benchmark(spawning.measure, spawning.ROUNDS),
     "policy": Benchmark(policies.measure, policies.ROUNDS),
     "output": Benchmark(output.measure, output.ROUNDS),
+    "bounding": Benchmark(bounding.measure, bounding.ROUNDS),
     "redaction": Benchmark(redaction.measure, redaction.ROUNDS),
     "terminal-text": Benchmark(screens.measure, screens.ROUNDS),
     "concurrency": Benchmark(concurrency.measure, concurrency.ROUNDS),

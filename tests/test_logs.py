@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from bench.logs import BUDGETS, CORPUS, Log, load, shown, table
+from bench.logs import BUDGETS, CORPUS, Log, load, shown, signals, table
 
 LOGS = load()
 FAILURES = [log for log in LOGS if log.failure]
@@ -87,3 +87,8 @@ def test_every_file_has_its_entry() -> None:
 def test_table_has_a_row_for_each_budget_half_and_way() -> None:
     rows = table(LOGS[:20]).splitlines()
     assert len(rows) == 2 + len(BUDGETS) * 2 * 3
+
+
+def test_page_has_the_measured_shares_of_failures() -> None:
+    page = (CORPUS.parents[2] / "docs/explanation/decisions.md").read_text(encoding="utf-8")
+    assert signals(LOGS) in page

@@ -1,0 +1,127 @@
+"""A big output as text in bounded memory: how fast it is cut to a budget, with and without a search for errors."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anyshell import OutputLimits
+from anyshell.output import OutputBuilder
+
+from .logs import load
+from .output import log
+from .report import Reach, Result, Row
+from .rounds import interleave, ratios
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .sizes import Sizes
+
+ROUNDS = 7
+
+_PIECE = 64 * 1024
+_EVERY = 100
+_LONG = 100_000
+_BUDGET = OutputLimits()
+_ENDS = OutputLimits(head=20 * 1024, tail=30 * 1024)
+
+
+def measure(sizes: Sizes, rounds: int) -> Result:
+    """Compare the throughput of a builder to that of a bare head and tail, for plain lines and for some with errors."""
+    rows: list[Row] = []
+    for what, content, reach in (
+        ("of lines", log(), Reach(">=", 100)),
+        ("of lines, one of a hundred an error", _with_errors(log()), Reach(">=", 100)),
+    ):
+        data = (content * (sizes.output // len(content) + 1))[: sizes.output]
+        pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
+        found = interleave(
+            {
+                "floor": partial(_seconds, head_and_tail, pieces),
+                "ends": partial(_seconds, partial(_built, _ENDS), pieces),
+                "budget": partial(_seconds, partial(_built, _BUDGET), pieces),
+            },
+            rounds,
+        )
+        speeds = {name: [len(data) / 1e6 / each for each in seconds] for name, seconds in found.items()}
+        rows += [
+            Row(
+                what=f"{sizes.output / 1e6:g} MB {what}, head and tail",
+                unit="MB/s",
+                ours=speeds["ends"],
+                floor=speeds["floor"],
+                ratios=ratios(found["floor"], found["ends"]),
+                reach=Reach(">=", 0.7),
+            ),
+            Row(what="the same, searched for errors", unit="MB/s", ours=speeds["budget"], reach=reach),
+            Row(
+                what="the same, beside head and tail",
+                unit="MB/s",
+                ours=speeds["budget"],
+                floor=speeds["ends"],
+                ratios=ratios(found["ends"], found["budget"]),
+            ),
+        ]
+    size, logs = 0, []
+    for each in load():
+        if len(each.data) > _LONG and size < sizes.output:
+            logs.append(each.data)
+            size += len(each.data)
+    whole = [[data[at : at + _PIECE] for at in range(0, len(data), _PIECE)] for data in logs]
+    seconds = [sum(_seconds(partial(_built, _BUDGET), each) for each in whole) for _ in range(rounds)]
+    rows.append(
+        Row(
+            what=f"{len(logs)} long logs of the corpus, searched for errors (beside)",
+            unit="MB/s",
+            ours=[size / 1e6 / each for each in seconds],
+        )
+    )
+    return Result(
+        rows=rows,
+        notes=[
+            (
+                "in this process, in its time of the CPU, from memory, in pieces of 64 KiB, and no artifact is written. The floor keeps the first 20 "
+                "and the last 30 KiB as they are and counts line feeds; ours cleans them as well. The lines are those of 'output'. Most lines of the long logs of `tests/data/logs` are "
+                "errors and warnings, and each of these is looked at closely, up to a bound of an output."
+            )
+        ],
+    )
+
+
+def head_and_tail(pieces: Sequence[bytes]) -> None:
+    """The least that keeps both ends of an output, and counts it."""
+    head, total, lines = bytearray(), 0, 0
+    tail: deque[bytes] = deque(maxlen=2)
+    for piece in pieces:
+        if len(head) < 20 * 1024:
+            head += piece[: 20 * 1024 - len(head)]
+        tail.append(piece)
+        total += len(piece)
+        lines += piece.count(b"\n")
+    assert (head + b"".join(tail)[-30 * 1024 :]).decode(errors="replace")
+    assert total >= lines
+
+
+def _built(limits: OutputLimits, pieces: Sequence[bytes]) -> None:
+    builder = OutputBuilder(**limits.parts._asdict())
+    for piece in pieces:
+        builder.feed(piece)
+    assert builder.finish().text
+
+
+def _seconds(take: Callable[[Sequence[bytes]], None], pieces: Sequence[bytes]) -> float:
+    began = time.process_time()
+    take(pieces)
+    return time.process_time() - began
+
+
+def _with_errors(content: bytes) -> bytes:
+    lines = content.split(b"\n")
+    for at in range(0, len(lines), _EVERY):
+        name = re.sub(rb"\W+", b"_", lines[at][-12:])
+        lines[at] = b"src/module_%d.c:%d:3: error: no member named '%s'" % (at, at, name)
+    return b"\n".join(lines)
