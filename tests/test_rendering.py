@@ -383,8 +383,7 @@ def test_whatever_was_printed_a_preview_is_its_last_rows(output: str, width: int
     cut = count > len(shown)
     first = lines[-taken] if lines else ""
     if cut and not (first.isascii() and first.isprintable()):
-        shown, whole = ["".join(" ".join(each).split()) for each in (shown, whole)]  # folded elsewhere
-        assert whole.endswith(shown)
+        assert "".join("".join(whole).split()).endswith("".join("".join(shown).split()))  # folded elsewhere
     else:
         assert shown == whole[-rows:]
     missing = len(lines) - taken
@@ -608,11 +607,11 @@ def test_command_that_shows_an_artifact_is_named_where_it_finds_the_artifact(
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
     kept, known = tmp_path / "artifacts", ARTIFACT["id"]
     for path, name, found in ((kept, known, True), (tmp_path, known, False), (kept, "x; reboot", False)):
-        artifact = {**ARTIFACT, "id": name, "path": str(path / f"{name}.out")}
-        result = result_of("c", "o", artifact=artifact)
+        file = str(path / f"{name}.out")
+        result = result_of("c", "o", artifact={**ARTIFACT, "id": name, "path": file})
         text = drawn(RenderedResult(result), 1_000)
         assert (f"anyshell artifacts show {name}" in text) is found
-        assert (artifact["path"] in text) is not found
+        assert (file in text) is not found
 
 
 def test_place_and_timeout_stand_in_the_footer() -> None:
