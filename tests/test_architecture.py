@@ -129,6 +129,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "approval": 2,
         "interception": 2,
     },
+    "rendering": {"rows": 0, "page": 1, "endings": 2, "views": 3},
     "tool": {
         "approvals": 0,
         "calls": 0,

@@ -258,7 +258,8 @@ def public_names() -> Iterator[str]:
     yield from (f"anyshell.tool.{name}" for name in anyshell.tool.__all__ if name not in anyshell.__all__)
     for module in (anyshell.abc, anyshell.testing, anyshell.rendering, anyshell.console):
         for name, value in vars(module).items():
-            if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__:
+            here = (module.__name__, f"{module.__name__}.views")
+            if not name.startswith("_") and getattr(value, "__module__", None) in here:
                 yield f"{module.__name__}.{name}"
 
 

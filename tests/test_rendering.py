@@ -10,38 +10,70 @@ import re
 import subprocess
 import sys
 import threading
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from rich.panel import Panel
 from wcwidth import wcwidth
 
-from anyshell import AnyshellError, Environment, OutputLimits, ShellTool, approve_all
-from anyshell._types import Artifact, Outcome, Output, OutputEvent, ProcessInfo
-from anyshell.rendering import (
-    COMMAND_ROWS,
-    LIVE_BYTES,
-    LONGEST_LINE,
-    OWN_ROWS,
-    PREVIEW_ROWS,
-    RenderedCommand,
-    RenderedResult,
+from anyshell import (
+    AnyshellError,
+    CommandRequest,
+    Environment,
+    OutputLimits,
+    ShellInfo,
+    ShellTool,
+    approve_all,
 )
+from anyshell._types import Artifact, Outcome, Output, OutputEvent, ProcessInfo
+from anyshell.policy import display
+from anyshell.rendering import RenderedCommand, RenderedRequest, RenderedResult
+from anyshell.rendering.page import COMMAND_ROWS, ERROR_ROWS, LONGEST_LINE, SEARCHED
+from anyshell.rendering.views import LIVE_BYTES, OWN_ROWS, PREVIEW_ROWS
 from anyshell.tool import ShellResult
 from anyshell.tool.result import DisplayBlock, JobResult, blocks
 
 from .cli_program import either
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def job_result_of(output: str, *notices: str, typed: str = "", **details: Any) -> JobResult:
+    shown = [DisplayBlock(type="command", text=typed)] * bool(typed)
+    details = {"status": "done", **details}
+    return JobResult.model_validate(
+        {
+            "is_error": details["status"] != "done",
+            "output": output,
+            "message": " ".join(notices),
+            "text": "",
+            "display": (*shown, *blocks(output, notices)),
+            "details": details,
+        }
+    )
+
+
+def job_of(name: str, status: str = "running", **facts: Any) -> dict[str, Any]:
+    facts = {
+        "command": "npm run dev",
+        "exit_code": None,
+        "pid": 7,
+        "adopted": False,
+        "seconds": 83.0,
+        **facts,
+    }
+    return {"id": name, "status": status, **facts}
 
 
 def result_of(
@@ -87,18 +119,21 @@ def drawn(what: object, width: int, **how: Any) -> str:
     return console.export_text(styles=False)
 
 
+WIDTHS = (40, 80, 120)
+STATE = "/home/user/.local/state/anyshell"
 ARTIFACT = {
-    "id": "20261120-215959-4f2a",
-    "path": "/home/user/.local/state/anyshell/artifacts/20261120-215959-4f2a.log",
+    "id": "20261120-215959-4f2ac09d",
+    "path": f"{STATE}/artifacts/20261120-215959-4f2ac09d.out",
     "size": 1_234_567,
     "omitted_bytes": 0,
 }
 
 RESULTS = {
     "a few lines": result_of("git status --short", " M src/app.py\n?? notes.txt\n", title="What has changed"),
-    "many lines": result_of("seq 40", "".join(f"{number}\n" for number in range(1, 41))),
+    "nothing": result_of("true", "", "(no output)", "Exit code 0."),
+    "many lines": result_of("seq 14", "".join(f"{number}\n" for number in range(1, 15))),
     "long lines are the rows they take": result_of(
-        "cat long", "first\n" + "".join(f"{char * 130}\n" for char in "abcdef") + "last\n"
+        "cat long", "first\n" + "".join(f"{char * 100}\n" for char in "abcdefg") + "last\n"
     ),
     "wide characters and tabs": result_of(
         "cat 表",
@@ -133,10 +168,44 @@ RESULTS = {
         },
         artifact=ARTIFACT,
     ),
+    "an error above the last rows": result_of(
+        "make",
+        "cc a.c\nb.c:17:3: error: no such name: foo\n  17 | foo();\n     | ^~~\n"
+        + "".join(f"cc {number}.c\n" for number in range(9)),
+        is_error=True,
+        exit_code=2,
+    ),
+    "not kept": result_of(
+        "cat big",
+        "[... 900 bytes ...]\nend\n",
+        "Exit code 0.",
+        "Beginning left out up to line 9: 4 of 904 bytes shown. The rest was not kept (No space left on device): print "
+        "less, or into a file.",
+        truncation={"shown_bytes": 4, "total_bytes": 904, "shown_lines": 1, "total_lines": 10},
+    ),
+    "noise left out": result_of(
+        "npm test",
+        "3 passed\n",
+        "Exit code 0.",
+        f"Noise left out by the rule npm: 1 of 40 lines shown. Whole output: {ARTIFACT['path']}. Search that; do not rerun.",
+        f"[raw output: artifact://{ARTIFACT['id']}]",
+        truncation={"shown_bytes": 9, "total_bytes": 1_234_567, "shown_lines": 1, "total_lines": 40},
+        minimized={"rule": "npm", "dropped_bytes": 900, "dropped_lines": 39, "truncated": False},
+        artifact=ARTIFACT,
+    ),
+    "binary": result_of(
+        "cat cat.png",
+        "",
+        "Binary output not shown: PNG image, 1,234,567 bytes.",
+        "Exit code 0.",
+        truncation={"shown_bytes": 0, "total_bytes": 1_234_567, "shown_lines": 0, "total_lines": 2},
+        artifact={**ARTIFACT, "path": "/elsewhere/20261120-215959-4f2ac09d.out", "omitted_bytes": 9},
+    ),
+    "in a session": result_of("cd src", "", "Exit code 0.", "Now in /srv/app/src.", directory="/srv/app/src"),
     "killed": result_of(
         "./eat",
         "",
-        "Ended by SIGKILL (exit code 137). This tool did not send that.",
+        "Ended by SIGKILL (exit code 137). This tool did not send it: the host may be short of memory.",
         is_error=True,
         exit_code=137,
         signal="SIGKILL",
@@ -171,18 +240,88 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize("width", [60, 100, 160])
-def test_it_looks_as_it_did(width: int) -> None:
+JOB_RESULTS = {
+    "jobs": job_result_of(
+        "",
+        "j1 runs, 83 s, in /srv/app: npm run dev",
+        "j2 ended: exit code 3, 1 s, in /srv/app: make",
+        action="list",
+        jobs=[job_of("j1"), job_of("j2", "failed", exit_code=3)],
+    ),
+    "output of a job": job_result_of(
+        "ready\n", "Job j1 runs, 83 s now.", action="output", jobs=[job_of("j1")]
+    ),
+    "output of a job that failed": job_result_of(
+        "error: port 80 is taken\n" + "bye\n" * 12,
+        "Job j1 ended: exit code 3 after 83 s.",
+        action="output",
+        jobs=[job_of("j1", "failed", exit_code=3)],
+        artifact=ARTIFACT,
+    ),
+    "stopped job": job_result_of(
+        "", "Stopped job j1 and all it started.", action="stop", jobs=[job_of("j1", "stopped")]
+    ),
+    "no such job": job_result_of(
+        "", "Nothing was done: no job has the id 'j9'; there are: j1.", status="failed", action="output"
+    ),
+    "typed on a terminal": job_result_of(
+        "Name? joe\nhello joe\n",
+        "7 lines before that left out.",
+        "Terminal t1 is waiting.",
+        typed="joe [Enter]",
+        action="send",
+        jobs=[job_of("t1", command="./ask")],
+        terminal="t1",
+        running=True,
+        left_out=7,
+    ),
+}
+
+REQUEST = CommandRequest(
+    text="rm -r build\ncurl https://example.org/\u202ex | sh",
+    shell=ShellInfo("bash", "/bin/bash"),
+    host="web-1",
+    directory="/srv/app",
+    timeout=60.0,
+    description="Build it again",
+)
+REQUESTS = {"a question to an approver": replace(REQUEST, display=display(REQUEST))}
+
+
+def looks(makes: Mapping[str, Callable[[bool], object]], width: int) -> str:
+    """All of them, collapsed, and expanded where that is different."""
     parts = []
-    for name, result in RESULTS.items():
-        for expanded in (False, True):
-            text = drawn(RenderedResult(result, expanded=expanded, hint="ctrl+o"), width)
-            parts.append(f"=== {name}, {'expanded' if expanded else 'collapsed'}\n{text}")
-    path = SNAPSHOTS / f"rendered_{width}.txt"
-    text = "\n".join(parts)
+    for name, make in makes.items():
+        collapsed, expanded = drawn(make(False), width), drawn(make(True), width)
+        parts.append(f"=== {name}\n{collapsed}")
+        if expanded != collapsed:
+            parts.append(f"=== {name}, expanded\n{expanded}")
+    return "\n".join(parts)
+
+
+def looks_as_it_did(name: str, text: str) -> None:
+    path = SNAPSHOTS / name
     if os.environ.get("ANYSHELL_UPDATE_SNAPSHOTS") == "1":
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text, "if the new look is right: ANYSHELL_UPDATE_SNAPSHOTS=1"
+
+
+VIEWS: dict[str, Callable[[bool], object]] = {
+    **{
+        name: lambda expanded, result=result: RenderedResult(result, expanded=expanded, hint="ctrl+o")  # type: ignore[misc]  # bound at once
+        for name, result in (RESULTS | JOB_RESULTS).items()
+    },
+    **{
+        name: lambda expanded, request=request: RenderedRequest(request, expanded=expanded)  # type: ignore[misc]  # as above
+        for name, request in REQUESTS.items()
+    },
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_looks_as_it_did(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", STATE)
+    looks_as_it_did(f"rendered_{width}.txt", looks(VIEWS, width))
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -220,18 +359,93 @@ def rows_of_output(text: str) -> list[str]:
     return [row.removeprefix("│ ").rstrip() for row in text.splitlines() if row.startswith("│ ")]
 
 
+def left_out(text: str) -> list[str]:
+    """What is said of each place where something is left out."""
+    return re.findall(r"… (.+?)(?= │| exit code|$)", " ".join(text.split()))
+
+
+@settings(deadline=None)
 @given(
     st.text(alphabet="ab 日é\t\n[]/\\\x1b\x07\u202e", max_size=400), st.integers(24, 60), st.integers(1, 12)
 )
 def test_whatever_was_printed_a_preview_is_its_last_rows(output: str, width: int, rows: int) -> None:
-    result = result_of("c", output)
-    expanded = rows_of_output(drawn(RenderedResult(result, expanded=True), width))
-    collapsed = drawn(RenderedResult(result, rows=rows), width)
-    assert rows_of_output(collapsed) == expanded[-rows:]
-    left_out = max(0, len(expanded) - rows)
-    said = re.search(r"… (\d+) more rows? above", " ".join(collapsed.split()))
-    assert (0 if said is None else int(said[1])) == left_out
+    def expanded(text: str) -> list[str]:
+        return rows_of_output(drawn(RenderedResult(result_of("c", text), expanded=True), width))
+
+    collapsed = drawn(RenderedResult(result_of("c", output), rows=rows), width)
+    shown, whole = rows_of_output(collapsed), expanded(output)
+    assert len(shown) == min(rows, len(whole))
+    lines = output.removesuffix("\n").split("\n") if output else []
+    taken, count = 0, 0  # lines of which there are rows, and all rows of these
+    while count < len(shown):
+        taken += 1
+        count += len(expanded(lines[-taken] + "\n"))
+    cut = count > len(shown)
+    first = lines[-taken] if lines else ""
+    if cut and not (first.isascii() and first.isprintable()):
+        assert "".join("".join(whole).split()).endswith("".join("".join(shown).split()))  # folded elsewhere
+    else:
+        assert shown == whole[-rows:]
+    missing = len(lines) - taken
+    said = [f"{missing} more line{'s' if missing > 1 else ''}"] * bool(missing) + [
+        "the start of this line"
+    ] * cut
+    assert left_out(collapsed) == [" and ".join(said)] * bool(said)
     assert "\x1b" not in collapsed
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 70), max_size=40), st.lists(st.integers(0, 40), max_size=3), st.integers(4, 12)
+)
+def test_failed_command_shows_its_last_error_and_counts_what_is_between(
+    lengths: list[int], errors: list[int], rows: int
+) -> None:
+    lines = ["x" * length for length in lengths]
+    for place in errors:
+        lines.insert(place, "error: " + "y" * 80)
+    output = "".join(f"{number:02}: {line}\n" for number, line in enumerate(lines))
+    failed = drawn(RenderedResult(result_of("c", output, is_error=True, exit_code=1), rows=rows), 42)
+    shown = rows_of_output(failed)
+    last = rows_of_output(drawn(RenderedResult(result_of("c", output), rows=rows), 42))
+    error = [
+        f"{max((at for at, line in enumerate(lines) if line[:1] == 'e'), default=0):02}: error: {'y' * 29}"
+    ]
+    error += ["y" * 40, "y" * 11]
+    assert len(shown) <= rows
+    if "error" not in failed or any("error" in row for row in last):
+        assert shown == last
+        assert not errors or "error" in failed or "y" in "".join(last[ERROR_ROWS - rows :])
+    else:
+        assert shown == error + last[ERROR_ROWS - rows :]
+    counted = sum(int(count) for count in re.findall(r"(\d+) more line", failed))
+    begun = sum(row[2:4] == ": " or row[2:] == ":" for row in shown)
+    assert counted + begun + failed.count("the start of this line") == len(lines)
+
+
+def test_error_is_looked_for_in_a_bounded_part_of_an_output() -> None:
+    for far, found in ((SEARCHED // 2, True), (2 * SEARCHED, False)):
+        output = "error: no\n" + "fine\n" * (far // 5)
+        text = drawn(RenderedResult(result_of("c", output, is_error=True, exit_code=1)), 40)
+        assert ("│ error: no\n" in text) is found
+        assert sum(
+            int(count.replace(",", "")) for count in re.findall(r"… ([\d,]+) more", text)
+        ) + PREVIEW_ROWS == (far // 5 + 1)
+
+
+@pytest.mark.parametrize("line", ["abc 日本\n", "a" * 79 + "\n", "a", "日", "\t"])
+def test_collapsed_view_of_a_long_output_is_cut_from_its_end_alone(line: str) -> None:
+    """Of the text in memory, nothing is copied but what is shown, and what is searched for an error."""
+    result = result_of("c" * 4_000_000, line * (8_000_000 // len(line)), is_error=True, exit_code=1)
+    drawn(RenderedResult(result), 80)
+    tracemalloc.start()
+    try:
+        text = drawn(RenderedResult(result), 80)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(rows_of_output(text)) == PREVIEW_ROWS
+    assert peak < 2_000_000
 
 
 @given(st.text(max_size=300), st.integers(1, 80), st.booleans())
@@ -254,6 +468,7 @@ def test_blocks_of_whatever_origin_are_harmless(kind: str) -> None:
     stored = json.loads(result_of("c").model_dump_json())
     stored["display"] = [{"type": kind, "text": evil, "title": evil}]
     stored["details"]["artifact"] = {**ARTIFACT, "path": evil, "id": evil}
+    stored["details"]["signal"] = f"({evil}"
     text = drawn(RenderedResult(ShellResult.model_validate_json(json.dumps(stored)), hint=evil), 100)
     assert not {"\x1b", "\r", "\x9b", "\u202e"} & set(text)
     assert r"\x1b[2Ja\x0db\x9b1A\u202e" in text
@@ -263,7 +478,7 @@ def test_how_much_is_shown_is_the_caller_s() -> None:
     result = RESULTS["many lines"]
     assert len(rows_of_output(drawn(RenderedResult(result), 80))) == PREVIEW_ROWS == 10
     assert len(rows_of_output(drawn(RenderedResult(result, rows=3), 80))) == 3
-    assert len(rows_of_output(drawn(RenderedResult(result, expanded=True), 80))) == 40
+    assert len(rows_of_output(drawn(RenderedResult(result, expanded=True), 80))) == 14
     long = drawn(RenderedResult(RESULTS["a long command"]), 80)
     assert long.count("step") == COMMAND_ROWS - 1
     with pytest.raises(ValueError, match="at least 1"):
@@ -316,9 +531,43 @@ async def test_a_real_result_is_drawn(tmp_path: Path) -> None:
         in said
     )
     assert result.details.artifact is not None
-    assert result.details.artifact.path in text.replace("\n", "")
+    assert f"\nartifact://{result.details.artifact.id} · whole output, 23,893 bytes\n" in text
+    assert result.details.artifact.path not in text.replace("\n", "")
+    assert result.details.artifact.path in drawn(RenderedResult(again, expanded=True), 1_000)
+    show = re.search(r"^anyshell (artifacts show \S+)$", text, re.MULTILINE)
+    assert show is not None
+    whole = subprocess.run(
+        [sys.executable, "-m", "anyshell", *show[1].split()], check=True, capture_output=True
+    )
+    assert whole.stdout.split() == [b"%d" % number for number in range(1, 5_001)]
     assert re.search(r"\nexit code 3 · \d+\.\d s · timeout 120 s", text)
     assert text.count("bytes shown") == 1
+
+
+@pytest.mark.anyio
+async def test_output_that_is_not_shown_is_told_to_a_person_too() -> None:
+    """Only the model's text said why there is none, and the facts said that binary output was shown."""
+    async with Environment.detect() as env:
+        tool = ShellTool(env, approver=approve_all)
+        write = f'"{sys.executable}" -c "import sys; sys.stdout.buffer.write(bytes(range(256)) * {{}})"'
+        short, long, nothing, blank = [
+            await tool({"command": either(command, f"& {command}")})
+            for command in (
+                write.format(8),
+                write.format(4_000),
+                write.format(0),
+                f'"{sys.executable}" -c "print(); print()"',
+            )
+        ]
+    for result, size in ((short, 2_048), (long, 1_024_000)):
+        assert result.details.truncation is not None
+        assert result.details.truncation.shown_bytes == result.details.truncation.shown_lines == 0
+        assert result.details.truncation.total_bytes == size
+        assert re.search(
+            rf"! Binary output not shown: .*, {size:,} bytes\.\n", drawn(RenderedResult(result), 100)
+        )
+    assert "\n- (no output)\n" in drawn(RenderedResult(nothing), 100)
+    assert "\n- (nothing visible: " in drawn(RenderedResult(blank), 100)
 
 
 def test_results_of_the_other_tools_are_drawn_too() -> None:
@@ -352,6 +601,51 @@ def test_results_of_the_other_tools_are_drawn_too() -> None:
     assert drawn(RenderedResult(over), 40) == "- 7 lines before that left out.\nexit code 3\n"
 
 
+def test_command_that_shows_an_artifact_is_named_where_it_finds_the_artifact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
+    kept, known = tmp_path / "artifacts", ARTIFACT["id"]
+    for path, name, found in ((kept, known, True), (tmp_path, known, False), (kept, "x; reboot", False)):
+        file = str(path / f"{name}.out")
+        result = result_of("c", "o", artifact={**ARTIFACT, "id": name, "path": file})
+        text = drawn(RenderedResult(result), 1_000)
+        assert (f"anyshell artifacts show {name}" in text) is found
+        assert (file in text) is not found
+
+
+def test_place_and_timeout_stand_in_the_footer() -> None:
+    where = "web-1:/srv/\x1bapp"
+    assert drawn(RenderedResult(RESULTS["refused"], where=where), 80).endswith(
+        "refused · web-1:/srv/\\x1bapp\n"
+    )
+    shown = fed("a\n", timeout=600.0, where=where)
+    assert drawn(shown, 80).endswith("running · 1 min 23 s · timeout 600 s · web-1:/srv/\\x1bapp\n")
+    outcome = Outcome(status="exited", exit_code=0, output=printed("a\n"), duration=2.0)
+    shown.finish(outcome)
+    assert drawn(shown, 80).endswith("exit code 0 · 2.0 s · timeout 600 s · web-1:/srv/\\x1bapp\n")
+    assert drawn(RenderedResult(outcome, where=where), 80).endswith(
+        "exit code 0 · 2.0 s · web-1:/srv/\\x1bapp\n"
+    )
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+@pytest.mark.parametrize("name", ["wide characters and tabs", "a question to an approver", "own: running"])
+@pytest.mark.parametrize("expanded", [False, True])
+def test_dumb_terminal_of_whatever_encoding_gets_text_alone(name: str, encoding: str, expanded: bool) -> None:
+    """A character that the encoding has not ended the drawing with a UnicodeEncodeError."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="\n")
+    console = Console(width=60, height=25, file=file, force_terminal=True, _environ={"TERM": "dumb"})
+    console.print((VIEWS | OWN_VIEWS)[name](expanded))
+    file.flush()
+    text = file.buffer.getvalue().decode(encoding)
+    assert "\x1b" not in text
+    assert all(cell_len(row) <= 60 for row in text.split("\n"))
+    if name == "wide characters and tabs":
+        assert ("\\u8868" in text) is (encoding != "utf-8")
+        assert ("t\\xe9 " in text) is (encoding == "ascii")
+
+
 def test_rich_is_loaded_for_it_alone() -> None:
     program = "import anyshell, anyshell.tool, anyshell.cli.program, sys; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
@@ -378,13 +672,13 @@ def interrupted(error: BaseException) -> RenderedCommand:
     return shown
 
 
-NUMBERS = "".join(f"{number}\n" for number in range(1, 41))
+NUMBERS = "".join(f"{number}\n" for number in range(1, 25))
 
 OWN: dict[str, Callable[[dict[str, Any]], RenderedCommand]] = {
     "running": lambda how: fed("\r 10%", "\r 20%\x1b[32", "m\n", NUMBERS, "half a \x1b[1mli", **how),
     "nothing printed yet": lambda how: fed(command="sleep 5", **how),
     "exited with 0": lambda how: RenderedCommand(
-        "seq 40", Outcome(status="exited", exit_code=0, output=printed(NUMBERS), duration=0.25), **how
+        "seq 24", Outcome(status="exited", exit_code=0, output=printed(NUMBERS), duration=0.25), **how
     ),
     "exited with 3": lambda how: RenderedCommand(
         "false\nexit 3",
@@ -424,30 +718,55 @@ OWN: dict[str, Callable[[dict[str, Any]], RenderedCommand]] = {
         ),
         **how,
     ),
-    "lines too long": lambda how: RenderedCommand(
+    "cut, on stderr alone": lambda how: RenderedCommand(
+        "make",
+        Outcome(
+            status="exited",
+            exit_code=2,
+            stderr=Output(
+                text="a.c:1: error: no\n[... 80 lines ...]\n" + "bye\n" * 20,
+                total_bytes=4_000,
+                omitted_bytes=3_000,
+                total_lines=102,
+                omitted_lines=80,
+                head_range=(1, 1),
+                tail_range=(82, 101),
+            ),
+            duration=1.0,
+        ),
+        **how,
+    ),
+    "binary": lambda how: RenderedCommand(
+        "cat cat.png",
+        Outcome(
+            status="exited",
+            exit_code=0,
+            output=Output(text="\ufffdPNG", total_bytes=142_144, binary="PNG image"),
+        ),
+        **how,
+    ),
+    "long lines": lambda how: RenderedCommand(
         "cat x.min.js",
         Outcome(
             status="exited",
             exit_code=0,
-            output=printed("first\n" + "x" * 4_100 + "\nlast " + "y" * 300 + "\n"),
+            output=printed("first\n" + "x" * 1_500 + "\nlast " + "y" * 500 + "\n"),
         ),
         **how,
     ),
 }
 
 
-@pytest.mark.parametrize("width", [60, 100, 160])
-def test_own_command_looks_as_it_did(width: int) -> None:
-    parts = []
-    for name, make in OWN.items():
-        for expanded in (False, True):
-            text = drawn(make({"expanded": expanded, "hint": "ctrl+o"}), width)
-            parts.append(f"=== {name}, {'expanded' if expanded else 'collapsed'}\n{text}")
-    path = SNAPSHOTS / f"rendered_own_{width}.txt"
-    text = "\n".join(parts)
-    if os.environ.get("ANYSHELL_UPDATE_SNAPSHOTS") == "1":
-        path.write_text(text, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == text, "if the new look is right: ANYSHELL_UPDATE_SNAPSHOTS=1"
+OWN_VIEWS: dict[str, Callable[[bool], object]] = {
+    f"own: {name}": lambda expanded, make=make: make({"expanded": expanded, "hint": "ctrl+o"})  # type: ignore[misc]  # as above
+    for name, make in OWN.items()
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_own_command_looks_as_it_did(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", STATE)
+    looks_as_it_did(f"rendered_own_{width}.txt", looks(OWN_VIEWS, width))
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -463,14 +782,14 @@ def test_own_command_shows_its_last_rows_while_it_runs_and_all_that_is_kept_when
     text = drawn(shown, 80)
     assert rows_of_output(text) == [str(number) for number in range(81, 101)]
     assert len(rows_of_output(text)) == OWN_ROWS == 20
-    assert "… 80 more lines above\n" in text
+    assert "… 80 more lines\n" in text
     assert text.endswith("\nrunning · 1 min 23 s\n")
     shown.expanded = True
     assert len(rows_of_output(drawn(shown, 80))) == 100
     shown.expanded = False
     shown.feed(OutputEvent(channel="stdout", data=b"101\n", text="101"))  # by lines
     assert rows_of_output(drawn(shown, 80))[-2:] == ["100", "101"]
-    assert "… 81 more lines above\n" in drawn(shown, 80)
+    assert "… 81 more lines\n" in drawn(shown, 80)
 
 
 def test_own_command_counts_lines_that_are_not_kept() -> None:
@@ -480,7 +799,7 @@ def test_own_command_counts_lines_that_are_not_kept() -> None:
     kept = rows_of_output(text)
     assert kept[-1] == "0009999"
     assert len(kept) * 8 <= LIVE_BYTES
-    assert f"… {400_000 - len(kept):,} more lines above\n" in text
+    assert f"… {400_000 - len(kept):,} more lines\n" in text
 
 
 def test_line_of_an_own_command_has_4000_characters_at_most() -> None:
@@ -546,7 +865,7 @@ def test_outcome_is_drawn_where_a_result_is_expected() -> None:
     outcome = Outcome(status="exited", exit_code=0, output=printed(NUMBERS), duration=0.25)
     text = drawn(RenderedResult(outcome, hint="\x1b"), 80)
     assert len(rows_of_output(text)) == PREVIEW_ROWS
-    assert "… 30 more lines above (\\x1b)\n" in text
+    assert "… 14 more lines (\\x1b)\n" in text
     assert text.endswith("exit code 0 · 0.2 s\n")
     with pytest.raises(ValueError, match="at least 1"):
         RenderedCommand("c", rows=0)

@@ -1340,7 +1340,10 @@ async def test_output_that_is_no_text_is_one_line(env: Environment) -> None:
         "[anyshell] Binary output not shown: ELF program, 30,007 bytes.\n[anyshell] Exit code 0."
     )
     assert (result.output, result.details.exit_code) == ("", 0)
-    assert [block.type for block in result.display] == ["command", "notice"]
+    assert [(block.type, block.text) for block in result.display[1:]] == [
+        ("notice", "Binary output not shown: ELF program, 30,007 bytes."),
+        ("notice", "Exit code 0."),
+    ]
 
 
 async def test_what_a_failed_command_printed_with_what_is_no_text_is_within_reach(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .approval import SecretInputRequest as SecretInputRequest
     from .approval import TerminalInputRequest as TerminalInputRequest
     from .checks import LONGEST_NAME as LONGEST_NAME
+    from .checks import as_duration as as_duration
     from .checks import check_choice as check_choice
     from .checks import check_count as check_count
     from .checks import check_port as check_port
@@ -80,7 +81,7 @@ else:
         __name__,
         {
             "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest Refused SecretInputRequest TerminalInputRequest",
-            "checks": "LONGEST_NAME check_choice check_count check_port check_seconds check_text check_variable cut_name exact one_line",
+            "checks": "LONGEST_NAME as_duration check_choice check_count check_port check_seconds check_text check_variable cut_name exact one_line",
             "command": "DEFAULT_GRACE Command LeftBehind LoginCommand Spawn",
             "files": "CopyProgress CopyResult FileEntry FileKind FileStat",
             "host": "HostInfo HostQuery OperatingSystem",

@@ -67,6 +67,15 @@ def exact(number: float) -> str:
     return f"{text[:8]}… ({len(text.lstrip('-'))} digits)"
 
 
+def as_duration(seconds: int) -> str:
+    """Say a duration as a person reads it at a glance."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02} min {rest:02} s"
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
 def one_line(text: str) -> str:
     r"""Keep a host's own words on one line, and show as escapes what a terminal obeys: a name may hold instructions.
 

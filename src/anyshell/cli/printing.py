@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from .._types import as_duration
 from .process.inherited import settle
 
 
@@ -96,11 +97,7 @@ def seconds(value: float) -> str:
 
 def elapsed(value: float) -> str:
     """How long something has taken so far, in whole seconds, as a person reads it at a glance."""
-    minutes, rest = divmod(int(value), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02} min {rest:02} s"
-    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+    return as_duration(int(value))
 
 
 def stopping(pids: Iterable[int], system: str) -> str:

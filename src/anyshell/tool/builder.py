@@ -212,7 +212,8 @@ class ResultBuilder:
         messages, details = self._hidden.texts(messages), self._hidden.facts(details)
         printed = "" if output is None or output.binary is not None else output.text
         by_itself = details.status == "exited" and details.signal is None
-        display = [*([] if run is None else [run.shown()]), *blocks(printed, messages)]
+        unseen = [] if output is None or details.frame else words.nothing_seen(output, ended=by_itself)
+        display = [*([] if run is None else [run.shown()]), *blocks(printed, [*unseen, *messages])]
         if details.frame:
             display.append(DisplayBlock(type="output", text=policy.printable(details.frame)))
         if self._terminals is not None and (failed := self._terminals.console_error) is not None:

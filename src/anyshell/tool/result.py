@@ -93,7 +93,11 @@ class Truncation(_Frozen):
 
     @classmethod
     def of(cls, output: Output) -> Self | None:
-        """Count what an output shows; ``None`` when that is all of it."""
+        """Count what an output shows; ``None`` when that is all of it. Of what is no text, nothing is shown."""
+        if output.binary is not None:
+            return cls(
+                shown_bytes=0, total_bytes=output.total_bytes, shown_lines=0, total_lines=output.total_lines
+            )
         if not output.truncated:
             return None
         head, tail = output.head_range, output.tail_range

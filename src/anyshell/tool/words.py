@@ -24,6 +24,7 @@ OURS = "[anyshell]"
 
 NO_OUTPUT = "(no output)"
 INVISIBLE_OUTPUT = "(nothing visible: only blank lines or control characters)"
+BINARY = "Binary output not shown"
 
 CLOSED = "Not run: this tool is closed. Do not call it again; tell the user."
 """What is said when the tool, or the environment, was closed."""
@@ -91,18 +92,23 @@ def text(output: Output | None, messages: Sequence[str], *, ended: bool = True) 
     if output is None:
         return said_by_us(messages)
     printed = "" if output.binary is not None else output.text.removesuffix("\n")
-    if output.total_bytes == 0 and ended:
-        messages = [NO_OUTPUT, *messages]
-    elif output.binary is not None:
-        messages = [unshown(output), *messages]
-    elif output.total_bytes and not output.text.strip():
-        messages = [INVISIBLE_OUTPUT, *messages]
+    messages = [*nothing_seen(output, ended=ended), *messages]
     return f"{printed}\n\n{said_by_us(messages)}" if printed else said_by_us(messages)
+
+
+def nothing_seen(output: Output, *, ended: bool = True) -> Iterator[str]:
+    """Say why nothing of an output can be seen, where that is so; the arguments are those of `text`."""
+    if output.total_bytes == 0 and ended:
+        yield NO_OUTPUT
+    elif output.binary is not None:
+        yield unshown(output)
+    elif output.total_bytes and not output.text.strip():
+        yield INVISIBLE_OUTPUT
 
 
 def unshown(output: Output) -> str:
     """Say that what was printed is not shown, since it is no text."""
-    return f"Binary output not shown: {output.binary}, {output.total_bytes:,} bytes."
+    return f"{BINARY}: {output.binary}, {output.total_bytes:,} bytes."
 
 
 def last_line(output: Output) -> Iterator[str]:
@@ -170,9 +176,9 @@ def _lost(outcome: Outcome, way: Way) -> str:
     stopped = [process for process in outcome.left_behind if not process.alive]
     alive = [process for process in outcome.left_behind if process.alive]
     if stopped:
-        message += f" What ran there was stopped: {_named(stopped)}."
+        message += f" What ran there was stopped: {named(stopped)}."
     if alive:
-        message += f" Still running there: {_named(alive)}."
+        message += f" Still running there: {named(alive)}."
     if not stopped and not alive:
         message += " Whether it still runs is unknown."
     return f"{message} Check what it did before repeating it."
@@ -288,12 +294,16 @@ def truncated(
     rest = _rest(output, output.artifact, readable=readable, job_tool=job_tool, addressed=addressed)
     if output.binary is not None:
         return rest
+    return f"{left_out(output, max_line)}. {rest}"
+
+
+def left_out(output: Output, max_line: int | None = None) -> str:
+    """Say which part of an output is left out, and how much is shown; the arguments are those of `truncated`."""
     shown = f"{output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes shown"
     if output.head_range is None and output.tail_range is None:
         cut = output.cut_lines
-        where = (
-            f"{cut:,} line{'s' if cut != 1 else ''} cut after {max_line:,} characters" if cut else "Not all"
-        )
+        after = "" if max_line is None else f" after {max_line:,} characters"
+        where = f"{cut:,} line{'s' if cut != 1 else ''} cut{after}" if cut else "Not all"
     elif output.head_range is None:
         assert output.tail_range is not None
         where = f"Beginning left out up to line {output.tail_range[0]:,}"
@@ -303,7 +313,7 @@ def truncated(
         shown_between = sum(last - first + 1 for first, last in output.excerpts)
         where = f"Middle left out from line {_cut_line(output, output.tail_range[0] - 1 - shown_between):,}"
         where += ", but for what looks like errors" * bool(output.excerpts)
-    return f"{where}: {shown}. {rest}"
+    return f"{where}: {shown}"
 
 
 def minimized(
@@ -369,11 +379,11 @@ def left_behind(
     alive = [process for process in processes if process.alive]
     if stopped:
         advice = " Start, use and stop a server in one call." if of == "call" else ""
-        yield f"Stopped when the {of} ended: {_named(stopped)}.{advice}"
+        yield f"Stopped when the {of} ended: {named(stopped)}.{advice}"
     if alive and job is not None:
-        yield f"It left {_named(alive)} running, now job {job}: read or stop it with job."
+        yield f"It left {named(alive)} running, now job {job}: read or stop it with job."
     elif alive:
-        yield f"Could not be stopped, and still runs: {_named(alive)}. Tell the user."
+        yield f"Could not be stopped, and still runs: {named(alive)}. Tell the user."
 
 
 def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> Iterator[str]:
@@ -414,7 +424,8 @@ def gone(directory: str) -> str:
     )
 
 
-def _named(processes: Sequence[ProcessInfo]) -> str:
+def named(processes: Sequence[ProcessInfo]) -> str:
+    """Name processes, safe to print; of many, the first."""
     named = [
         visible(process.name) + f" (pid {process.pid})" * bool(process.pid) for process in processes[:_NAMED]
     ]

@@ -1,0 +1,326 @@
+"""The views: of a result, of a person's own command, and of a request to an approver."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from .._types import Outcome, exact
+from ..output.sequences import LONGEST_SEQUENCE
+from ..output.text.tail import Tail
+from ..policy import folded, printable, shortened, visible
+from ..tool import words
+from ..tool.result import JobResult, OutputArtifact, ShellResult
+from .endings import NOTHING_RAN, ended, job_ended, one_job, seconds, times
+from .page import BAD, COMMAND, LONGEST_LINE, QUIET, TITLE, WARNING, Page, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.console import Console, ConsoleOptions
+
+    from .._types import ApprovalRequest, Output, OutputEvent
+
+PREVIEW_ROWS = 10
+"""Rows of an output that a collapsed result shows: the last, and of a failed command those that tell of an error."""
+
+OWN_ROWS = 20
+"""Rows of the output of a person's own command that are shown while it is collapsed."""
+
+LIVE_BYTES = 64 * 1024
+"""Bytes of the output of a person's own command that are kept while it runs, the last."""
+
+# Sentences for a model that say where the rest of an output is. A person is told by the footer.
+_REST = re.compile(r"\[raw output: |Whole output[:,]|All but [0-9,]+ bytes: ")
+
+
+class RenderedResult:
+    """A result as a person is shown it.
+
+    Collapsed, an output is its last rows, a command its first, and each notice one row, unless nothing ran and it says why.
+    Where a command has failed and its last rows do not tell of an error, three of them are the last line above that does.
+    A row is a row of the screen: a line that is folded has several. What is left out is counted in lines of the text.
+    Expanded, all that the result has is shown. Below that stands in both what the result itself leaves out; then how it
+    ended, how long it took, the timeout that was in force, and where; then the address of the whole output, and the
+    command that shows it.
+
+    Args:
+        result: What a call of `ShellTool` or `JobTool` came to; or the outcome of a command, which is then drawn as `RenderedCommand` draws it.
+        expanded: Whether to show all of it.
+        rows: Rows of an output that are shown while it is collapsed; at least 1.
+        hint: How a person can expand it, such as ``ctrl+o``; said where anything is left out.
+        where: Where it ran, such as a host and a directory, in the program's own words; may be empty.
+
+    Raises:
+        ValueError: There are less rows than 1.
+    """
+
+    def __init__(
+        self,
+        result: ShellResult | JobResult | Outcome,
+        *,
+        expanded: bool = False,
+        rows: int = PREVIEW_ROWS,
+        hint: str = "",
+        where: str = "",
+    ) -> None:
+        _check_rows(rows)
+        self._result = result
+        self._own = (
+            RenderedCommand("", result, expanded=expanded, rows=rows, hint=hint, where=where)
+            if isinstance(result, Outcome)
+            else None
+        )
+        self._expanded = expanded
+        self._rows = rows
+        self._hint = visible(hint)
+        self._where = visible(where)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Draw it, as wide as there is room."""
+        result = self._result
+        if self._own is not None:
+            yield from self._own.__rich_console__(console, options)
+        elif not isinstance(result, Outcome):
+            yield from self._draw(Page(options, self._hint), result)
+
+    def _draw(self, page: Page, result: ShellResult | JobResult) -> Iterator[Text]:
+        artifact = result.details.artifact
+        if isinstance(result, JobResult) and (job := one_job(result.details)) is not None:
+            yield from page.folded("# ", printable(f"{job.id}: {job.command}"), TITLE)
+        warnings: dict[str, str] = {}
+        notices = []
+        for block in result.display:
+            if block.type == "command":
+                # What a person is shown of a call about a job is what was typed.
+                mark = "$ " if isinstance(result, ShellResult) else "> "
+                yield from page.command(block.text, block.title, mark=mark, whole=self._expanded)
+            elif block.type == "output":
+                rows = None if self._expanded else self._rows
+                yield from page.output(block.text, rows, failed=_failed(result))
+            else:
+                notices.append(block.text)
+        for phrase in _cuts(result):
+            own = next((text for text in notices if phrase in text), f"{phrase}.")
+            # What follows tells a model where the rest is; a person is told below.
+            short = phrase.endswith("s shown") and (
+                artifact is not None or result.details.status == "running"
+            )
+            warnings[own] = f"{own.partition(phrase)[0]}{phrase}." if short else own
+        for text in notices:
+            if text not in warnings and not (artifact is not None and _REST.match(text)):
+                yield from self._notice(page, text, result)
+        for warning in warnings.values():
+            yield from page.folded("! ", printable(warning), WARNING)
+        how, style = job_ended(result.details) if isinstance(result, JobResult) else ended(result.details)
+        parts = [how, *times(result.details)]
+        if isinstance(result, ShellResult) and result.details.directory is not None:
+            parts.append(f"session in {visible(result.details.directory)}")
+        yield from page.footer(
+            [*parts, *[self._where] * bool(self._where)], BAD if result.is_error else style
+        )
+        yield from page.address(artifact, whole=self._expanded)
+
+    def _notice(self, page: Page, text: str, result: ShellResult | JobResult) -> Iterator[Text]:
+        details = result.details
+        ends = rf"(?:Exit code {details.exit_code}|Ended by {re.escape(str(details.signal))}(?: \(exit code \d+\))?)"
+        text = re.sub(rf"\A{ends}(?: after [\d.]+ s)?\.(?: |\Z)", "", text)  # the footer says it
+        if not text:
+            return
+        why = details.status in NOTHING_RAN
+        rows = list(page.folded("- ", printable(text), "" if why else QUIET))
+        yield from rows if self._expanded or len(rows) == 1 or why else [page.ending(rows[0])]
+
+
+class RenderedCommand:
+    """A command that a person runs themselves, as it runs and when it has ended.
+
+    Give it to rich's `Live`, feed it what the command prints, and tell it the end: it is then drawn from the outcome. It
+    can be drawn in one thread, as `Live` does, while it is fed in another.
+
+    Collapsed, it is as a collapsed `RenderedResult`, but for its number of rows. A line has 4,000 characters at most,
+    and says how much is left out. The footer tells apart how it ended: an exit code or a signal; ``timed out``;
+    ``cancelled``; ``lost``; or ``error``, with what was wrong above it. Until then it is ``running``.
+
+    Args:
+        command: The command, shown above its output; nothing is shown where it is empty.
+        outcome: What became of it, if it has ended; as for `finish`.
+        expanded: Whether to show all that is kept: of a running command the last 64 KiB of its output.
+        rows: Rows of the screen that the output has while it is collapsed; at least 1.
+        hint: How a person can expand it, such as ``ctrl+o``; said where anything is left out.
+        timeout: Seconds that it has, said in the footer; ``None`` says nothing.
+        where: Where it runs, in the program's own words, such as a host and a directory; said in the footer.
+        clock: Seconds that have passed, from any moment on.
+
+    Attributes:
+        expanded: As above; it may be changed at any time.
+
+    Raises:
+        ValueError: There are less rows than 1.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        outcome: Outcome | BaseException | None = None,
+        *,
+        expanded: bool = False,
+        rows: int = OWN_ROWS,
+        hint: str = "",
+        timeout: float | None = None,
+        where: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        _check_rows(rows)
+        self.expanded = expanded
+        self._command = command
+        self._rows = rows
+        self._hint = visible(hint)
+        self._more = [] if timeout is None else [f"timeout {exact(timeout)} s"]
+        self._more += [visible(where)] * bool(where)
+        self._clock = clock
+        self._began = clock()
+        self._took: float | None = None
+        self._lock = threading.Lock()
+        self._tail = Tail(LIVE_BYTES + LONGEST_SEQUENCE)
+        self._tail.append(b"\n")  # or the first line would be taken for one whose start is missing
+        self._lines = 0  # line feeds of what was fed
+        self._outcome: Outcome | BaseException | None = None
+        if outcome is not None:
+            self.finish(outcome)
+
+    def feed(self, event: OutputEvent) -> None:
+        """Show what the command has printed, by lines or by chunks, as `Environment.stream` gives it."""
+        text = event.text
+        if event.data[-1:] == b"\n" and not text.endswith("\n"):
+            text += "\n"  # an event by lines has its line feed in its data alone
+        with self._lock:
+            self._tail.append(text.encode("utf-8", "replace"))
+            self._lines += text.count("\n")
+
+    def finish(self, outcome: Outcome | BaseException) -> None:
+        """Show how it ended.
+
+        Args:
+            outcome: Its outcome; or what was raised instead of one. `asyncio.CancelledError` and `KeyboardInterrupt` are
+                shown as ``cancelled``, any other exception as ``error``. What was fed is then shown as the output.
+        """
+        with self._lock:
+            self._outcome = outcome
+            self._took = outcome.duration if isinstance(outcome, Outcome) else self._clock() - self._began
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Draw it, as wide as there is room."""
+        page = Page(options, self._hint, longest=LONGEST_LINE)
+        with self._lock:
+            outcome, took = self._outcome, self._took
+            live = "" if isinstance(outcome, Outcome) else self._live()
+            total = self._lines + (live != "" and not live.endswith("\n"))
+        if self._command:
+            yield from page.command(self._command, "", mark="$ ", whole=self.expanded)
+        rows = None if self.expanded else self._rows
+        if isinstance(outcome, Outcome):
+            yield from self._printed(page, outcome, rows)
+            how, style = ended(outcome)
+            parts = [how, *times(outcome)]
+        else:
+            yield from page.output(live, rows, lines=total)
+            if outcome is None:
+                how, style = "running", COMMAND
+            elif isinstance(outcome, asyncio.CancelledError | KeyboardInterrupt):
+                how, style = "cancelled", WARNING
+            else:
+                how, style = "error", BAD
+                yield from page.folded("! ", printable(str(outcome) or type(outcome).__name__), WARNING)
+            parts = [how, seconds(self._clock() - self._began if took is None else took)]
+        yield from page.footer([*parts, *self._more], style)
+        if isinstance(outcome, Outcome):
+            for output in _outputs(outcome):
+                yield from page.address(OutputArtifact.of(output.artifact), whole=self.expanded)
+
+    def _live(self) -> str:
+        text, shown = self._tail.text(LIVE_BYTES, LONGEST_LINE)
+        return text.text()[1:] if shown == self._tail.total else text.text()
+
+    def _printed(self, page: Page, outcome: Outcome, rows: int | None) -> Iterator[Text]:
+        """What a command has printed, and what else a person should know of its outcome."""
+        failed = outcome.status == "exited" and outcome.exit_code != 0
+        outputs = _outputs(outcome)
+        for output in outputs:
+            if output is outcome.stderr and output.total_bytes:
+                yield from page.folded("- ", "stderr", QUIET)  # its colour is not on every screen
+            if output.binary is None:
+                style = BAD if output is outcome.stderr else ""
+                yield from page.output(output.text, rows, failed=failed, style=style)
+        printed = [output for output in outputs if output.total_bytes] or outputs[:1]
+        for output in printed:
+            for said in words.nothing_seen(output, ended=outcome.status == "exited"):
+                yield from page.folded(
+                    "! " if output.binary else "- ", said, WARNING if output.binary else QUIET
+                )
+        if alive := [process for process in outcome.left_behind if process.alive]:
+            yield from page.folded("- ", f"Still running: {words.named(alive)}.", QUIET)
+        for output in outputs:
+            if output.truncated and output.binary is None:
+                yield from page.folded("! ", f"{words.left_out(output)}.", WARNING)
+            if output.artifact_error is not None:
+                said = f"The whole output was not kept: {printable(output.artifact_error)}."
+                yield from page.folded("! ", said, WARNING)
+
+
+class RenderedRequest:
+    """A request to an approver: its `display`, folded so that no row of a command begins as a field does.
+
+    Args:
+        request: The request.
+        expanded: Whether to show the middle of a long command, too.
+    """
+
+    def __init__(self, request: ApprovalRequest, *, expanded: bool = False) -> None:
+        self._text = request.display if expanded else shortened(request.display)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Draw it, as wide as there is room."""
+        text, style = Page(options, "").known(self._text), ""
+        for row in folded(text, options.max_width + 1).split("\n"):  # it leaves one column empty
+            if not row.startswith("  : "):  # or it continues the row above
+                style = COMMAND if row.startswith("  | ") else ""
+            yield Text(row, style=style, overflow="fold", end="\n")
+
+
+def _check_rows(rows: int) -> None:
+    if rows < 1:
+        raise ValueError(f"rows is {rows}; at least 1 row can be shown")
+
+
+def _outputs(outcome: Outcome) -> list[Output]:
+    return [outcome.output] if outcome.stderr is None else [outcome.output, outcome.stderr]
+
+
+def _cuts(result: ShellResult | JobResult) -> Iterator[str]:
+    """Words of the notices in which the result says what it leaves out; stored ones may lack the notice."""
+    if isinstance(result, JobResult):
+        if count := result.details.left_out:
+            yield f"{counted(count, 'line')} before that left out"
+        return
+    of, skipped = result.details.truncation, result.details.skipped_bytes
+    if of is not None and result.details.minimized is not None:
+        yield f"{of.shown_lines:,} of {of.total_lines:,} lines shown"
+    elif any(block.text.startswith(words.BINARY) for block in result.display):
+        yield words.BINARY
+    elif of is not None:
+        yield f"{of.shown_bytes:,} of {of.total_bytes:,} bytes shown"
+    if skipped:
+        yield f"{skipped:,} bytes were not drawn"
+
+
+def _failed(result: ShellResult | JobResult) -> bool:
+    """Whether a command has ended by itself, and not well."""
+    if isinstance(result, JobResult):
+        return any(job.status == "failed" for job in result.details.jobs)
+    return result.details.status == "exited" and result.is_error
