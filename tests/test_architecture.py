@@ -121,6 +121,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "rules": 1,
         "approval": 2,
         "interception": 2,
+        "view_limit": 0,
     },
     "tool": {
         "approvals": 0,
@@ -142,6 +143,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "context": 3,
         "jobs": 4,
         "minimizing": 1,
+        "viewing": 0,
         "run": 5,
         "builder": 6,
         "shell": 7,
