@@ -62,6 +62,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_audit": "its commands are texts of a POSIX shell",
     "test_redaction": "its commands are texts of a POSIX shell",
     "test_tool_minimize": "its commands are texts of a POSIX shell",
+    "test_tool_views": "its commands are texts of a POSIX shell",
     "test_tool_policy": "its commands are texts of a POSIX shell",
     "test_tool_git": "shells of POSIX say what a host has",
     "test_tool_powershell": "its programs are scripts of POSIX, and PowerShell under Wine",

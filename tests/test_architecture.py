@@ -128,6 +128,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "rules": 1,
         "approval": 2,
         "interception": 2,
+        "view_limit": 0,
     },
     "rendering": {"rows": 0, "page": 1, "endings": 2, "views": 3},
     "tool": {
@@ -150,6 +151,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "context": 3,
         "jobs": 4,
         "minimizing": 1,
+        "viewing": 0,
         "run": 5,
         "builder": 6,
         "shell": 7,

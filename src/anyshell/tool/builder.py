@@ -10,6 +10,7 @@ from . import words
 from .jobs import terminal_words
 from .jobs import words as job_words
 from .jobs.results import input_state, news
+from .jobs.tool import bounded
 from .result import (
     CallStatus,
     DisplayBlock,
@@ -24,6 +25,7 @@ from .signals import number_of
 
 if TYPE_CHECKING:
     from .._types import Outcome
+    from ..jobs import Job
     from .context import ToolContext
     from .jobs.ledger import Ledger
     from .jobs.terminals import Terminals
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from .result import BlockedCommand, MinimizedOutput
     from .run import Became, ToolRun
     from .session import ToolSession
+    from .viewing import ShownLines
 
 
 class ResultBuilder:
@@ -74,14 +77,15 @@ class ResultBuilder:
         update_error: BaseException | None = None,
         *,
         minimized: MinimizedOutput | None = None,
+        viewed: ShownLines | None = None,
     ) -> ShellResult:
-        """Say what became of a command, and what was left out of its output as noise."""
+        """Say what became of a command, and what was left out of its output: as noise, or beyond lines that were asked for."""
         error = None if update_error is None else type(update_error).__name__
         if isinstance(became, tuple):
             return self._waiting(run, *became, error)
         if isinstance(became, StoppedByPerson):
             return self._finished(run, became.outcome, error, by_person=True)
-        return self._finished(run, became, error, minimized=minimized)
+        return self._finished(run, became, error, minimized=minimized, viewed=viewed)
 
     def _waiting(
         self, run: ToolRun, terminal: TrackedTerminal, view: TerminalReport, update_error: str | None
@@ -121,6 +125,7 @@ class ResultBuilder:
         *,
         by_person: bool = False,
         minimized: MinimizedOutput | None = None,
+        viewed: ShownLines | None = None,
     ) -> ShellResult:
         env, output, call = self._env, self._hidden.output(outcome.output), run.call
         if self._ledger is not None and outcome.job is not None:
@@ -153,6 +158,10 @@ class ResultBuilder:
             messages += words.minimized(
                 output, minimized, readable=readable, job_tool=job_tool, addressed=addressed
             )
+        elif viewed is not None and run.view is not None:
+            messages += words.viewed(
+                output, run.view, viewed, readable=readable, job_tool=job_tool, addressed=addressed
+            )
         elif output.truncated and outcome.status == "running":
             messages.append(job_words.cut(output, outcome.job or ""))
         elif output.truncated and (output.binary is None or outcome.exit_code != 0):
@@ -176,7 +185,7 @@ class ResultBuilder:
             signal=outcome.signal,
             started=outcome.started,
             duration=outcome.duration,
-            truncation=Truncation.of(output),
+            truncation=Truncation.of(output, by_lines=viewed is not None and viewed.whole),
             artifact=self._context.name(output.artifact),
             minimized=minimized,
             left_behind=tuple(map(LeftBehindProcess.of, outcome.left_behind)),
@@ -190,6 +199,44 @@ class ResultBuilder:
         )
         is_error = outcome.status != "running" and (outcome.status != "exited" or exit_code != 0)
         return self.make(details, messages, output=output, is_error=is_error, run=run)
+
+    async def over_at_once(self, run: ToolRun, job: Job, outcome: Outcome) -> ShellResult:
+        """Say how a job ended that has ended at once."""
+        assert self._ledger is not None
+        entry = self._ledger.known()[job.id]
+        limits = self._env.limits
+        piece = await job.output(limit=max(limits.size, 1))
+        entry.told, entry.seen = True, piece.offset
+        messages = list(
+            job_words.read(
+                entry,
+                piece,
+                since=0,
+                skipped=0,
+                lost=0,
+                waited=0,
+                shown_at_most=limits.size,
+                follows=piece.offset < piece.total_bytes,
+            )
+        )
+        details = run.details(
+            "exited",
+            started=True,
+            exit_code=outcome.exit_code,
+            signal=outcome.signal,
+            duration=outcome.duration,
+            job=job.id,
+            directory=self.directory,
+        )
+        output = bounded(self._context, piece)
+        is_error = outcome.exit_code != 0
+        return self.make(
+            details,
+            [*messages, *run.notices],
+            output=output if output.text else None,
+            is_error=is_error,
+            run=run,
+        )
 
     def unrun(
         self, run: ToolRun, status: CallStatus, message: str, *, blocked: BlockedCommand | None = None

@@ -78,7 +78,8 @@ class Truncation(_Frozen):
         direction: Which part is shown where something between is left out: the ``head``, the ``tail``, or ``both`` with
             the middle left out; ``None`` when only ends of long lines are left out, nothing at all is shown, or the output
             was minimized.
-        truncated_by: What was used up: the room for text (``bytes``), or that of a line alone (``line_length``).
+        truncated_by: What was used up: the room for text (``bytes``), that of a line alone (``line_length``), or the lines that
+            a ``head`` or ``tail`` asked for (``lines``), with ``ShellTool(view_limits=True)``.
         shown_range: The lines that are shown, counted from 1: the first and last of each part. The first and the last of
             a part may be shown in part.
     """
@@ -88,12 +89,15 @@ class Truncation(_Frozen):
     shown_lines: int
     total_lines: int
     direction: Literal["head", "tail", "both"] | None = None
-    truncated_by: Literal["bytes", "line_length"] = "bytes"
+    truncated_by: Literal["bytes", "line_length", "lines"] = "bytes"
     shown_range: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, output: Output) -> Self | None:
-        """Count what an output shows; ``None`` when that is all of it. Of what is no text, nothing is shown."""
+    def of(cls, output: Output, *, by_lines: bool = False) -> Self | None:
+        """Count what an output shows, or of it the lines that were asked for; ``None`` when that is all of it.
+
+        Of what is no text, nothing is shown.
+        """
         if output.binary is not None:
             return cls(
                 shown_bytes=0, total_bytes=output.total_bytes, shown_lines=0, total_lines=output.total_lines
@@ -110,7 +114,7 @@ class Truncation(_Frozen):
             direction = "both" if head and tail else "tail" if head is None else "head"
         return cls(
             direction=direction,
-            truncated_by="line_length" if whole else "bytes",
+            truncated_by="line_length" if whole else "lines" if by_lines else "bytes",
             shown_range=parts,
             shown_bytes=output.total_bytes - output.omitted_bytes,
             total_bytes=output.total_bytes,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from .._types import Command
     from ..policy.interception import Intercepted, InterceptionRule
+    from ..policy.view_limit import ViewLimit
     from ..session import Session
     from .params import Call
 
@@ -51,12 +52,14 @@ class ToolRun:
         request: What runs if it is approved.
         notices: What to say besides how it ended.
         problem: Why it cannot run; ``None`` if nothing is known that is against it.
+        view: How much of its output is shown, if the model has asked for less.
     """
 
     call: Call
     request: CommandRequest
     notices: tuple[str, ...]
     problem: AnyshellError | None = None
+    view: ViewLimit | None = None
 
     @property
     def makes_directory(self) -> bool:
@@ -85,7 +88,9 @@ class ToolRun:
         )
 
 
-async def prepare(call: Call, call_id: str, *, env: Environment, session: Session | None) -> ToolRun:
+async def prepare(
+    call: Call, call_id: str, *, env: Environment, session: Session | None, view_limits: bool = False
+) -> ToolRun:
     """Settle what is going to run, exactly."""
     command = call.command
     no_terminal = call.no_terminal or ("" if env.terminals else terminal_words.NOT_HERE)
@@ -96,6 +101,13 @@ async def prepare(call: Call, call_id: str, *, env: Environment, session: Sessio
         command = replace(command, env=kept)
     original, command = command, await _rewritten(command, env, in_session=session is not None)
     translated, problem = command.text != original.text and env.shell.on_windows, None
+    view = None
+    if view_limits and not call.background and not call.pty:
+        from .viewing import limited_view  # what few tools need
+
+        view = limited_view(command.text, env)
+        if view is not None:
+            command = replace(command, text=view.text)
     try:
         command = await env.runner.addresses.expand(command)
     except AnyshellError as error:
@@ -131,7 +143,7 @@ async def prepare(call: Call, call_id: str, *, env: Environment, session: Sessio
         notices.append(words.guarded(dropped))
     if call.timeout is not None and call.requested_timeout not in (None, call.timeout):
         notices.append(words.clamped(call.requested_timeout, call.timeout))
-    return ToolRun(call, request, tuple(notices), problem)
+    return ToolRun(call, request, tuple(notices), problem, view)
 
 
 def intercepted(

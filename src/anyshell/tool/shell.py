@@ -24,7 +24,7 @@ from .jobs import words as job_words
 from .jobs.ledger import Ledger
 from .jobs.params import REACTION
 from .jobs.terminals import Terminals
-from .jobs.tool import JobTool, bounded
+from .jobs.tool import JobTool
 from .limits import ToolLimits
 from .params import Call, InvalidParams, ShellParams, ToolFeatures, parse
 from .result import BlockedCommand, ShellDetails, ShellResult
@@ -89,12 +89,15 @@ class ShellTool:
         minimize: Whether noise is left out of what a model is shown of a simple command's output, such as progress and a line
             for each test that passed: ``True`` is by the rules that anyshell comes with, and files are of rules that come
             before these. The whole is kept, and the result names it. It needs the extra ``policy``.
+        view_limits: Whether a last ``| head -n 5`` or ``| tail -n 5`` of a simple line limits what the model is shown instead
+            of what is kept. The approver is asked about the line that then runs. It needs the extra ``policy``.
         ask_each: Whether the approver is asked for each call. By default calls that wait for the same answer share it.
 
     Raises:
         AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
             `secrets` or `console` without `terminals`; `console` that is no function; `silence` that is no number of
-            seconds; `tools` that are no names; `advice` that there is not; `interception` or `minimize` without its extra;
+            seconds; `tools` that are no names; `advice` that there is not; `interception`, `minimize` or `view_limits` without
+            its extra;
             a file of `minimize` that cannot be read, or with a rule that is none.
     """
 
@@ -116,6 +119,7 @@ class ShellTool:
         policy: Policy | None = None,
         interception: bool | Iterable[InterceptionRule] = False,
         minimize: bool | Iterable[str | PathLike[str]] = False,
+        view_limits: bool = False,
         ask_each: bool = False,
     ) -> None:
         check_seconds("silence", silence)
@@ -143,6 +147,7 @@ class ShellTool:
         self._advice = frozenset(advice)
         self._interception = _rules(interception)
         self._minimizing = _minimizing(env, minimize)
+        self._view_limits = _view_limits(view_limits)
         self._limits = limits or ToolLimits()
         self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
         chosen = policy if policy is not None else env.policy
@@ -334,6 +339,7 @@ class ShellTool:
             ongoing.id,
             env=self._env,
             session=None if session is None else session.session,
+            view_limits=self._view_limits,
         )
         if session is not None and run.request.fresh and session.counted_on and not call.restart:
             return self._gone(run, session)  # the model does not know yet
@@ -416,7 +422,12 @@ class ShellTool:
     async def _shown(
         self, run: ToolRun, became: Became, way: Minimizable | None, error: BaseException | None = None
     ) -> ShellResult:
-        """Say what became of a command, without the noise of its output."""
+        """Say what became of a command, without the noise of its output, or the lines that were not asked for."""
+        if run.view is not None and isinstance(became, Outcome):
+            from .viewing import shown
+
+            became, viewed = await shown(run.view, became, self._env)
+            return self._results.finish(run, became, error, viewed=viewed)
         if self._minimizing is None or not isinstance(became, Outcome):
             return self._results.finish(run, became, error)
         became, minimized = await self._minimizing.shown(way, became)
@@ -464,48 +475,10 @@ class ShellTool:
         with ongoing.interruptible(), contextlib.suppress(Exception):  # how it ended is told below, or later
             await job.wait(timeout=FAILS_AT_ONCE)
         if job.outcome is not None and job.outcome.status == "exited":
-            return await self._over_at_once(run, job, job.outcome)
+            return await self._results.over_at_once(run, job, job.outcome)
         messages = [job_words.started(job, sends=request.stdin is None), *run.notices]
         details = run.details("running", started=True, job=job.id, directory=self._results.directory)
         return self._results.make(details, messages, output=None, is_error=False, run=run)
-
-    async def _over_at_once(self, run: ToolRun, job: Job, outcome: Outcome) -> ShellResult:
-        """Say how a job ended that has ended at once."""
-        assert self._ledger is not None
-        entry = self._ledger.known()[job.id]
-        limits = self._env.limits
-        piece = await job.output(limit=max(limits.size, 1))
-        entry.told, entry.seen = True, piece.offset
-        messages = list(
-            job_words.read(
-                entry,
-                piece,
-                since=0,
-                skipped=0,
-                lost=0,
-                waited=0,
-                shown_at_most=limits.size,
-                follows=piece.offset < piece.total_bytes,
-            )
-        )
-        details = run.details(
-            "exited",
-            started=True,
-            exit_code=outcome.exit_code,
-            signal=outcome.signal,
-            duration=outcome.duration,
-            job=job.id,
-            directory=self._results.directory,
-        )
-        output = bounded(self._context, piece)
-        is_error = outcome.exit_code != 0
-        return self._results.make(
-            details,
-            [*messages, *run.notices],
-            output=output if output.text else None,
-            is_error=is_error,
-            run=run,
-        )
 
     async def _outcome(
         self, run: ToolRun, listener: Listener | None, ongoing: Ongoing, way: Minimizable | None = None
@@ -516,6 +489,10 @@ class ShellTool:
             return await self._on_terminal(run, listener, ongoing)
         session = self._session if request.session else None
         limits = None if way is None else way.limits
+        if run.view is not None:
+            from .viewing import limits_of
+
+            limits = limits_of(self._env)
         left_behind: LeftBehind = "adopt" if self._features.jobs else "stop"
         if session is None:
             return await self._env.run(
@@ -529,6 +506,7 @@ class ShellTool:
                 left_behind=left_behind,
                 listener=listener,
                 background_after="default" if self._features.jobs else None,
+                split_stderr=run.view is not None,
                 limits=limits,
                 control=ongoing.control,
             )
@@ -544,6 +522,7 @@ class ShellTool:
             grace=self._limits.grace,
             left_behind=left_behind,
             may_be_fresh=request.fresh,
+            split_stderr=run.view is not None,
             limits=limits,
             listener=listener,
             control=ongoing.control,
@@ -562,6 +541,15 @@ def _minimizing(env: Environment, minimize: bool | Iterable[str | PathLike[str]]
     from .minimizing import Minimizing, rules_of  # what few tools need
 
     return Minimizing(env, rules_of(minimize))
+
+
+def _view_limits(given: bool) -> bool:
+    if given:
+        from .viewing import installed
+
+        if not installed():
+            raise AnyshellError("view_limits needs the extra policy: pip install 'anyshell[policy]'")
+    return given
 
 
 def _rules(interception: bool | Iterable[InterceptionRule]) -> tuple[InterceptionRule, ...]:

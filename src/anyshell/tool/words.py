@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from .._exceptions import BackendError, HostKeyUntrusted, SpawnError
 from .._types import exact
 from ..policy import visible
+from ..policy.view_limit import LARGEST_WHOLE
 from .signals import number_of, signal_of
 
 if TYPE_CHECKING:
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 
     from .._exceptions import AnyshellError
     from .._types import Artifact, OperatingSystem, Outcome, Output, ProcessInfo, Refused, SessionReport
+    from ..policy.view_limit import ViewLimit
     from .limits import ToolLimits
     from .result import MinimizedOutput
+    from .viewing import ShownLines
 
 OURS = "[anyshell]"
 """Begins every line of a result's text that no program has printed. They are its last paragraph."""
@@ -340,6 +343,32 @@ def minimized(
     how = "Lines grouped under what they begin with" if left.grouped else "Noise left out"
     yield f"{how} by the rule {visible(left.rule)}{long}: {shown}. {rest}"
     yield f"[raw output: artifact://{output.artifact.id}]"
+
+
+def viewed(
+    output: Output,
+    limit: ViewLimit,
+    lines: ShownLines,
+    *,
+    readable: bool,
+    job_tool: bool = False,
+    addressed: bool = False,
+) -> Iterator[str]:
+    """Say which lines are shown, by which words of the command, and where the whole is.
+
+    Args:
+        output: What is shown, and its artifact.
+        limit: What limits it.
+        lines: The lines of the view.
+        readable: Whether commands can read the file of the artifact.
+        job_tool: Whether the tool named ``job`` can.
+        addressed: Whether commands can read it by its address.
+    """
+    ended = ""
+    if limit.head is not None and output.total_bytes >= LARGEST_WHOLE:
+        ended = f", and ended it after {LARGEST_WHOLE:,} bytes"
+    rest = _rest(output, output.artifact, readable=readable, job_tool=job_tool, addressed=addressed)
+    yield f"`{limit.said}` limited only what is shown: {lines}{ended}. {rest}"
 
 
 def _cut_line(output: Output, line_feeds: int) -> int:

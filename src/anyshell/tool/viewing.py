@@ -1,0 +1,160 @@
+"""The lines that a last ``| head`` or ``| tail`` asks for, of an output that is kept whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import anyio.to_thread
+
+from .._exceptions import AnyshellError
+from .._types import Output
+from ..output import OutputBuilder
+from ..output.selection import ArtifactAddress, Selection
+
+if TYPE_CHECKING:
+    from .._environment import Environment
+    from .._types import Outcome, OutputLimits
+    from ..output import ArtifactStore
+    from ..policy.view_limit import ViewLimit
+
+LARGEST_VIEW = 4 * 1024 * 1024
+"""Bytes that the lines of such a view may have; of more, no view is made, and the output is bounded as any other."""
+
+
+class ShownLines(NamedTuple):
+    """The lines of stdout that are shown.
+
+    Attributes:
+        first, last: Counted from 1.
+        total: Lines that there are; the last need not end.
+        whole: Whether there was room for all of these.
+    """
+
+    first: int
+    last: int
+    total: int
+    whole: bool
+
+    def __str__(self) -> str:
+        """How a model is told."""
+        lines = (
+            f"line {self.first:,}" if self.first == self.last else f"lines {self.first:,} to {self.last:,}"
+        )
+        return f"{lines} of {self.total:,}{'' if self.whole else ', as far as there is room'}"
+
+
+def installed() -> bool:
+    """Whether the parser is there that finds such an end of a line."""
+    from ..policy.parse.grammar import installed  # with the parser, where it is asked for
+
+    return installed("bash")
+
+
+def limited_view(text: str, env: Environment) -> ViewLimit | None:
+    """What the end of a command's text says of its view; ``None`` where the text is to run as it is."""
+    from ..policy.parse import parse
+    from ..policy.view_limit import view_limit
+
+    # Among the user's own aliases and functions, programs need not be what they look like.
+    if env.artifacts is None or env.snapshot is not None or env.shell.kind not in ("bash", "sh", "zsh"):
+        return None
+    return view_limit(parse(text.strip(), env.shell.kind))
+
+
+def limits_of(env: Environment) -> OutputLimits:
+    """The limits with which such a command runs, so that all it prints is kept."""
+    return replace(env.limits, keep_from=1)
+
+
+async def shown(limit: ViewLimit, outcome: Outcome, env: Environment) -> tuple[Outcome, ShownLines | None]:
+    """An outcome as a limit shows it, its channels as one, and the lines of stdout that are shown.
+
+    stderr did not go through the pipe: all of it is shown, where the pipeline would have had it, before what ``tail`` prints
+    at its end, and after what ``head`` prints at once.
+
+    Returns:
+        The outcome; ``None`` in the place of the lines, if the limit has left out nothing, or could not be heeded.
+    """
+    output, errors = outcome.output, outcome.stderr or Output()
+    lines = None
+    if outcome.status != "running":
+        made = await anyio.to_thread.run_sync(_limited, limit, output, env)
+        output, lines = (await anyio.to_thread.run_sync(_shed, output), None) if made is None else made
+        errors = await anyio.to_thread.run_sync(_shed, errors)
+    before, after = (errors.text, output.text) if limit.head is None else (output.text, errors.text)
+    between = "\n" * bool(before and after and not before.endswith("\n"))
+    together = _together(output, errors, f"{before}{between}{after}")
+    return replace(outcome, output=together, stderr=None), lines
+
+
+def _limited(limit: ViewLimit, output: Output, env: Environment) -> tuple[Output, ShownLines] | None:
+    artifact, store = output.artifact, env.artifacts
+    if artifact is None or artifact.omitted_bytes or output.binary is not None or store is None:
+        return None
+    try:
+        total = output.total_lines + _ends_within_a_line(store, artifact.id)
+        first, last = limit.lines(total)
+        if (first, last) == (1, total):
+            return None
+        view = store.view(ArtifactAddress(artifact.id, Selection(lines=(first, last))), limit=LARGEST_VIEW)
+    except (OSError, AnyshellError):  # removed since
+        return None
+    if view.next is not None:
+        return None
+    builder = OutputBuilder(**env.limits.parts._asdict(), code_page=env.info.code_page)
+    builder.feed(view.data)
+    part = builder.finish()
+    head, tail, *excerpts = (
+        None if each is None else (each[0] + first - 1, each[1] + first - 1)
+        for each in (part.head_range, part.tail_range, *part.excerpts)
+    )
+    whole = not part.truncated or bool(part.cut_lines and (part.head_range or part.tail_range) is None)
+    if whole:
+        head, tail = (None, (first, last)) if limit.head is None else ((first, last), None)
+    limited = replace(
+        output,
+        text=part.text,
+        omitted_bytes=output.total_bytes - part.total_bytes + part.omitted_bytes,
+        omitted_lines=output.total_lines - part.total_lines + part.omitted_lines,
+        head_range=head,
+        tail_range=tail,
+        excerpts=tuple(each for each in excerpts if each is not None),
+        cut_lines=part.cut_lines,
+    )
+    return limited, ShownLines(first, last, total, whole)
+
+
+def _ends_within_a_line(store: ArtifactStore, artifact_id: str) -> bool:
+    with store.open(artifact_id) as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
+def _shed(output: Output) -> Output:
+    """An output without its artifact, if all of it is shown."""
+    if output.artifact is None or output.truncated:
+        return output
+    with contextlib.suppress(OSError):
+        output.artifact.path.unlink()
+    return replace(output, artifact=None)
+
+
+def _together(output: Output, errors: Output, text: str) -> Output:
+    """One output of two: counted together, and its ranges those of stdout, if that leaves anything out."""
+    if not errors.total_bytes:
+        return output
+    of = output if output.truncated else errors
+    return replace(
+        of,
+        text=text,
+        total_bytes=output.total_bytes + errors.total_bytes,
+        omitted_bytes=output.omitted_bytes + errors.omitted_bytes,
+        total_lines=output.total_lines + errors.total_lines,
+        omitted_lines=output.omitted_lines + errors.omitted_lines,
+        cut_lines=output.cut_lines + errors.cut_lines,
+        masked=output.masked + errors.masked,
+        binary=output.binary,
+    )
