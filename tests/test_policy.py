@@ -776,13 +776,14 @@ def test_a_person_is_asked_again_for_what_is_no_answer() -> None:
 )
 def test_a_person_grants_a_kind_of_command(typed: bytes, scope: str, granted: str) -> None:
     person = Person(judged="npm run test x")
-    person.wait_seen("Commands for a and A: npm run test …\r\nRun this?".encode())
+    person.wait_seen("Commands for a and A: npm run test … (writes ".encode())
+    person.wait_seen(b"Run this?")
     person.wait_seen(PROMPT)
     assert person.before.decode() == (
         " y = yes, a = yes for this session to these commands, A = always, n [REASON] = no, "
     )
     person.type(typed)
-    person.wait_seen(f"(granted: {granted})".encode())
+    person.wait_seen(f"(granted: {granted} (writes ".encode())
     assert f"always=True, scope='{scope}', grants=(Grant(words=" in person.result()
 
 

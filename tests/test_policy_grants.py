@@ -77,23 +77,34 @@ def asked(text: str, **more: Any) -> CommandRequest:
 @pytest.mark.parametrize(
     ("text", "granted"),
     [
-        ("npm run test", ["npm run test …"]),
-        ("npm run test -- --watch=false", ["npm run test …"]),
-        ("git commit -m 'a b'", ["git commit …"]),
-        ("ls -la", ["ls …"]),
-        ("ls", ["ls …"]),
+        ("npm run test", ["npm run test … (writes /src)"]),
+        ("npm run test -- --watch=false", ["npm run test … (writes /src)"]),
+        ("git commit -m 'a b'", ["git commit … (writes /src)"]),
+        ("ls -la", ["ls … (reads /src)"]),
+        ("ls", ["ls … (reads /src)"]),
+        ("rm -r build", ["rm … (deletes /src/build)"]),
+        ("cp a b/", ["cp … (reads /src/a; writes /src/b)"]),
+        ("touch 1 2 3 4 5 6 7", ["touch … (writes /src/1, /src/2, /src/3, /src/4, /src/5 and 2 more)"]),
+        ("git push", ["git push"]),
+        ("git push origin main", ["git push origin main"]),
+        ("git fetch", ["git fetch"]),
+        ("git commit -m https://here.example/x", ["git commit -m https://here.example/x"]),
+        ("npm run deploy me@here:/srv", ["npm run deploy me@here:/srv"]),
         ("make", ["make"]),
         ("git -C /x push", ["git -C /x push"]),
         ("some-program a 'b c'", ["some-program a 'b c'"]),
         ("python3 -c 'print(1)'", ["python3 -c 'print(1)'"]),
-        ("python3 -m pytest -q", ["python3 -m pytest …"]),
+        ("python3 -m pytest -q", ["python3 -m pytest … (writes /src)"]),
         ("npm install left-pad", ["npm install left-pad"]),
         ("docker run -it x", ["docker run -it x"]),
-        ("npm run lint && git push", ["npm run lint …", "git push …"]),
+        ("npm run lint && git push", ["npm run lint … (writes /src)", "git push"]),
         ("git clean -fd", ["git clean -fd"]),
-        ("A=1 npm run test x > 'o p' 2>&1", ["A=1 npm run test … > 'o p'"]),
-        ("git commit -F msg <<'X' 2> err\nfix\nX", ["git commit … << … 2> err"]),
-        ("sudo ls", ["sudo ls", "ls … (by sudo)"]),
+        ("A=1 npm run test x > 'o p' 2>&1", ["A=1 npm run test … > 'o p' (writes /src)"]),
+        (
+            "git commit -F msg <<'X' 2> err\nfix\nX",
+            ["git commit … << … 2> err (reads /src/msg; writes /src)"],
+        ),
+        ("sudo ls", ["sudo ls", "ls … (reads /src; by sudo)"]),
         ("deploy 'a\u202eb' \"it's\"", [r"deploy 'a\u202eb' 'it\x27s'"]),
     ],
 )
@@ -104,10 +115,10 @@ def test_a_grant_has_the_words_that_name_the_command(text: str, granted: list[st
 @pytest.mark.parametrize(
     ("words", "granted"),
     [
-        (1, "git …"),
-        (2, "git commit …"),
-        (3, "git commit -m …"),
-        (4, "git commit -m x …"),
+        (1, "git … (writes /src)"),
+        (2, "git commit … (writes /src)"),
+        (3, "git commit -m … (writes /src)"),
+        (4, "git commit -m x … (writes /src)"),
         (5, "git commit -m x"),
     ],
 )
@@ -164,10 +175,12 @@ def test_what_its_words_do_not_say_is_granted_only_identically(text: str) -> Non
         ("npm run test", "sudo npm run test", False),
         ("npm run test", "ssh host npm run test", False),
         ("npm run test", "npm run test; git push", False),
-        ("git push", "git push origin", True),
-        ("git push", "git push --mirror http://elsewhere.example/x", False),
-        ("git push origin", "git push me@elsewhere:x", False),
-        ("git push http://here.example/x", "git push http://here.example/x main", True),
+        ("git push", "git push", True),
+        ("git push", "git push origin", False),
+        ("git push origin main", "git push origin main", True),
+        ("git push origin main", "git push origin main --force", False),
+        ("git push origin main", "git push elsewhere main", False),
+        ("git push http://here.example/x", "git push http://here.example/x main", False),
         ("npm run test; git push", "git push; npm run test; git push", True),
         ("npm run test", "(npm run test)", True),
         ("npm run test", "npm run test $(date)", False),
@@ -193,6 +206,23 @@ def test_a_grant_covers_what_does_no_more(text: str, later: str, *, is_covered: 
     assert covered(verdict_of(later), given) is is_covered
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "later", "is_covered"),
+    [
+        ("git push origin main", 3, "git push origin next", True),
+        ("git push origin main", 3, "git push elsewhere main", False),
+        ("git push", 2, "git push origin", True),
+        ("git push", 2, "git push --mirror http://elsewhere.example/x", False),
+        ("git push origin", 2, "git push me@elsewhere:x", False),
+        ("git push http://here.example/x", 2, "git push http://here.example/x main", True),
+    ],
+)
+def test_a_grant_for_other_hosts_is_wider_by_words_alone(
+    text: str, words: int, later: str, *, is_covered: bool
+) -> None:
+    assert covered(verdict_of(later), grants(verdict_of(text), words=words)) is is_covered
+
+
 def test_a_command_that_a_policy_denies_or_allows_is_not_covered() -> None:
     given = grants(verdict_of("rm -r build"), words=1)
     rules = '[[deny]]\nname = "no"\nprogram = "rm"\n[[allow]]\nname = "yes"\ncommand = "ls"\n'
@@ -207,7 +237,7 @@ def test_a_command_that_a_policy_denies_or_allows_is_not_covered() -> None:
 
 def test_another_rule_that_asks_is_asked_about_again() -> None:
     policy = POLICY.extended('[[ask]]\nname = "force"\ncommand = "git push --force"\n', "own")
-    given = grants(verdict_of("git push", policy))
+    given = grants(verdict_of("git push", policy), words=2)
     assert covered(verdict_of("git push origin", policy), given)
     assert not covered(verdict_of("git push --force", policy), given)
 
@@ -311,7 +341,7 @@ async def test_what_is_granted_for_a_session_is_not_asked_about_again() -> None:
         "npm run test",
         "npm run test x",
         "git push",
-        "npm run test && git push -f",
+        "npm run test && git push",
         "npm run build",
     ):
         assert isinstance(await tool.ask(asked(text)), Approved)
@@ -548,6 +578,84 @@ def test_a_grant_for_always_is_a_rule_that_holds(tmp_path: Path) -> None:
     )
     names = [rule["name"] for rule in tomllib.loads(text)["allow"]]
     assert names == ["npm-run-test-1", "rm-1", "make-1"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["python3", "kubectl get pods", "git push origin main", "gh pr view 1", "rm -r build", "terraform apply"],
+)
+def test_what_can_be_saved_is_allowed_from_then_on(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    given = grants(verdict_of(text))
+    assert all(map(can_be_saved, given))
+    save(given, file)
+    assert verdict_of(text, Policy.load(file, preset="ask-everything")).action == "allow"
+
+
+def test_what_its_words_do_not_say_cannot_be_saved_for_fewer_words() -> None:
+    assert can_be_saved(grant_of("kubectl get pods"))
+    assert not can_be_saved(grant_of("kubectl get pods", words=2))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo 'import evil' | python3",
+        "python3 < evil.py",
+        "python3 0< evil.py",
+        "python3 <<< 'import evil'",
+        "python3 <<E\nimport evil\nE",
+        "{ python3; } < evil.py",
+        "echo evil.py | while read -r x; do python3; done",
+        "exec < evil.py; python3",
+        "f() { python3; }; echo 'import evil' | f",
+        "MODE=evil python3",
+        "export MODE=evil; python3",
+        "python3 &",
+        "cd / && python3",
+        "nice python3",
+    ],
+)
+def test_a_rule_for_always_holds_for_no_input_or_variable_that_was_not_shown(
+    text: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "policy.toml"
+    save([grant_of("python3")], file)
+    rules = '[[allow]]\nname = "others"\nreads = "anywhere"\n[[allow]]\nname = "b"\nprogram = ["echo", "read", "nice"]\n'
+    policy = Policy.load(file, preset="ask-everything").extended(rules, "others")
+    assert verdict_of("python3 < /dev/null", policy).action == "allow"
+    assert verdict_of("python3; echo x 2>&1", policy).action == "allow"
+    assert verdict_of(text, policy).action == "ask"
+    assert policy.decide("python3", cwd="/src", facts=Facts(), given=True).action == "ask"
+
+
+@pytest.mark.anyio
+@pytest.mark.skipif(sys.platform == "win32", reason="the local backend's shell of POSIX")
+async def test_an_answer_for_always_does_not_hold_for_other_input(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text("")
+    texts: list[str] = []
+
+    def approver(request: ApprovalRequest) -> Approved:
+        assert isinstance(request, CommandRequest)
+        texts.append(request.text)
+        return Approved(scope="always", grants=grants(request.verdict))
+
+    calls: tuple[dict[str, object], ...] = (
+        {"command": "make", "stdin": "x"},
+        {"command": "make"},
+        {"command": "make", "stdin": "y"},
+        {"command": "make", "env": {"MODE": "x"}},
+        {"command": "make"},
+    )
+    saved = []
+    for call in calls:
+        policy = Policy.load(file, preset="ask-everything")
+        async with Environment.detect(cwd=tmp_path, policy=policy) as env:
+            await ShellTool(env, approver=approver)(call)
+        saved.append(file.read_text().count("[[allow]]"))
+    assert texts == ["make"] * 4
+    assert saved == [0, 1, 1, 1, 1]
 
 
 def test_answer_for_always_holds_in_the_next_policy_of_the_user(

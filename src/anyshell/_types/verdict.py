@@ -49,12 +49,17 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class CommandVerdict:
-    """What a policy says of one command of a text."""
+    """What a policy says of one command of a text.
+
+    Attributes:
+        doubts: Why its words do not say all that it does; an ``allow`` holds then only by naming the command, whatever it does.
+    """
 
     command: ParsedCommand
     action: Action
     access: Access
     reasons: tuple[Reason, ...]
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,8 +148,14 @@ class Approvals:
         place = place_of(request)
         self._grants.extend((place, grant) for grant in answer.grants)
         if answer.scope == "always" and request.rules:
-            from ..policy.approval.saving import save  # most answers are not for always
+            from ..policy.approval.grants import is_given_more  # most answers are not for always
+            from ..policy.approval.saving import save
 
+            if is_given_more(request):
+                _LOG.warning(
+                    "a rule for always has neither input nor variables: the grant holds for this session alone"
+                )
+                return
             try:
                 await in_a_worker(partial(save, answer.grants, Path(request.rules)))
             except (AnyshellError, OSError) as error:

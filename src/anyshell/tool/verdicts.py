@@ -10,6 +10,7 @@ from .._exceptions import AnyshellError
 from .._types import Spawn
 from .._waits import in_a_thread
 from ..backends.collect import collect
+from ..policy.approval.grants import is_given_more
 from ..policy.rules import ROUNDS, Answers, LocalFacts, Reason
 from ..policy.rules.cmdlets import POWERSHELL
 from .git import RESOLVE, git_runs
@@ -187,6 +188,7 @@ class Verdicts:
             cwd=request.directory,
             workspace=self._env.directory,
             facts=facts,
+            given=is_given_more(request),
         )
 
     async def _ask(self, questions: Sequence[Question]) -> Mapping[Question, str | tuple[str, ...] | None]:

@@ -15,7 +15,7 @@ from ..._types import (
 from ..characters import visible
 from .asking import require_question
 from .display import folded, shortened
-from .grants import can_be_saved, grants, label
+from .grants import can_be_saved, grants, is_given_more, label
 
 if TYPE_CHECKING:
     from ..._types import ApprovalRequest, Grant
@@ -86,7 +86,7 @@ class _Choice:
     def __init__(self, request: ApprovalRequest) -> None:
         self._verdict = request.verdict if isinstance(request, CommandRequest) else None
         self._grants = grants(self._verdict)
-        rules = request.rules if isinstance(request, CommandRequest) else ""
+        rules = request.rules if isinstance(request, CommandRequest) and not is_given_more(request) else ""
         self._saved = bool(rules and self._grants) and all(map(can_be_saved, self._grants))
         self.shown = shortened(request.display)
         is_cut = self.shown != request.display
@@ -97,10 +97,15 @@ class _Choice:
         self.help = "\n".join(
             (
                 "  y = yes, this once",
-                f"  a = yes for this session {more}",
+                f"  a = yes for this session {more}, where this runs"
+                if self._grants
+                else f"  a = yes for this session {more}",
                 *["  a 1 = to all that begin with the first word, a 2 with the first two ..."]
                 * bool(self._grants),
-                *[f"  A, A 1 ... = the same for always: it is written to {visible(rules)}"] * self._saved,
+                *[
+                    f"  A, A 1 ... = the same for always, in every directory: it is written to {visible(rules)}"
+                ]
+                * self._saved,
                 "  n, n REASON = no; the reason is told to the model",
                 "  e = show everything",
             )

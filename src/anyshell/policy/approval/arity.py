@@ -42,14 +42,6 @@ ARITY: Mapping[tuple[str, ...], int] = {
     tuple(entry.split()): count for count, entries in _BY_COUNT.items() for entry in entries.split(", ")
 }
 
-_BUILTINS = (
-    "cd, chdir, pushd, popd, export, declare, typeset, local, readonly, unset, set, shopt, setopt, unsetopt, emulate, "
-    "alias, unalias, hash, enable, disable, autoload, zmodload, source, ., eval, exec, trap, umask, ulimit, "
-    "sl, set-location, push-location, pop-location"
-)
-CHANGES_THE_SHELL = frozenset(_BUILTINS.split(", "))
-"""After these a command may do something else: it runs elsewhere, with other variables, or is another."""
-
 
 def words_of_name(words: tuple[str, ...]) -> int:
     """Return how many words name a command, the program among them; 0 where all of its words do."""

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 from ..._types import Grant
 from ..characters import one_line
-from .arity import CHANGES_THE_SHELL, words_of_name
+from ..rules.matching import CHANGES_THE_SHELL
+from .arity import words_of_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
+    from ..._types import CommandRequest
     from ..._types.parsed import Argument, ParsedCommand, Redirection
     from ..._types.verdict import Access, CommandVerdict, Reason, Verdict
 
 MOST_COMMANDS = 100
 """Commands of a text that ask and that grants can cover; a text with more is granted only identically."""
+
+_MOST_BOUNDS = 5
+"""Paths, or hosts, of a grant that are shown one by one; of more, their number."""
 
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _HOST = re.compile(r"[\w.-]+", re.ASCII)
@@ -31,7 +36,7 @@ def grants(verdict: Verdict | None, *, words: int | None = None) -> tuple[Grant,
         verdict: Of the text.
         words: How many words of each command are granted, at least one: fewer are wider. ``None`` is as many as name
             the command, by a table: three for ``npm run test``, two for ``git commit``, one for ``ls``, and all that
-            there are for a program that it does not have.
+            there are for a program that it does not have, and for a command that connects to a host or names one.
 
     Returns:
         Empty, if only the identical text can be granted: it is not understood, changes its shell, as ``cd`` does, or has
@@ -44,7 +49,8 @@ def grants(verdict: Verdict | None, *, words: int | None = None) -> tuple[Grant,
         all_words = _words(asking.command)
         if not all_words:
             return ()
-        count = words_of_name(all_words) if words is None else max(words, 1)
+        connects = asking.access.network or any(map(_REMOTE.search, all_words))
+        count = max(words, 1) if words is not None else 0 if connects else words_of_name(all_words)
         exact = count == 0 or count > len(all_words)
         made.append(Grant(all_words if exact else all_words[:count], asking, exact=exact))
     return tuple(dict.fromkeys(made))
@@ -58,12 +64,17 @@ def covered(verdict: Verdict | None, by: Iterable[Grant]) -> bool:
     return bool(asking) and all(any(_covers(grant, each) for grant in by) for each in asking)
 
 
+def is_given_more(request: CommandRequest) -> bool:
+    """Whether a command has input or variables that its text does not show: no rule that an answer has made holds then."""
+    return bool(request.stdin) or any(name != "OLDPWD" for name, _ in request.env)  # of a leading cd
+
+
 # A URL, or host:path as ssh, scp and git take it: a program that connects to hosts of its own choice may be told this one.
 _REMOTE = re.compile(r"://|\A[^/=]*[^/=\d]:(?!\\)\S")
 
 
 def label(grant: Grant) -> str:
-    """Show a grant as text that is safe to print: ``git commit …``, with its variables, redirections and wrappers."""
+    """Show a grant as text that is safe to print: ``rm … (deletes /src/build)``, with its variables, redirections and wrappers."""
     seen = grant.seen.command
     words = [f"{one_line(each.name)}={_shown(each.value.text)}" for each in seen.variables]
     words += [*map(_shown, grant.words), *["…"] * (not grant.exact)]
@@ -71,7 +82,19 @@ def label(grant: Grant) -> str:
         if not _harmless(each):
             target = "…" if each.operator.startswith("<<") else _shown(each.target.text)
             words.append(f"{one_line(each.descriptor)}{each.operator} {target}")
-    return " ".join(words) + (f" (by {one_line(' '.join(seen.via))})" if seen.via else "")
+    bounds = [] if grant.exact else list(_bounds(grant.seen.access))
+    notes = [*bounds, *([f"by {one_line(' '.join(seen.via))}"] if seen.via else [])]
+    return " ".join(words) + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def _bounds(access: Access) -> Iterator[str]:
+    """What the other words of a command may be about, of paths also what is below."""
+    for kind, verb in (("reads", ""), ("writes", ""), ("deletes", ""), ("network", "connects to ")):
+        given = tuple(dict.fromkeys(getattr(access, kind)))
+        if values := [each for each in given if not _within(each, {*given} - {each})]:
+            named = [_shown(value) if value != "*" else "what its words do not name" for value in values]
+            more = f" and {len(named) - _MOST_BOUNDS} more" if len(named) > _MOST_BOUNDS else ""
+            yield f"{verb or kind + ' '}{', '.join(named[:_MOST_BOUNDS])}{more}"
 
 
 def _shown(word: str) -> str:
@@ -87,6 +110,8 @@ def can_be_saved(grant: Grant) -> bool:
         and "/" not in grant.words[0]
         and not (seen.via or seen.host or seen.variables or not all(map(_harmless, seen.redirections)))
         and not any(map(_PATTERN.search, paths))
+        # A rule with paths or hosts does not hold for what its words do not say; one without is about all words.
+        and (grant.exact or not grant.seen.doubts or not (paths or access.network))
         and all(host == "*" or _HOST.fullmatch(host) for host in access.network)
     )
 

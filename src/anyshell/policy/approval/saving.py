@@ -92,6 +92,10 @@ def _rule(grant: Grant, names: set[str]) -> Iterator[str]:
     yield f"command = {_text(' '.join(grant.words))}"
     if grant.exact:
         yield "exact = true"
+    yield "plain = true"
+    if grant.seen.doubts:  # a rule with limits would not hold; this one is about all words, or there are none
+        yield ""
+        return
     for key in ("reads", "writes", "deletes"):
         if paths := getattr(access, key):
             yield f"{key} = [{', '.join(map(_text, paths))}]"

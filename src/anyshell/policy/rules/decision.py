@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from .cmdlets import POWERSHELL, Cmdlets, adapted, find, script_doubt
 from .directories import REPEATS, directories
-from .matching import begins, contains, first_words, hosts_match, one_of
+from .matching import CHANGES_THE_SHELL, begins, contains, first_words, hosts_match, one_of
 from .paths import UNKNOWN, Paths
 from .profiles import Profile, Use, use_of
 from .verdict import Access, CommandVerdict, Reason, Verdict
@@ -81,8 +81,11 @@ class Rules(Protocol):
 class Decision:
     """A text, on a host, before a policy."""
 
-    def __init__(self, policy: Rules, parsed: Parsed, facts: Facts, cwd: str, workspace: str) -> None:
+    def __init__(
+        self, policy: Rules, parsed: Parsed, facts: Facts, cwd: str, workspace: str, *, given: bool = False
+    ) -> None:
         self.policy = policy
+        self._given_besides = given
         self.paths = Paths(facts, cwd, workspace, dots=parsed.shell in POWERSHELL)
         self.written = parsed.commands
         self._cmdlets = policy.cmdlets if parsed.shell in POWERSHELL else None
@@ -359,7 +362,7 @@ class Decision:
             whole.privilege,
         )
         command = replace(written, unknown=seen.command.unknown)
-        return CommandVerdict(command, action, access, tuple(reasons))
+        return CommandVerdict(command, action, access, tuple(reasons), tuple(seen.use.unknown))
 
     def _decided(self, seen: Seen) -> tuple[Action, list[Reason]]:
         unknown = [*seen.use.unknown, *([seen.identified] if seen.identified else [])]
@@ -412,6 +415,8 @@ class Decision:
         strictly = rule.action == "allow"
         if not self._program_matches(rule, seen, strictly=strictly):
             return False
+        if rule.plain and not self._is_plain(seen.command):
+            return False
         if rule.command is not None:
             if not strictly and not first_words(rule.command).fullmatch(seen.name.casefold()):
                 return False
@@ -432,6 +437,24 @@ class Decision:
             return True
         everything = replace(seen.access, writes=seen.access.writes + seen.copied)
         return not seen.use.unknown and self._covered(rule, everything)
+
+    def _is_plain(self, command: ParsedCommand) -> bool:
+        """Whether only the words of a command, and where it runs, say what it does."""
+        redirected = any(
+            (each.reads or not each.file) and not (each.target.literal and each.target.text == "/dev/null")
+            for each in command.redirections
+            if each.operator.startswith("<")
+        )
+        around = command.via or command.variables or command.piped or command.background or redirected
+        return not (around or self._given_besides or self._changes_the_shell)
+
+    @cached_property
+    def _changes_the_shell(self) -> bool:
+        """Whether a command of the text may change what others are, or what they read."""
+        return any(
+            not each.program or each.defines or each.program.casefold() in CHANGES_THE_SHELL
+            for each in self.parsed.commands
+        )
 
     def _program_matches(self, rule: Rule, seen: Seen, *, strictly: bool) -> bool:
         items = [pattern for pattern in rule.program or () if "/" in pattern]

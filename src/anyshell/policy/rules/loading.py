@@ -36,6 +36,7 @@ class Rule:
     command: tuple[tuple[str, ...], ...] | None = None
     exact: bool = False
     expansions: bool = False
+    plain: bool = False
     reads: tuple[str, ...] | None = None
     writes: tuple[str, ...] | None = None
     deletes: tuple[str, ...] | None = None
@@ -96,7 +97,7 @@ _RULE_KEYS: dict[str, dict[str, Any]] = {
     "network": {"anyOf": [{"type": "boolean"}, _TEXTS]},
     **{
         key: {"type": "boolean"}
-        for key in ("exact", "expansions", "privilege", "piped", "background", "recursive")
+        for key in ("exact", "expansions", "plain", "privilege", "piped", "background", "recursive")
     },
 }
 for _key in ("program", "command", "host", "input_of", "match", "not_match"):
@@ -257,6 +258,8 @@ def _rule(action: Action, entry: Any, where: str) -> Rule:
         ]
         if forbidden:
             raise ValueError(f"{name}: {forbidden[0]} is for ask and deny alone")
+    elif rule.plain:
+        raise ValueError(f"{name}: plain is for allow alone")
     elif (
         rule
         == Rule(

@@ -86,3 +86,12 @@ def _same(word: str, wanted: str) -> bool:
         name = word.partition("=")[0]
         return len(name) > 2 and name.startswith("--") and wanted.startswith(name)
     return len(wanted) == 2 and wanted[0] == "-" and bool(re.match(r"-[^-]", word)) and wanted[1] in word
+
+
+_BUILTINS = (
+    "cd, chdir, pushd, popd, export, declare, typeset, local, readonly, unset, set, shopt, setopt, unsetopt, emulate, "
+    "alias, unalias, hash, enable, disable, autoload, zmodload, source, ., eval, exec, trap, umask, ulimit, "
+    "sl, set-location, push-location, pop-location"
+)
+CHANGES_THE_SHELL = frozenset(_BUILTINS.split(", "))
+"""After these a command may do something else: it runs elsewhere, with other variables, or is another."""

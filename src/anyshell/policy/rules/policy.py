@@ -230,6 +230,7 @@ class Policy:
         cwd: str | None = None,
         workspace: str | None = None,
         facts: Facts | None = None,
+        given: bool = False,
     ) -> Verdict:
         """Decide on a text. Never raises for any text.
 
@@ -239,10 +240,12 @@ class Policy:
             cwd: In which it is run, absolute; by default this process's own.
             workspace: The directory that the rules call so; by default `cwd`.
             facts: Of the host that it is to run on; by default this machine's.
+            given: Whether it is run with input or variables of its own, which its words do not show. No rule that is `plain`
+                holds then.
         """
         parsed = _parse(text, shell) if isinstance(text, str) else text
         cwd = cwd or os.getcwd()
-        return Decision(self, parsed, facts or LocalFacts(), cwd, workspace or cwd).verdict()
+        return Decision(self, parsed, facts or LocalFacts(), cwd, workspace or cwd, given=given).verdict()
 
     def explain(
         self,
