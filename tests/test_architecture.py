@@ -91,6 +91,9 @@ WITHIN = {
 INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
     "adapters": {
         "whole": 0,
+        "bridge": 0,
+        "deepagents": 1,
+        "langchain": 1,
         "openai_agents": 1,
         "pydantic_ai": 1,
     },
