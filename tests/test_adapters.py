@@ -29,7 +29,7 @@ class Hidden:
         if name.partition(".")[0] not in known and not name.startswith("_"):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
 known = {{*sys.stdlib_module_names, "anyshell"}}
-import anyshell.adapters.whole
+import anyshell.adapters.whole, anyshell.tool.shell
 known |= {{name.partition(".")[0] for name in sys.modules}}
 sys.meta_path.insert(0, Hidden())
 import anyshell.adapters.{name}

@@ -91,6 +91,7 @@ WITHIN = {
 INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
     "adapters": {
         "whole": 0,
+        "anthropic": 1,
         "bridge": 0,
         "deepagents": 1,
         "langchain": 1,
