@@ -55,6 +55,8 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_situations": "OpenSSH's server, and commands that are texts of a POSIX shell",
     "test_sync": "its commands are texts of a POSIX shell",
     "test_terminals": "its commands are texts of a POSIX shell; test_windows_terminals has those of Windows",
+    "test_adapter_anthropic": "its commands are texts of a POSIX shell",
+    "test_adapter_langchain": "its commands are texts of a POSIX shell",
     "test_adapter_openai_agents": "its commands are texts of a POSIX shell",
     "test_adapter_pydantic_ai": "its commands are texts of a POSIX shell, as those of Pydantic AI's own suite are",
     "test_adapters": "its commands are texts of a POSIX shell",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import anyshell.adapters
-from anyshell import Environment
+from anyshell import AnyshellError, Environment
 from anyshell.adapters import needs, whole
+from anyshell.adapters.bridge import Bridge
 
 MODULES = sorted(path.stem for path in Path(anyshell.adapters.__file__).parent.glob("[a-z]*.py"))
-DOORS = [name for name in MODULES if name != "whole"]
+DOORS = [name for name in MODULES if name not in ("bridge", "whole")]
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -26,7 +29,7 @@ class Hidden:
         if name.partition(".")[0] not in known and not name.startswith("_"):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
 known = {{*sys.stdlib_module_names, "anyshell"}}
-import anyshell.adapters.whole
+import anyshell.adapters.whole, anyshell.tool.shell
 known |= {{name.partition(".")[0] for name in sys.modules}}
 sys.meta_path.insert(0, Hidden())
 import anyshell.adapters.{name}
@@ -68,3 +71,35 @@ async def test_process_that_cannot_be_stopped_is_named() -> None:
     )
     made = whole.Whole(Outcome(status="timed_out", left_behind=left), None, b"", b"", too_much=False)
     assert made.alive == r"; still alive: de\x1baf (7)"
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings(
+    "ignore:coroutine .* was never awaited"
+)  # the loop is closed before the call is over
+async def test_blocking_call_comes_back_when_its_loop_is_closed() -> None:
+    begun = threading.Event()
+
+    async def make() -> Bridge:
+        return Bridge()
+
+    async def wait() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    loop = asyncio.new_event_loop()
+    other = threading.Thread(target=loop.run_forever)
+    other.start()
+    bridge = asyncio.run_coroutine_threadsafe(make(), loop).result()
+    waiting = asyncio.ensure_future(asyncio.to_thread(bridge.wait, wait()))
+    await asyncio.to_thread(begun.wait)
+    left = asyncio.all_tasks(loop)
+    loop.call_soon_threadsafe(loop.stop)
+    await asyncio.to_thread(other.join)
+    loop.close()
+    with pytest.raises(AnyshellError, match="closed during the call"):
+        await waiting
+    with pytest.raises(AnyshellError, match="is closed"):
+        await asyncio.to_thread(bridge.wait, wait())
+    for task in left:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]

@@ -92,6 +92,10 @@ WITHIN = {
 INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
     "adapters": {
         "whole": 0,
+        "anthropic": 1,
+        "bridge": 0,
+        "deepagents": 1,
+        "langchain": 1,
         "openai_agents": 1,
         "pydantic_ai": 1,
     },

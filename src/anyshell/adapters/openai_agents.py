@@ -126,8 +126,7 @@ class Sandbox(BaseSandboxSession):
         stream = coerce_write_payload(path=path, data=data).stream
         there = self.normalize_path(path, for_write=True)
         if user is not None:
-            await self._write_stream_with_exec(there, stream, user=user)
-            return
+            await self._check_write_with_exec(path, user=user)
         try:
             await self._env.files.mkdir(there.parent, parents=True, exist_ok=True)
             await self._env.files.write(there, stream.read())
