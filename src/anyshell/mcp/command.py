@@ -21,6 +21,9 @@ INSTALL = "python -m pip install 'anyshell[mcp]', or '.[mcp]' in a clone"
 @shell_option
 @cwd_option
 @policy_option
+@click.option(
+    "--session", is_flag=True, help="Commands share one shell, which keeps its directory and variables."
+)
 @click.option("--jobs", is_flag=True, help="Commands can run in the background; gives the tool job as well.")
 @click.option("--terminals", is_flag=True, help="Commands can have a terminal; gives the tool job as well.")
 @click.pass_context
@@ -32,6 +35,7 @@ def mcp(
     shell: str | None,
     cwd: str | None,
     policy: str | None,
+    session: bool,
     jobs: bool,
     terminals: bool,
 ) -> None:
@@ -63,7 +67,14 @@ def mcp(
 
     async def perform(interruption: Interruption) -> int:
         await _serve(
-            interruption, host=host, shell=shell, cwd=cwd, policy=decides, jobs=jobs, terminals=terminals
+            interruption,
+            host=host,
+            shell=shell,
+            cwd=cwd,
+            policy=decides,
+            session=session,
+            jobs=jobs,
+            terminals=terminals,
         )
         return 0
 
@@ -77,6 +88,7 @@ async def _serve(
     shell: str | None,
     cwd: str | None,
     policy: Policy | None,
+    session: bool,
     jobs: bool,
     terminals: bool,
 ) -> None:
@@ -92,11 +104,14 @@ async def _serve(
     # The terminal, if there is one, is the client's: no question is asked there.
     async with Environment.detect(parse(host), shell=shell, cwd=cwd, policy=policy) as env:
         mention_notices(env.info)
-        tools = ClientTools(env, ClientApprovals(), jobs=jobs, terminals=terminals)
+        tools = ClientTools(env, ClientApprovals(), session=session, jobs=jobs, terminals=terminals)
 
         async def its_own(_: object) -> ClientTools:
             return tools
 
         server = make(its_own)
-        async with messages() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+        try:
+            async with messages() as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+        finally:
+            tools.resources.close()

@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from ..tool import JobResult, ShellResult, ShellTool, ToolLimits
 from .approval import QUESTION_SECONDS, BadStateError, can_ask
+from .resources import ClientResources
 
 if TYPE_CHECKING:
     from .._environment import Environment
@@ -39,12 +40,22 @@ class ClientTools:
     Args:
         env: Where commands run.
         approvals: Asks the client.
+        session: As of `ShellTool`.
         jobs: As of `ShellTool`.
         terminals: As of `ShellTool`.
+
+    Attributes:
+        resources: What the client can read.
     """
 
     def __init__(
-        self, env: Environment, approvals: ClientApprovals, *, jobs: bool = False, terminals: bool = False
+        self,
+        env: Environment,
+        approvals: ClientApprovals,
+        *,
+        session: bool = False,
+        jobs: bool = False,
+        terminals: bool = False,
     ) -> None:
         self._env = env
         self._approvals = approvals
@@ -54,8 +65,15 @@ class ClientTools:
             update_bytes=PROGRESS_BYTES,
         )
         self._shell = ShellTool(
-            env, approver=approvals.ask_client, limits=limits, jobs=jobs, terminals=terminals, ask_each=True
+            env,
+            approver=approvals.ask_client,
+            limits=limits,
+            session=session,
+            jobs=jobs,
+            terminals=terminals,
+            ask_each=True,
         )
+        self.resources = ClientResources(env, self._shell)
         self._job: JobTool | None = self._shell.job_tool if jobs or terminals else None
         self._numbers = itertools.count(1)
         self._under_way = 0
@@ -100,6 +118,7 @@ class ClientTools:
         finally:
             self._under_way -= 1
             self._approvals.end(call_id)
+        await self.resources.tell_of_new()
         question = self._approvals.question(exchange) if made.details.status == "refused" else None
         return question or result_of(made)
 
