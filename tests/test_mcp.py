@@ -23,7 +23,7 @@ from anyshell import Environment, Policy, ShellTool, deny_all
 from anyshell.mcp import approval
 from anyshell.mcp.approval import ClientApprovals
 from anyshell.mcp.server import make
-from anyshell.mcp.tools import ClientTools
+from anyshell.mcp.tools import ClientTools, OneClient
 
 from .cli_program import is_alive, wait_until
 
@@ -47,12 +47,7 @@ async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
 
 
 def server_of(env: Environment, **features: bool) -> Server[Any]:
-    tools = ClientTools(env, ClientApprovals(), **features)
-
-    async def its_own(_: object) -> ClientTools:
-        return tools
-
-    return make(its_own)
+    return make(OneClient(ClientTools(env, ClientApprovals(), **features)))
 
 
 def served(env: Environment, **features: bool) -> InMemoryTransport:
@@ -474,7 +469,9 @@ async def test_news_of_a_job_come_on_a_stream(env: Environment, tmp_path: Path) 
         assert text_of(await client.read_resource(f"{uri}?since=6")) == "last\n"
 
 
-@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")  # says that it is of that era
+@pytest.mark.filterwarnings(
+    "ignore::mcp.shared.exceptions.MCPDeprecationWarning"
+)  # says that it is of that era
 async def test_news_of_a_job_come_by_notification(env: Environment, tmp_path: Path) -> None:
     told: asyncio.Queue[str] = asyncio.Queue()
 

@@ -11,30 +11,23 @@ from mcp.server.lowlevel import Server
 from .resources import prompt, prompts, templates
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from .approval import Context
-    from .tools import ClientTools
+    from .tools import Clients
 
 
-def make(tools_of: Callable[[Context], Awaitable[ClientTools]]) -> Server[Any]:
-    """Make a server.
-
-    Args:
-        tools_of: Gives the tools of the client that a request comes from.
-    """
+def make(clients: Clients) -> Server[Any]:
+    """Make a server for clients."""
+    tools_of = clients.tools_of
 
     async def list_tools(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        tools = await tools_of(context)
-        return types.ListToolsResult(tools=tools.listed(context))
+        return types.ListToolsResult(tools=await clients.list_tools(context))
 
     async def call_tool(
         context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        tools = await tools_of(context)
-        return await tools.call(context, params)
+        return await clients.call(context, params)
 
     async def list_resources(
         context: Context, params: types.PaginatedRequestParams | None
@@ -84,6 +77,7 @@ def make(tools_of: Callable[[Context], Awaitable[ClientTools]]) -> Server[Any]:
         "anyshell",
         title="anyshell",
         version=version("anyshell"),
+        get_tool_input_schema=lambda _: None,  # no parameter is declared to be in a header
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
