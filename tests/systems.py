@@ -38,6 +38,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_cli_fleet": "OpenSSH's server; signals and terminals of POSIX",
     "test_cli_jobs": "detached jobs are of POSIX hosts",
     "test_cli_mcp": "signals of POSIX, and scripts of its shells",
+    "test_mcp_http": "its commands are texts of a POSIX shell, as those of test_mcp",
     "test_mcp": "its commands are texts of a POSIX shell",
     "test_cli_posix": "signals, descriptors and terminals of POSIX",
     "test_cli_pty": "a person's terminal as POSIX has it; tmux looks at it",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .cli_program import is_alive, wait_until, wait_written
+from .cli_program import is_alive, read_line, wait_until, wait_written
 from .conftest import framework
 
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ def test_garbage_is_passed_over_and_the_end_of_stdin_ends_all(server: Server) ->
     nothing_is_left(server, pid, 0)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_a_signal_ends_the_server_and_what_it_runs(server: Server, number: signal.Signals, code: int) -> None:
+@pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGKILL", -9)])
+def test_a_signal_ends_the_server_and_what_it_runs(server: Server, number: str, code: int) -> None:
     pid = server.begin_stubborn()
-    server.process.send_signal(number)
+    server.process.send_signal(getattr(signal, number))
     nothing_is_left(server, pid, code)
 
 
@@ -117,6 +117,22 @@ def test_a_client_that_reads_no_more_ends_the_server(server: Server) -> None:
     assert server.process.stdout is not None
     server.process.stdout.close()
     nothing_is_left(server, pid, 141)
+
+
+def test_a_server_on_http_says_where_it_is_until_a_signal_comes(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "anyshell", "mcp", "--http", "--port", "0"],
+        stderr=subprocess.PIPE,
+        env=os.environ | {"ANYSHELL_STATE_DIR": str(tmp_path)},
+    )
+    with process:
+        line = read_line(process.stderr)
+        assert line.startswith("serving http://127.0.0.1:")
+        assert line.endswith(f"/mcp; the token is in {tmp_path}/mcp/token")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 143
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
 
 
 def test_a_missing_extra_is_named() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ framework("mcp")
 import mcp_types as types
 from mcp import Client
 from mcp.client._memory import InMemoryTransport
+from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -25,7 +27,7 @@ from anyshell import Environment, Policy, ShellTool, deny_all
 from anyshell.mcp import approval
 from anyshell.mcp.approval import ClientApprovals
 from anyshell.mcp.server import make
-from anyshell.mcp.tools import ClientTools
+from anyshell.mcp.tools import ClientTools, OneClient
 
 from .cli_program import is_alive, wait_until
 
@@ -49,12 +51,7 @@ async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
 
 
 def server_of(env: Environment, **features: bool) -> Server[Any]:
-    tools = ClientTools(env, ClientApprovals(), **features)
-
-    async def its_own(_: object) -> ClientTools:
-        return tools
-
-    return make(its_own)
+    return make(OneClient(ClientTools(env, ClientApprovals(), **features)))
 
 
 def served(env: Environment, **features: bool) -> InMemoryTransport:
@@ -405,3 +402,142 @@ async def test_a_question_that_is_too_long_is_not_asked(
         result = await client.call_tool("shell", {"command": "echo " + "x" * approval.LONGEST_QUESTION})
     assert "too long to be shown" in printed(result)
     assert not user.asked
+
+
+# --- what a client can read -------------------------------------------------------------------------------------
+
+
+def text_of(result: types.ReadResourceResult) -> str:
+    first = result.contents[0]
+    assert isinstance(first, types.TextResourceContents)
+    return first.text
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_kept_output_is_a_resource_with_ranges(env: Environment, mode: str) -> None:
+    async with Client(served(env), mode=mode, elicitation_callback=User()) as client:
+        assert not (await client.list_resources()).resources
+        result = await client.call_tool("shell", {"command": "seq 100000; exit 1"})
+        kept = result.structured_content["details"]["artifact"]["id"]
+        [resource] = (await client.list_resources(cache_mode="bypass")).resources
+        assert resource.uri == f"artifact://{kept}"
+        assert [
+            each.uri_template for each in (await client.list_resource_templates()).resource_templates
+        ] == [
+            "artifact://{id}{?lines,bytes,tail,grep,context}",
+            "job://{id}{?since}",
+        ]
+        assert text_of(await client.read_resource(f"{resource.uri}?lines=3-5")) == "3\n4\n5\n"
+        assert text_of(await client.read_resource(f"{resource.uri}?grep=^777$")) == "777:777\n"
+        whole = text_of(await client.read_resource(resource.uri))
+        assert whole == "".join(f"{number}\n" for number in range(1, 100001))
+        for wrong in (f"{resource.uri}?lines=x", "artifact://other", "job://j1", "file:///etc/passwd"):
+            with pytest.raises(MCPError) as raised:
+                await client.read_resource(wrong)
+            assert raised.value.error.code == types.INVALID_PARAMS
+
+
+async def test_a_kept_output_that_is_no_text_is_given_as_bytes(env: Environment) -> None:
+    async with Client(served(env), mode=ERAS[1], elicitation_callback=User()) as client:
+        await client.call_tool("shell", {"command": "printf '\\377\\n%.0s' $(seq 100000)"})
+        [resource] = (await client.list_resources()).resources
+        [content] = (await client.read_resource(f"{resource.uri}?bytes=0-3")).contents
+    assert isinstance(content, types.BlobResourceContents)
+    assert base64.b64decode(content.blob) == b"\xff\n\xff\n"
+
+
+async def begun(client: Client, command: str) -> str:
+    """Begin a job, and give its address."""
+    result = await client.call_tool("shell", {"command": command, "run_in_background": True})
+    return f"job://{result.structured_content['details']['job']}"
+
+
+GO = "echo first; until [ -e go ]; do sleep 0.05; done; echo last"
+
+
+async def test_news_of_a_job_come_on_a_stream(env: Environment, tmp_path: Path) -> None:
+    async with Client(served(env, jobs=True), mode=ERAS[1], elicitation_callback=User()) as client:
+        async with client.listen(resources_list_changed=True) as listed:
+            uri = await begun(client, GO)
+            assert await anext(aiter(listed)) == ResourcesListChanged()
+        assert [each.uri for each in (await client.list_resources()).resources] == [uri]
+        async with client.listen(resource_subscriptions=[uri]) as news:
+            (tmp_path / "go").touch()
+            async for event in news:
+                assert event == ResourceUpdated(uri)
+                [content] = (await client.read_resource(uri, cache_mode="bypass")).contents
+                assert content.meta is not None
+                if content.meta["status"] != "running":
+                    break
+        assert text_of(await client.read_resource(uri)) == "first\nlast\n"
+        assert text_of(await client.read_resource(f"{uri}?since=6")) == "last\n"
+
+
+@pytest.mark.filterwarnings(
+    "ignore::mcp.shared.exceptions.MCPDeprecationWarning"
+)  # says that it is of that era
+async def test_news_of_a_job_come_by_notification(env: Environment, tmp_path: Path) -> None:
+    told: asyncio.Queue[str] = asyncio.Queue()
+
+    async def hear(message: object) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            told.put_nowait(message.params.uri)
+
+    async with Client(
+        served(env, jobs=True), mode="legacy", elicitation_callback=User(), message_handler=hear
+    ) as client:
+        uri, other = await begun(client, GO), await begun(client, GO)
+        for each in (uri, uri, other, "artifact://x"):
+            await client.subscribe_resource(each)
+        await client.unsubscribe_resource(other)
+        (tmp_path / "go").touch()
+        assert await asyncio.wait_for(told.get(), 20) == uri
+
+
+async def test_arguments_are_completed(
+    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home" / ".ssh").mkdir(parents=True)
+    (tmp_path / "home" / ".ssh" / "config").write_text("Host web-1 web-2 db *.internal\n")
+    for name in ("src/a b", "src/[x]/y", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "src" / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    prompt = types.PromptReference(name="run")
+    async with Client(served(env, jobs=True), mode=ERAS[1], elicitation_callback=User()) as client:
+        uri = await begun(client, "sleep 60")
+
+        async def values(name: str, begun: str) -> list[str]:
+            reference = types.ResourceTemplateReference(uri="job://{id}{?since}") if name == "id" else prompt
+            completed = await client.complete(reference, {"name": name, "value": begun})
+            return completed.completion.values
+
+        assert await values("id", "") == [uri.removeprefix("job://")]
+        assert await values("host", "web") == ["web-1", "web-2"]
+        assert await values("directory", "s") == ["src/"]
+        assert await values("directory", "src/") == ["src/[x]/", "src/a b/"]
+        assert await values("directory", "src/[x]/") == ["src/[x]/y/"]
+        assert await values("directory", f"{tmp_path}/oth") == [f"{tmp_path}/other/"]
+        assert await values("directory", "nowhere/") == []
+        assert await values("command", "l") == []
+
+
+async def test_the_prompt_says_what_to_run(env: Environment) -> None:
+    async with Client(served(env), mode=ERAS[1]) as client:
+        [listed] = (await client.list_prompts()).prompts
+        said = await client.get_prompt(listed.name, {"command": "uptime", "host": "web-1"})
+        [message] = said.messages
+        assert message.content == types.TextContent(
+            text="Run this command with the tool shell by ssh on the host web-1:\n\nuptime"
+        )
+        with pytest.raises(MCPError):
+            await client.get_prompt(listed.name, {})
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_session_keeps_its_state(env: Environment, mode: str) -> None:
+    async with Client(served(env, session=True), mode=mode, elicitation_callback=User()) as client:
+        await client.call_tool("shell", {"command": "x=1; mkdir d; cd d"})
+        result = await client.call_tool("shell", {"command": "echo $x ${PWD##*/}"})
+    assert result.structured_content["output"] == "1 d\n"
+    assert result.structured_content["details"]["session_state"] == "kept"

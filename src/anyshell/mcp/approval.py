@@ -7,7 +7,9 @@ what would run. Only the state of a question that is still open is taken, and a 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import json
 import math
 import secrets
@@ -66,14 +68,18 @@ class Exchange:
     """The approval of one call.
 
     Attributes:
+        id: The id of the call.
         context: The request of the client.
+        client: The client.
         call: The digest of the tool's name and arguments.
         approved: The digest of what the client was asked about; ``None`` when it was not asked yet.
         answer: What it has answered.
         asked: What it has to be asked; ``None`` when nothing has.
     """
 
+    id: str
     context: Context
+    client: str
     call: str
     approved: str | None = None
     answer: Approved | Refused | None = None
@@ -93,25 +99,33 @@ class ClientApprovals:
         self._codec = AESGCMRequestStateCodec([secrets.token_bytes(32)])
         self._open: OrderedDict[str, None] = OrderedDict()
         self._exchanges: dict[str, Exchange] = {}
+        self._numbers = itertools.count(1)
 
-    def begin(self, call_id: str, context: Context, params: types.CallToolRequestParams) -> Exchange:
-        """Begin the approval of a call, which `end` ends.
+    def begin(self, context: Context, params: types.CallToolRequestParams, client: str) -> Exchange:
+        """Begin the approval of a call of a client, which `end` ends.
 
         Raises:
             BadStateError: The call brings a state that approves nothing.
         """
-        named = json.dumps([params.name, params.arguments or {}], sort_keys=True)
-        exchange = Exchange(context, hashlib.sha256(named.encode()).hexdigest())
+        named = json.dumps([client, params.name, params.arguments or {}], sort_keys=True)
+        call = hashlib.sha256(named.encode()).hexdigest()
+        exchange = Exchange(f"mcp-{next(self._numbers)}", context, client, call)
         if params.request_state is not None:
             exchange.approved = self._redeem(params.request_state, exchange.call)
             answered = (params.input_responses or {}).get(_ID)
             exchange.answer = _read(answered if isinstance(answered, types.ElicitResult) else None)
-        self._exchanges[call_id] = exchange
+        self._exchanges[exchange.id] = exchange
         return exchange
 
-    def end(self, call_id: str) -> None:
+    def end(self, exchange: Exchange) -> None:
         """Forget a call."""
-        self._exchanges.pop(call_id, None)
+        del self._exchanges[exchange.id]
+
+    def client_of(self, state: str | None) -> str | None:
+        """The client that was given a state; ``None`` if it was not given here."""
+        with contextlib.suppress(BadStateError):
+            return None if state is None else str(self._claims(state)["client"])
+        return None
 
     async def ask_client(self, request: ApprovalRequest) -> Approved | Refused:
         """Ask the user of the client whose call it is."""
@@ -143,6 +157,7 @@ class ClientApprovals:
         claims = {
             "number": number,
             "until": time.monotonic() + QUESTION_SECONDS,
+            "client": exchange.client,
             "call": exchange.call,
             "request": digest_of(exchange.asked).hex(),
         }
@@ -154,12 +169,7 @@ class ClientApprovals:
 
     def _redeem(self, state: str, call: str) -> str:
         """Close the question of a state, and give the digest of what it was about."""
-        try:
-            claims: dict[str, Any] = json.loads(self._codec.unseal(state))
-        except InvalidRequestState:
-            raise BadStateError(
-                "its approval was not asked for by this server, or has been changed"
-            ) from None
+        claims = self._claims(state)
         if claims["call"] != call:
             raise BadStateError("what was approved is another call")
         was_open = self._open.pop(claims["number"], math.nan) is None
@@ -170,6 +180,15 @@ class ClientApprovals:
         if not was_open:
             raise BadStateError("its approval was used before, and holds for one call")
         return str(claims["request"])
+
+    def _claims(self, state: str) -> dict[str, Any]:
+        try:
+            claims: dict[str, Any] = json.loads(self._codec.unseal(state))
+        except InvalidRequestState:
+            raise BadStateError(
+                "its approval was not asked for by this server, or has been changed"
+            ) from None
+        return claims
 
 
 def can_ask(context: Context) -> bool:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from ..cli.failure import Failure
 from ..cli.options import cwd_option, host_option, load_policy, policy_option, shell_option
+from ..cli.printing import mention
 
 if TYPE_CHECKING:
-    from .. import Policy
-    from ..cli.process.signals import Interruption
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
 
+    from ..cli.process.signals import Interruption
+    from .tools import ClientTools
+
+PORT = 8365  # no bound: a number that is assigned to nothing
 INSTALL = "python -m pip install 'anyshell[mcp]', or '.[mcp]' in a clone"
 
 
@@ -21,8 +27,19 @@ INSTALL = "python -m pip install 'anyshell[mcp]', or '.[mcp]' in a clone"
 @shell_option
 @cwd_option
 @policy_option
+@click.option(
+    "--session", is_flag=True, help="Commands share one shell, which keeps its directory and variables."
+)
 @click.option("--jobs", is_flag=True, help="Commands can run in the background; gives the tool job as well.")
 @click.option("--terminals", is_flag=True, help="Commands can have a terminal; gives the tool job as well.")
+@click.option("--http", is_flag=True, help="Serve several programs on loopback instead, by streamable HTTP.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="With --http: the port. 0 takes one that is free.",
+)
 @click.pass_context
 def mcp(
     ctx: click.Context,
@@ -32,8 +49,11 @@ def mcp(
     shell: str | None,
     cwd: str | None,
     policy: str | None,
+    session: bool,
     jobs: bool,
     terminals: bool,
+    http: bool,
+    port: int,
 ) -> None:
     """Serve the tools to one program that speaks the Model Context Protocol, on stdin and stdout.
 
@@ -42,11 +62,15 @@ def mcp(
 
     When the program ends or closes stdin, all that its calls have started is stopped.
 
+    With --http it serves until a signal comes. Each program has to show the token in the file that is named on stderr, and has
+    an environment of its own.
+
     \b
     Examples:
       anyshell mcp
       anyshell mcp --policy workspace --jobs
       anyshell mcp --host deploy@web-1 --policy read-only
+      anyshell mcp --http --session
     \b
     Exit code:
       0      the program has closed stdin
@@ -61,42 +85,50 @@ def mcp(
     except ImportError as error:
         raise Failure(f"anyshell mcp needs the extra mcp: {INSTALL}") from error
 
+    from .. import Environment
+    from ..cli.host.reach import mention_notices, parse
+    from .approval import ClientApprovals
+    from .tools import ClientTools
+
+    approvals = ClientApprovals()
+
+    @asynccontextmanager
+    async def open_tools() -> AsyncIterator[ClientTools]:
+        # The terminal, if there is one, is the client's: no question is asked there.
+        async with Environment.detect(parse(host), shell=shell, cwd=cwd, policy=decides) as env:
+            mention_notices(env.info)
+            tools = ClientTools(env, approvals, session=session, jobs=jobs, terminals=terminals)
+            try:
+                yield tools
+            finally:
+                tools.resources.close()
+
     async def perform(interruption: Interruption) -> int:
-        await _serve(
-            interruption, host=host, shell=shell, cwd=cwd, policy=decides, jobs=jobs, terminals=terminals
-        )
+        if not http:
+            await _serve_on_stdio(open_tools, interruption)
+            return 0
+        from .http import Clients, serve
+        from .server import make
+
+        async with open_tools():
+            pass  # says at once what would keep every client from being served
+        clients = Clients(open_tools, approvals, stateful=session or jobs or terminals)
+        await serve(make(clients), clients, port=port, tell=mention)
         return 0
 
     ctx.exit(signals.run(perform))
 
 
-async def _serve(
-    interruption: Interruption,
-    *,
-    host: str | None,
-    shell: str | None,
-    cwd: str | None,
-    policy: Policy | None,
-    jobs: bool,
-    terminals: bool,
+async def _serve_on_stdio(
+    open_tools: Callable[[], AbstractAsyncContextManager[ClientTools]], interruption: Interruption
 ) -> None:
-    from .. import Environment
-    from ..cli.host.reach import mention_notices, parse
     from ..cli.process.descriptors import watch_reader
-    from .approval import ClientApprovals
     from .server import make
     from .stdio import messages
-    from .tools import ClientTools
+    from .tools import OneClient
 
     watch_reader(1, interruption.desert)
-    # The terminal, if there is one, is the client's: no question is asked there.
-    async with Environment.detect(parse(host), shell=shell, cwd=cwd, policy=policy) as env:
-        mention_notices(env.info)
-        tools = ClientTools(env, ClientApprovals(), jobs=jobs, terminals=terminals)
-
-        async def its_own(_: object) -> ClientTools:
-            return tools
-
-        server = make(its_own)
+    async with open_tools() as tools:
+        server = make(OneClient(tools))
         async with messages() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())

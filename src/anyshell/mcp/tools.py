@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import mcp_types as types
@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from ..tool import JobResult, ShellResult, ShellTool, ToolLimits
 from .approval import QUESTION_SECONDS, BadStateError, can_ask
+from .resources import ClientResources
 
 if TYPE_CHECKING:
     from .._environment import Environment
@@ -33,18 +34,64 @@ PROGRESS_BYTES = 2048
 _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
 
 
+class Clients(Protocol):
+    """Who the requests of a server come from."""
+
+    async def tools_of(self, context: Context) -> ClientTools:
+        """The tools of the client that a request comes from."""
+
+    async def list_tools(self, context: Context) -> list[types.Tool]:
+        """What a client's model is told."""
+
+    async def call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Carry out one call."""
+
+
+class OneClient:
+    """The only client of a server."""
+
+    def __init__(self, tools: ClientTools) -> None:
+        self._tools = tools
+
+    async def tools_of(self, context: Context) -> ClientTools:
+        """Its tools."""
+        return self._tools
+
+    async def list_tools(self, context: Context) -> list[types.Tool]:
+        """What its model is told."""
+        return self._tools.listed(context)
+
+    async def call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Carry out one call."""
+        return await self._tools.call(context, params)
+
+
 class ClientTools:
     """The tools `shell` and `job` of one client.
 
     Args:
         env: Where commands run.
         approvals: Asks the client.
+        session: As of `ShellTool`.
         jobs: As of `ShellTool`.
         terminals: As of `ShellTool`.
+
+    Attributes:
+        resources: What the client can read.
     """
 
     def __init__(
-        self, env: Environment, approvals: ClientApprovals, *, jobs: bool = False, terminals: bool = False
+        self,
+        env: Environment,
+        approvals: ClientApprovals,
+        *,
+        session: bool = False,
+        jobs: bool = False,
+        terminals: bool = False,
     ) -> None:
         self._env = env
         self._approvals = approvals
@@ -54,12 +101,23 @@ class ClientTools:
             update_bytes=PROGRESS_BYTES,
         )
         self._shell = ShellTool(
-            env, approver=approvals.ask_client, limits=limits, jobs=jobs, terminals=terminals, ask_each=True
+            env,
+            approver=approvals.ask_client,
+            limits=limits,
+            session=session,
+            jobs=jobs,
+            terminals=terminals,
+            ask_each=True,
         )
+        self.resources = ClientResources(env, self._shell)
         self._job: JobTool | None = self._shell.job_tool if jobs or terminals else None
-        self._numbers = itertools.count(1)
         self._under_way = 0
         self._turns = anyio.Semaphore(RUNNING)
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether something goes on that no call waits for."""
+        return any(job.status == "running" for job in self._env.jobs.list())
 
     def listed(self, context: Context) -> list[types.Tool]:
         """What the client's model is told."""
@@ -78,9 +136,9 @@ class ClientTools:
         return not more and not can_ask(context)
 
     async def call(
-        self, context: Context, params: types.CallToolRequestParams
+        self, context: Context, params: types.CallToolRequestParams, *, client: str = ""
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Carry out one call.
+        """Carry out one call of a client.
 
         Raises:
             MCPError: There is no such tool, or too many calls are under way.
@@ -89,17 +147,17 @@ class ClientTools:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:60]!r}")
         if self._under_way >= CALLS:
             raise MCPError(types.INTERNAL_ERROR, f"{CALLS:,} calls are under way: wait for one of them")
-        call_id = f"mcp-{next(self._numbers)}"
         try:
-            exchange = self._approvals.begin(call_id, context, params)
+            exchange = self._approvals.begin(context, params, client)
         except BadStateError as error:
             return refused(f"Not run: {error}. Make the call again, without the state.")
         self._under_way += 1
         try:
-            made = await self._made(context, params, call_id)
+            made = await self._made(context, params, exchange.id)
         finally:
             self._under_way -= 1
-            self._approvals.end(call_id)
+            self._approvals.end(exchange)
+        await self.resources.tell_of_new()
         question = self._approvals.question(exchange) if made.details.status == "refused" else None
         return question or result_of(made)
 

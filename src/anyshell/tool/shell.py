@@ -234,6 +234,11 @@ class ShellTool:
             )
         return JobTool(self._context, self._ledger, self._terminals, secrets=self._secrets)
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The ids of the kept outputs that results have named, the newest last."""
+        return tuple(self._context.kept)
+
     async def aclose(self) -> None:
         """Run nothing more, and end the tool's session, if it has one. The end of the environment does so as well.
 

@@ -1,0 +1,333 @@
+"""The protocol over streamable HTTP on loopback: who may ask, and an environment for each client.
+
+A client of the handshake era is its session. One of the stateless era has none: where its calls leave a state behind, it is given a
+handle with their first result, and names it in its later calls. Whatever asks has shown the token, so all of them are this user's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+import socket
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+
+from .._exceptions import AnyshellError
+from .._private import check_directory, create_file, make_directories, state_directory
+from .._waits import to_the_end
+from .stdio import LONGEST_MESSAGE
+from .tools import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from mcp.server.lowlevel import Server
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from .approval import ClientApprovals, Context
+    from .tools import ClientTools
+
+CLIENTS = 50
+"""Clients that have an environment at once. For one more, the one that has been idle for longest and has no jobs is ended."""
+
+IDLE_SECONDS = 1800.0
+"""Seconds without a request after which the environment of a client ends, with its shell and its jobs."""
+
+CONNECTIONS = 200
+"""Connections of all clients at once; one more is turned away."""
+
+ENDING_SECONDS = 1
+"""Seconds that requests have to end when the server ends; then they are cancelled."""
+
+_TOKEN_BYTES = 32  # no bound: the length of a key
+_STATELESS = ""
+_STATE = {
+    "type": "string",
+    "description": "The state that an earlier result has named, to go on with its shell and its jobs. Without it, they are new.",
+}
+
+
+class _Client:
+    """One client: its environment, held by a task of its own, so that any other can end it."""
+
+    def __init__(self, tools: AbstractAsyncContextManager[ClientTools]) -> None:
+        self.used = 0
+        self.idle_since = 0.0
+        self._over = asyncio.Event()
+        self._tools: asyncio.Future[ClientTools] = asyncio.get_running_loop().create_future()
+        self._life = asyncio.ensure_future(self._live(tools))
+
+    async def _live(self, tools: AbstractAsyncContextManager[ClientTools]) -> None:
+        try:
+            async with tools as made:
+                self._tools.set_result(made)
+                await self._over.wait()
+        except Exception as error:  # noqa: BLE001 - it is raised where the tools are awaited
+            if not self._tools.done():
+                self._tools.set_exception(error)
+
+    async def tools(self) -> ClientTools:
+        return await asyncio.shield(self._tools)
+
+    @property
+    def has_jobs(self) -> bool:
+        return self._tools.done() and not self._tools.exception() and self._tools.result().has_jobs
+
+    async def end(self) -> None:
+        self._over.set()
+        await asyncio.wait([self._life])
+
+
+class Clients:
+    """The clients of one server, each with an environment of its own.
+
+    Args:
+        open_tools: Makes the tools of a client.
+        approvals: Asks them.
+        stateful: Whether calls leave behind what a later call needs.
+    """
+
+    def __init__(
+        self,
+        open_tools: Callable[[], AbstractAsyncContextManager[ClientTools]],
+        approvals: ClientApprovals,
+        *,
+        stateful: bool,
+    ) -> None:
+        self._open = open_tools
+        self._approvals = approvals
+        self._stateful = stateful
+        self._clients: dict[str, _Client] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def tools_of(self, context: Context) -> ClientTools:
+        """The tools of the client that a request comes from; of the stateless era, those that all share."""
+        return await self._opened(_session_of(context))
+
+    async def list_tools(self, context: Context) -> list[types.Tool]:
+        """What a client's model is told."""
+        tools = (await self.tools_of(context)).listed(context)
+        if self._stateful and not _session_of(context):
+            for tool in tools:
+                tool.input_schema["properties"]["state"] = _STATE
+                if tool.output_schema is not None:
+                    tool.output_schema["properties"]["state"] = {"type": "string"}
+        return tools
+
+    async def call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Carry out a call in the environment of its client.
+
+        Raises:
+            MCPError: There is no room for another client, or no environment for it.
+        """
+        session = _session_of(context)
+        if session or not self._stateful:
+            with self.busy(session):
+                return await (await self._opened(session)).call(context, params, client=session)
+        arguments = dict(params.arguments or {})
+        handle = arguments.pop("state", None) or self._approvals.client_of(params.request_state)
+        if handle is None:
+            handle = secrets.token_urlsafe(12)
+        elif handle not in self._clients:
+            return refused(
+                "Not run: there is no such state; it has ended. Leave state out to begin a new one."
+            )
+        params = params.model_copy(update={"arguments": arguments})
+        tools = await self._opened(handle)
+        with self.busy(handle):
+            result = await tools.call(context, params, client=handle)
+        if isinstance(result, types.CallToolResult) and result.structured_content is not None:
+            said = types.TextContent(text=f"[anyshell] To go on from here, give state {handle}.")
+            result.content.append(said)
+            result.structured_content["state"] = handle
+        return result
+
+    @contextlib.contextmanager
+    def busy(self, key: str) -> Iterator[None]:
+        """Hold a client's environment meanwhile, if it has one."""
+        if (client := self._clients.get(key)) is not None:
+            client.used += 1
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+        try:
+            yield
+        finally:
+            loop = asyncio.get_running_loop()
+            if client is not None:
+                client.used -= 1
+            if (now := self._clients.get(key)) is not None and not now.used:
+                now.idle_since = loop.time()
+                if (timer := self._timers.pop(key, None)) is not None:
+                    timer.cancel()
+                self._timers[key] = loop.call_later(IDLE_SECONDS, self.end, key)
+
+    async def _opened(self, key: str) -> ClientTools:
+        try:
+            return await self._client(key).tools()
+        except AnyshellError as error:
+            self.end(key)
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+
+    def _client(self, key: str) -> _Client:
+        client = self._clients.get(key)
+        if client is None:
+            if len(self._clients) >= CLIENTS:
+                self._make_room()
+            client = self._clients[key] = _Client(self._open())
+            with self.busy(key):
+                pass  # begins its idle time
+        return client
+
+    def _make_room(self) -> None:
+        idle = {
+            key: client.idle_since
+            for key, client in self._clients.items()
+            if not (client.used or client.has_jobs)
+        }
+        if not idle:
+            raise MCPError(types.INTERNAL_ERROR, f"{CLIENTS} clients have an environment: end one of them")
+        self.end(min(idle, key=lambda key: idle[key]))
+
+    def end(self, key: str) -> None:
+        """End the environment of a client, if it has one."""
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+        client = self._clients.pop(key, None)
+        if client is not None:
+            task = asyncio.ensure_future(client.end())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The sessions and handles of those that have an environment."""
+        return tuple(self._clients)
+
+    async def aclose(self) -> None:
+        """End them all."""
+        for key in tuple(self._clients):
+            self.end(key)
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+
+def _session_of(context: Context) -> str:
+    headers: Any = getattr(context.request, "headers", {})
+    return str(headers.get("mcp-session-id", _STATELESS))
+
+
+class _Guarded:
+    """Lets those in who show the token, and holds the environment of a session as long as a request of it is open."""
+
+    def __init__(self, app: ASGIApp, token: str, clients: Clients) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+        self._clients = clients
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if not hmac.compare_digest(headers.get("authorization", "").encode(), self._expected):
+            refusal = PlainTextResponse("a token is needed", 401, {"WWW-Authenticate": "Bearer"})
+            await refusal(scope, receive, send)
+            return
+        session = headers.get("mcp-session-id", _STATELESS)
+        if session == _STATELESS:
+            await self._app(scope, receive, send)
+            return
+        with self._clients.busy(session):
+            await self._app(scope, receive, send)
+        if scope["method"] == "DELETE":
+            self._clients.end(session)
+
+
+class _Uvicorn(uvicorn.Server):
+    """A server that leaves the signals of this program alone."""
+
+    def capture_signals(self) -> AbstractAsyncContextManager[None]:  # type: ignore[override]  # it is entered by with
+        return contextlib.nullcontext()
+
+
+async def serve(server: Server[Any], clients: Clients, *, port: int, tell: Callable[[str], object]) -> None:
+    """Serve until this is cancelled. `tell` is given the address and the file of the token.
+
+    Raises:
+        AnyshellError: The port is taken, or the token cannot be read.
+    """
+    file = state_directory("mcp") / "token"
+    token = read_token(file)
+    listening = _listening(port)
+    with contextlib.closing(listening):
+        port = listening.getsockname()[1]
+        names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost")]
+        app = server.streamable_http_app(
+            max_request_body_size=LONGEST_MESSAGE,
+            session_idle_timeout=IDLE_SECONDS,
+            max_sessions=CLIENTS,
+            transport_security=TransportSecuritySettings(
+                allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names]
+            ),
+        )
+        config = uvicorn.Config(
+            _Guarded(app, token, clients),
+            log_config=None,
+            access_log=False,
+            ws="none",
+            limit_concurrency=CONNECTIONS,
+            timeout_graceful_shutdown=ENDING_SECONDS,
+        )
+        uvicorn_server = _Uvicorn(config)
+
+        def stop() -> None:
+            uvicorn_server.should_exit = True
+
+        tell(f"serving http://{names[0]}/mcp; the token is in {file}")
+        try:
+            await to_the_end(uvicorn_server.serve(sockets=[listening]), stop)
+        finally:
+            await to_the_end(clients.aclose(), lambda: None)
+
+
+def _listening(port: int) -> socket.socket:
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise AnyshellError(f"cannot listen on port {port} of loopback: {error.strerror}") from error
+
+
+def read_token(file: Path) -> str:
+    """The token in a file of this user alone, which is made if it is not there.
+
+    Raises:
+        AnyshellError: It cannot be made or read, or others may have written it.
+    """
+    refusal = "the directory of the token need not be yours: {fault}"
+    try:
+        make_directories(file.parent)
+        check_directory(file.parent, refusal=refusal)
+        with (
+            contextlib.suppress(FileExistsError),
+            open(create_file(str(file)), "w", encoding="ascii") as made,
+        ):
+            made.write(secrets.token_urlsafe(_TOKEN_BYTES))
+        token = file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise AnyshellError(f"the token in {file} cannot be used: {error}") from error
+    if len(token) < _TOKEN_BYTES:
+        raise AnyshellError(f"the token in {file} is too short: remove the file, and a new one is made")
+    return token

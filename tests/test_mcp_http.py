@@ -1,0 +1,248 @@
+"""The server of MCP over HTTP on loopback: the token, Host and Origin, and an environment for each client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+from anyshell import AnyshellError, Environment
+from anyshell.mcp import http
+from anyshell.mcp.approval import ClientApprovals
+from anyshell.mcp.server import make
+from anyshell.mcp.tools import ClientTools
+
+from .cli_program import is_alive, wait_until
+from .test_mcp import AGAIN, ERAS, User, printed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Served:
+    """A server, and how to reach it."""
+
+    url: str
+    token: str
+    clients: http.Clients
+    directory: Path
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    @contextlib.asynccontextmanager
+    async def client(self, mode: str, user: User | None = None) -> AsyncIterator[Client]:
+        async with create_mcp_http_client(self.headers) as requests:
+            transport = streamable_http_client(self.url, http_client=requests)
+            async with Client(transport, mode=mode, elicitation_callback=user or User()) as client:
+                yield client
+
+
+@contextlib.asynccontextmanager
+async def serving(directory: Path, **features: bool) -> AsyncIterator[Served]:
+    approvals = ClientApprovals()
+
+    @contextlib.asynccontextmanager
+    async def open_tools() -> AsyncIterator[ClientTools]:
+        async with Environment.detect(cwd=directory) as env:
+            tools = ClientTools(env, approvals, **features)
+            yield tools
+            tools.resources.close()
+
+    clients = http.Clients(open_tools, approvals, stateful=any(features.values()))
+    told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task = asyncio.ensure_future(http.serve(make(clients), clients, port=0, tell=told.set_result))
+    either: list[asyncio.Future[Any]] = [task, told]
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        found = re.fullmatch(r"serving (http://127\.0\.0\.1:\d+/mcp); the token is in (.*)", told.result())
+        assert found is not None
+        yield Served(found[1], http.read_token(directory / "mcp" / "token"), clients, directory)
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@pytest.fixture
+def server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> AbstractAsyncContextManager[Served]:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
+    return serving(tmp_path, session=True, jobs=True)
+
+
+async def test_only_who_shows_the_token_is_let_in(server: AbstractAsyncContextManager[Served]) -> None:
+    async with server as served, httpx2.AsyncClient() as requests:
+        file = served.directory / "mcp" / "token"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        good = {**served.headers, "Accept": "application/json, text/event-stream"}
+        hello: Any = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "t", "version": "1"},
+            },
+        }
+
+        async def status(headers: dict[str, str], json: Any = hello) -> int:
+            return (await requests.post(served.url, headers=headers, json=json)).status_code
+
+        assert await status(good) == 200
+        for wrong in ("", "Bearer", "Bearer x", f"Basic {served.token}", f"Bearer {served.token}x"):
+            assert await status({**good, "Authorization": wrong}) == 401
+        assert await status({key: good[key] for key in good if key != "Authorization"}) == 401
+        port = served.url.split(":")[2].split("/")[0]
+        assert await status({**good, "Origin": f"http://localhost:{port}"}) == 200
+        for origin in ("https://example.com", "http://localhost:1", "null"):
+            assert await status({**good, "Origin": origin}) == 403
+        for host in ("example.com", f"example.com:{port}", "127.0.0.1"):
+            assert await status({**good, "Host": host}) == 421
+        assert await status(good, json=[1, "x"]) == 400
+        old = {**good, "MCP-Protocol-Version": "2026-07-28"}
+        assert await status(old, json={"id": 1}) == 400
+        assert (await requests.get(served.url + "/other", headers=good)).status_code == 404
+
+
+async def test_the_token_stays_and_must_be_private(tmp_path: Path) -> None:
+    file = tmp_path / "mcp" / "token"
+    token = http.read_token(file)
+    assert http.read_token(file) == token
+    file.write_text("short")
+    with pytest.raises(AnyshellError, match="too short"):
+        http.read_token(file)
+    file.parent.chmod(0o777)
+    with pytest.raises(AnyshellError, match="others may write"):
+        http.read_token(file)
+
+
+async def test_a_port_that_is_taken_is_said(
+    server: AbstractAsyncContextManager[Served], tmp_path: Path
+) -> None:
+    async with server as served:
+        port = int(served.url.split(":")[2].split("/")[0])
+        with pytest.raises(AnyshellError, match=f"port {port}"):
+            await http.serve(make(served.clients), served.clients, port=port, tell=print)
+
+
+async def test_each_session_has_an_environment_that_ends_with_it(
+    server: AbstractAsyncContextManager[Served],
+) -> None:
+    async with server as served:
+        async with served.client("legacy") as one, served.client("legacy") as other:
+            for client, word in ((one, "a"), (other, "b")):
+                await client.call_tool("shell", {"command": f"x={word}; sleep 300 & echo $! > {word}"})
+            for client, word in ((one, "a"), (other, "b")):
+                result = await client.call_tool("shell", {"command": "echo $x"})
+                assert result.structured_content["output"] == f"{word}\n"
+            pids = [int((served.directory / word).read_text()) for word in "ab"]
+            assert all(map(is_alive, pids))
+        await asyncio.to_thread(wait_until, lambda: not any(map(is_alive, pids)), "both have ended")
+
+
+async def test_a_stateless_client_keeps_its_state_by_a_handle(
+    server: AbstractAsyncContextManager[Served],
+) -> None:
+    async with server as served, served.client(ERAS[1]) as client:
+        listed = (await client.list_tools()).tools
+        assert all("state" in tool.input_schema["properties"] for tool in listed)
+        first = await client.call_tool("shell", {"command": "x=1"})
+        state = first.structured_content["state"]
+        assert isinstance(first.content[-1], types.TextContent)
+        assert state in first.content[-1].text
+        other = await client.call_tool("shell", {"command": "echo ${x-none}"})
+        assert other.structured_content["output"] == "none\n"
+        again = await client.call_tool("shell", {"command": "echo $x", "state": state})
+        assert again.structured_content["output"] == "1\n"
+        job = await client.call_tool(
+            "shell", {"command": "echo in; sleep 60", "run_in_background": True, "state": state}
+        )
+        job_id = job.structured_content["details"]["job"]
+        shown = await client.call_tool("job", {"action": "output", "id": job_id, "state": state})
+        assert shown.structured_content["output"] == "in\n"
+        gone = await client.call_tool("shell", {"command": "echo", "state": "made-up"})
+        [said] = gone.content
+        assert isinstance(said, types.TextContent)
+        assert "there is no such state" in said.text
+
+
+async def test_without_state_there_is_no_handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
+    async with serving(tmp_path) as served, served.client(ERAS[1]) as client:
+        [tool] = (await client.list_tools()).tools
+        assert "state" not in tool.input_schema["properties"]
+        result = await client.call_tool("shell", {"command": "echo hi"})
+        assert printed(result) == "hi\n\n[anyshell] Exit code 0."
+
+
+async def test_an_idle_client_ends_and_the_longest_idle_makes_room(
+    server: AbstractAsyncContextManager[Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "CLIENTS", 3)
+    async with server as served, served.client(ERAS[1], User(dict(AGAIN))) as client:
+        await client.list_tools()  # in the environment that all of that era share
+
+        async def begun(command: str, *, background: bool = False) -> str:
+            call = {"command": command, "run_in_background": background}
+            state: str = (await client.call_tool("shell", call)).structured_content["state"]
+            return state
+
+        busy = await begun("sleep 60", background=True)
+        idle, third = await begun("x=1"), await begun("x=2")
+        assert served.clients.known == (busy, idle, third)
+        fourth = await begun("x=3")
+        assert served.clients.known == (busy, third, fourth)
+        monkeypatch.setattr(http, "IDLE_SECONDS", 0.01)
+        await client.call_tool("shell", {"command": "x=3", "state": third})
+        await asyncio.to_thread(wait_until, lambda: third not in served.clients.known, "it has ended")
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_client_that_vanishes_has_its_command_stopped(
+    server: AbstractAsyncContextManager[Served], mode: str
+) -> None:
+    async with server as served:
+        async with served.client(mode) as client:
+            call = asyncio.ensure_future(
+                client.call_tool("shell", {"command": "echo $$ > pid.part; mv pid.part pid; exec sleep 300"})
+            )
+            file = served.directory / "pid"
+            await asyncio.to_thread(wait_until, file.exists, "the command runs")
+            call.cancel()
+            await asyncio.wait([call])
+        pid = int(file.read_text())
+        await asyncio.to_thread(wait_until, lambda: not is_alive(pid), "the command has ended")
+
+
+async def test_the_end_of_the_server_ends_what_runs(server: AbstractAsyncContextManager[Served]) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        async with server as served:
+            client = await stack.enter_async_context(served.client(ERAS[1]))
+            call = asyncio.ensure_future(
+                client.call_tool("shell", {"command": "echo $$ > pid.part; mv pid.part pid; exec sleep 300"})
+            )
+            file = served.directory / "pid"
+            await asyncio.to_thread(wait_until, file.exists, "the command runs")
+        assert not is_alive(int(file.read_text()))
+        call.cancel()
+        await asyncio.wait([call])
+    assert {path.name for path in served.directory.iterdir()} == {"mcp", "pid"}
