@@ -122,11 +122,13 @@ class Page:
                 text.stylize(f"not dim {style}", 0, len(parts[0]))
             yield text
 
-    def address(self, artifact: OutputArtifact | None, *, whole: bool) -> Iterator[Text]:
+    def address(
+        self, artifact: OutputArtifact | None, *, whole: bool, name: str = "output"
+    ) -> Iterator[Text]:
         """Where the whole output is, if it was kept: its address, and the command that shows it, or the file."""
         if artifact is None:
             return
-        what = "all but the middle" if artifact.omitted_bytes else "whole output"
+        what = f"{name} but for its middle" if artifact.omitted_bytes else f"whole {name}"
         parts = [f"artifact://{visible(artifact.id)}", f"{what}, {artifact.size:,} bytes"]
         if found := _is_found(artifact):
             parts.append(f"anyshell artifacts show {visible(artifact.id)}")
