@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from anyshell import AnyshellError, ArtifactStore, Environment, OutputLimits, ShellTool, approve_all
+from anyshell.rendering import RenderedResult
+
+from .test_rendering import drawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -64,6 +67,9 @@ async def test_noise_is_left_out_and_the_whole_is_kept(env: Environment, options
     assert result.details.truncation.shown_lines == 1
     assert result.details.truncation.shown_range == ()
     assert result.details.truncation.direction is None
+    seen = drawn(RenderedResult(result), 200)
+    assert "\n! Noise left out by the rule pytest: 1 of 101 lines shown.\nexit code 0 · " in seen
+    assert f"\nartifact://{artifact.id} · " in seen
 
 
 async def test_failure_says_its_exit_code_and_keeps_what_is_no_noise(env: Environment) -> None:
