@@ -20,6 +20,7 @@ FAKE = """#!/bin/sh
 for i in $(seq ${N:-100}); do echo "tests/test_a.py::test_$i PASSED  [ 50%]"; done
 for i in $(seq ${LONG:-0}); do echo "a.py:$i: DeprecationWarning: old"; done
 echo "== the end =="
+[ -z "$CODE" ] || echo "FAILED a.py::test_b"
 [ -z "$SIGNAL" ] || kill -9 $$
 exit ${CODE:-0}
 """
@@ -71,7 +72,7 @@ async def test_failure_says_its_exit_code_and_keeps_what_is_no_noise(env: Enviro
     result = await run(env, "CODE=1 ./pytest -v")
     assert result.is_error
     assert result.details.minimized is not None
-    assert result.output == "== the end ==\n"
+    assert result.output == "== the end ==\nFAILED a.py::test_b\n"
     assert "Exit code 1." in result.text
 
 
