@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
+import time
+import tomllib
+from collections import Counter
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from anyshell import AnyshellError
 from anyshell._types import CommandRequest, ShellInfo
@@ -24,6 +30,8 @@ from anyshell.output.minimize import (
     packaged,
 )
 from anyshell.output.minimize import minimizer as module
+from anyshell.output.minimize.minimizer import INDENT, LEAST_SAVED, grouped
+from anyshell.output.text.signals import tells
 from anyshell.policy.parse.powershell_answers import answered
 from anyshell.tool.minimizing import simple_command, words_of
 from bench import minimized as bench
@@ -31,6 +39,7 @@ from bench.logs import CORPUS, Log
 from bench.logs import load as logs
 
 LOGS = logs()
+RULES = (pkgutil.get_data("anyshell.output.minimize", "rules.toml") or b"").decode()
 PASSED = "".join(f"tests/test_a.py::test_{number} PASSED [ 50%]\n" for number in range(100))
 
 
@@ -140,7 +149,7 @@ def test_simple_command_has_words(text: str) -> None:
 def test_commands_of_other_shells_have_no_words() -> None:
     assert simple_command("pytest", "pwsh") is None
     assert simple_command("pytest", "powershell") is None
-    assert simple_command("pytest", "cmd") is None
+    assert simple_command("pytest", "wsl") is None
 
 
 @pytest.mark.parametrize(
@@ -241,6 +250,20 @@ def test_what_takes_too_long_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> 
     assert minimize(rule(), 0, "noise\n" * 500 + "rest\n") is None
 
 
+def test_pattern_that_is_slow_on_every_line_is_given_up() -> None:
+    slow = "a" * 390 + "b\n"  # 9,000 such lines would take longer than a test may
+    for keys in (
+        {"strip": ["a*a*c"]},
+        {"strip": ["never"], "group": "a*a*c"},
+        {"strip": ["b"], "blocks": [{"begin": "a*a*c", "end": "x"}], "facts": ["f"]},
+        {"strip": ["b"], "replace": [{"pattern": "a*a*c", "text": ""}]},
+        {"failed": ["a"], "facts": ["a*a*c"], "exit_codes": [1]},
+    ):
+        code = 1 if "failed" in keys else 0
+        with pytest.raises(TimeoutError):
+            module.shortened(rule(**keys), code, slow * 9_000, until=time.monotonic() + 0.05)
+
+
 def test_lines_of_files_that_an_error_names_stay_after_a_failure() -> None:
     found = rule(failed=["cc -c "], facts=["never"], exit_codes=[0, 2])
     text = "".join(f"cc -c src/{name}.c -o {name}.o\n" for name in "abcd") * 20
@@ -265,8 +288,10 @@ def test_block_is_left_out_as_a_whole_or_not_at_all() -> None:
         "passed\n",
     ):
         for code in (0, 1):
-            assert minimize(found, code, good + other) == Minimized(other, other.count("\n"))
-    assert minimize(found, 1, good + "run b\nrun c\npassed\n") == Minimized("run b\n", 1)
+            text = f"{other}error: x\n"
+            assert minimize(found, code, good + text) == Minimized(text, text.count("\n"))
+    left = minimize(found, 1, good + "run b\nrun c\npassed\nerror: x\n")
+    assert left == Minimized("run b\nerror: x\n", 2)
 
 
 def test_lines_are_grouped_under_what_they_share_where_all_of_them_have_room() -> None:
@@ -282,6 +307,14 @@ def test_lines_are_grouped_under_what_they_share_where_all_of_them_have_room() -
     assert minimize(found, 0, text, room=len(left.text)) == left
     assert minimize(found, 0, text, room=len(left.text) - 1) is None
     assert minimize(found, 0, text + "  an indented line\n") is None
+
+
+def test_failure_that_no_line_tells_of_is_shown_whole() -> None:
+    found = find(packaged(), ["make"])
+    assert found is not None
+    silent = "".join(f"cc -c -o {number}.o {number}.c\n" for number in range(100))
+    assert minimize(found, 2, silent) is None
+    assert minimize(found, 2, silent + "cc: error: x\n") == Minimized("cc: error: x\n", 1)
 
 
 def test_blank_lines_around_what_was_dropped_are_one() -> None:
@@ -331,6 +364,105 @@ def test_blank_lines_around_what_was_dropped_are_one() -> None:
 def test_bad_rule_is_refused_with_file_line_and_reason(keys: dict[str, object], reason: str) -> None:
     with pytest.raises(AnyshellError, match=rf"^mine\.toml:1: .*{re.escape(reason)}"):
         rule(**keys)
+
+
+OTHER_LINES = [
+    "",
+    " ",
+    "  indented",
+    "x: error: y",
+    "warning: z",
+    "FAILED",
+    "a.c: Error 2",
+    "x" * (LOOKED_AT + 1),
+]
+EXAMPLES = {
+    entry["name"]: [line for each in entry["examples"] for line in each["input"].split("\n")]
+    for entry in tomllib.loads(RULES)["rule"]
+}
+
+
+@st.composite
+def outputs(draw: st.DrawFn) -> tuple[Rule, int, str]:
+    """A rule, an exit code, and a text of its examples' lines, each several times, with others between."""
+    found = draw(st.sampled_from(packaged()))
+    own = st.sampled_from(EXAMPLES[found.name])
+    other = st.sampled_from(OTHER_LINES) | st.text(st.characters(exclude_characters="\n"), max_size=60)
+    repeated = st.builds(lambda line, times: [line] * times, own, st.integers(1, 60))
+    parts = st.lists(
+        repeated | other.map(lambda line: [line]) | own.map(lambda line: [line]), min_size=4, max_size=30
+    )
+    text = "\n".join(line for part in draw(parts) for line in part)
+    return found, draw(st.sampled_from(sorted(found.exit_codes)) | st.integers(0, 255)), text
+
+
+@settings(max_examples=300, deadline=None)
+@given(output=outputs(), room=st.sampled_from([900, 50_000]))
+def test_of_any_text_nothing_is_invented_and_what_is_left_out_is_counted(
+    output: tuple[Rule, int, str], room: int
+) -> None:
+    found, code, text = output
+    left = minimize(found, code, text, room=room)
+    if left is None:
+        return
+    assert code in found.exit_codes
+    assert len(text) - len(left.text) >= LEAST_SAVED
+    whole = bench.ungrouped(left.text) if left.grouped else left.text
+    assert whole.count("\n") == left.lines
+    assert not left.grouped or (code == 0 and len(left.text.encode()) <= room)
+    lines, remaining = text.removesuffix("\n").split("\n"), whole.removesuffix("\n").split("\n")
+    # The remaining lines are lines of the text, in their order.
+    rest = iter(lines)
+    assert all(line in rest for line in remaining)
+
+    def stay(lines: list[str]) -> list[str]:
+        """Those that no rule may touch."""
+        return [
+            line
+            for line in lines
+            if len(line.rstrip()) > LOOKED_AT
+            or (line.strip() and found.keep.search(line.rstrip()))
+            or tells(line.rstrip().encode(errors="replace"))
+        ]
+
+    assert stay(remaining) == stay(lines)
+    dropped = Counter(lines) - Counter(remaining)
+    assert dropped.total() == len(lines) - left.lines
+    if code != 0:
+        assert stay(remaining)
+        assert not any(
+            line.strip()
+            for line in dropped
+            if not found.noise.match(line.rstrip())
+            and not found.failed.match(line.rstrip())
+            and not any(part.match(line.rstrip()) for block in found.blocks for part in block)
+        )
+
+
+@settings(max_examples=200, deadline=None)
+@given(output=outputs(), code=st.integers(1, 255))
+def test_rule_without_facts_leaves_every_failure_alone(output: tuple[Rule, int, str], code: int) -> None:
+    assert minimize(rule(strip=["."]), code, output[2]) is None
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    lines=st.lists(
+        st.builds(
+            str.__add__,
+            st.sampled_from(["", "a.py:", "a/b.py:", "  ", "a/", " x:"]),
+            st.text("ab:/ 1\t", max_size=12),
+        ),
+        max_size=30,
+    ),
+    pattern=st.sampled_from([r"[^:]+:", r".*/", r"\w", r"\s+", r"a"]),
+)
+def test_lines_that_are_grouped_can_be_told_again(lines: list[str], pattern: str) -> None:
+    headed = grouped(re.compile(pattern), lines)
+    if headed is None:
+        assert any(line.startswith(INDENT) for line in lines)
+    else:
+        assert bench.ungrouped("\n".join(headed)) == "\n".join(lines)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"x", b"x = 1", b"[rule]", b"#" * (1024 * 1024 + 1)])

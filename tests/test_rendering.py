@@ -531,7 +531,8 @@ async def test_a_real_result_is_drawn(tmp_path: Path) -> None:
         in said
     )
     assert result.details.artifact is not None
-    assert f"\nartifact://{result.details.artifact.id} · whole output, 23,893 bytes\n" in text
+    artifact = result.details.artifact
+    assert f"\nartifact://{artifact.id} · whole output, {artifact.size:,} bytes\n" in text
     assert result.details.artifact.path not in text.replace("\n", "")
     assert result.details.artifact.path in drawn(RenderedResult(again, expanded=True), 1_000)
     show = re.search(r"^anyshell (artifacts show \S+)$", text, re.MULTILINE)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from anyshell import AnyshellError, ArtifactStore, Environment, OutputLimits, ShellTool, approve_all
+from anyshell.rendering import RenderedResult
+
+from .test_rendering import drawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,6 +23,7 @@ FAKE = """#!/bin/sh
 for i in $(seq ${N:-100}); do echo "tests/test_a.py::test_$i PASSED  [ 50%]"; done
 for i in $(seq ${LONG:-0}); do echo "a.py:$i: DeprecationWarning: old"; done
 echo "== the end =="
+[ -z "$CODE" ] || echo "FAILED a.py::test_b"
 [ -z "$SIGNAL" ] || kill -9 $$
 exit ${CODE:-0}
 """
@@ -65,13 +69,16 @@ async def test_noise_is_left_out_and_the_whole_is_kept(env: Environment, options
     assert result.details.truncation.shown_lines == 1
     assert result.details.truncation.shown_range == ()
     assert result.details.truncation.direction is None
+    seen = drawn(RenderedResult(result), 200)
+    assert "\n! Noise left out by the rule pytest: 1 of 101 lines shown.\nexit code 0 · " in seen
+    assert f"\nartifact://{artifact.id} · " in seen
 
 
 async def test_failure_says_its_exit_code_and_keeps_what_is_no_noise(env: Environment) -> None:
     result = await run(env, "CODE=1 ./pytest -v")
     assert result.is_error
     assert result.details.minimized is not None
-    assert result.output == "== the end ==\n"
+    assert result.output == "== the end ==\nFAILED a.py::test_b\n"
     assert "Exit code 1." in result.text
 
 
@@ -149,7 +156,7 @@ async def test_lines_are_grouped_where_all_of_them_are_shown(tmp_path: Path, env
     assert left.grouped
     assert left.dropped_lines == 0
     assert result.output.startswith("some-long-name.txt:\n  1:x\n  2:x\n")
-    assert "Lines grouped under what they begin with by the rule grep: 200 of 200 lines shown." in result.text
+    assert result.text.split("\n")[-2].endswith("that is not indented. 200 of 200 lines shown.")
     limits = OutputLimits(budget=500)
     async with Environment.detect(
         shell="bash", cwd=tmp_path, artifacts=env.artifacts, limits=limits

@@ -106,7 +106,7 @@ class Page:
             rows, end, complete = self._first(text, COMMAND_ROWS)
         for number, row in enumerate(rows):
             yield self.row(mark if number == 0 else "  ", row, COMMAND, mark=QUIET)
-        yield from self._left_out(text.count("\n", end), end_of_last=not complete)
+        yield from self._left_out(text.count("\n", end), end_of_last=not complete, margin="  ")
 
     def folded(self, mark: str, text: str, style: str) -> Iterator[Text]:
         """A sentence of anyshell behind a mark, folded between words where that is possible."""
@@ -122,11 +122,13 @@ class Page:
                 text.stylize(f"not dim {style}", 0, len(parts[0]))
             yield text
 
-    def address(self, artifact: OutputArtifact | None, *, whole: bool) -> Iterator[Text]:
+    def address(
+        self, artifact: OutputArtifact | None, *, whole: bool, name: str = "output"
+    ) -> Iterator[Text]:
         """Where the whole output is, if it was kept: its address, and the command that shows it, or the file."""
         if artifact is None:
             return
-        what = "all but the middle" if artifact.omitted_bytes else "whole output"
+        what = f"{name} but for its middle" if artifact.omitted_bytes else f"whole {name}"
         parts = [f"artifact://{visible(artifact.id)}", f"{what}, {artifact.size:,} bytes"]
         if found := _is_found(artifact):
             parts.append(f"anyshell artifacts show {visible(artifact.id)}")
@@ -160,14 +162,14 @@ class Page:
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def _left_out(
-        self, lines: int, *, end_of_last: bool = False, start_of_next: bool = False
+        self, lines: int, *, end_of_last: bool = False, start_of_next: bool = False, margin: str = ""
     ) -> Iterator[Text]:
         """Say what is not shown, if there is anything."""
         missing = ["the end of that line"] * end_of_last + [counted(lines, "more line")] * bool(lines)
         missing += ["the start of this line"] * start_of_next
         if missing:
             hint = f" ({self._hint})" if self._hint else ""
-            yield from self.folded(f"{self._ellipsis} ", " and ".join(missing) + hint, QUIET)
+            yield from self.folded(f"{margin}{self._ellipsis} ", " and ".join(missing) + hint, QUIET)
 
     def _barred(self, rows: list[str], style: str) -> Iterator[Text]:
         for row in rows:

@@ -240,8 +240,9 @@ class RenderedCommand:
             parts = [how, seconds(self._clock() - self._began if took is None else took)]
         yield from page.footer([*parts, *self._more], style)
         if isinstance(outcome, Outcome):
-            for output in _outputs(outcome):
-                yield from page.address(OutputArtifact.of(output.artifact), whole=self.expanded)
+            for name, output in _outputs(outcome).items():
+                artifact = OutputArtifact.of(output.artifact)
+                yield from page.address(artifact, whole=self.expanded, name=name)
 
     def _live(self) -> str:
         text, shown = self._tail.text(LIVE_BYTES, LONGEST_LINE)
@@ -251,13 +252,13 @@ class RenderedCommand:
         """What a command has printed, and what else a person should know of its outcome."""
         failed = outcome.status == "exited" and outcome.exit_code != 0
         outputs = _outputs(outcome)
-        for output in outputs:
-            if output is outcome.stderr and output.total_bytes:
-                yield from page.folded("- ", "stderr", QUIET)  # its colour is not on every screen
+        for name, output in outputs.items():
+            if name == "stderr" and output.total_bytes:
+                yield from page.folded("- ", name, QUIET)  # its colour is not on every screen
             if output.binary is None:
-                style = BAD if output is outcome.stderr else ""
+                style = BAD if name == "stderr" else ""
                 yield from page.output(output.text, rows, failed=failed, style=style)
-        printed = [output for output in outputs if output.total_bytes] or outputs[:1]
+        printed = [output for output in outputs.values() if output.total_bytes] or [outcome.output]
         for output in printed:
             for said in words.nothing_seen(output, ended=outcome.status == "exited"):
                 yield from page.folded(
@@ -265,11 +266,11 @@ class RenderedCommand:
                 )
         if alive := [process for process in outcome.left_behind if process.alive]:
             yield from page.folded("- ", f"Still running: {words.named(alive)}.", QUIET)
-        for output in outputs:
+        for name, output in outputs.items():
             if output.truncated and output.binary is None:
                 yield from page.folded("! ", f"{words.left_out(output)}.", WARNING)
             if output.artifact_error is not None:
-                said = f"The whole output was not kept: {printable(output.artifact_error)}."
+                said = f"The whole {name} was not kept: {printable(output.artifact_error)}."
                 yield from page.folded("! ", said, WARNING)
 
 
@@ -298,8 +299,11 @@ def _check_rows(rows: int) -> None:
         raise ValueError(f"rows is {rows}; at least 1 row can be shown")
 
 
-def _outputs(outcome: Outcome) -> list[Output]:
-    return [outcome.output] if outcome.stderr is None else [outcome.output, outcome.stderr]
+def _outputs(outcome: Outcome) -> dict[str, Output]:
+    """What was printed, by what a person calls it."""
+    if outcome.stderr is None:
+        return {"output": outcome.output}
+    return {"stdout": outcome.output, "stderr": outcome.stderr}
 
 
 def _cuts(result: ShellResult | JobResult) -> Iterator[str]:

@@ -340,8 +340,13 @@ def minimized(
     shown = f"{output.total_lines - output.omitted_lines:,} of {output.total_lines:,} lines shown"
     long = ", and the remaining text was still too long" * left.truncated
     rest = _rest(output, output.artifact, readable=readable, job_tool=job_tool, addressed=addressed)
-    how = "Lines grouped under what they begin with" if left.grouped else "Noise left out"
-    yield f"{how} by the rule {visible(left.rule)}{long}: {shown}. {rest}"
+    if left.grouped:
+        yield (
+            f"Lines grouped by the rule {visible(left.rule)}: an indented line begins with the nearest line above that is not "
+            f"indented. {shown}." + f" {rest}" * (left.dropped_lines > 0)
+        )
+    else:
+        yield f"Noise left out by the rule {visible(left.rule)}{long}: {shown}. {rest}"
     yield f"[raw output: artifact://{output.artifact.id}]"
 
 

@@ -144,15 +144,33 @@ def minimize(rule: Rule, exit_code: int, text: str, *, room: int = LARGEST) -> M
 
     Returns:
         ``None`` where the text is to be shown as it is: the rule does not hold for the exit code, too little would be
-        saved, nothing would remain, or it takes too long.
+        saved, nothing would remain, or it takes too long; and after a failure where no line tells of it, for then
+        the cause may be in what looks like noise.
     """
     if exit_code not in rule.exit_codes or not SMALLEST <= len(text) <= LARGEST:
         return None
+    until = time.monotonic() + TIME
     try:
-        left = shortened(rule, exit_code, text, room=room, until=time.monotonic() + TIME)
+        left = shortened(rule, exit_code, text, room=room, until=until)
+        if exit_code != 0 and not any(_stays(rule, line) for line in _timed(left.text.split("\n"), until)):
+            return None
     except TimeoutError:
         return None
     return left if left.text and len(text) - len(left.text) >= LEAST_SAVED else None
+
+
+def _timed(lines: Iterable[str], until: float) -> Iterator[str]:
+    """The lines, until it takes too long: each may cost time with a pattern."""
+    for line in lines:
+        if time.monotonic() > until:
+            raise TimeoutError
+        yield line
+
+
+def _stays(rule: Rule, line: str) -> bool:
+    """Whether a line tells of an error, or has to stay for the rule."""
+    plain = line[:LOOKED_AT].rstrip()
+    return bool(plain) and (rule.keep.search(plain) is not None or tells(plain.encode(errors="replace")))
 
 
 def shortened(
@@ -171,18 +189,19 @@ def shortened(
         TimeoutError: It was given up.
     """
     lines = text.removesuffix("\n").split("\n")
-    kept = list(_remaining(rule, exit_code, lines, _noise(rule, exit_code, lines, until)))
+    noise = _noise(rule, exit_code, lines, until)
+    kept = list(_remaining(rule, exit_code, _timed(lines, until), noise))
     whole = Minimized("".join(f"{line}\n" for line in kept), len(kept))
     if rule.on_empty and not whole.text.strip():
         return Minimized(f"{rule.on_empty}\n", 0)
-    if rule.group is not None and exit_code == 0 and (headed := grouped(rule.group, kept)) is not None:
+    if rule.group is not None and exit_code == 0 and (headed := grouped(rule.group, kept, until)) is not None:
         short = "".join(f"{line}\n" for line in headed)
         if len(short) < len(whole.text) and len(short.encode(errors="replace")) <= room:
             return Minimized(short, len(kept), grouped=True)
     return whole
 
 
-def grouped(pattern: re.Pattern[str], lines: Sequence[str]) -> list[str] | None:
+def grouped(pattern: re.Pattern[str], lines: Sequence[str], until: float = float("inf")) -> list[str] | None:
     """Put what neighbouring lines begin with above them, once; nothing is lost.
 
     A line that begins with `INDENT` stands for the nearest line above that does not, without a gap, with its own rest
@@ -191,12 +210,13 @@ def grouped(pattern: re.Pattern[str], lines: Sequence[str]) -> list[str] | None:
     Args:
         pattern: What lines may share; it matches from the beginning of a line.
         lines: Without their line feeds.
+        until: When to give up, by the clock of `time.monotonic`.
 
     Returns:
         ``None`` where a line begins with `INDENT` itself, so that the lines could not be told again.
     """
     shared: list[str] = []
-    for line in lines:
+    for line in _timed(lines, until):
         match = pattern.match(line, 0, LOOKED_AT)
         shared.append(match[0] if match is not None else "")
     out: list[str] = []
@@ -224,21 +244,14 @@ def _noise(rule: Rule, exit_code: int, lines: Sequence[str], until: float) -> Se
     def loose(at: int) -> bool:
         """Whether a line may be left out at all."""
         plain = lines[at].rstrip()
-        return (
-            bool(plain)
-            and len(plain) <= LOOKED_AT
-            and not rule.keep.search(plain)
-            and not tells(plain.encode(errors="replace"))
-        )
+        return bool(plain) and len(plain) <= LOOKED_AT and not _stays(rule, plain)
 
     noise = [False] * len(lines)
     doubtful: list[int] = []
-    for at, line in enumerate(lines):
-        if time.monotonic() > until:
-            raise TimeoutError
-        if len(line) > 2 * LOOKED_AT:  # no pattern sees it
-            continue
+    for at, line in enumerate(_timed(lines, until)):
         plain = line.rstrip()
+        if len(plain) > LOOKED_AT:
+            continue
         if pattern.match(plain):
             noise[at] = loose(at)
         elif exit_code != 0 and rule.failed.match(plain) and loose(at):
@@ -256,10 +269,8 @@ def _noise(rule: Rule, exit_code: int, lines: Sequence[str], until: float) -> Se
 def _named(rule: Rule, lines: Sequence[str], until: float) -> set[str]:
     """The files that lines name which tell of an error."""
     named: set[str] = set()
-    for line in lines:
-        if time.monotonic() > until:
-            raise TimeoutError
-        if rule.keep.search(line, 0, LOOKED_AT) or tells(line.encode(errors="replace")):
+    for line in _timed(lines, until):
+        if _stays(rule, line):
             named.update(_files(line))
     return named
 
@@ -295,13 +306,13 @@ def _blocks(
                 break
 
 
-def _remaining(rule: Rule, exit_code: int, lines: Sequence[str], noise: Sequence[bool]) -> Iterator[str]:
+def _remaining(rule: Rule, exit_code: int, lines: Iterable[str], noise: Sequence[bool]) -> Iterator[str]:
     blank = gap = (
         False  # whether the last line of what remains is blank, and whether lines were left out after it
     )
-    for at, line in enumerate(lines):
+    for line, dropped in zip(lines, noise, strict=True):
         plain = line.rstrip()
-        if noise[at]:
+        if dropped:
             gap = True
             continue
         if gap and blank and not plain:
@@ -311,8 +322,7 @@ def _remaining(rule: Rule, exit_code: int, lines: Sequence[str], noise: Sequence
 
 
 def _replaced(rule: Rule, line: str) -> str:
-    plain = line.rstrip()
-    if len(plain) > LOOKED_AT or rule.keep.search(plain) or tells(plain.encode(errors="replace")):
+    if len(line.rstrip()) > LOOKED_AT or _stays(rule, line):
         return line
     for pattern, replacement in rule.replace:
         line = pattern.sub(replacement, line)
