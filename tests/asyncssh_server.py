@@ -127,7 +127,9 @@ async def end(
     *copies: asyncio.Future[None],
 ) -> None:
     """Wait for a command's end, and say how it ended."""
-    if sys.platform == "linux":  # and not ask every 2 ms of each session: some go on as long as their connection
+    if (
+        sys.platform == "linux"
+    ):  # and not ask every 2 ms of each session: some go on as long as their connection
         await _wait_exited(child.pid)
     while child.returncode is None:  # wait() would come with the end of the output
         await asyncio.sleep(0.002)
