@@ -127,6 +127,10 @@ async def end(
     *copies: asyncio.Future[None],
 ) -> None:
     """Wait for a command's end, and say how it ended."""
+    if (
+        sys.platform == "linux"
+    ):  # and not ask every 2 ms of each session: some go on as long as their connection
+        await _wait_exited(child.pid)
     while child.returncode is None:  # wait() would come with the end of the output
         await asyncio.sleep(0.002)
     await asyncio.wait(copies, timeout=0.05)
@@ -136,6 +140,21 @@ async def end(
         process.exit_with_signal(signal.Signals(-child.returncode).name.removeprefix("SIG"))
     else:
         process.exit(child.returncode)
+
+
+async def _wait_exited(pid: int) -> None:
+    assert sys.platform == "linux"
+    loop, exited = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop.add_reader(descriptor, exited.set)
+    try:
+        await exited.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 async def _feed(source: asyncssh.SSHReader[bytes], target: asyncio.StreamWriter) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from anyshell.cli import main
+
+if sys.platform == "linux":
+    from .cli_server import Forked, serves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,15 +32,17 @@ COPY = (sys.executable, "-c", "import shutil, sys; shutil.copyfileobj(sys.stdin.
 SLEEP = (sys.executable, "-c", "import sys, time; time.sleep(float(sys.argv[1]))")
 """A program that sleeps for as long as its argument says."""
 
+_SIGNALS = ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM", "SIGCHLD", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU")
+
 # The user of the tests may have us ignore signals, as a shell does for a job in the background. Not a
 # preexec_fn, which forks: that is not for a process with threads.
-_WITH_SIGNALS = """
+_WITH_SIGNALS = f"""
 import fcntl, os, signal, sys, termios
 if os.isatty(0):
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 ignored, blocked = (words.split() for words in sys.argv[1:3])
-for name in ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM", "SIGCHLD", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU"):
+for name in {_SIGNALS}:
     signal.signal(getattr(signal, name), signal.SIG_IGN if name in ignored else signal.SIG_DFL)
 signal.pthread_sigmask(signal.SIG_SETMASK, [getattr(signal, name) for name in blocked])
 os.execv(sys.executable, [sys.executable, *sys.argv[3:]])
@@ -45,11 +51,23 @@ os.execv(sys.executable, [sys.executable, *sys.argv[3:]])
 
 def anyshell(*arguments: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
     """Run the program to its end."""
-    if "input" not in how:
-        how.setdefault("stdin", subprocess.DEVNULL)
+    how.setdefault("stdin", subprocess.PIPE if "input" in how else subprocess.DEVNULL)
     if "stdout" not in how:
-        how["capture_output"] = True
-    return subprocess.run([sys.executable, *_MODULE, *arguments], timeout=_SECONDS, check=False, **how)
+        how |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    given = how.pop("input", None)
+    with _program(arguments, how) as program:
+        try:
+            out, err = program.communicate(given, _SECONDS)
+        except BaseException:
+            program.kill()
+            raise
+    return subprocess.CompletedProcess(program.args, program.returncode, out, err)
+
+
+def _program(arguments: tuple[str, ...], how: dict[str, Any]) -> subprocess.Popen[bytes]:
+    if sys.platform == "linux" and serves(how):
+        return Forked(arguments, **how)
+    return subprocess.Popen([sys.executable, *_MODULE, *arguments], **how)
 
 
 def within(*arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -91,7 +109,12 @@ def start(*arguments: str, ignore: str = "", block: str = "", **how: Any) -> sub
     how.setdefault("stdout", subprocess.PIPE)
     if sys.platform == "win32":
         assert ignore == block == "", "there are no such signals"
-        return subprocess.Popen([sys.executable, *_MODULE, *arguments], **how)
+        return _program(arguments, how)
+    if sys.platform == "linux" and serves(how):
+        stdin = how["stdin"] if isinstance(how["stdin"], int) else how["stdin"].fileno()
+        terminal = stdin >= 0 and os.isatty(stdin)  # below are subprocess.PIPE and its like
+        ignored = {name: name in ignore.split() for name in _SIGNALS}
+        return Forked(arguments, ignored=ignored, blocked=block.split(), terminal=terminal, **how)
     return subprocess.Popen(
         [sys.executable, "-c", _WITH_SIGNALS, ignore, block, *_MODULE, *arguments],
         **how,

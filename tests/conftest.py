@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import importlib.util
 import os
 import shutil
@@ -186,6 +187,12 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         os.close(tests)
 
 
+def pytest_collection_finish() -> None:
+    """Leave what is imported and collected out of every collection of garbage to come: it stays, and is a million objects."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """End the process where a test hangs, with the stacks of its threads: a timeout raises in a test once, and no more."""
@@ -225,15 +232,19 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(autouse=True)
-def state_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep every artifact of a test in a place of its own, and the shell the default one."""
+def state_directory(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """Keep every artifact of a test in a place of its own, until it is over, and the shell the default one."""
     # Not by `mktemp`, which lists all that was made before.
     states = tmp_path_factory.getbasetemp() / "states"
     states.mkdir(exist_ok=True)
     path = Path(tempfile.mkdtemp(dir=states))
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(path))
     monkeypatch.delenv("ANYSHELL_SHELL", raising=False)
-    return path
+    yield path
+    # The whole suite keeps 700 MB otherwise, which a later run must remove. What goes on beside a test may still write.
+    shutil.rmtree(path, ignore_errors=True)
 
 
 SSH_HOSTS = ["openssh as root", "openssh as a user", "asyncssh"] if sys.platform != "win32" else []

@@ -23,13 +23,24 @@ def unique_seconds() -> str:
 def living(text: str) -> list[str]:
     """The command lines, of processes that live, in which a text stands."""
     found = []
-    for process in psutil.process_iter():
+    # psutil takes three times as long to read those of all, and tests ask every few milliseconds.
+    for pid in _named(text) if sys.platform == "linux" else psutil.pids():
         try:
+            process = psutil.Process(pid)
             line = " ".join(process.cmdline())
             if text in line and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(f"{process.pid} {line[:200]}")
+                found.append(f"{pid} {line[:200]}")
         except (psutil.Error, OSError):  # under Wine, of a process that begins or ends
             continue
+    return found
+
+
+def _named(text: str) -> list[int]:
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
+            if text in " ".join(os.fsdecode(file.read()).split("\0")):
+                found.append(int(name))
     return found
 
 

@@ -102,13 +102,13 @@ COMPUTED = frozenset(
     f"test_{name}"
     for name in (
         "architecture", "asciicast", "bench", "builder", "decode", "descriptions", "docs", "emulator", "exported_members",
-        "filter", "keys", "kitty", "logs", "map", "package", "pages",
+        "filter", "from_windows", "keys", "kitty", "logs", "map", "minimize", "package", "pages",
         "parameter_mistakes", "policy", "policy_corpus", "policy_grants",
-        "policy_interception", "policy_parse", "policy_powershell", "policy_rules", "cli_policy", "rendering", "resolve", "rewrite", "screen_sets", "search", "session_texts", "shells",
+        "policy_interception", "policy_parse", "policy_powershell", "policy_rules", "prose", "cli_policy", "rendering", "resolve", "rewrite", "screen_sets", "search", "session", "session_texts", "shells", "signals",
         "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",
     )
 )  # fmt: skip
-"""Test modules of code that computes, and asks no system. They run on Linux, and on Windows itself; under Wine, where a test
+"""Test modules of code that computes, and asks no system; or of which only such tests run on Windows. They run on Linux, and on Windows itself; under Wine, where a test
 costs a tenth of a second whatever it does, they are left out."""
 
 UNDER_WINE: Mapping[str, Mapping[str, str]] = {

@@ -20,7 +20,7 @@ from anyshell.cli.commands.run.live import _own
 
 from .cli_program import anyshell, is_alive, script, start, wait_until, wait_written
 from .conftest import missing
-from .processes import kill_with_its_net, living, unique_seconds, wait_living
+from .processes import kill_with_its_net, living, unique_seconds, wait_asleep
 from .test_cli import kept as kept
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
@@ -196,7 +196,7 @@ def test_a_call_asks_on_the_terminal() -> None:
 def test_a_signal_stops_what_a_call_runs(number: signal.Signals) -> None:
     seconds = unique_seconds()
     with start("call", "--approve-all", json.dumps({"command": f"sleep {seconds}; :"})) as program:
-        wait_living(f"sleep {seconds}", 3)  # ours, the shell's and its own
+        wait_asleep(seconds)
         program.send_signal(number)
         assert program.wait(20) == 128 + number
         assert living(seconds) == []

@@ -163,7 +163,7 @@ _LINES = st.sampled_from(
 
 
 @given(
-    lines=st.lists(st.tuples(_LINES, st.integers(1, 40)), max_size=40),
+    lines=st.lists(st.tuples(_LINES, st.integers(1, 20)), max_size=20),
     budget=st.integers(0, 3000),
     cuts=st.lists(st.integers(0, 100_000), max_size=8),
 )

@@ -250,6 +250,10 @@ def _wine(prefix: Path) -> dict[str, str]:
         "POWERSHELL_TELEMETRY_OPTOUT": "1",
         # Collected at once: the thread that does so beside the program takes a sixth of what PowerShell needs to start.
         "DOTNET_gcConcurrent": "0",
+        # Nor is code that is compiled while it runs kept from being written to, for which Wine maps it twice, or measured first,
+        # to be compiled better for a program that goes on for minutes: an eighth of a start each.
+        "DOTNET_EnableWriteXorExecute": "0",
+        "DOTNET_TieredPGO": "0",
         # 256 MiB before anything is collected: Wine 8 now and then brings .NET down while it collects.
         "DOTNET_GCgen0size": "10000000",
     }
