@@ -454,3 +454,19 @@ def test_tree_sitter_loads_with_the_first_parse() -> None:
 def test_words_that_run_into_each_other_are_read_in_one_way(text: str) -> None:
     """Regression test: each name doubled the time several times, so that these took years."""
     assert not parse(text, "bash").understood
+
+
+def test_parser_is_given_no_more_of_a_text_once_the_deadline_is_over() -> None:
+    """It may read the text to its end a hundred times between two looks at its progress."""
+
+    class Looks(grammar.Deadline):
+        reads = 0
+
+        def over(self, *state: object) -> bool:
+            self.reads += not state
+            return self.reads > 20
+
+    text, looks = ")(&|;<" * 5000, Looks()
+    with pytest.raises(grammar.Late):
+        grammar.tree(text, "bash", looks)
+    assert looks.reads > 20

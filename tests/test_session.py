@@ -185,6 +185,12 @@ async def test_function_builtin_does_not_hide_that_bash_was_unwound(bash: Enviro
         assert await printed(session, "echo $A") == "5\n"
 
 
+async def test_functions_builtin_and_unset_leave_no_unwound_bash_waiting(bash: Environment) -> None:
+    async with bash.session() as session:
+        outcome = await session.run("builtin() { :; }; unset() { :; }; shift 1 2", timeout=20)
+        assert (outcome.status, reported(outcome).state) == ("exited", "ended")
+
+
 ABORTING = [
     "echo *.none",
     "echo $((1/0))",
@@ -801,9 +807,16 @@ async def test_zsh_that_skips_its_lines_after_an_interrupt_is_asked_again(
     line = Conversation.line
 
     def without_last(
-        self: Conversation, number: int, run: str = "", command: str | None = None, *, back: str
+        self: Conversation,
+        number: int,
+        run: str = "",
+        command: str | None = None,
+        *,
+        back: str,
+        redefined: bool,
     ) -> str:
-        return "".join(line(self, number, run, command, back=back).splitlines(keepends=True)[:-1])
+        said = line(self, number, run, command, back=back, redefined=redefined)
+        return "".join(said.splitlines(keepends=True)[:-1])
 
     async with Environment.detect(shell="zsh", cwd=tmp_path) as env, env.session() as session:
         await printed(session, "A=5")
@@ -833,8 +846,17 @@ async def test_late_question_to_zsh_does_not_interrupt_the_next_command(
 
     line = Conversation.line
 
-    def slow(self: Conversation, number: int, run: str = "", command: str | None = None, *, back: str) -> str:
-        *lines, last = line(self, number, run, command, back=back).splitlines(keepends=True)
+    def slow(
+        self: Conversation,
+        number: int,
+        run: str = "",
+        command: str | None = None,
+        *,
+        back: str,
+        redefined: bool,
+    ) -> str:
+        said = line(self, number, run, command, back=back, redefined=redefined)
+        *lines, last = said.splitlines(keepends=True)
         return "".join([*lines, "zmodload zsh/zselect; zselect -t 20\n", last])
 
     async with Environment.detect(shell="zsh", cwd=tmp_path) as env, env.session() as session:
@@ -1450,7 +1472,7 @@ async def test_what_a_text_says_in_the_shells_name_changes_nothing(bash: Environ
         assert await printed(session, "echo $A") == "5\n"
         # Such words do arrive: those of a shell that is led by a variable of another command have it killed.
         outcome = await session.run(
-            f"for n in $({NUMBERS} ${{BASH_SOURCE%/*}}/run?); do say '\\0ended %s 1:0 \\n/\\n\\0' $n; done; sleep 60",
+            f"for n in $({NUMBERS} ${{BASH_SOURCE%/*}}/run?); do say '\\0ended %s 1:0 \\t/\\0' $n; done; sleep 60",
             timeout=20,
         )
         assert (outcome.status, reported(outcome).state) == ("exited", "ended")
@@ -1494,7 +1516,7 @@ FORGE = r"""forge() {
         [ -p "$fd" ] && ! [ "$fd" -ef /proc/$$/fd/1 ] && grep -q 'flags:.*0$' /proc/$$/fdinfo/"${fd##*/}" || continue
         back=$(dd if="$fd" iflag=nonblock bs=65536 count=1 2>/dev/null | sed -n "s/.*back \([0-9a-f]*\) .*/\1/p")
     done
-    for n in $(NUMBERS "$(ls -t "$1"/run? | sed 1q)"); do say '\0back %s %s %s0  1 1\n/\0' "$back" "$n" "$n:"; done
+    for n in $(NUMBERS "$(ls -t "$1"/run? | sed 1q)"); do say '\0back %s %s %s0  1 1\t/\0' "$back" "$n" "$n:"; done
 }""".replace("NUMBERS", NUMBERS)
 """Says that the command has ended and that the shell is at its input, with the words that it finds where the shell reads them."""
 
@@ -1537,7 +1559,7 @@ async def test_forged_return_of_a_shell_far_away_leaves_timeout_and_stop(
             done <&$fd
         done 2>/dev/null
         for n in $(NUMBERS ${BASH_SOURCE[-1]}); do
-            tell '\\0back %s %s %s0  1 1\\n/\\0' "$back" "$n" "$n:"
+            tell '\\0back %s %s %s0  1 1\\t/\\0' "$back" "$n" "$n:"
         done
     }
     tell() {
@@ -1566,7 +1588,7 @@ async def test_a_forged_end_changes_nothing(local: Environment, tmp_path: Path, 
             [ -p "$fd" ] && ! [ "$fd" -ef /proc/$$/fd/1 ] && grep -q 'flags:.*1$' /proc/$$/fdinfo/"${{fd##*/}}" || continue
             for n in $({NUMBERS} "$1"/run0 "$1"/run1); do
                 echo "$n" >"$1"/number
-                printf '\\0ended %s %s0  1 1\\n/\\n\\0' "$n" "{of}" >"$fd"
+                printf '\\0ended %s %s0  1 1\\t/\\0' "$n" "{of}" >"$fd"
             done
         done
     }}"""

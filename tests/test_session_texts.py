@@ -275,6 +275,7 @@ def test_status_that_is_written_twice_is_returned(kind: ShellKind, tmp_path: Pat
         variables=False,
         pids=False,
         careful=False,
+        redefined=False,
         alone=False,
         marked=False,
     )
@@ -282,3 +283,19 @@ def test_status_that_is_written_twice_is_returned(kind: ShellKind, tmp_path: Pat
     text = f"{writes}\n{writes}\n. {tmp_path}/status\necho $?"
     done = subprocess.run([info.path, "-c", text], capture_output=True, text=True, timeout=20, check=True)
     assert (done.stdout, done.stderr) == ("6\n", "")
+
+
+@pytest.mark.parametrize("text", ["\\. ./lib", ". ./lib", "source lib", "shopt -so onecmd", "exec() { :; }"])
+def test_text_that_may_change_the_words_of_anyshell_is_seen(text: str) -> None:
+    conversation = converse(ShellInfo(kind="bash", path="bash", version=""), "/directory")
+    assert conversation.needs_care(text)
+
+
+def test_line_is_short_until_a_text_may_have_changed_the_words_of_anyshell() -> None:
+    conversation = converse(ShellInfo(kind="bash", path="bash", version=""), "/directory")
+    assert isinstance(conversation, Conversation)
+    assert conversation.redefines("alias x=y")
+    assert conversation.redefines("builtin() { :; }")
+    assert not conversation.redefines("echo hi")
+    line = conversation.line(1, back="0123456789", redefined=False)
+    assert len(line) < len(conversation.line(1, back="0123456789", redefined=True)) / 1.5

@@ -30,6 +30,7 @@ from ..output import ArtifactStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+    from contextlib import AbstractAsyncContextManager
     from types import ModuleType
 
     from .._types import Command, HostInfo, ShellInfo
@@ -199,8 +200,7 @@ class Addresses:
             cwd=places[cwd].path if cwd else command.cwd,
         )
 
-    @contextlib.asynccontextmanager
-    async def placed(self, text: str) -> AsyncIterator[None]:
+    def placed(self, text: str) -> AbstractAsyncContextManager[None]:
         """Have what an expanded text needs while it runs.
 
         Raises:
@@ -208,9 +208,10 @@ class Addresses:
             BackendError: It took too long.
         """
         places = text.places if isinstance(text, Expanded) else ()
-        if not places:
-            yield
-            return
+        return self._placed(places) if places else contextlib.nullcontext()
+
+    @contextlib.asynccontextmanager
+    async def _placed(self, places: Iterable[_Place]) -> AsyncIterator[None]:
         held, taken = contextlib.ExitStack(), list[str]()
         try:
             with anyio.move_on_after(PLACING_SECONDS) as bound:

@@ -99,7 +99,7 @@ _BEGINNINGS_GATE = "|".join(
 
 _SCHEME = f"(?i:{'|'.join(_SCHEMES)})"
 _HEADERS = (b"bearer ", b"authorization: ")
-_LEADS = (b"//", b"-----BEGIN ", *(lead for each in _HEADERS for lead in (each, each.title(), each.upper())))
+_LEADS = (b"//", b"-----BEGIN ")
 _OPEN = re.compile(
     rb"(?P<token>(?:%s)[\w.~+/=-]*)\Z" % b"|".join(_LITERALS)
     + rb"|-----BEGIN [A-Z ]{0,48}-{0,5}\Z|%s[\w.~+/=-]*\Z" % _SCHEME.encode()
@@ -121,6 +121,13 @@ _TO_ASCII = bytes(range(128)) + b"?" * 128
 _AT_ONCE = 48
 """Texts that one of Rust's regular expressions looks for by vector instructions; from some 64 on it has none. More take another."""
 
+_BESIDE = 16
+"""Texts that one of them looks for together with the beginnings of all shapes. More take another: with some 24 it has no such
+instructions."""
+
+_COMPILED = 32
+"""Bytes at the beginning of a value that `re` looks for; where they stand, the rest of the value is compared."""
+
 _PART = 8
 """Bytes of a value that Rust looks for; where they stand, `re` looks for all of it. Several values may have them in common."""
 
@@ -130,7 +137,7 @@ _PARTS = 64
 _OFTEN = b"vkbyfpg,w=h\nm_c/.u:987654d3l2rs10n-ioate "
 """Bytes that output often has, the most frequent last: the search is slow where many texts seem to begin."""
 
-_FEW = 2048
+_FEW = 256
 """Bytes, of whole lines, that `re` looks through for a secret; of more, Rust is asked which half has one."""
 
 _FLOOD = 32 * 1024
@@ -236,7 +243,16 @@ class Masks:
         forms = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
         self._forms = forms
         shaped = [shape.encode() for shape in _shapes()] if shapes else []
-        self._pattern = re.compile(b"|".join([*map(re.escape, forms), *shaped]) or rb"(?!)")
+        # To compile a byte takes `re` a microsecond: of a long value its beginning is, and the rest is compared.
+        long: dict[bytes, list[bytes]] = {}
+        for form in forms:
+            if len(form) > _COMPILED:
+                long.setdefault(form[:_COMPILED], []).append(form)
+        short = [*(re.escape(form) for form in forms if len(form) <= _COMPILED), *shaped]
+        self._long_forms = long
+        self._others = re.compile(b"|".join(short) or rb"(?!)")
+        begun = [b"(?P<begun>%b)" % b"|".join(map(re.escape, long))] if long else []
+        self._pattern = re.compile(b"|".join([*begun, *short]) or rb"(?!)")
         parts: dict[bytes, None] = {}
         for form in forms:
             if parts.keys().isdisjoint(windows := _windows(form)):
@@ -244,11 +260,12 @@ class Masks:
         literals = [_literal(part) for part in parts]
         groups = ["|".join(literals[at : at + _AT_ONCE]) for at in range(0, len(literals), _AT_ONCE)]
         self._gates = [_gate(pattern) for pattern in groups]
-        texts = [*forms, *((*_LITERALS, *_LEADS) if shapes else ())]
-        self._starts = frozenset(
-            text[:size] for text in texts for size in range(1, min(len(text), _START + 1))
+        self._both = (
+            _gate("|".join((*literals, _BEGINNINGS_GATE))) if shapes and len(literals) <= _BESIDE else None
         )
-        self._firsts = frozenset(start[0] for start in self._starts)
+        self._starts = _starts((*forms, *((*_LITERALS, *_LEADS) if shapes else ())))
+        self._header_starts = _starts(_HEADERS if shapes else ())
+        self._firsts = frozenset(start[0] for start in self._starts).union(b"aAbB" if shapes else b"")
         self._long = re.compile(
             b"|".join(re.escape(form[:_START]) for form in forms if len(form) > _START) or rb"(?!)"
         )
@@ -259,24 +276,37 @@ class Masks:
     def has(self, data: bytes) -> bool:
         """Whether there is a secret in it; at times also when there is none."""
         text = _ascii(data)
-        if any(map(_may_have, self._gates, repeat(text))):
-            return True
-        if not self._shapes:
-            return False
-        beginnings, shapes, url = _shapes_gates()
-        return (_may_have(beginnings, text) and _may_have(shapes, text)) or (
-            b"@" in data and _may_have(url, text)
-        )
+        if self._both is None or self._both.isinstance_python(text):
+            if any(map(_may_have, self._gates, repeat(text))):
+                return True
+            if not self._shapes:
+                return False
+            beginnings, shapes, _ = _shapes_gates()
+            if (self._both is not None or _may_have(beginnings, text)) and _may_have(shapes, text):
+                return True
+        return self._shapes and b"@" in data and _may_have(_shapes_gates()[2], text)
 
-    def find(self, data: bytes, start: int) -> Iterator[re.Match[bytes]]:
-        """Where they are, from a place on."""
+    def find(self, data: bytes, start: int) -> Iterator[tuple[re.Match[bytes], int]]:
+        """Where they are, from a place on, and where each ends."""
         if b"PRIVATE KEY" in data:  # the one secret of several lines
-            return self._pattern.finditer(data, start)
-        return (
-            each
-            for part in self._parts(data, start, len(data))
-            for each in self._pattern.finditer(data, *part)
-        )
+            return self._found(data, start, len(data))
+        return (each for part in self._parts(data, start, len(data)) for each in self._found(data, *part))
+
+    def _found(self, data: bytes, at: int, end: int) -> Iterator[tuple[re.Match[bytes], int]]:
+        while (match := self._pattern.search(data, at, end)) is not None:
+            found: re.Match[bytes] | None = match
+            over = match.end()
+            if match.lastgroup == "begun":
+                start = match.start()
+                lengths = (
+                    len(form) for form in self._long_forms[match[0]] if data.startswith(form, start, end)
+                )
+                over = start + next(lengths, 0)  # the longest comes first
+                if over == start and (found := self._others.match(data, start, end)) is not None:
+                    over = found.end()
+            if found is not None:
+                yield found, over
+            at = max(over, match.start() + 1)
 
     def _parts(self, data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Whole lines, few at once, in which there are secrets: where they begin and end."""
@@ -284,9 +314,10 @@ class Masks:
             middle = (start + end) // 2
             cut = 1 + max(data.rfind(b"\n", start, middle), data.find(b"\n", middle, end))
             if start < cut < end:
-                for part in ((start, cut), (cut, end)):
-                    if self.has(data[slice(*part)]):
-                        yield from self._parts(data, *part)
+                if first := self.has(data[start:cut]):
+                    yield from self._parts(data, start, cut)
+                if not first or self.has(data[cut:end]):  # one of them has what both have
+                    yield from self._parts(data, cut, end)
                 return
         yield start, end
 
@@ -294,7 +325,9 @@ class Masks:
         """Where one may begin that is not over; the number of bytes when none does."""
         first, last = len(data), data[-_START:]
         for at, byte in enumerate(last):
-            if byte in self._firsts and last[at:] in self._starts:
+            if byte in self._firsts and (
+                last[at:] in self._starts or (byte in b"aAbB" and last[at:].lower() in self._header_starts)
+            ):
                 first -= len(last) - at
                 break
         if last in self._all:
@@ -382,7 +415,7 @@ class Masker:
         """Give what is held back: nothing has followed it in time. Of what is likely a secret, a mask."""
         held = self._held
         key = held.startswith(b"-----BEGIN")
-        if len(held) < LIKELY or (not key and held.startswith(_LEADS)):
+        if len(held) < LIKELY or (not key and _is_led(held)):
             given, self._shown = held[self._shown :], len(held)
             return given
         self._held, self._shown, self._rest = b"", 0, _KEY_GOES_ON if key else _GOES_ON
@@ -406,9 +439,9 @@ class Masker:
         pieces: list[bytes] = []
         offset = len(self._before)
         at = self._shown
-        for match in self._masks.find(self._before + data, offset):
+        for match, end in self._masks.find(self._before + data, offset):
             kind = match.lastgroup
-            start, end = match.start() - offset, match.end() - offset
+            start, end = match.start() - offset, end - offset
             open_key = kind == "key" and match["end"] is None and _KEY_ENDS.match(data, end) is not None
             if not last and (end > begin or open_key):
                 begin = min(begin, start)
@@ -429,6 +462,16 @@ class Masker:
         if end < len(data):
             self._rest = None
         return data[end:]
+
+
+def _is_led(held: bytes) -> bool:
+    """Whether what comes before a secret is all that there is of it for sure."""
+    return held.startswith(_LEADS) or held[:_START].lower().startswith(_HEADERS)
+
+
+def _starts(texts: Iterable[bytes]) -> frozenset[bytes]:
+    """Their beginnings, as long as they are looked for at the end of what has come."""
+    return frozenset(text[:size] for text in texts for size in range(1, min(len(text), _START + 1)))
 
 
 def _ascii(data: bytes) -> str:

@@ -8,6 +8,7 @@ import itertools
 import re
 import secrets
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -69,6 +70,8 @@ class SessionShell:
         pipe_directory: PipeDirectory,
         conversation: shells.Conversation | shells.PowerShellConversation,
         name: str,
+        *,
+        own_setup: bool,
     ) -> None:
         self.process = process
         self.info = ProcessInfo(process.pid or 0, name, 0.0)
@@ -103,6 +106,7 @@ class SessionShell:
         """Whether an interrupt is sure to keep it from running what is left of a text."""
         self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._careful = False
+        self._redefined = own_setup
         self._back = ""
         """The word that it says when it is back from the current command."""
         self._end: End | None = None
@@ -144,7 +148,8 @@ class SessionShell:
         except BaseException:
             await to_the_end(pipe_directory.aclose(), stop=lambda: None)
             raise
-        started = cls(process, pipe_directory, conversation, shell.kind)
+        own_setup = snapshot is not None or "BASH_ENV" in spawn.env
+        started = cls(process, pipe_directory, conversation, shell.kind, own_setup=own_setup)
         lines = conversation.begin(snapshot, started._word)
         if prefix is not None:
             lines += conversation.tell_pid()
@@ -192,6 +197,7 @@ class SessionShell:
         if self.ended:  # by the command before, after it had ended: this one was never given to it
             raise self._unusable()
         self._careful = self._careful or self._conversation.needs_care(spawn.script)
+        self._redefined = self._redefined or self._careful or self._conversation.redefines(spawn.script)
         text, marked = self._conversation.text(spawn.script)
         stack = contextlib.ExitStack()
         with stack:
@@ -224,6 +230,7 @@ class SessionShell:
                     variables=variables,
                     pids=command_tree.wants_pids,
                     careful=self._careful,
+                    redefined=self._redefined,
                     alone=self._pipe_directory.opens_alone,
                     marked=marked,
                 )
@@ -266,15 +273,16 @@ class SessionShell:
     async def _written(self, number: int, run: str, command: str) -> str:
         """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
         longest = self._pipe_directory.longest_line
+        line = partial(self._conversation.line, back=self._back, redefined=self._redefined)
         if len(command) * 4 <= longest:
-            return self._conversation.line(number, run, command, back=self._back)
+            return line(number, run, command)
         await self._pipe_directory.write("command", command.encode(errors="surrogateescape"))
         if len(run) * 4 <= longest:
-            return self._conversation.line(number, run, back=self._back)
+            return line(number, run)
         await self._pipe_directory.write(
             self._conversation.run_file(number), run.encode(errors="surrogateescape")
         )
-        return self._conversation.line(number, back=self._back)
+        return line(number)
 
     async def _tell(self, line: str) -> bool:
         """Write to it; whether it may have heard that."""
@@ -491,6 +499,9 @@ class SessionShell:
         command, command_tree = self.current, self._command_tree
         if command is None or command_tree is None or word != self._back.encode():
             return  # a text can say in the shell's stead how it ended, but not this word
+        if not how and (lines := self._conversation.again(int(command.number), self._back)):
+            await self._tell(lines)
+            return
         if not self._take_end(how):
             return
         assert self._end is not None
@@ -544,7 +555,7 @@ def _parse_end(
     said: bytes, command: SessionProcess, conversation: shells.Conversation | shells.PowerShellConversation
 ) -> tuple[End, int] | None:
     """How a command ended, as its shell says, and what ``$?`` is then; ``None`` if it is said of what was once."""
-    words, _, directory = said.partition(b"\n")
+    words, _, directory = said.partition(b"\t")
     number, code, interrupted, first, last, *_ = (*words.split(b" "), b"", b"", b"", b"")
     of, numbered, code = code.rpartition(b":")
     unnumbered = conversation.numbers_statuses and code not in (b"x", b"full")

@@ -148,7 +148,7 @@ function End-Command($code, [string] $interrupted) {
     if ($dumps) { Say-Variables $number };
     Close-Streams;
     Say (
-        'ended ' + $number + ' ' + $code + ' ' + $interrupted + [char]10 +
+        'ended ' + $number + ' ' + $code + ' ' + $interrupted + [char]9 +
         $runspace.SessionStateProxy.Path.CurrentFileSystemLocation.ProviderPath
     )
 };
@@ -306,7 +306,9 @@ class PowerShellConversation:
         """Nothing: it says its pid unasked."""
         return ""
 
-    def line(self, number: int, run: str = "", command: str | None = None, *, back: str) -> str:
+    def line(
+        self, number: int, run: str = "", command: str | None = None, *, back: str, redefined: bool = True
+    ) -> str:
         """The line that has the shell run a command.
 
         Args:
@@ -314,6 +316,7 @@ class PowerShellConversation:
             run: What `run` returned.
             command: The text of the command.
             back: Of no meaning here.
+            redefined: Of no meaning here.
         """
         assert command is not None
         return f"{run} {int(reads_input(command))} {_word(command)}\n"
@@ -337,6 +340,10 @@ class PowerShellConversation:
         ]
         return " ".join(words)
 
+    def again(self, number: int, back: str) -> str:
+        """Nothing: it always has something to say."""
+        return ""
+
     def interrupt(self, number: int) -> str:
         """The line that has the shell go no further with a command, nor begin with it; it says that it does so."""
         return f"stop {number}\n"
@@ -355,6 +362,10 @@ class PowerShellConversation:
 
     def needs_care(self, text: str) -> bool:
         """No: nothing is traced but the text."""
+        return False
+
+    def redefines(self, text: str) -> bool:
+        """No: what a text defines is not what the shell is led by."""
         return False
 
 

@@ -19,7 +19,9 @@ The shell reads more lines with each command. bash unwinds to its input by some 
 file: the next line has it source what stands after the text once more. That takes down how the command ended, and the last
 line says it, with a word that stands nowhere else, and so not where the text can find it: nothing else ends a command. A
 shell that comes to the last line with nothing taken down, or that cannot say it, since the text took from it what it does
-that with, kills itself: no command waits in vain.
+that with, kills itself: no command waits in vain. A shell reads its input byte by byte, which takes longer than all else: so as
+long as no text can have given another meaning to "builtin", bash has the last line alone, says that it has nothing to say,
+and is sent the others then.
 
 bash and zsh expand aliases of reserved words. So the lines have none, and what they source is one compound command, read
 while aliases are off: in zsh, where a global alias can have any name, they are off between commands.
@@ -73,6 +75,7 @@ class Frame:
         variables: Whether to tell the exported variables before and after it.
         pids: Whether to tell which pid the host gave last, before and after it.
         careful: Whether the shell may have a trap, or trace: see `Conversation.needs_care`.
+        redefined: Whether it may have aliases, functions ``builtin`` and ``exec``, or ``set -t``: see `Conversation.redefines`.
         alone: Whether the shell may open the pipes before they have a reader or writer: that process may have been killed.
         marked: Whether a line stands behind the text: see `Conversation.text`.
     """
@@ -90,6 +93,7 @@ class Frame:
     variables: bool
     pids: bool
     careful: bool
+    redefined: bool
     alone: bool
     marked: bool
 
@@ -154,7 +158,9 @@ class Conversation:
         kind = self.shell.kind
         return f"{_BUILTIN[kind]} printf '\\000shell %s\\000' $$ >&{_STATUS_FD[kind]}\n"
 
-    def line(self, number: int, run: str = "", command: str | None = None, *, back: str) -> str:
+    def line(
+        self, number: int, run: str = "", command: str | None = None, *, back: str, redefined: bool = True
+    ) -> str:
         """The lines that have the shell run a command.
 
         Args:
@@ -162,9 +168,14 @@ class Conversation:
             run: What `run` returned, if it was not written to the file that `run_file` names.
             command: The text of the command, if it was not written to the file ``command``.
             back: A word of letters and digits by which the shell says that it is back at its input.
+            redefined: As in the frame that `run` was given.
         """
         kind = self.shell.kind
+        short = kind == "bash" and not redefined
         source = f"{_BUILTIN[kind]} \\. {self._path(self.run_file(number))}"
+        last = f"{self._tell(back)}\n" if short else self.ask(back)
+        if short and not run:
+            return f"{source}\n{last}"  # the file forgets what was told before
         written = [(self.run_file(number), run)] if run else []
         if command is not None:
             written.append(("command", command))
@@ -179,17 +190,29 @@ class Conversation:
             )
             full = f"{writes} || ANYSHELL_TOLD='{number} full '"
             lines = [full, *(f"{_IF_TOLD[kind]}||{line}" for line in lines)]
-        if kind == "bash":
-            lines.append(f'{_IF_TOLD[kind]}||\\. {self._path(self.run_file(number))} {_UNWOUND} "$?"')
+        if kind == "bash" and redefined:
+            lines.append(self._unwound(number))
         # First: the last line of the command before may have been taken away by its text.
-        return "ANYSHELL_TOLD=;" + "".join(f"{line}\n" for line in lines) + self.ask(back)
+        return "ANYSHELL_TOLD=;" + "".join(f"{line}\n" for line in lines) + last
+
+    def again(self, number: int, back: str) -> str:
+        """The lines for a shell that is back at its input with nothing to say; empty where it says so after no text."""
+        return f"{self._unwound(number)}\n{self.ask(back)}" if self.shell.kind == "bash" else ""
+
+    def _unwound(self, number: int) -> str:
+        return f"{_IF_TOLD['bash']}||\\. {self._path(self.run_file(number))} {_UNWOUND}"
 
     def ask(self, back: str) -> str:
-        """The last line, which has the shell say how a command ended; short, since it is read byte by byte."""
-        kind = self.shell.kind
+        """The last line, which has the shell say how a command ended, or kill itself."""
+        return f"{_IF_TOLD[self.shell.kind]}&&{self._tell(back)}\n"
+
+    def _tell(self, back: str) -> str:
+        """What says how a command ended."""
         # The NUL parts it from what got there before. The backslash keeps a global alias of zsh from the descriptor.
-        tell = f"{_BUILTIN[kind]} printf '\\0back {back} %s\\0' \"$ANYSHELL_TOLD\">&\\{_STATUS_FD[kind]}"
-        return f'{_IF_TOLD[kind]}&&{tell}||\\kill -9 "$$"\n'
+        kind = self.shell.kind
+        backslash = "" if kind == "bash" else "\\"
+        tell = f"{_BUILTIN[kind]} printf '\\0back {back} %s\\0' \"$ANYSHELL_TOLD\""
+        return f'{tell}>&{backslash}{_STATUS_FD[kind]}||\\kill -9 "$$"'
 
     def text(self, text: str) -> tuple[str, bool]:
         """The contents of the file ``command`` for a text, and whether 126 without a number is an error of zsh's own.
@@ -233,6 +256,10 @@ class Conversation:
         """Whether a shell that has run a text may have a trap for EXIT or DEBUG, or trace what it does."""
         return session_texts.needs_care(text)
 
+    def redefines(self, text: str) -> bool:
+        """Whether words of anyshell may mean another thing to a shell that has run a text; of what needs care, too, they may."""
+        return "builtin" in text or "alias" in text or "ALIAS" in text
+
     def _path(self, name: str) -> str:
         return self.shell.quote(f"{self.directory}/{name}")
 
@@ -243,9 +270,9 @@ class Conversation:
         if frame.pids:
             lines.append(self._last_pid("ANYSHELL_FIRST"))
         if frame.tag is not None:
-            lines.append(
-                f"{builtin} ulimit -S -{limit} {frame.tag} 2>/dev/null || :"
-            )  # busybox may not know it
+            # busybox may not know it. The stderr of a shell is /dev/null here, but for what a text has done to it.
+            quiet = "" if self.shell.kind == "bash" and not frame.careful else " 2>/dev/null"
+            lines.append(f"{builtin} ulimit -S -{limit} {frame.tag}{quiet} || :")
         if frame.variables:
             lines.append(self._variables(frame, status_fd))
         if frame.env:
@@ -304,7 +331,7 @@ class Conversation:
         """Take down how it ended, and where the shell is: the last line says that.
 
         Without a status, a file or a pipe was not there for the text; or a variable of anyshell cannot be set, or a function of
-        anyshell is gone, and then the shell cannot go on.
+        anyshell is gone, and then the shell cannot go on. A shell that reads no more lines, by "set -t", tells it now.
         """
         kind = self.shell.kind
         builtin = _BUILTIN[kind]
@@ -314,6 +341,7 @@ class Conversation:
         # PWD is a variable like any other, and what the shell remembers may have another name by now.
         there = '\\[ . -ef "${PWD-}" ]' if kind == "sh" else "[[ ${PWD-} == /* && . -ef $PWD ]]"
         # One program, since a DEBUG trap may print before each command; the dot keeps line feeds at the end.
+        tell_now = f"\ncase $- in *t*) {builtin} printf '\\0ended %s\\0' \"$ANYSHELL_TOLD\" >&{_STATUS_FD[kind]};; esac"
         asked = "\\command -p env sh -c 'printf //x; pwd -P && printf .'"
         return (
             (f"{self._last_pid('ANYSHELL_LAST')}\n" if frame.pids else "")
@@ -323,6 +351,7 @@ class Conversation:
             f'if {there}; then ANYSHELL_PWD=$PWD; else ANYSHELL_PWD=$({asked}); ANYSHELL_PWD="${{ANYSHELL_PWD##*//x}}"; '
             'case $ANYSHELL_PWD in /*.) ANYSHELL_PWD="${ANYSHELL_PWD%??}";; *) ANYSHELL_PWD=${PWD-};; esac; fi\n'
             + _SET_TOLD[kind].format(f"{frame.number} {words}")
+            + (tell_now if kind == "zsh" or (kind == "bash" and frame.redefined) else "")
         )
 
 
@@ -337,12 +366,14 @@ _BUILTIN: dict[ShellKind, str] = {"bash": "\\builtin", "zsh": "\\builtin", "sh":
 _STATUS_FD: dict[ShellKind, int] = {"bash": 199, "zsh": 8, "sh": 8}
 """Where the shell says how a command ended; closed to everything that a command starts."""
 
+# A function that has replaced "builtin" sets no variable by it. A tab, since bash and zsh write what they print line by line.
+_PRINT_TOLD = '\\builtin printf -v ANYSHELL_TOLD \'%s\\t%s\' "{}" "$ANYSHELL_PWD"'
+
 _SET_TOLD: dict[ShellKind, str] = {
-    # A function that has replaced "builtin" sets no variable by it. A shell that reads no more lines tells it now.
-    kind: '\\builtin printf -v ANYSHELL_TOLD \'%s\\n%s\' "{}" "$ANYSHELL_PWD"\n'
-    f"case $- in *t*) \\builtin printf '\\0ended %s\\0' \"$ANYSHELL_TOLD\" >&{_STATUS_FD[kind]};; esac"
-    for kind in ("bash", "zsh")
-} | {"sh": 'ANYSHELL_TOLD="{}\n$ANYSHELL_PWD"'}
+    "bash": _PRINT_TOLD,
+    "zsh": _PRINT_TOLD,
+    "sh": 'ANYSHELL_TOLD="{}\t$ANYSHELL_PWD"',
+}
 
 _IF_TOLD: dict[ShellKind, str] = {
     # No alias and no function answers to this.
@@ -457,10 +488,13 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
     else:
         opens, closes = _both_ends(conversation, frame)
         run, after = f"{opens}{{ {closes}{source}; }} {conversation._input(frame)} {output}", ""
+    aliases_off, aliases_on = (
+        (_WITHOUT_ALIASES["bash"], f"{_WITH_ALIASES['bash']}\n") if frame.redefined else ("", "")
+    )
     return (
         # The function is the text's where that was left by an error.
-        f"\\unset -f builtin command\n{_WITHOUT_ALIASES['bash']}{{\n{_WITH_ALIASES['bash']}\n"
-        f"case ${{1-}} in {_UNWOUND}) ANYSHELL_STATUS={conversation._number(frame)}$2\n{undo};;\n"
+        f"ANYSHELL_TOLD=\n\\unset -f builtin command\n{aliases_off}{{\n{aliases_on}"
+        f"case ${{1-}} in {_UNWOUND}) ANYSHELL_STATUS={conversation._number(frame)}1\n{undo};;\n"
         f"*)\n{conversation._head(frame, 199, 'x')}\n{conversation._guarded(frame, 199, run)};;\nesac\n"
         f"{{\n{after}"
         f"\\unset -f builtin command\n{_KEEP['bash']}\n"
@@ -470,7 +504,7 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
         "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{conversation._variables(frame, 199)}\n" if frame.variables else "")
-        + f"{conversation._told(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PWD\n}} 2>/dev/null\n}}\n"
+        + f"{conversation._told(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PWD\n}}{' 2>/dev/null' if frame.careful else ''}\n}}\n"
     )
 
 
@@ -497,6 +531,8 @@ def _both_ends(conversation: Conversation, frame: Frame) -> tuple[str, str]:
         f"{fd}<>{conversation.shell.quote(pipe)}" for fd, pipe in zip(_BOTH_ENDS, pipes, strict=False)
     )
     closes = " ".join(f"{fd}>&-" for fd, _ in zip(_BOTH_ENDS, pipes, strict=False))
+    if not frame.redefined:
+        return f"\\exec {opens}; ", f"\\exec {closes}; "
     return f"{_HIDE_EXEC}; \\exec {opens}; ", f"\\exec {closes}; {_SHOW_EXEC}; "
 
 

@@ -25,10 +25,10 @@ _UNINTERRUPTIBLE: dict[ShellKind, tuple[str, ...]] = {
 _NEEDS_CARE = {
     **{
         word: re.compile(rf"{word}(?<!\w{word})\b")
-        for word in ("trap", "set", "exec", "source", "eval", "BASH_XTRACEFD")
+        for word in ("trap", "set", "exec", "source", "eval", "onecmd", "BASH_XTRACEFD")
     },
     "TRAP": re.compile(r"TRAP(?<!\wTRAP)"),
-    ".": re.compile(r"\.(?<![^\s;&|]\.)\s"),
+    ".": re.compile(r"\.(?<![^\s;&|\\]\.)\s"),
 }
 """What sets a trap or traces, by a part that is found at once."""
 

@@ -177,7 +177,7 @@ class Guard:
         elif kind in SEQUENCES:
             place &= ~_BRACKET
         for number, child in enumerate(node.children):
-            if not number % 64:
+            if number % 64 == 63:
                 self._deadline.check()
             start = child.start_byte
             gap, named = text[previous:start], child.is_named

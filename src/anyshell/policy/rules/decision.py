@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from .cmdlets import POWERSHELL, Cmdlets, adapted, find, script_doubt
 from .directories import REPEATS, directories
-from .matching import CHANGES_THE_SHELL, begins, contains, first_words, hosts_match, one_of
+from .matching import CHANGES_THE_SHELL, begins, contains, first_words, hosts_match, one_of, with_slash
 from .paths import UNKNOWN, Paths
 from .profiles import Profile, Use, use_of
 from .verdict import Access, CommandVerdict, Reason, Verdict
@@ -457,8 +457,8 @@ class Decision:
         )
 
     def _program_matches(self, rule: Rule, seen: Seen, *, strictly: bool) -> bool:
-        items = [pattern for pattern in rule.program or () if "/" in pattern]
-        if items and seen.command.program and "/" in seen.command.program:
+        items = with_slash(rule.program) if seen.command.program and "/" in seen.command.program else ()
+        if items and seen.command.program:
             files = [self.paths.resolved_program(seen.command.program, base) for base in seen.bases]
             found = [file is not None and self.paths.within(file, items, strictly=strictly) for file in files]
             if all(found) if strictly else any(found):

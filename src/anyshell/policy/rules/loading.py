@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from ..._exceptions import InvalidCommand, PolicyError
@@ -232,6 +231,8 @@ def _rule(action: Action, entry: Any, where: str) -> Rule:
     values: dict[str, Any] = {}
     for key, value in entry.items():
         if key not in _RULE_KEYS:
+            from difflib import get_close_matches  # here, since few files have a mistake
+
             near = get_close_matches(key, _RULE_KEYS, 1)
             meant = f"; did you mean {near[0]}?" if near else f": {', '.join(_RULE_KEYS)}"
             raise ValueError(f"{key} is no key of a rule{meant}")

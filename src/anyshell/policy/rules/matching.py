@@ -42,6 +42,12 @@ def one_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @cache
+def with_slash(patterns: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Those that are paths."""
+    return tuple(pattern for pattern in patterns or () if "/" in pattern)
+
+
+@cache
 def first_words(commands: tuple[tuple[str, ...], ...]) -> re.Pattern[str]:
     """One for the programs that commands of a rule begin with."""
     return one_of(tuple(words[0] for words in commands))

@@ -240,10 +240,7 @@ class Paths:
         """
         if path == UNKNOWN:
             return "unknown" in items
-        names = self._names(path)
-        # What a rule asks about or denies is the same in any case: on some systems it is the same file.
-        folded = tuple(map(str.casefold, names))
-        named = tuple(PATTERN.sub("\0", name) for name in folded)  # a name may have these characters in it
+        names, folded, named = _forms(path.replace("\\", "/") if self.windows else path)
         for kind, wanted, lower in _areas(tuple(items), self._roots):
             if kind == "elsewhere":
                 if not self.within(path, ("workspace", "system"), strictly=not strictly):
@@ -302,6 +299,17 @@ def _areas(
 
 def _names(path: str) -> tuple[str, ...]:
     return tuple(filter(None, path.split("/")))
+
+
+@lru_cache(1024)
+def _forms(path: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The names of a path; these in lower case; and these without the signs of a pattern, which may be a part of a name.
+
+    What a rule asks about or denies is the same in any case: on some systems it is the same file.
+    """
+    names = _names(path)
+    folded = tuple(map(str.casefold, names))
+    return names, folded, tuple(PATTERN.sub("\0", name) for name in folded)
 
 
 def _match(item: tuple[str, ...], names: tuple[str, ...], *, loose: bool, above: bool = False) -> bool:

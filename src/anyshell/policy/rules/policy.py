@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass, replace
@@ -343,6 +342,8 @@ def _own_files(given: Sequence[str | os.PathLike[str]]) -> Rule:
 def _project(path: str, trust: Callable[[str, bytes], bool] | None) -> RuleFile:
     data = _read(path)
     file = loading.load(data, path, tightens=True)
+    import hashlib  # here, since most policies have no project
+
     digest = hashlib.sha256(
         os.path.abspath(path).encode("utf-8", "surrogateescape") + b"\0" + data
     ).hexdigest()

@@ -203,6 +203,8 @@ class LinuxTree:
         newest = spending(newest_pid)
         if newest == UNKNOWN_PID or not 0 <= newest - self.before <= MOST_NEW:
             return True
+        if newest == self.before:
+            return False
         look = read_stats if shows_processes() else ask_living
         new = [stat for stat in spending(partial(look, range(self.before + 1, newest + 1))) if stat.alive]
         return any(
