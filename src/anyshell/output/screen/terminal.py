@@ -302,7 +302,10 @@ class TerminalOutput:
         final.finish(self._total, self._lines, ended=emulator.alternate or emulator.y >= used)
         whole = self._keeper.finish(self._total, self._lines, needed=final.incomplete)
         text = final.text(
-            lambda lines, size: marker(whole, lines, size, name_path=self._name_path, searched=final.searched)
+            lambda lines, size: marker(
+                whole, lines, size, name_path=self._name_path, searched=final.searched
+            ),
+            self._lines,
         )
         head_range, tail_range = final.ranges(self._lines)
         return replace(
