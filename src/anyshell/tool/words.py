@@ -294,8 +294,13 @@ def truncated(
     shown = f"{output.total_bytes - output.omitted_bytes:,} of {output.total_bytes:,} bytes shown"
     if output.head_range is None and output.tail_range is None:
         cut = output.cut_lines
+        images = len(output.images)
         where = (
-            f"{cut:,} line{'s' if cut != 1 else ''} cut after {max_line:,} characters" if cut else "Not all"
+            f"{cut:,} line{'s' if cut != 1 else ''} cut after {max_line:,} characters"
+            if cut
+            else f"{images:,} image{'s' if images != 1 else ''} left out"
+            if images
+            else "Not all"
         )
     elif output.head_range is None:
         assert output.tail_range is not None

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ..._types import Artifact, Output
+from ..._types import Output
 from ..sequences import LONGEST_SEQUENCE
 from .binary import LOOKED_AT, kind_of
 from .bounded import BoundedText
 from .condense import Condensed, condense
 from .decode import is_plain, strip
+from .images import Images
+from .keeper import Keeper
 from .pages import Page, Recognizer
 from .signals import LAST, SEARCHED, Excerpt, Signals, chosen
 from .tail import Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from .condense import Line
-
+    from .images import Segment
+    from .keeper import Store
 
 COALESCE = 16 * 1024
 """Bytes up to which smaller pieces are gathered: a byte at a time costs no more than a byte should."""
@@ -40,26 +42,6 @@ _SHORT_OF_FULL = 3
 """Bytes of a tail besides its limit, when the head has missed its own for want of room for a character."""
 
 _NOTHING = Output()
-
-
-class RawWriter(Protocol):
-    """Takes the raw whole of one output. An `ArtifactWriter` does."""
-
-    def write(self, data: bytes, /) -> None:
-        """Add to it. Raises `OSError`."""
-
-    def finish(self) -> Artifact:
-        """It is whole. Raises `OSError`."""
-
-    def discard(self) -> None:
-        """It is not needed."""
-
-
-class Store(Protocol):
-    """Where the raw whole of an output is kept. An `ArtifactStore` is one."""
-
-    def create(self) -> RawWriter:
-        """Begin with one. Raises `OSError`."""
 
 
 class Builder(Protocol):
@@ -126,6 +108,7 @@ class OutputBuilder:
         self._page = Page.of(code_page)
         self._recognizer = None if self._page is None else Recognizer(utf8_bytes)
         self._keeper = Keeper(artifacts, head + tail)
+        self._images = Images(artifacts)
         self._output: Output | None = None
 
     def feed(self, data: bytes) -> None:
@@ -150,6 +133,7 @@ class OutputBuilder:
         """Leave no file behind, unless `finish` has handed it out."""
         if self._output is None:
             self._keeper.discard()
+            self._images.discard()
 
     def _take_gathered(self) -> None:
         data = bytes(self._gathered)
@@ -162,10 +146,14 @@ class OutputBuilder:
         self._total += len(data)
         self._lines += data.count(b"\n")
         self._keeper.write(data)
-        if self._recognizer is None:
-            self._put(data)
-        else:
-            self._put_both(*self._recognizer.feed(data))
+        self._take_parts(self._images.feed(data))
+
+    def _take_parts(self, parts: Iterable[Segment]) -> None:
+        for part in parts:
+            if self._recognizer is None:
+                self._put(part.data)
+            else:
+                self._put_both(*self._recognizer.feed(part.data))
 
     def _put_both(self, utf8: bytes, other: bytes) -> None:
         self._put(utf8)
@@ -198,7 +186,7 @@ class OutputBuilder:
     def _short(self) -> Output | None:
         """The output of most commands: nothing, or a few plain lines."""
         size = len(self._gathered)
-        if self._head is not None or size >= self._keep_from:
+        if self._total or size >= self._keep_from:
             return None
         if not size:
             return _NOTHING
@@ -210,6 +198,7 @@ class OutputBuilder:
     def _build(self) -> Output:
         if self._gathered:
             self._take_gathered()
+        self._take_parts(self._images.flush())
         if self._recognizer is not None:
             self._put_both(*self._recognizer.flush())
         head = self._head or BoundedText(self._head_limit, self._max_line)
@@ -239,9 +228,16 @@ class OutputBuilder:
         return tail
 
     def _whole(self, text: BoundedText) -> Output:
-        needed = text.cut_bytes > 0 or self._total >= self._keep_from
+        images = self._images
+        needed = text.cut_bytes > 0 or images.size > 0 or self._total >= self._keep_from
         whole = self._keeper.finish(self._total, self._lines, needed=needed)
-        return replace(whole, text=text.text(), omitted_bytes=text.cut_bytes, cut_lines=text.cut_lines)
+        return replace(
+            whole,
+            text=text.text(),
+            omitted_bytes=text.cut_bytes + images.size,
+            cut_lines=text.cut_lines,
+            images=tuple(images.found),
+        )
 
     def _truncated(self, head: BoundedText, tail: Tail) -> Output:
         whole = self._keeper.finish(self._total, self._lines, needed=True)
@@ -263,12 +259,14 @@ class OutputBuilder:
         return replace(
             whole,
             text=text.text(),
-            omitted_bytes=size + sum(each.cut_bytes for each in cut),
+            # Of images whose notes are left out too, these count as well.
+            omitted_bytes=min(size + sum(each.cut_bytes for each in cut) + self._images.size, self._total),
             omitted_lines=lines,
             head_range=(1, shown_last) if before else None,
             tail_range=(seam, max(seam, last)) if after else None,
             excerpts=tuple(_range(head.lines, each, shown.lines) for each, shown in sections),
             cut_lines=sum(each.cut_lines for each in cut),
+            images=tuple(self._images.found),
         )
 
     def _end(self, tail: Tail) -> tuple[_End, list[tuple[Excerpt, BoundedText]]]:
@@ -396,78 +394,6 @@ class _Sections:
 def _range(before: int, excerpt: Excerpt, feeds: int) -> tuple[int, int]:
     first = before + excerpt.lines + 1
     return first, max(first, first + feeds - excerpt.data.endswith(b"\n"))
-
-
-class Keeper:
-    """Keeps the raw whole: in memory as long as it is small, then in an artifact; never in the way.
-
-    Args:
-        store: Makes the artifact; ``None`` keeps nothing.
-        limit: Bytes that are held in memory.
-    """
-
-    def __init__(self, store: Store | None, limit: int) -> None:
-        self._store = store
-        self._limit = limit
-        self._held: list[bytes] = []
-        self._size = 0
-        self._writer: RawWriter | None = None
-        self._error: str | None = None
-
-    def write(self, data: bytes) -> None:
-        """Keep some more."""
-        if self._writer is None:
-            if self._store is None or self._error is not None:
-                return
-            self._held.append(data)
-            self._size += len(data)
-            if self._size > self._limit:
-                self._spill(self._store)
-            return
-        try:
-            self._writer.write(data)
-        except OSError as error:
-            self._fail(error)
-
-    def finish(self, total: int, lines: int, *, needed: bool) -> Output:
-        """The counts of the whole, and where it is, or why it is missing: neither when it is not needed."""
-        artifact, error = self._finish(needed=needed)
-        return Output(total_bytes=total, total_lines=lines, artifact=artifact, artifact_error=error)
-
-    def _finish(self, *, needed: bool) -> tuple[Artifact | None, str | None]:
-        if not needed:
-            self.discard()
-            return None, None
-        if self._store is not None and self._writer is None and self._error is None:
-            self._spill(self._store)
-        if self._writer is None:
-            return None, self._error
-        try:
-            return self._writer.finish(), None
-        except OSError as error:
-            self._fail(error)
-            return None, self._error
-
-    def discard(self) -> None:
-        """Leave nothing, and keep nothing more."""
-        self._store = None
-        self._held = []
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            with contextlib.suppress(OSError):
-                writer.discard()
-
-    def _spill(self, store: Store) -> None:
-        try:
-            self._writer = store.create()
-            self._writer.write(b"".join(self._held))
-        except OSError as error:
-            self._fail(error)
-        self._held = []
-
-    def _fail(self, error: OSError) -> None:
-        self._error = error.strerror or str(error)
-        self.discard()
 
 
 def marker(
