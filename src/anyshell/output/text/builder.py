@@ -245,17 +245,18 @@ class OutputBuilder:
         between = tail.total - end.size
         feeds = self._lines - head.lines - end.lines
         before, after = head.text(), end.text.text()
-        size = between + end.hidden - sum(len(each.data) for each, _ in sections)
-        lines = feeds + end.similar - sum(text.lines for _, text in sections)
+        shortened = sum(section.hidden for section in sections)
+        size = between + end.hidden + shortened - sum(len(each.data) for each, _, _ in sections)
+        lines = feeds + end.similar - sum(text.lines for _, text, _ in sections)
         searched = self._signals is None or self._signals.searched
         notice = marker(whole, lines, size, name_path=self._name_path, searched=searched, prefix=end.prefix)
         shown_last = head.lines + (not before.endswith("\n"))
         seam, last = head.lines + feeds + 1, self._lines + (not after.endswith("\n"))
         text = _Sections(before, notice, self._lines, tail.total, alone=not sections and not end.hidden)
-        for each, shown in sections:
+        for each, shown, _ in sections:
             text.add(each.start, each.lines, shown.text(), each.end, each.lines + shown.lines)
         text.add(between, feeds, after, tail.total, self._lines)
-        cut = [head, end.text, *(shown for _, shown in sections)]
+        cut = [head, end.text, *(shown for _, shown, _ in sections)]
         return replace(
             whole,
             text=text.text(),
@@ -264,12 +265,12 @@ class OutputBuilder:
             omitted_lines=lines,
             head_range=(1, shown_last) if before else None,
             tail_range=(seam, max(seam, last)) if after else None,
-            excerpts=tuple(_range(head.lines, each, shown.lines) for each, shown in sections),
+            excerpts=tuple(_range(head.lines, each, shown.lines) for each, shown, _ in sections),
             cut_lines=sum(each.cut_lines for each in cut),
             images=tuple(self._images.found),
         )
 
-    def _end(self, tail: Tail) -> tuple[_End, list[tuple[Excerpt, BoundedText]]]:
+    def _end(self, tail: Tail) -> tuple[_End, list[_Section]]:
         """The end, and of what is before it the lines that matter most."""
         limit = self._tail_limit
         if self._signals is None:
@@ -281,12 +282,12 @@ class OutputBuilder:
         room = self._excerpts_limit
         least = self._last(tail, limit - room, condensed)
         excerpts = chosen(self._signals.finish(), tail.total - least.size, room, GAP)
-        sections = [(each, self._text(each, tail)) for each in excerpts]
+        sections = [self._section(each, tail, condensed) for each in excerpts]
         used = 0
         kept: set[int] = set()
         for place in sorted(range(len(sections)), key=lambda place: -excerpts[place].score):
             # Bytes that are no UTF-8 become characters of three bytes.
-            size = sections[place][1].size + GAP
+            size = sections[place].text.size + GAP
             if used + size <= room:
                 used += size
                 kept.add(place)
@@ -294,17 +295,18 @@ class OutputBuilder:
         between = tail.total - end.size
         # The end has what the lines of the middle do not need, and so some of these as well.
         sections = [
-            section if section[0].end <= between else self._cut(section[0], between, tail)
+            section
+            if section.excerpt.end <= between
+            else self._section(section.excerpt.first(between - section.excerpt.start), tail, condensed)
             for place, section in enumerate(sections)
-            if place in kept and section[0].start < between
+            if place in kept and section.excerpt.start < between
         ]
-        if sum(len(each.data) for each, _ in sections) == between and not end.hidden:
+        hidden = end.hidden + sum(section.hidden for section in sections)
+        if sum(len(section.excerpt.data) for section in sections) == between and not hidden:
             sections = []  # nothing would be left out
+        if condensed is not None and any(section.hidden for section in sections):
+            end = end._replace(prefix=condensed.prefix)
         return end, sections
-
-    def _cut(self, excerpt: Excerpt, end: int, tail: Tail) -> tuple[Excerpt, BoundedText]:
-        excerpt = excerpt.first(end - excerpt.start)
-        return excerpt, self._text(excerpt, tail)
 
     def _last(self, tail: Tail, limit: int, condensed: Condensed | None) -> _End:
         room = limit
@@ -321,13 +323,28 @@ class OutputBuilder:
             end, shown = tail.text(end.size - 1, self._max_line)
         return _End(end, shown, end.lines)
 
-    def _text(self, excerpt: Excerpt, tail: Tail) -> BoundedText:
+    def _section(self, excerpt: Excerpt, tail: Tail, condensed: Condensed | None) -> _Section:
         text = BoundedText(None, self._max_line)
         if tail.page is not None:
             text.turn(tail.page, max(0, tail.utf8 - excerpt.start))
-        text.feed(excerpt.data)
+        data = excerpt.data if condensed is None else condensed.without(excerpt.data)
+        text.feed(data)
         text.flush()
-        return text
+        return _Section(excerpt, text, len(excerpt.data) - len(data))
+
+
+class _Section(NamedTuple):
+    """Lines between the start and the end.
+
+    Attributes:
+        excerpt: Which.
+        text: What is shown of them.
+        hidden: Raw bytes of them that are left out as what lines begin with.
+    """
+
+    excerpt: Excerpt
+    text: BoundedText
+    hidden: int
 
 
 class _End(NamedTuple):
@@ -413,12 +430,12 @@ def marker(
         size: Raw bytes left out.
         name_path: Whether to say in which file it is, rather than as which artifact it is kept.
         searched: Whether all of it was searched for lines that tell what went wrong.
-        prefix: What the last line begins with, where that is left out of the lines of the end.
+        prefix: What a line begins with, where that is left out of the lines behind the marker.
     """
     total_lines, artifact = whole.total_lines, whole.artifact
     text = f"{counts(lines, size, total_lines)} left out of {counts(total_lines, whole.total_bytes, total_lines)}"
     if prefix:
-        text += f"; so is at the end what lines begin with, such as {strip(prefix).strip()!r}"
+        text += f"; so is what the lines below begin with, such as {strip(prefix).strip()!r}"
     if not searched:
         text += f"; looked for errors in its first {SEARCHED >> 20} MiB and its last {LAST >> 10} KiB"
     if artifact is not None:
