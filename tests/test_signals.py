@@ -341,13 +341,32 @@ def test_what_lines_begin_with_is_left_out_at_the_end(stamp: bytes, told: str) -
     assert output.text[:begin].startswith(lines[0].decode())
     plain = "".join(line.decode().partition(" ")[2].lstrip("| ") for line in lines)
     if told:
-        assert f"so is at the end what lines begin with, such as {told!r}" in output.text
+        assert f"so is what the lines below begin with, such as {told!r}" in output.text
         assert end.endswith("002999 compiled without a word of harm in tf\n")
         assert end in plain
         gap = GAP.search(output.text)
         assert gap is not None
         hidden = end.count("\n") * len(lines[-1].decode()) - len(end)
         assert int(gap[2].replace(",", "")) + hidden == output.omitted_bytes
+
+
+@pytest.mark.parametrize("stamp", [b"2024-05-01T10:00:%02dZ ", b"web-%02d | "])
+def test_lines_between_are_without_what_the_lines_of_the_end_begin_with(stamp: bytes) -> None:
+    prefixes = [stamp % (0 if b"web" in stamp else number % 60) for number in range(3000)]
+    lines = noise(3000).splitlines(keepends=True)
+    lines[1500] = b"error: no such thing\n"
+    data = b"".join(prefix + line for prefix, line in zip(prefixes, lines, strict=True))
+    output = bounded(data, budget=2048)
+    assert "\nerror: no such thing\n" in output.text
+    ((first, last),) = output.excerpts
+    assert first <= 1501 <= last
+    assert "so is what the lines below begin with" in output.text
+    head, _, rest = output.text.partition("\n[... ")  # it ends within a line
+    shown = [line for line in rest.splitlines(keepends=True)[1:] if not GAP.fullmatch(line)]
+    assert all(line.encode() in lines for line in shown)
+    # What is shown is raw bytes of the output, and the rest is counted.
+    assert output.omitted_bytes == len(data) - len(head) - sum(map(len, shown))
+    assert output.omitted_lines == 3000 - head.count("\n") - len(shown)
 
 
 def test_a_line_feed_in_a_code_page_is_left_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tracemalloc
+from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -216,6 +217,83 @@ def test_any_output_is_bounded_and_counted(data: bytes, limit: tuple[int, int, i
     assert 0 <= output.omitted_bytes <= len(data)
     assert 0 <= output.omitted_lines <= output.total_lines
     assert output.truncated == bool(MARKER.search(output.text) or output.cut_lines)
+
+
+LINES = [
+    b"a plain line\r\n",
+    b"Traceback (most recent call last):\r\n",
+    b"an error: of this one\r\n" + b"    at x\r\n" * 3,
+    b"wraps and wraps and wraps again\r\n",
+    b"\r\n",
+    b"x\r\n" * 12,
+    b"no end yet",
+    "\u65e5\u672c\u8a9e\r\n".encode(),
+    b"\xff\xc2\x1b[31mred\x1b[m\r\n",
+    b"\x1b[T",  # blank rows at the top, which no line feed has ended
+    b"\x1b[3L",
+    b"\x1b[2S",
+    b"\x1b[?2S",
+    b"\x1b[1;2S",
+    b"\x1b[H",
+    b"\x1b[3;2Hplaced",
+    b"\x1b[99;1Hat the bottom",
+    b"an index\x1bD",
+    b"a next line\x1bE",
+    b"\xc2\x85",
+    b"a tab\x0b",
+    b"\x1b]0;a tab in a title\x0b\x07",
+    b"\x1bPin a string\x0c\x1b\\",
+    b"\x1b[2\n;1H",
+    b"\x1b[2J",
+    b"\x1bM",
+    b"\x1b[?1049h",
+    b"\x1b[?1049l",
+    b"\x1b[2;4r",
+    b"\x1b[r",
+]
+HERE = re.compile(r"\[\.\.\. (?:([\d,]+) lines?, )?([\d,]+) bytes? left out here \.\.\.\]")
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(LINES), st.sampled_from([1, 1, 2, 9, 20])).map(
+            lambda many: many[0] * many[1]
+        ),
+        max_size=12,
+    ).map(b"".join),
+    st.lists(st.integers(0, 3000), max_size=9),
+    st.tuples(st.integers(0, 60), st.integers(0, 300), st.integers(0, 200)),
+)
+@example(b"x\r\n" * 20 + b"\x1b[T" * 2 + b"x\r\n" * 32, [90], (40, 60, 0))
+@example(b"\x1b]0;a tab in a title\x0b\x07" + b"a tab\x0b" * 10, [48], (40, 60, 0))
+@example(b"a plain line\r\n\x1b[2S" + b"a plain line\r\n" * 9 + b"\x1b[2S", [99], (40, 60, 0))
+@example(b"wraps and wraps\x1b[3;2H" + b"and wraps " * 12, [35], (40, 60, 0))
+@example(b"an error: x\r\nand its line\r\n" * 9 + b"\x1b[31mx\x1b[m\r\n" * 99, [9], (40, 300, 200))
+def test_counts_and_ranges_are_of_the_output_however_it_is_cut(
+    data: bytes, cuts: list[int], limits: tuple[int, int, int]
+) -> None:
+    def made(places: list[int]) -> Output:
+        head, tail, excerpts = limits
+        output = TerminalOutput(
+            Terminal(columns=20, rows=5), head=head, tail=tail, excerpts=excerpts, clock=Clock()
+        )
+        for start, end in pairwise([0, *sorted(min(place, len(data)) for place in places), len(data)]):
+            output.feed(data[start:end])
+        return output.finish()
+
+    output = made([])
+    assert made(cuts) == output
+    ranges = [each for each in (output.head_range, *output.excerpts, output.tail_range) if each is not None]
+    assert all(first <= last <= output.total_lines + 1 for first, last in ranges)
+    assert all(one[1] <= other[0] for one, other in pairwise(ranges))
+    gaps = [
+        (int((lines or "0").replace(",", "")), int(size.replace(",", "")))
+        for lines, size in HERE.findall(output.text)
+    ]
+    if gaps:
+        assert sum(lines for lines, _ in gaps) == output.omitted_lines
+        assert max(sum(size for _, size in gaps), 1) == output.omitted_bytes
 
 
 # What is drawn too fast

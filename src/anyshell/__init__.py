@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ._types import Outcome as Outcome
     from ._types import Output as Output
     from ._types import OutputEvent as OutputEvent
+    from ._types import OutputImage as OutputImage
     from ._types import OutputLimits as OutputLimits
     from ._types import ProcessInfo as ProcessInfo
     from ._types import Recording as Recording
@@ -128,6 +129,7 @@ _HOMES = {
     "Outcome": "._types",
     "Output": "._types",
     "OutputEvent": "._types",
+    "OutputImage": "._types",
     "OutputLimits": "._types",
     "ProcessInfo": "._types",
     "Recording": "._types",

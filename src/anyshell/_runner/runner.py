@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from ..abc import Backend, Process, Resolver, Spawner
     from ..jobs import Job, Ready
     from ..output import ArtifactStore, OutputLog, TerminalOutput
-    from ..output.text.builder import Builder, Store
+    from ..output.text.builder import Builder
+    from ..output.text.keeper import Store
     from ..policy.audit import Audit
     from ..policy.redaction import Masks, Redaction
     from ..recordings.recorder import Recorder

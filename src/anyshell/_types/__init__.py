@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .output import JobOutput as JobOutput
     from .output import Output as Output
     from .output import OutputEvent as OutputEvent
+    from .output import OutputImage as OutputImage
     from .output import OutputLimits as OutputLimits
     from .process import ExitStatus as ExitStatus
     from .process import ProcessInfo as ProcessInfo
@@ -86,7 +87,7 @@ else:
             "files": "CopyProgress CopyResult FileEntry FileKind FileStat",
             "host": "HostInfo HostQuery OperatingSystem",
             "outcome": "CommandFailed JobStatus Outcome SessionReport Status",
-            "output": "MASK Artifact Channel JobOutput Output OutputEvent OutputLimits",
+            "output": "MASK Artifact Channel JobOutput Output OutputEvent OutputImage OutputLimits",
             "process": "ExitStatus ProcessInfo Signal still_named",
             "resolved": "Creates Resolved",
             "recording": "LARGEST_RECORDING LEAST_RECORDING LONGEST_TITLE Recording RecordingReport to_recording",

@@ -49,6 +49,24 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputImage:
+    """An image in an output, of which the text has a note.
+
+    Attributes:
+        format: Such as ``PNG``; ``sixel``; ``kitty RGB`` and ``kitty RGBA`` for pixels alone; ``iTerm`` or ``kitty`` for what is not known.
+        size: Bytes of it, decoded where that can be.
+        width, height: In pixels, as it says; ``None`` where it does not.
+        artifact: The image itself: a file of its format; ``None`` when it could not be kept.
+    """
+
+    format: str
+    size: int
+    width: int | None = None
+    height: int | None = None
+    artifact: Artifact | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """What a command printed, bounded.
 
@@ -73,6 +91,8 @@ class Output:
         alternate: Of a terminal: the last frame of the alternate screen, as an editor or a pager draws on it, which is
             no part of `text`; ``None`` when it was not used.
         binary: What it is, such as ``PNG image``, when its beginning is no text; ``None`` otherwise. `text` is then of little use.
+        images: Images that were printed for a terminal to show, by the sequences of kitty, sixel or iTerm: the first 64. `text` has a
+            note in the place of each; their sequences are among `omitted_bytes`.
         masked: Secrets for which ``[secret]`` stands in the output and the artifact, by `Environment.detect`'s ``redact``. The
             numbers above count what stands there, not what the program printed.
     """
@@ -91,6 +111,7 @@ class Output:
     skipped_bytes: int = 0
     alternate: str | None = None
     binary: str | None = None
+    images: tuple[OutputImage, ...] = ()
     masked: int = 0
 
     @property

@@ -157,4 +157,5 @@ def _together(output: Output, errors: Output, text: str) -> Output:
         cut_lines=output.cut_lines + errors.cut_lines,
         masked=output.masked + errors.masked,
         binary=output.binary,
+        images=output.images + errors.images,
     )

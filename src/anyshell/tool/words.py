@@ -306,7 +306,14 @@ def left_out(output: Output, max_line: int | None = None) -> str:
     if output.head_range is None and output.tail_range is None:
         cut = output.cut_lines
         after = "" if max_line is None else f" after {max_line:,} characters"
-        where = f"{cut:,} line{'s' if cut != 1 else ''} cut{after}" if cut else "Not all"
+        images = len(output.images)
+        where = (
+            f"{cut:,} line{'s' if cut != 1 else ''} cut{after}"
+            if cut
+            else f"{images:,} image{'s' if images != 1 else ''} left out"
+            if images
+            else "Not all"
+        )
     elif output.head_range is None:
         assert output.tail_range is not None
         where = f"Beginning left out up to line {output.tail_range[0]:,}"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ..sequences import COLOURS, CONTROL, OTHER, number_of, numbers_of
+from ..sequences import COLOURS, CONTROL, OTHER, STRING, STRING_END, number_of, numbers_of
 from . import queries
 from .grid import TEXT, Grid, Offsets
 from .rows import Row
@@ -38,7 +38,7 @@ _TOKENS = re.compile(
 )
 
 # What ends a line, or has it scroll away, and is no line feed.
-_INDEX = re.compile(rb"[\x0b\x0c]|\x1b[DE]|\xc2[\x84\x85]")
+_INDEX = re.compile(STRING + STRING_END + rb"|([\x0b\x0c]|\x1b[DE]|\xc2[\x84\x85])")
 
 _PLACE = re.compile(rb"([0-9]++);([0-9]++)")
 

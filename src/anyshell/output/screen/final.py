@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..text.bounded import cut_note
-from ..text.builder import GAP, counts
+from ..text.builder import GAP, left_out
 from ..text.signals import Excerpt, Signals, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ..text.signals import Mark
+
+_TRIMMED = 4096  # no bound: lines after which the places of earlier ones are let go
 
 
 @dataclass(slots=True)
@@ -39,8 +45,10 @@ class FinalLines:
     Where output was skipped there is a gap. There is one note at most, so that with gaps the lines before the first
     one and those after the last one are shown.
 
-    Of the lines between, those that tell what went wrong are shown, unless there are gaps. They are counted as they are
-    shown: in bytes of text, and in lines of the terminal.
+    Of the lines between, those that tell what went wrong are shown, unless there are gaps.
+
+    A line stands for the raw bytes and the line feeds of the output from the end of the line before it up to its own: so
+    what is shown and what is left out are the whole.
 
     Args:
         head: Bytes of text from the start.
@@ -55,10 +63,12 @@ class FinalLines:
 
     def __init__(self, head: int, tail: int, excerpts: int, max_line: int) -> None:
         self.count = 0
-        self._signals = Signals() if excerpts else None
+        self._signals = Signals(self._marks) if excerpts else None
         self._excerpts_room = min(excerpts, tail)
         self._excerpts: list[Excerpt] = []
         self._let_go = 0  # bytes of text of the lines that were let go
+        # Of the last of these lines: where their text ends, and where they end in the output.
+        self._texts, self._bytes, self._feeds = array("q", [0]), array("q", [0]), array("q", [0])
         self._room = head
         self._tail = tail
         self._max_line = max_line
@@ -133,10 +143,8 @@ class FinalLines:
     @property
     def excerpts(self) -> tuple[tuple[int, int], ...]:
         """The lines between that are shown, counted as `ranges` are."""
-        before = self._head[-1].ends if self._head else 0
-        return tuple(
-            (before + each.lines + 1, before + each.lines + each.data.count(b"\n")) for each in self._excerpts
-        )
+        places = [(each.marks[0][1], each.marks[-1][1]) for each in self._excerpts]
+        return tuple((first + 1, max(first + 1, last)) for first, last in places)
 
     @property
     def begun(self) -> str | None:
@@ -164,7 +172,7 @@ class FinalLines:
     def omitted_lines(self) -> int:
         """Line feeds of what is left out between the head and the tail."""
         before, missing, _ = self._shown()
-        shown = sum(each.data.count(b"\n") for each in self._excerpts)
+        shown = sum(each.marks[-1][1] - each.marks[0][1] for each in self._excerpts)
         return 0 if missing is None else max(missing[1] - (before[-1].ends if before else 0) - shown, 0)
 
     @property
@@ -185,7 +193,7 @@ class FinalLines:
     @property
     def _between(self) -> int:
         before, missing, _ = self._shown()
-        shown = sum(len(each.data) for each in self._excerpts)
+        shown = sum(each.marks[-1][0] - each.marks[0][0] for each in self._excerpts)
         return 0 if missing is None else max(missing[0] - (before[-1].end if before else 0) - shown, 1)
 
     def _shown(self) -> tuple[list[_Final], tuple[int, int] | None, list[_Final]]:
@@ -209,20 +217,20 @@ class FinalLines:
         ]
         return before[:first], max(ends), after
 
-    def text(self, note: Callable[[int, int], str]) -> str:
+    def text(self, note: Callable[[int, int], str], total_lines: int) -> str:
         """All that is shown, and, if anything is left out between, the note that is made of lines and bytes."""
         before, missing, after = self._shown()
         lines = [line.text for line in before]
         if missing is not None:
             lines.append(note(self.omitted_lines, self._between))
-            at = line = 0
+            done, (at, feeds) = 0, (before[-1].end, before[-1].ends) if before else (0, 0)
             for each in self._excerpts:
-                if each.start > at:
-                    lines.append(_left_out(each.lines - line, each.start - at))
+                if each.start > done:
+                    lines.append(left_out(each.marks[0][1] - feeds, each.marks[0][0] - at, total_lines))
                 lines.append(each.data.decode("utf-8", "replace").removesuffix("\n"))
-                at, line = each.end, each.lines + each.data.count(b"\n")
-            if self._excerpts and self._let_go > at:
-                lines.append(_left_out(self.count - len(before) - len(after) - line, self._let_go - at))
+                done, (at, feeds) = each.end, each.marks[-1]
+            if self._excerpts and self._let_go > done:
+                lines.append(left_out(missing[1] - feeds, missing[0] - at, total_lines))
         lines += [line.text for line in after]
         text = "\n".join(lines)
         return text + "\n" if lines and self._ended else text
@@ -253,10 +261,19 @@ class FinalLines:
         self._rest_size -= line.size
         if self._signals is not None:
             data = line.text.encode("utf-8", "replace") + b"\n"
+            if not self._let_go and self._head:
+                self._bytes[0], self._feeds[0] = self._head[-1].end, self._head[-1].ends
             self._let_go += len(data)
+            self._texts.append(self._let_go)
+            self._bytes.append(line.end)
+            self._feeds.append(line.ends)
             self._signals.feed(data)
+            if not len(self._texts) % _TRIMMED:
+                # What is no longer held by the signals has its marks, or will have none.
+                gone = bisect_right(self._texts, self._signals.start) - 1
+                del self._texts[:gone], self._bytes[:gone], self._feeds[:gone]
         return line
 
-
-def _left_out(lines: int, size: int) -> str:
-    return f"[... {counts(lines, size, 1)} of text left out here ...]"
+    def _marks(self, start: int, end: int) -> tuple[Mark, ...]:
+        first, last = bisect_left(self._texts, start), bisect_left(self._texts, end)
+        return tuple(zip(self._bytes[first : last + 1], self._feeds[first : last + 1], strict=True))

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING
 
 from ..cells import PROTECTED, REST, Cells, is_narrow
-from ..sequences import INTRODUCER, PARAMETERS
+from ..sequences import INTRODUCER, RENDITION
 from .rows import Row, left, over, right
 
 if TYPE_CHECKING:
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 TEXT = rb"[^\x00-\x17\x19-\x1f\x7f\xc2]"
 """A byte of text. CAN counts as one: it takes the place of colours, and is nothing itself."""
 
-_SCROLL = re.compile(INTRODUCER + PARAMETERS + rb"S")
+_SCROLL = re.compile(rb"(" + INTRODUCER + RENDITION + rb"S)")
 
 _LINE_DRAWING = str.maketrans("_`abcdefghijklmnopqrstuvwxyz{|}~", " ◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·")
 
 
 class Offsets:
-    """Where in a piece of output lines end: how many bytes, and how many line feeds, end there."""
+    """Where in a piece of output lines end: how many bytes, and how many line feeds, end there.
+
+    A place is that of the control that ended the line. So it does not depend on how the output was cut into pieces.
+    """
 
     def __init__(self, data: bytes, at: int, lines: int) -> None:
         self._data = data
@@ -39,15 +42,12 @@ class Offsets:
         return self._at + self._found, self._lines
 
     def after(self, end: re.Pattern[bytes]) -> tuple[int, int]:
-        """Go on to the next of what ends a line without a line feed."""
+        """Go on to the next of what ends a line without a line feed: the group of a pattern that finds strings too."""
         match = end.search(self._data, self._found)
+        while match is not None and match[1] is None:
+            match = end.search(self._data, match.end())
         if match is not None:
             self._found = match.end()
-        return self.last
-
-    @property
-    def last(self) -> tuple[int, int]:
-        """Where the last line ended, or scrolled away."""
         return self._at + self._found, self._lines
 
 
@@ -253,20 +253,26 @@ class Grid:
         elif self.y:
             self.y -= 1
 
-    def _scroll_up(self, count: int) -> None:
-        """Scroll. Rows that leave the main screen at its top are kept; all others are gone."""
+    def _scroll_up(self, count: int, end: tuple[int, int] | None = None) -> None:
+        """Scroll. Rows that leave the main screen at its top are kept; all others are gone.
+
+        Args:
+            count: Rows.
+            end: Where those end in the output that no line feed has ended; ``None`` leaves it to the line that follows.
+        """
         count = min(count, self._bottom - self._top + 1)
         if self._top == 0 and self._other is None:
             gone = self.rows[:count]
-            for row in gone:
-                if not row.end:
-                    row.end, row.ends = self._offsets.last
+            if end is not None:
+                for row in gone:
+                    if not row.end:
+                        row.end, row.ends = end
             self.scrolled += gone
         self._remove_rows(self._top, count)
 
     def _scroll(self, count: int) -> None:
-        self._offsets.after(_SCROLL)
-        self._scroll_up(max(count, 1))
+        end = self._offsets.after(_SCROLL)
+        self._scroll_up(max(count, 1), end)
 
     def _remove_rows(self, top: int, count: int) -> None:
         rows, bottom = self.rows, self._bottom

@@ -17,7 +17,7 @@ class Row:
         cells: What stands on it, one code point a column, without what was never written at its end. It can be
             longer than the terminal is wide, if that was made narrower: nothing is lost by it.
         continues: Whether it is the same line as the row before it, which was full.
-        end: Raw bytes of the output up to the line feed that ended it last.
+        end: Raw bytes of the output up to what ended it last, such as a line feed; 0 if nothing has.
         ends: The same in line feeds.
         styles: How its columns are shown, as far as any was shown otherwise than plain; ``None`` where styles are not kept.
     """

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from ..._types import Output, Screen, Terminal, TerminalLines, check_count
 from ..sequences import DIGITS, PARAMETERS, RENDITION, SWITCH, long_form
-from ..text.builder import COALESCE, Keeper, Store, marker
+from ..text.builder import COALESCE, marker
+from ..text.images import Images
+from ..text.keeper import Keeper, Store
 from .backlog import PIECE, Backlog, Piece, pieces
 from .emulator import Emulator
 from .final import FinalLines
@@ -23,6 +25,7 @@ from .styled import StyledEmulator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..text.images import Segment
     from .emulator import InputModes
     from .rows import Row
 
@@ -94,6 +97,7 @@ class TerminalOutput:
         self._scrolled = 0
         self._final = FinalLines(head, tail, excerpts, max_line)
         self._keeper = Keeper(artifacts, head + tail)
+        self._images = Images(artifacts)
         self._name_path = name_path
         self._answer = answer
         self._clock = clock
@@ -112,9 +116,14 @@ class TerminalOutput:
         for at in range(0, len(data), PIECE):
             piece = data[at : at + PIECE]
             self._gathered += piece
-            if len(self._gathered) >= COALESCE or b"\x1b" in piece or b"\xc2" in piece or self._carry:
+            if len(self._gathered) >= COALESCE or b"\x1b" in piece or b"\xc2" in piece or self._begun:
                 self._take()
         self._reply()
+
+    @property
+    def _begun(self) -> bool:
+        """Whether a sequence has begun, and the next bytes may end it."""
+        return bool(self._carry) or self._images.begun
 
     @property
     def screen(self) -> Screen:
@@ -208,6 +217,7 @@ class TerminalOutput:
         """Leave no file behind, unless `finish` has handed it out."""
         if self._output is None:
             self._keeper.discard()
+            self._images.discard()
 
     def _drawn(self) -> Emulator:
         if self._gathered:
@@ -221,10 +231,15 @@ class TerminalOutput:
         data = bytes(self._gathered)
         self._gathered.clear()
         self._keeper.write(data)
-        at, lines = self._total - len(self._carry), self._lines - self._carry.count(b"\n")
         self._total += len(data)
-        self._lines += data.count(b"\n")
-        data = self._carry + data
+        for part in self._images.feed(data):
+            self._put(part)
+
+    def _put(self, part: Segment) -> None:
+        """Take what is no image, and draw it or have it wait."""
+        at, lines = part.at - len(self._carry), self._lines - self._carry.count(b"\n")
+        self._lines += part.data.count(b"\n")
+        data = self._carry + part.data
         held = unfinished(data)
         self._carry = data[len(data) - held :]
         asked = False
@@ -290,6 +305,10 @@ class TerminalOutput:
 
     def _build(self) -> Output:
         self._answer = None  # the program that asked is gone
+        if self._gathered:
+            self._take()
+        for part in self._images.flush():
+            self._put(part)
         emulator = self._drawn()
         if self._carry:
             data, self._carry = self._carry, b""
@@ -300,21 +319,27 @@ class TerminalOutput:
         frame = emulator.picture() or emulator.frame if emulator.alternate else emulator.frame
         final = self._final
         final.finish(self._total, self._lines, ended=emulator.alternate or emulator.y >= used)
-        whole = self._keeper.finish(self._total, self._lines, needed=final.incomplete)
+        whole = self._keeper.finish(
+            self._total, self._lines, needed=final.incomplete or self._images.size > 0
+        )
         text = final.text(
-            lambda lines, size: marker(whole, lines, size, name_path=self._name_path, searched=final.searched)
+            lambda lines, size: marker(
+                whole, lines, size, name_path=self._name_path, searched=final.searched
+            ),
+            self._lines,
         )
         head_range, tail_range = final.ranges(self._lines)
         return replace(
             whole,
             text=text,
-            omitted_bytes=min(final.omitted_bytes, self._total),
+            omitted_bytes=min(final.omitted_bytes + self._images.size, self._total),
             omitted_lines=final.omitted_lines,
             head_range=head_range,
             tail_range=tail_range,
             excerpts=final.excerpts,
             cut_lines=final.cut_lines,
             skipped_bytes=self._backlog.skipped,
+            images=tuple(self._images.found),
             alternate=frame,
         )
 

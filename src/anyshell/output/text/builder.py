@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ..._types import Artifact, Output
+from ..._types import Output
 from ..sequences import LONGEST_SEQUENCE
 from .binary import LOOKED_AT, kind_of
 from .bounded import BoundedText
 from .condense import Condensed, condense
 from .decode import is_plain, strip
+from .images import Images
+from .keeper import Keeper
 from .pages import Page, Recognizer
 from .signals import LAST, SEARCHED, Excerpt, Signals, chosen
 from .tail import Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from .condense import Line
-
+    from .images import Segment
+    from .keeper import Store
 
 COALESCE = 16 * 1024
 """Bytes up to which smaller pieces are gathered: a byte at a time costs no more than a byte should."""
@@ -40,26 +42,6 @@ _SHORT_OF_FULL = 3
 """Bytes of a tail besides its limit, when the head has missed its own for want of room for a character."""
 
 _NOTHING = Output()
-
-
-class RawWriter(Protocol):
-    """Takes the raw whole of one output. An `ArtifactWriter` does."""
-
-    def write(self, data: bytes, /) -> None:
-        """Add to it. Raises `OSError`."""
-
-    def finish(self) -> Artifact:
-        """It is whole. Raises `OSError`."""
-
-    def discard(self) -> None:
-        """It is not needed."""
-
-
-class Store(Protocol):
-    """Where the raw whole of an output is kept. An `ArtifactStore` is one."""
-
-    def create(self) -> RawWriter:
-        """Begin with one. Raises `OSError`."""
 
 
 class Builder(Protocol):
@@ -126,6 +108,7 @@ class OutputBuilder:
         self._page = Page.of(code_page)
         self._recognizer = None if self._page is None else Recognizer(utf8_bytes)
         self._keeper = Keeper(artifacts, head + tail)
+        self._images = Images(artifacts)
         self._output: Output | None = None
 
     def feed(self, data: bytes) -> None:
@@ -150,6 +133,7 @@ class OutputBuilder:
         """Leave no file behind, unless `finish` has handed it out."""
         if self._output is None:
             self._keeper.discard()
+            self._images.discard()
 
     def _take_gathered(self) -> None:
         data = bytes(self._gathered)
@@ -162,10 +146,14 @@ class OutputBuilder:
         self._total += len(data)
         self._lines += data.count(b"\n")
         self._keeper.write(data)
-        if self._recognizer is None:
-            self._put(data)
-        else:
-            self._put_both(*self._recognizer.feed(data))
+        self._take_parts(self._images.feed(data))
+
+    def _take_parts(self, parts: Iterable[Segment]) -> None:
+        for part in parts:
+            if self._recognizer is None:
+                self._put(part.data)
+            else:
+                self._put_both(*self._recognizer.feed(part.data))
 
     def _put_both(self, utf8: bytes, other: bytes) -> None:
         self._put(utf8)
@@ -198,7 +186,7 @@ class OutputBuilder:
     def _short(self) -> Output | None:
         """The output of most commands: nothing, or a few plain lines."""
         size = len(self._gathered)
-        if self._head is not None or size >= self._keep_from:
+        if self._total or size >= self._keep_from:
             return None
         if not size:
             return _NOTHING
@@ -210,6 +198,7 @@ class OutputBuilder:
     def _build(self) -> Output:
         if self._gathered:
             self._take_gathered()
+        self._take_parts(self._images.flush())
         if self._recognizer is not None:
             self._put_both(*self._recognizer.flush())
         head = self._head or BoundedText(self._head_limit, self._max_line)
@@ -239,9 +228,16 @@ class OutputBuilder:
         return tail
 
     def _whole(self, text: BoundedText) -> Output:
-        needed = text.cut_bytes > 0 or self._total >= self._keep_from
+        images = self._images
+        needed = text.cut_bytes > 0 or images.size > 0 or self._total >= self._keep_from
         whole = self._keeper.finish(self._total, self._lines, needed=needed)
-        return replace(whole, text=text.text(), omitted_bytes=text.cut_bytes, cut_lines=text.cut_lines)
+        return replace(
+            whole,
+            text=text.text(),
+            omitted_bytes=text.cut_bytes + images.size,
+            cut_lines=text.cut_lines,
+            images=tuple(images.found),
+        )
 
     def _truncated(self, head: BoundedText, tail: Tail) -> Output:
         whole = self._keeper.finish(self._total, self._lines, needed=True)
@@ -249,29 +245,32 @@ class OutputBuilder:
         between = tail.total - end.size
         feeds = self._lines - head.lines - end.lines
         before, after = head.text(), end.text.text()
-        size = between + end.hidden - sum(len(each.data) for each, _ in sections)
-        lines = feeds + end.similar - sum(text.lines for _, text in sections)
+        shortened = sum(section.hidden for section in sections)
+        size = between + end.hidden + shortened - sum(len(each.data) for each, _, _ in sections)
+        lines = feeds + end.similar - sum(text.lines for _, text, _ in sections)
         searched = self._signals is None or self._signals.searched
         notice = marker(whole, lines, size, name_path=self._name_path, searched=searched, prefix=end.prefix)
         shown_last = head.lines + (not before.endswith("\n"))
         seam, last = head.lines + feeds + 1, self._lines + (not after.endswith("\n"))
         text = _Sections(before, notice, self._lines, tail.total, alone=not sections and not end.hidden)
-        for each, shown in sections:
+        for each, shown, _ in sections:
             text.add(each.start, each.lines, shown.text(), each.end, each.lines + shown.lines)
         text.add(between, feeds, after, tail.total, self._lines)
-        cut = [head, end.text, *(shown for _, shown in sections)]
+        cut = [head, end.text, *(shown for _, shown, _ in sections)]
         return replace(
             whole,
             text=text.text(),
-            omitted_bytes=size + sum(each.cut_bytes for each in cut),
+            # Of images whose notes are left out too, these count as well.
+            omitted_bytes=min(size + sum(each.cut_bytes for each in cut) + self._images.size, self._total),
             omitted_lines=lines,
             head_range=(1, shown_last) if before else None,
             tail_range=(seam, max(seam, last)) if after else None,
-            excerpts=tuple(_range(head.lines, each, shown.lines) for each, shown in sections),
+            excerpts=tuple(_range(head.lines, each, shown.lines) for each, shown, _ in sections),
             cut_lines=sum(each.cut_lines for each in cut),
+            images=tuple(self._images.found),
         )
 
-    def _end(self, tail: Tail) -> tuple[_End, list[tuple[Excerpt, BoundedText]]]:
+    def _end(self, tail: Tail) -> tuple[_End, list[_Section]]:
         """The end, and of what is before it the lines that matter most."""
         limit = self._tail_limit
         if self._signals is None:
@@ -283,12 +282,12 @@ class OutputBuilder:
         room = self._excerpts_limit
         least = self._last(tail, limit - room, condensed)
         excerpts = chosen(self._signals.finish(), tail.total - least.size, room, GAP)
-        sections = [(each, self._text(each, tail)) for each in excerpts]
+        sections = [self._section(each, tail, condensed) for each in excerpts]
         used = 0
         kept: set[int] = set()
         for place in sorted(range(len(sections)), key=lambda place: -excerpts[place].score):
             # Bytes that are no UTF-8 become characters of three bytes.
-            size = sections[place][1].size + GAP
+            size = sections[place].text.size + GAP
             if used + size <= room:
                 used += size
                 kept.add(place)
@@ -296,17 +295,18 @@ class OutputBuilder:
         between = tail.total - end.size
         # The end has what the lines of the middle do not need, and so some of these as well.
         sections = [
-            section if section[0].end <= between else self._cut(section[0], between, tail)
+            section
+            if section.excerpt.end <= between
+            else self._section(section.excerpt.first(between - section.excerpt.start), tail, condensed)
             for place, section in enumerate(sections)
-            if place in kept and section[0].start < between
+            if place in kept and section.excerpt.start < between
         ]
-        if sum(len(each.data) for each, _ in sections) == between and not end.hidden:
+        hidden = end.hidden + sum(section.hidden for section in sections)
+        if sum(len(section.excerpt.data) for section in sections) == between and not hidden:
             sections = []  # nothing would be left out
+        if condensed is not None and any(section.hidden for section in sections):
+            end = end._replace(prefix=condensed.prefix)
         return end, sections
-
-    def _cut(self, excerpt: Excerpt, end: int, tail: Tail) -> tuple[Excerpt, BoundedText]:
-        excerpt = excerpt.first(end - excerpt.start)
-        return excerpt, self._text(excerpt, tail)
 
     def _last(self, tail: Tail, limit: int, condensed: Condensed | None) -> _End:
         room = limit
@@ -323,13 +323,28 @@ class OutputBuilder:
             end, shown = tail.text(end.size - 1, self._max_line)
         return _End(end, shown, end.lines)
 
-    def _text(self, excerpt: Excerpt, tail: Tail) -> BoundedText:
+    def _section(self, excerpt: Excerpt, tail: Tail, condensed: Condensed | None) -> _Section:
         text = BoundedText(None, self._max_line)
         if tail.page is not None:
             text.turn(tail.page, max(0, tail.utf8 - excerpt.start))
-        text.feed(excerpt.data)
+        data = excerpt.data if condensed is None else condensed.without(excerpt.data)
+        text.feed(data)
         text.flush()
-        return text
+        return _Section(excerpt, text, len(excerpt.data) - len(data))
+
+
+class _Section(NamedTuple):
+    """Lines between the start and the end.
+
+    Attributes:
+        excerpt: Which.
+        text: What is shown of them.
+        hidden: Raw bytes of them that are left out as what lines begin with.
+    """
+
+    excerpt: Excerpt
+    text: BoundedText
+    hidden: int
 
 
 class _End(NamedTuple):
@@ -398,78 +413,6 @@ def _range(before: int, excerpt: Excerpt, feeds: int) -> tuple[int, int]:
     return first, max(first, first + feeds - excerpt.data.endswith(b"\n"))
 
 
-class Keeper:
-    """Keeps the raw whole: in memory as long as it is small, then in an artifact; never in the way.
-
-    Args:
-        store: Makes the artifact; ``None`` keeps nothing.
-        limit: Bytes that are held in memory.
-    """
-
-    def __init__(self, store: Store | None, limit: int) -> None:
-        self._store = store
-        self._limit = limit
-        self._held: list[bytes] = []
-        self._size = 0
-        self._writer: RawWriter | None = None
-        self._error: str | None = None
-
-    def write(self, data: bytes) -> None:
-        """Keep some more."""
-        if self._writer is None:
-            if self._store is None or self._error is not None:
-                return
-            self._held.append(data)
-            self._size += len(data)
-            if self._size > self._limit:
-                self._spill(self._store)
-            return
-        try:
-            self._writer.write(data)
-        except OSError as error:
-            self._fail(error)
-
-    def finish(self, total: int, lines: int, *, needed: bool) -> Output:
-        """The counts of the whole, and where it is, or why it is missing: neither when it is not needed."""
-        artifact, error = self._finish(needed=needed)
-        return Output(total_bytes=total, total_lines=lines, artifact=artifact, artifact_error=error)
-
-    def _finish(self, *, needed: bool) -> tuple[Artifact | None, str | None]:
-        if not needed:
-            self.discard()
-            return None, None
-        if self._store is not None and self._writer is None and self._error is None:
-            self._spill(self._store)
-        if self._writer is None:
-            return None, self._error
-        try:
-            return self._writer.finish(), None
-        except OSError as error:
-            self._fail(error)
-            return None, self._error
-
-    def discard(self) -> None:
-        """Leave nothing, and keep nothing more."""
-        self._store = None
-        self._held = []
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            with contextlib.suppress(OSError):
-                writer.discard()
-
-    def _spill(self, store: Store) -> None:
-        try:
-            self._writer = store.create()
-            self._writer.write(b"".join(self._held))
-        except OSError as error:
-            self._fail(error)
-        self._held = []
-
-    def _fail(self, error: OSError) -> None:
-        self._error = error.strerror or str(error)
-        self.discard()
-
-
 def marker(
     whole: Output,
     lines: int,
@@ -487,12 +430,12 @@ def marker(
         size: Raw bytes left out.
         name_path: Whether to say in which file it is, rather than as which artifact it is kept.
         searched: Whether all of it was searched for lines that tell what went wrong.
-        prefix: What the last line begins with, where that is left out of the lines of the end.
+        prefix: What a line begins with, where that is left out of the lines behind the marker.
     """
     total_lines, artifact = whole.total_lines, whole.artifact
     text = f"{counts(lines, size, total_lines)} left out of {counts(total_lines, whole.total_bytes, total_lines)}"
     if prefix:
-        text += f"; so is at the end what lines begin with, such as {strip(prefix).strip()!r}"
+        text += f"; so is what the lines below begin with, such as {strip(prefix).strip()!r}"
     if not searched:
         text += f"; looked for errors in its first {SEARCHED >> 20} MiB and its last {LAST >> 10} KiB"
     if artifact is not None:

@@ -3,7 +3,7 @@
 The rules, for the end of an output that is too long to be shown whole:
 
 - What at least nine of ten lines begin with is left out of them: a time stamp, or one name up to a bar or a bracket. The
-  lines are those of the end that are held, and `LEAST_LINES` of them at least.
+  lines are those of the end that are held, and `LEAST_LINES` of them at least. Lines between that are shown are without it too.
 - Of lines that follow one another and are the same but for their numbers, the first and the last are shown where they are
   `LEAST_SIMILAR` or more, unless they tell what went wrong, or are little else than numbers.
 """
@@ -33,6 +33,7 @@ _STAMP = re.compile(
     rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)[\])]?[ \t]+"
 )
 _NAME = re.compile(rb"(?:[\w.:@/-]+ *\||\[[\w .:@/-]+\]|#\d+ )[ \t]*")
+_LINES = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _DIGITS = b"0123456789"
 _LETTERS = re.compile(rb"[^\W\d_]{3}")
 
@@ -59,10 +60,12 @@ class Condensed(NamedTuple):
     Attributes:
         lines: What is shown.
         prefix: What the last of them began with; empty if nothing was left out of their starts.
+        pattern: What is left out of the starts of lines; ``None`` for nothing.
     """
 
     lines: list[Line]
     prefix: bytes
+    pattern: re.Pattern[bytes] | None
 
     def last(self, limit: int) -> list[Line]:
         """As many of the last as there is room for."""
@@ -70,10 +73,17 @@ class Condensed(NamedTuple):
         count = sum(1 for size in sizes if size <= limit)
         return self.lines[len(self.lines) - count :]
 
+    def without(self, data: bytes) -> bytes:
+        """Other lines of the output, without what is left out of the starts of these."""
+        pattern = self.pattern
+        if pattern is None:
+            return data
+        return b"".join(_without(line, pattern) for line in _LINES.findall(data))
+
 
 def condense(data: bytes) -> Condensed | None:
     """Shorten whole lines; ``None`` if they are shown as they are."""
-    lines = re.findall(rb"[^\n]*\n|[^\n]+\Z", data)
+    lines = _LINES.findall(data)
     pattern, prefix = _common(lines)
     texts = lines if pattern is None else [_without(line, pattern) for line in lines]
     plain = [text.translate(None, _DIGITS) for text in texts]
@@ -102,7 +112,7 @@ def condense(data: bytes) -> Condensed | None:
                 Line(texts[each], len(lines[each]), lines[each].count(b"\n")) for each in range(at, end)
             ]
         at = end
-    return Condensed(shown, prefix) if folded or pattern is not None else None
+    return Condensed(shown, prefix, pattern) if folded or pattern is not None else None
 
 
 def _common(lines: Sequence[bytes]) -> tuple[re.Pattern[bytes] | None, bytes]:

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pydantic_core import SchemaValidator
 
@@ -71,6 +71,10 @@ _AFTER, _MOST_AFTER = 2, 12
 _REPEATS = 4  # no bound: after as many lines of a shape, others are worth nothing
 
 
+Mark = tuple[int, int]
+"""A place in an output: raw bytes, and line feeds, up to there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Excerpt:
     """Lines of an output.
@@ -81,6 +85,7 @@ class Excerpt:
         data: Whole lines.
         score: How much they matter; more than zero.
         core: Where the line is for which they are shown, in `data`.
+        marks: Of lines whose bytes are not those of the output: where the output is at their start, and at the end of each.
     """
 
     start: int
@@ -88,6 +93,7 @@ class Excerpt:
     data: bytes
     score: float
     core: tuple[int, int] = (0, 0)
+    marks: tuple[Mark, ...] = ()
 
     @property
     def end(self) -> int:
@@ -95,15 +101,21 @@ class Excerpt:
         return self.start + len(self.data)
 
     def first(self, size: int) -> Excerpt:
-        """Its first bytes."""
-        return replace(self, data=self.data[:size])
+        """Its first lines, which have so many bytes."""
+        data = self.data[:size]
+        return replace(self, data=data, marks=self.marks[: data.count(b"\n") + 1])
 
     def alone(self) -> Excerpt:
         """The line without those around it."""
         first, last = self.core
         feeds = self.data.count(b"\n", 0, first)
         return Excerpt(
-            self.start + first, self.lines + feeds, self.data[first:last], self.score, (0, last - first)
+            self.start + first,
+            self.lines + feeds,
+            self.data[first:last],
+            self.score,
+            (0, last - first),
+            self.marks[feeds : feeds + 2],
         )
 
 
@@ -184,18 +196,28 @@ class Found:
 class Signals:
     """Looks for such lines in what is fed, in bounded memory. What it finds does not depend on how the bytes were cut.
 
+    Args:
+        marks: Gives the marks of an excerpt, by its first byte and by the byte after it; of whole lines that were fed and are
+            still held.
+
     Attributes:
         searched: Whether all was searched that was fed; known when it is finished.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, marks: Callable[[int, int], tuple[Mark, ...]] | None = None) -> None:
         self.searched = True
+        self._marks = marks
         self._held = bytearray()
         self._start = 0  # where what is held begins
         self._done = 0  # bytes of what is held that were searched, or are not going to be
         self._lines = 0  # line feeds up to there
         self._next = 0  # where the line begins after the last that was looked at
         self._found = Found()
+
+    @property
+    def start(self) -> int:
+        """The first byte that is held. Nothing before it will be in another excerpt."""
+        return self._start
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -252,7 +274,9 @@ class Signals:
             begin, stop = self._around(first, at)
             before = held.count(b"\n", start, begin) if begin > start else -held.count(b"\n", begin, start)
             data, core = bytes(held[begin:stop]), (first - begin, at - begin)
-            self._found.keep(Excerpt(self._start + begin, self._lines + before, data, value, core))
+            place = self._start + begin
+            marks = () if self._marks is None else self._marks(place, place + len(data))
+            self._found.keep(Excerpt(place, self._lines + before, data, value, core, marks))
 
     def _around(self, first: int, stop: int) -> tuple[int, int]:
         """Widen a line to what belongs to it: the line before, two after, and more as long as they are indented."""
@@ -303,8 +327,11 @@ def _joined(excerpts: Sequence[Excerpt]) -> list[Excerpt]:
     for each in excerpts:
         last = joined[-1] if joined else None
         if last is not None and each.start <= last.end:
-            data = last.data + each.data[max(0, last.end - each.start) :]
-            joined[-1] = Excerpt(last.start, last.lines, data, max(last.score, each.score))
+            new = each.data[max(0, last.end - each.start) :]
+            marks = last.marks + each.marks[len(each.marks) - new.count(b"\n") :]
+            joined[-1] = Excerpt(
+                last.start, last.lines, last.data + new, max(last.score, each.score), marks=marks
+            )
         else:
             joined.append(each)
     return joined

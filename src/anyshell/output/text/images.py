@@ -1,0 +1,265 @@
+"""Images in an output: sequences of kitty, sixel and iTerm, each left out of the text as a note, and kept."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import re
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..._types import OutputImage
+from ..sequences import number_of
+from .binary import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..._types import Artifact
+    from .keeper import Store
+
+LARGEST_IMAGE = 8 * 1024 * 1024
+"""Bytes of an image's sequences that are held. One that is larger is text as without this; of one in parts, nothing but a note is kept."""
+
+MOST_IMAGES = 64
+"""Images of an output that are kept and noted; of further ones nothing is shown."""
+
+LONGEST_START = 80
+"""Bytes of a sequence by which it is known for an image; one that begins with more is none."""
+
+# kitty: APC G. iTerm: OSC 1337 ; File=. sixel: DCS, numbers, q. The C1 forms as UTF-8, as in `sequences`.
+_START = re.compile(
+    rb"(?P<kitty>(?:\x1b_|\xc2\x9f)G)|(?P<iterm>(?:\x1b\]|\xc2\x9d)1337;File=)|(?P<sixel>(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+q)"
+    % (LONGEST_START - 3)
+)
+_BEGUN = re.compile(
+    rb"(?:\x1b|\xc2|\x1b_|\xc2\x9f|(?:\x1b\]|\xc2\x9d)1?3?3?7?;?F?i?l?e?|(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+)\Z"
+    % (LONGEST_START - 3)
+)
+_MAYBE = (b"\x1b_", b"\x1b]1", b"\x1bP", b"\xc2")  # looked for first: nearly no output has any of these
+_HALVES = (b"\x1b", b"\x1b]")
+_END = re.compile(rb"[\n\r\x07\x18\x1a\x1b]|\xc2[\x80-\x9f]")
+_RASTER = re.compile(rb'"[0-9]+;[0-9]+;([0-9]+);([0-9]+)')
+_GIF, _PNG = b"GIF8", b"\x89PNG\r\n\x1a\n"
+
+
+class Segment(NamedTuple):
+    """A part of an output without images.
+
+    Attributes:
+        data: Raw bytes of it, or a note.
+        at: Bytes of the output before it.
+        note: Whether it is a note.
+    """
+
+    data: bytes
+    at: int
+    note: bool = False
+
+
+class Images:
+    """Takes images out of what is fed, in bounded memory. What is found does not depend on how the bytes were cut.
+
+    A sequence is an image if it ends as a control string does (ST, BEL). What is begun and not ended is given back whole.
+
+    Args:
+        store: Keeps each, decoded where that can be; ``None`` keeps none.
+
+    Attributes:
+        found: The images, at most `MOST_IMAGES`.
+        size: Bytes of the output that were images.
+    """
+
+    def __init__(self, store: Store | None) -> None:
+        self.found: list[OutputImage] = []
+        self.size = 0
+        self._store = store
+        self._at = 0  # bytes of the output before what is held
+        self._held = bytearray()  # of a sequence, or of what may be the start of one
+        self._kind = ""  # of what is held, once that is known
+        self._looked = 0  # bytes of what is held in which its end is not
+        self._parts: _Kitty | None = None  # an image of kitty's that goes on in another sequence
+
+    @property
+    def begun(self) -> bool:
+        """Whether the start of a sequence is held."""
+        return bool(self._held)
+
+    def feed(self, data: bytes) -> list[Segment]:
+        """Take the next bytes, and give what is not an image."""
+        if not self._held and not any(start in data for start in _MAYBE) and not data.endswith(_HALVES):
+            self._at += len(data)
+            return [Segment(data, self._at - len(data))]
+        self._held += data
+        return [segment for segment in self._segments() if segment.data]
+
+    def flush(self) -> list[Segment]:
+        """What is held, now that the output has ended."""
+        rest = [Segment(bytes(self._held), self._at)] if self._held else []
+        self._held, self._at, self._kind = bytearray(), self._at + len(self._held), ""
+        if self._parts is not None:
+            rest += [Segment(note, self._at, note=True) for note in self._finished(self._parts)]
+        return rest
+
+    def discard(self) -> None:
+        """Leave no file behind."""
+        for image in self.found:
+            if image.artifact is not None:
+                with contextlib.suppress(OSError):
+                    image.artifact.path.unlink()
+
+    def _segments(self) -> Iterator[Segment]:
+        held = self._held
+        while held:
+            if not self._kind:
+                start = _START.search(held)
+                if start is None:
+                    begun = _BEGUN.search(held, max(0, len(held) - LONGEST_START))
+                    yield self._given(len(held) if begun is None else begun.start())
+                    return
+                kind, looked = start.lastgroup or "", start.end() - start.start()
+                yield self._given(start.start())
+                self._kind, self._looked = kind, looked
+            end = _END.search(held, self._looked)
+            if end is None:
+                self._looked = len(held) - held.endswith(b"\xc2")
+                if len(held) <= LARGEST_IMAGE:
+                    return
+                yield self._given(self._looked)
+                self._kind = ""
+                continue
+            at, size, mark = end.start(), end.end(), end[0]
+            if mark == b"\x1b":
+                if size == len(held):
+                    self._looked = at
+                    return
+                size += held[size : size + 1] == b"\\"
+            if (
+                mark in (b"\x07", b"\xc2\x9c") or size - at == len(b"\x1b\\") > len(mark)
+            ) and size <= LARGEST_IMAGE:
+                yield from self._ended(bytes(held[:at]), size)
+            else:
+                yield self._given(at)  # it has not ended: it hides nothing
+            self._kind = ""
+
+    def _given(self, size: int) -> Segment:
+        segment = Segment(bytes(self._held[:size]), self._at)
+        del self._held[:size]
+        self._at += size
+        return segment
+
+    def _ended(self, sequence: bytes, size: int) -> Iterator[Segment]:
+        """Take a whole sequence."""
+        start = _START.match(sequence)
+        assert start is not None
+        body = sequence[start.end() :]
+        notes: list[bytes] | None = None
+        if self._kind == "kitty":
+            notes = self._kitty(body, size)
+        elif self._kind == "iterm":
+            _, colon, payload = body.partition(b":")
+            notes = self._image("iTerm", _decoded(payload) or payload, None, size) if colon else None
+        else:
+            raster = _RASTER.match(body)
+            pixels = None if raster is None else (number_of(raster[1]), number_of(raster[2]))
+            notes = self._image("sixel", sequence + b"\x1b\\", pixels, size)
+        if notes is None:
+            yield self._given(size)
+            return
+        self.size += size
+        del self._held[:size]
+        self._at += size
+        for note in notes:
+            yield Segment(note, self._at, note=True)
+
+    def _kitty(self, body: bytes, size: int) -> list[bytes] | None:
+        """Take a sequence of kitty's; ``None`` if it brings no data, such as a question."""
+        control, _, payload = body.partition(b";")
+        keys = dict(part.split(b"=", 1) for part in control.split(b",") if b"=" in part)
+        notes: list[bytes] = []
+        parts = self._parts
+        if parts is None or b"f" in keys or keys.get(b"a", b"f") != b"f":
+            if keys.get(b"a", b"t") not in (b"t", b"T", b"f") or keys.get(b"t", b"d") != b"d" or not payload:
+                return None
+            notes = [] if parts is None else self._finished(parts)
+            parts = self._parts = _Kitty(keys)
+        parts.add(payload, size)
+        return notes if keys.get(b"m") == b"1" else notes + self._finished(parts)
+
+    def _finished(self, parts: _Kitty) -> list[bytes]:
+        self._parts = None
+        data = None if parts.payload is None else _decoded(bytes(parts.payload)) or bytes(parts.payload)
+        return self._image(parts.format, data, parts.pixels, parts.size)
+
+    def _image(self, form: str, data: bytes | None, pixels: tuple[int, int] | None, size: int) -> list[bytes]:
+        """Keep an image, and note it."""
+        if len(self.found) >= MOST_IMAGES:
+            return []
+        kind = None if data is None else kind_of(data)
+        if data is not None and kind is not None and kind.endswith(" image"):
+            form, pixels = kind.removesuffix(" image"), _pixels(data) or pixels
+        artifact = None if data is None or self._store is None else _kept(data, self._store)
+        image = OutputImage(
+            format=form,
+            size=size if data is None else len(data),
+            width=None if pixels is None else pixels[0],
+            height=None if pixels is None else pixels[1],
+            artifact=artifact,
+        )
+        self.found.append(image)
+        size_of = f", {image.width} x {image.height}" if image.width is not None else ""
+        lost = "" if self._store is None else ", not kept"
+        where = lost if artifact is None else f": artifact://{artifact.id}"
+        # CAN ends what is begun before it, such as half a sequence, as the image's own ESC did.
+        return [f"\x18[image: {form}{size_of}, {image.size:,} bytes{where}]".encode()]
+
+
+class _Kitty:
+    """An image of kitty's, in one sequence or in several."""
+
+    def __init__(self, keys: dict[bytes, bytes]) -> None:
+        raw = {b"24": "RGB", b"32": "RGBA"}.get(keys.get(b"f", b"32"))
+        self.format = f"kitty {raw}" if raw else "kitty"
+        width, height = number_of(keys.get(b"s", b"")), number_of(keys.get(b"v", b""))
+        self.pixels = (width, height) if width and height else None
+        self.payload: bytearray | None = bytearray()  # None when it was too much
+        self.size = 0
+
+    def add(self, payload: bytes, size: int) -> None:
+        """Add a part, whose sequence has so many bytes."""
+        self.size += size
+        if self.payload is not None and len(self.payload) + len(payload) <= LARGEST_IMAGE:
+            self.payload += payload
+        else:
+            self.payload = None
+
+
+def _kept(data: bytes, store: Store) -> Artifact | None:
+    try:
+        writer = store.create()
+    except OSError:
+        return None
+    try:
+        writer.write(data)
+        return writer.finish()
+    except OSError:
+        with contextlib.suppress(OSError):
+            writer.discard()
+        return None
+
+
+def _decoded(payload: bytes) -> bytes | None:
+    try:
+        return base64.b64decode(payload + b"=" * (-len(payload) % 4), validate=True)
+    except binascii.Error:
+        return None
+
+
+def _pixels(data: bytes) -> tuple[int, int] | None:
+    """The width and the height of a PNG or a GIF, as its beginning says."""
+    if data.startswith(_PNG) and data[12:16] == b"IHDR" and len(data) >= 24:
+        return struct.unpack(">II", data[16:24])
+    if data.startswith(_GIF) and len(data) >= 10:
+        return struct.unpack("<HH", data[6:10])
+    return None

@@ -1,0 +1,100 @@
+"""The raw whole of an output, kept."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Protocol
+
+from ..._types import Artifact, Output
+
+
+class RawWriter(Protocol):
+    """Takes the raw whole of one output. An `ArtifactWriter` does."""
+
+    def write(self, data: bytes, /) -> None:
+        """Add to it. Raises `OSError`."""
+
+    def finish(self) -> Artifact:
+        """It is whole. Raises `OSError`."""
+
+    def discard(self) -> None:
+        """It is not needed."""
+
+
+class Store(Protocol):
+    """Where the raw whole of an output is kept. An `ArtifactStore` is one."""
+
+    def create(self) -> RawWriter:
+        """Begin with one. Raises `OSError`."""
+
+
+class Keeper:
+    """Keeps the raw whole: in memory as long as it is small, then in an artifact; never in the way.
+
+    Args:
+        store: Makes the artifact; ``None`` keeps nothing.
+        limit: Bytes that are held in memory.
+    """
+
+    def __init__(self, store: Store | None, limit: int) -> None:
+        self._store = store
+        self._limit = limit
+        self._held: list[bytes] = []
+        self._size = 0
+        self._writer: RawWriter | None = None
+        self._error: str | None = None
+
+    def write(self, data: bytes) -> None:
+        """Keep some more."""
+        if self._writer is None:
+            if self._store is None or self._error is not None:
+                return
+            self._held.append(data)
+            self._size += len(data)
+            if self._size > self._limit:
+                self._spill(self._store)
+            return
+        try:
+            self._writer.write(data)
+        except OSError as error:
+            self._fail(error)
+
+    def finish(self, total: int, lines: int, *, needed: bool) -> Output:
+        """The counts of the whole, and where it is, or why it is missing: neither when it is not needed."""
+        artifact, error = self._finish(needed=needed)
+        return Output(total_bytes=total, total_lines=lines, artifact=artifact, artifact_error=error)
+
+    def _finish(self, *, needed: bool) -> tuple[Artifact | None, str | None]:
+        if not needed:
+            self.discard()
+            return None, None
+        if self._store is not None and self._writer is None and self._error is None:
+            self._spill(self._store)
+        if self._writer is None:
+            return None, self._error
+        try:
+            return self._writer.finish(), None
+        except OSError as error:
+            self._fail(error)
+            return None, self._error
+
+    def discard(self) -> None:
+        """Leave nothing, and keep nothing more."""
+        self._store = None
+        self._held = []
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with contextlib.suppress(OSError):
+                writer.discard()
+
+    def _spill(self, store: Store) -> None:
+        try:
+            self._writer = store.create()
+            self._writer.write(b"".join(self._held))
+        except OSError as error:
+            self._fail(error)
+        self._held = []
+
+    def _fail(self, error: OSError) -> None:
+        self._error = error.strerror or str(error)
+        self.discard()
