@@ -88,6 +88,8 @@ def asked(text: str, **more: Any) -> CommandRequest:
         ("git push", ["git push"]),
         ("git push origin main", ["git push origin main"]),
         ("git fetch", ["git fetch"]),
+        ("docker push here.example/x", ["docker push here.example/x"]),
+        ("npm publish", ["npm publish"]),
         ("git commit -m https://here.example/x", ["git commit -m https://here.example/x"]),
         ("npm run deploy me@here:/srv", ["npm run deploy me@here:/srv"]),
         ("make", ["make"]),

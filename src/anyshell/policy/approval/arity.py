@@ -25,16 +25,19 @@ _BY_COUNT: Mapping[int, str] = {
     3: (
         "aws, az, gcloud, bun run, bundle exec, composer run, deno task, mix do, npm run, pnpm run, poetry "
         "run, yarn run, uv pip, uv run, uv tool, docker compose, docker image, docker network, docker volume, "
-        "gh issue, gh pr, gh release, gh repo, gh run, git bisect, git notes, git stash, git worktree, python "
+        "gh issue, gh pr, gh run, git bisect, git notes, git stash, git worktree, python "
         "-m, python3 -m"
     ),
-    # Only with all of its words: it runs a text or a program that the others name, or says what later ones run.
+    # Only with all of its words: it runs a text or a program that the others name, says what later ones run, or sends to where the
+    # others say.
     0: (
         "bun x, docker exec, docker run, gh alias, gh api, gh extension, git clean, git config, git remote, "
         "git submodule, kubectl exec, kubectl run, npm config, npm exec, podman exec, podman run, apt install, "
         "apt-get install, brew install, bun add, cargo install, composer require, dnf install, gem install, "
         "go install, npm add, npm i, npm install, pip install, pip3 install, pnpm add, poetry add, uv add, "
-        "yarn add"
+        "yarn add, conda install, go get, docker push, podman push, helm push, cargo publish, dotnet nuget, gem push, gh release, "
+        "gh repo, gcloud compute, hg push, npm publish, pnpm publish, poetry publish, svn commit, twine upload, uv publish, "
+        "yarn publish"
     ),
 }
 

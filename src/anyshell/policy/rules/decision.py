@@ -217,9 +217,9 @@ class Decision:
             return ()
         if giver == "xargs":
             whole = any(word.text in ("-0", "--null") for word in before[source].command.arguments[:1])
-            while before[source].name == "xargs" or (
-                before[source].use.output == "lines" and not before[source].access.reads
-            ):
+            while before[source].name == "xargs" or before[source].use.output == "lines":
+                if before[source].access.reads or _has_own_input(before[source].command):
+                    return ()  # what it prints, or is given, is of a file
                 source -= 1
                 if source < 0 or via or before[source].command.via:
                     return ()
@@ -228,8 +228,8 @@ class Decision:
                 ]
                 if between.strip() != "|":
                     return ()
-            # A name with blanks in it is several then, and none of these need be below anything.
-            if not whole and not {*profile.roles()} <= {"reads"}:
+            # A name with blanks in it is several then: none of these need be below anything, and any may be a flag.
+            if not whole and not profile.harmless:
                 return ()
             # Only find begins each name with what it was told to search.
             if before[source].use.output != "names" or (
@@ -556,6 +556,11 @@ class Decision:
 _NOTHING = Access()
 _FUNCTION = Profile(harmless=True, positionals=("text*",))
 """A call of a function of the text, whose commands are decided on by themselves."""
+
+
+def _has_own_input(command: ParsedCommand) -> bool:
+    """Whether a command reads something else than the pipe before it."""
+    return any(each.operator.startswith("<") for each in command.redirections)
 
 
 def _runs_elsewhere(command: ParsedCommand) -> bool:
