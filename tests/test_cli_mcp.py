@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .cli_program import is_alive, read_line, wait_until, wait_written
+from .cli_program import is_alive, read_line, wait_until, wait_written, within
 from .conftest import framework
 
 if TYPE_CHECKING:
@@ -150,3 +151,36 @@ def test_the_sdk_is_loaded_by_the_server_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("set()\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "place"),
+    [
+        ("claude", "mcpServers"),
+        ("codex", "mcp_servers"),
+        ("cursor", "mcpServers"),
+        ("gemini", "mcpServers"),
+        ("vscode", "servers"),
+        ("zed", "context_servers"),
+    ],
+)
+def test_each_program_is_told_in_its_own_form(program: str, place: str) -> None:
+    done = within("mcp", "--print-config", program, "--policy", "workspace", "--jobs", "--cwd", 'a "b"\\')
+    text = done.stdout.decode()
+    entry = (tomllib.loads(text) if program == "codex" else json.loads(text))[place]["anyshell"]
+    assert entry["command"] == sys.executable
+    assert entry["args"][:4] == ["-P", "-m", "anyshell", "mcp"]
+    assert entry["args"][4:] == ["--cwd", 'a "b"\\', "--policy", "workspace", "--jobs"]
+    assert b"these lines are for" in done.stderr
+
+
+def test_a_server_on_http_has_no_lines_to_print() -> None:
+    assert within("mcp", "--http", "--print-config", "claude").returncode == 2
+
+
+def test_the_doctor_asks_the_server() -> None:
+    done = within("doctor", "--mcp", "--json")
+    [found] = [finding for finding in json.loads(done.stdout)["findings"] if finding["topic"] == "mcp"]
+    assert found["verdict"] == "ok"
+    assert found["detail"] == "gives shell; a call without approval is refused"
+    assert within("doctor", "--mcp", "--host", "web-1").returncode == 2

@@ -199,7 +199,6 @@ async def test_an_idle_client_ends_and_the_longest_idle_makes_room(
 ) -> None:
     monkeypatch.setattr(http, "CLIENTS", 3)
     async with server as served, served.client(ERAS[1], User(dict(AGAIN))) as client:
-        await client.list_tools()  # in the environment that all of that era share
 
         async def begun(command: str, *, background: bool = False) -> str:
             call = {"command": command, "run_in_background": background}
@@ -208,12 +207,27 @@ async def test_an_idle_client_ends_and_the_longest_idle_makes_room(
 
         busy = await begun("sleep 60", background=True)
         idle, third = await begun("x=1"), await begun("x=2")
-        assert served.clients.known == (busy, idle, third)
+        assert {busy, idle, third} < {*served.clients.known}
         fourth = await begun("x=3")
-        assert served.clients.known == (busy, third, fourth)
+        assert {busy, third, fourth} == {*served.clients.known} - {""}
         monkeypatch.setattr(http, "IDLE_SECONDS", 0.01)
         await client.call_tool("shell", {"command": "x=3", "state": third})
         await asyncio.to_thread(wait_until, lambda: third not in served.clients.known, "it has ended")
+
+
+async def test_a_session_is_told_that_its_shell_has_ended(
+    server: AbstractAsyncContextManager[Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "CLIENTS", 1)
+    async with server as served, served.client("legacy") as one:
+        await one.call_tool("shell", {"command": "x=1"})
+        async with served.client(ERAS[1]) as other:
+            await other.call_tool("shell", {"command": "x=2"})
+        told = await one.call_tool("shell", {"command": "echo ${x-none} > a"})
+        assert "have ended" in printed(told)
+        assert not (served.directory / "a").exists()
+        anew = await one.call_tool("shell", {"command": "echo ${x-none}"})
+        assert anew.structured_content["output"] == "none\n"
 
 
 @pytest.mark.parametrize("mode", ERAS)

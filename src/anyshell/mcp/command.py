@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 from ..cli.failure import Failure
 from ..cli.options import cwd_option, host_option, load_policy, policy_option, shell_option
 from ..cli.printing import mention
+from .configs import FILES, config_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -40,6 +42,12 @@ INSTALL = "python -m pip install 'anyshell[mcp]', or '.[mcp]' in a clone"
     show_default=True,
     help="With --http: the port. 0 takes one that is free.",
 )
+@click.option(
+    "--print-config",
+    type=click.Choice(list(FILES)),
+    metavar=f"[{'|'.join(FILES)}]",
+    help="Print the lines that tell a program of this server, with these options, instead.",
+)
 @click.pass_context
 def mcp(
     ctx: click.Context,
@@ -54,6 +62,7 @@ def mcp(
     terminals: bool,
     http: bool,
     port: int,
+    print_config: str | None,
 ) -> None:
     """Serve the tools to one program that speaks the Model Context Protocol, on stdin and stdout.
 
@@ -71,6 +80,7 @@ def mcp(
       anyshell mcp --policy workspace --jobs
       anyshell mcp --host deploy@web-1 --policy read-only
       anyshell mcp --http --session
+      anyshell mcp --print-config claude --policy workspace > .mcp.json
     \b
     Exit code:
       0      the program has closed stdin
@@ -80,6 +90,17 @@ def mcp(
     from ..cli.process import signals
 
     decides = load_policy(policy)
+    if print_config is not None:
+        if http:
+            raise click.UsageError("--print-config is for a server on stdin and stdout: leave --http out")
+        given = {"--host": host, "--shell": shell, "--cwd": cwd, "--policy": policy}
+        flags = {"--session": session, "--jobs": jobs, "--terminals": terminals}
+        options = [part for name, value in given.items() if value is not None for part in (name, value)]
+        options += [name for name, on in flags.items() if on]
+        # -P: a program starts it in a project, of which no file may pass for a module.
+        click.echo(config_of(print_config, [sys.executable, "-P", "-m", "anyshell", "mcp", *options]))
+        mention(f"anyshell: these lines are for {FILES[print_config]}")
+        return
     try:
         import mcp as sdk  # noqa: F401 - what the rest needs
     except ImportError as error:

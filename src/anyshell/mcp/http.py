@@ -38,10 +38,13 @@ if TYPE_CHECKING:
     from .tools import ClientTools
 
 CLIENTS = 50
-"""Clients that have an environment at once. For one more, the one that has been idle for longest and has no jobs is ended."""
+"""Clients that have an environment of their own at once. For one more, the one that has been idle for longest and has no jobs is ended."""
 
 IDLE_SECONDS = 1800.0
 """Seconds without a request after which the environment of a client ends, with its shell and its jobs."""
+
+ENDED = 1000
+"""Ended clients that are remembered, to tell them; of more, the oldest is forgotten."""
 
 CONNECTIONS = 200
 """Connections of all clients at once; one more is turned away."""
@@ -108,6 +111,7 @@ class Clients:
         self._approvals = approvals
         self._stateful = stateful
         self._clients: dict[str, _Client] = {}
+        self._ended: dict[str, None] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -134,6 +138,11 @@ class Clients:
             MCPError: There is no room for another client, or no environment for it.
         """
         session = _session_of(context)
+        if session in self._ended and session not in self._clients:
+            del self._ended[session]
+            return refused(
+                "Not run: the shell and the jobs of this session have ended. Call again to begin new ones."
+            )
         if session or not self._stateful:
             with self.busy(session):
                 return await (await self._opened(session)).call(context, params, client=session)
@@ -184,7 +193,7 @@ class Clients:
     def _client(self, key: str) -> _Client:
         client = self._clients.get(key)
         if client is None:
-            if len(self._clients) >= CLIENTS:
+            if key != _STATELESS and len(self._clients.keys() - {_STATELESS}) >= CLIENTS:
                 self._make_room()
             client = self._clients[key] = _Client(self._open())
             with self.busy(key):
@@ -195,7 +204,7 @@ class Clients:
         idle = {
             key: client.idle_since
             for key, client in self._clients.items()
-            if not (client.used or client.has_jobs)
+            if key != _STATELESS and not (client.used or client.has_jobs)
         }
         if not idle:
             raise MCPError(types.INTERNAL_ERROR, f"{CLIENTS} clients have an environment: end one of them")
@@ -207,6 +216,10 @@ class Clients:
             timer.cancel()
         client = self._clients.pop(key, None)
         if client is not None:
+            if self._stateful:
+                self._ended[key] = None
+                if len(self._ended) > ENDED:
+                    del self._ended[next(iter(self._ended))]
             task = asyncio.ensure_future(client.end())
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
@@ -274,17 +287,8 @@ async def serve(server: Server[Any], clients: Clients, *, port: int, tell: Calla
     listening = _listening(port)
     with contextlib.closing(listening):
         port = listening.getsockname()[1]
-        names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost")]
-        app = server.streamable_http_app(
-            max_request_body_size=LONGEST_MESSAGE,
-            session_idle_timeout=IDLE_SECONDS,
-            max_sessions=CLIENTS,
-            transport_security=TransportSecuritySettings(
-                allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names]
-            ),
-        )
         config = uvicorn.Config(
-            _Guarded(app, token, clients),
+            application(server, clients, token, port),
             log_config=None,
             access_log=False,
             ws="none",
@@ -296,11 +300,25 @@ async def serve(server: Server[Any], clients: Clients, *, port: int, tell: Calla
         def stop() -> None:
             uvicorn_server.should_exit = True
 
-        tell(f"serving http://{names[0]}/mcp; the token is in {file}")
+        tell(f"serving http://127.0.0.1:{port}/mcp; the token is in {file}")
         try:
             await to_the_end(uvicorn_server.serve(sockets=[listening]), stop)
         finally:
             await to_the_end(clients.aclose(), lambda: None)
+
+
+def application(server: Server[Any], clients: Clients, token: str, port: int) -> ASGIApp:
+    """What answers the requests to a port: those that show the token, and that are meant for this server."""
+    names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost")]
+    app = server.streamable_http_app(
+        max_request_body_size=LONGEST_MESSAGE,
+        session_idle_timeout=IDLE_SECONDS,
+        max_sessions=CLIENTS,
+        transport_security=TransportSecuritySettings(
+            allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names]
+        ),
+    )
+    return _Guarded(app, token, clients)
 
 
 def _listening(port: int) -> socket.socket:

@@ -141,7 +141,7 @@ class ClientTools:
         """Carry out one call of a client.
 
         Raises:
-            MCPError: There is no such tool, or too many calls are under way.
+            MCPError: There is no such tool, too many calls are under way, or the call's state approves nothing.
         """
         if params.name != "shell" and (params.name != "job" or self._job is None):
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:60]!r}")
@@ -150,7 +150,8 @@ class ClientTools:
         try:
             exchange = self._approvals.begin(context, params, client)
         except BadStateError as error:
-            return refused(f"Not run: {error}. Make the call again, without the state.")
+            message = f"not run: {error}; call again without requestState"
+            raise MCPError(types.INVALID_PARAMS, message, {"reason": "invalid_request_state"}) from error
         self._under_way += 1
         try:
             made = await self._made(context, params, exchange.id)

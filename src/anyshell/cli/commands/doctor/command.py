@@ -30,9 +30,12 @@ _FEW_FILES = 256
 
 @click.command(short_help="Find what is missing, and what was left running.")
 @host_option
+@click.option(
+    "--mcp", is_flag=True, help="Start the server of MCP as well, and call its tool as a client does."
+)
 @json_option
 @click.pass_context
-def doctor(ctx: click.Context, /, *, host: str | None, as_json: bool) -> None:
+def doctor(ctx: click.Context, /, *, host: str | None, mcp: bool, as_json: bool) -> None:
     """Look at a host: what anyshell found, what is missing and how to get it.
 
     With --host, each step to it is tried by itself: its name, its port, its key, the login, the shell, SFTP, and
@@ -59,10 +62,14 @@ def doctor(ctx: click.Context, /, *, host: str | None, as_json: bool) -> None:
 
     report = Report()
     options = parse(host)
+    if mcp and options is not None:
+        raise click.UsageError("--mcp looks at the server on this machine: leave --host out")
 
     async def look(_: Interruption) -> int:
         if options is None:
             await _examine(report)
+            if mcp and report.usable:
+                await _examine_server(report)
         else:
             await _examine_elsewhere(options, report)
         return 0 if report.usable else 1
@@ -97,6 +104,14 @@ async def _examine(report: Report) -> None:
         report.orphans = await backend.orphans()
     finally:
         await backend.aclose()
+
+
+async def _examine_server(report: Report) -> None:
+    from .... import Environment
+    from .server import look_at_server
+
+    async with Environment.detect() as env:
+        report.findings.append(await look_at_server(env))
 
 
 async def _examine_elsewhere(options: str | SSHOptions, report: Report) -> None:

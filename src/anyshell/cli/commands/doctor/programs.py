@@ -39,6 +39,7 @@ _WINGET = {
 
 _EXTRAS = {
     "console": ("textual",),
+    "mcp": ("mcp",),
     "png": ("resvg_py",),
     "policy": ("tree_sitter", "tree_sitter_bash"),
     "re2": ("re2",),

@@ -1,0 +1,111 @@
+"""Many calls, many clients, and clients that misbehave: nothing is left of any."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+from mcp import Client
+from mcp.client._memory import InMemoryTransport
+
+from anyshell import Environment
+from anyshell.mcp.approval import ClientApprovals
+from anyshell.mcp.server import make
+from anyshell.mcp.tools import ClientTools, OneClient
+
+from .cli_program import wait_until
+from .test_cli_mcp import Server, nothing_is_left, server
+from .test_mcp import AGAIN, ERAS, User
+from .test_mcp_http import serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["server"]  # a fixture
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_thousand_calls_leave_nothing_behind(tmp_path: Path, anyio_backend: str, mode: str) -> None:
+    approvals = ClientApprovals()
+    async with Environment.detect(cwd=tmp_path) as env:
+        made = make(OneClient(ClientTools(env, approvals, jobs=True)))
+        transport = InMemoryTransport(made)
+        async with Client(transport, mode=mode, elicitation_callback=User(dict(AGAIN))) as client:
+            await client.call_tool("shell", {"command": "echo $$ >> pids"})  # approved for all that follow
+            calls = [client.call_tool("shell", {"command": "echo $$ >> pids"}) for _ in range(500)]
+            results = await asyncio.gather(*calls)
+        assert not any(result.is_error for result in results)
+    pids = (tmp_path / "pids").read_text().split()
+    assert len(pids) == 501
+    assert not psutil.Process().children(recursive=True)
+    assert not approvals._exchanges
+    assert not approvals._open
+
+
+@pytest.mark.anyio
+async def test_fifty_clients_at_once_do_not_meet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
+    async with serving(tmp_path, session=True) as served:
+
+        async def talk(number: int) -> str:
+            async with served.client(ERAS[number % 2]) as client:
+                first = await client.call_tool("shell", {"command": f"x={number}"})
+                state = first.structured_content.get("state")
+                named = {} if state is None else {"state": state}
+                again = await client.call_tool("shell", {"command": "echo $x", **named})
+                return str(again.structured_content["output"])
+
+        said = await asyncio.gather(*(talk(number) for number in range(50)))
+        assert said == [f"{number}\n" for number in range(50)]
+    assert not psutil.Process().children(recursive=True)
+
+
+@pytest.mark.anyio
+async def test_connections_that_say_half_of_something_hold_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
+    with contextlib.ExitStack() as stack:
+        async with serving(tmp_path) as served:
+            place = urlsplit(served.url)
+            token = f"Authorization: Bearer {served.token}\r\n"
+            head = f"POST /mcp HTTP/1.1\r\nHost: {place.netloc}\r\n{token}"
+            for said in (
+                "",
+                "POST",
+                head,
+                f"{head}Content-Type: application/json\r\nContent-Length: 999\r\n\r\n{{",
+                "\x00\xff" * 1000,
+                f"{head}Content-Length: -1\r\n\r\n",
+            ):
+                for _ in range(5):
+                    half = stack.enter_context(
+                        socket.create_connection((place.hostname or "", place.port or 0))
+                    )
+                    half.sendall(said.encode("latin-1"))
+            async with served.client(ERAS[1]) as client:
+                result = await client.call_tool("shell", {"command": "echo hi"})
+                assert result.structured_content["output"] == "hi\n"
+        assert not psutil.Process().children(recursive=True)
+
+
+def test_a_client_that_freezes_holds_up_neither_its_commands_nor_the_end(server: Server) -> None:
+    pid = server.begin_stubborn()
+    for number in range(2, 40):
+        server.call(number, f"seq 3000; echo >> done-{number}")
+    done = [server.directory / f"done-{number}" for number in range(2, 40)]
+    # More is answered than the pipe has room for: the commands run all the same.
+    wait_until(lambda: all(path.exists() for path in done), "all of them have run")
+    for path in done:
+        path.unlink()
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    nothing_is_left(server, pid, 0)
