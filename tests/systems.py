@@ -60,6 +60,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_adapters": "its commands are texts of a POSIX shell",
     "test_addresses": "its commands are texts of a POSIX shell; test_ssh_windows has addresses there",
     "test_audit": "its commands are texts of a POSIX shell",
+    "test_rpc": "its commands are texts of a POSIX shell",
     "test_redaction": "its commands are texts of a POSIX shell",
     "test_tool_minimize": "its commands are texts of a POSIX shell",
     "test_tool_policy": "its commands are texts of a POSIX shell",

@@ -54,6 +54,7 @@ FLOORS = {
     "cli": 4,
     "__main__": 4,
     "adapters": 5,
+    "rpc": 5,
 }
 """The floor of every module. A floor imports those below it; on the first, none imports another."""
 

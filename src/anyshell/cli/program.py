@@ -35,6 +35,7 @@ _COMMANDS = {
     "doctor": "commands.doctor.command",
     "schema": "commands.tool",
     "call": "commands.tool",
+    "rpc": ".rpc.command",
     "policy": "commands.policy",
     "cp": "commands.cp",
     "jobs": "commands.jobs",
