@@ -53,6 +53,7 @@ FLOORS = {
     "console": 4,
     "cli": 4,
     "__main__": 4,
+    "acp": 5,
     "adapters": 5,
     "rpc": 5,
 }
