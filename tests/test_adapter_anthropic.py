@@ -59,7 +59,7 @@ async def told(tool: anthropic.Runnable, *calls: dict[str, Any]) -> list[dict[st
 
 async def test_bash_keeps_its_shell_and_restarts_it(env: Environment) -> None:
     bash = anthropic.Bash(env, approver=approve_all)
-    calls = [
+    calls: list[dict[str, Any]] = [
         {"command": "cd /; x=1; pwd"},
         {"command": "pwd; exit $x"},
         {"restart": True},

@@ -16,7 +16,7 @@ from anyshell.adapters import needs, whole
 from anyshell.adapters.bridge import Bridge
 
 MODULES = sorted(path.stem for path in Path(anyshell.adapters.__file__).parent.glob("[a-z]*.py"))
-DOORS = [name for name in MODULES if name not in ("bridge", "whole")]
+DOORS = ["acp", *(f"adapters.{name}" for name in MODULES if name not in ("bridge", "whole"))]
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -29,13 +29,13 @@ class Hidden:
         if name.partition(".")[0] not in known and not name.startswith("_"):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
 known = {{*sys.stdlib_module_names, "anyshell"}}
-import anyshell.adapters.whole, anyshell.tool.shell
+import anyshell.adapters.whole, anyshell.tool.shell, anyio
 known |= {{name.partition(".")[0] for name in sys.modules}}
 sys.meta_path.insert(0, Hidden())
-import anyshell.adapters.{name}
+import anyshell.{name}
 """
     done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, check=False)
-    extra = name.replace("_", "-")
+    extra = name.rpartition(".")[2].replace("_", "-")
     assert done.stderr.rstrip().endswith(f"which is not installed: pip install 'anyshell[{extra}]'")
     extras = (Path(__file__).parents[1] / "pyproject.toml").read_text().partition("[project.optional-dep")[2]
     assert f"\n{extra} = [" in extras.partition("\n[project.")[0]

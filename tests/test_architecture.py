@@ -54,8 +54,10 @@ FLOORS = {
     "console": 4,
     "cli": 4,
     "__main__": 4,
+    "acp": 5,
     "adapters": 5,
     "mcp": 5,
+    "rpc": 5,
 }
 """The floor of every module. A floor imports those below it; on the first, none imports another."""
 

@@ -36,6 +36,7 @@ _COMMANDS = {
     "schema": "commands.tool",
     "call": "commands.tool",
     "mcp": ".mcp.command",
+    "rpc": ".rpc.command",
     "policy": "commands.policy",
     "cp": "commands.cp",
     "jobs": "commands.jobs",

@@ -1,0 +1,358 @@
+"""Commands in the terminals of an editor, by the Agent Client Protocol. It needs the extra ``acp``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import ByteReceiveStream
+
+from . import shells
+from ._exceptions import BackendUnavailable, InvalidCommand, SpawnError, TerminalUnavailable
+from ._types import ExitStatus, ProcessInfo
+from ._waits import to_the_end
+
+try:
+    from acp import RequestError
+    from acp.schema import EnvVariable
+except ModuleNotFoundError as error:
+    if error.name != "acp":
+        raise
+    raise ModuleNotFoundError(
+        "anyshell.acp needs acp, which is not installed: pip install 'anyshell[acp]'", name="acp"
+    ) from None
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from acp import Client
+    from acp.schema import CreateTerminalResponse
+
+    from ._types import Foreground, HostInfo, HostQuery, Signal, Spawn, Terminal
+    from .abc import Backend, CommandTree, Files, PipeDirectory
+
+BYTE_LIMIT = 1024 * 1024
+"""Bytes of a command's output that the editor keeps, from its end, unless `AcpBackend` is told otherwise."""
+
+CREATE_SECONDS = 60.0
+"""Seconds for the editor to make a terminal; one that comes later is killed and released."""
+
+ANSWER_SECONDS = 5.0
+"""Seconds for the editor to kill or release a terminal."""
+
+LOOK_SECONDS = (0.05, 2.0)
+"""Seconds between two looks at the output of a command: at first, and at last."""
+
+_LOST = "\n[anyshell] The editor kept only the end of the output: a part is missing here, or shown twice.\n"
+
+
+class AcpBackend:
+    """Runs commands in the editor's terminals, and leaves all else to another backend.
+
+    The editor shows the command, and says how it ends. What the command leaves behind is the editor's: it is not seen here. A
+    command has no input, no session and no terminal of anyshell's, its channels are one, and every stop is the editor's kill.
+
+    Args:
+        client: The connection to the editor, as an agent of the SDK is given it.
+        session_id: The session of the protocol that the terminals belong to.
+        backend: Reaches the host that the editor runs commands on; of POSIX. It stays its owner's to close.
+        on_terminal: Is given the id of each terminal as soon as it is there, to be shown in a tool call.
+        byte_limit: Bytes of a command's output that the editor keeps.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        session_id: str,
+        backend: Backend,
+        *,
+        on_terminal: Callable[[str], object] | None = None,
+        byte_limit: int = BYTE_LIMIT,
+    ) -> None:
+        self._client = client
+        self._session = session_id
+        self._backend = backend
+        self._on_terminal = on_terminal
+        self._byte_limit = byte_limit
+        self._open: set[EditorTerminal] = set()
+        self._late: set[asyncio.Task[None]] = set()
+
+    @property
+    def name(self) -> str:
+        """What a person calls the host."""
+        return f"{self._backend.name}, in the editor"
+
+    @property
+    def files(self) -> Files:
+        """The host's files."""
+        return self._backend.files
+
+    async def info(self, query: HostQuery) -> HostInfo:
+        """Ask the host what it is.
+
+        Raises:
+            BackendUnavailable: It is Windows.
+        """
+        info = await self._backend.info(query)
+        if info.os == "windows":
+            raise BackendUnavailable(
+                "an editor's terminals on Windows cannot be used: use the backend itself"
+            )
+        return info
+
+    async def spawn(self, spawn: Spawn) -> EditorTerminal:
+        """Have the editor make a terminal for a command.
+
+        Raises:
+            InvalidCommand: The directory is none, or the channels were asked for apart.
+            SpawnError: The editor makes no terminal, or the command has input, a terminal or a text that is too long.
+        """
+        await self._check(spawn)
+        variables = {**spawn.settings, **spawn.env}
+        removed = sorted(name for name in spawn.unset if name.isidentifier() and name not in variables)
+        forget = f"{shells.SHELLS['sh'].join(['unset', *removed])}; " if removed else ""
+        creating = asyncio.ensure_future(
+            self._client.create_terminal(
+                self._session,
+                "/bin/sh",
+                args=["-c", f'{forget}exec "$@" </dev/null', "sh", *spawn.argv],
+                env=[EnvVariable(name=name, value=value) for name, value in variables.items()],
+                cwd=spawn.cwd,
+                output_byte_limit=self._byte_limit,
+            )
+        )
+        try:
+            made = await asyncio.wait_for(asyncio.shield(creating), CREATE_SECONDS)
+        except BaseException as error:
+            if isinstance(error, RequestError):
+                raise SpawnError(f"the editor makes no terminal: {error}") from error
+            if creating.done() and not creating.cancelled() and creating.exception() is error:
+                # The editor is gone, and may have heard: its end cannot be learnt, which `wait` of the process says.
+                return EditorTerminal(self._client, self._session, "", self._open.discard, started=None)
+            ending = asyncio.ensure_future(self._end_late(creating))
+            self._late.add(ending)
+            ending.add_done_callback(self._late.discard)
+            if not isinstance(error, TimeoutError):
+                await to_the_end(asyncio.wait([ending], timeout=ANSWER_SECONDS), lambda: None)
+                raise
+            raise SpawnError(
+                f"the editor has made no terminal in {CREATE_SECONDS:g} s: one that comes later is killed"
+            ) from error
+        terminal = EditorTerminal(self._client, self._session, made.terminal_id, self._open.discard)
+        self._open.add(terminal)
+        if self._on_terminal is not None:
+            self._on_terminal(made.terminal_id)
+        return terminal
+
+    async def _check(self, spawn: Spawn) -> None:
+        if spawn.split_stderr:
+            raise InvalidCommand("an editor's terminal has one output: leave out split_stderr")
+        if spawn.terminal is not None:
+            raise TerminalUnavailable("the editor's terminals are not driven: leave out the terminal")
+        if spawn.stdin:
+            raise SpawnError("an editor's terminal takes no input: put it into a file, and redirect it")
+        if spawn.script is not None:
+            raise SpawnError(
+                "the command is too long for an editor's terminal: put it into a file, and run that"
+            )
+        try:
+            kind = (await self.files.stat(spawn.cwd)).kind
+        except OSError:
+            kind = "other"
+        if kind != "directory":
+            raise InvalidCommand(f"cwd: {spawn.cwd} is no directory on {self.name}")
+
+    async def _end_late(self, creating: asyncio.Future[CreateTerminalResponse]) -> None:
+        """Kill and release a terminal that nothing waits for any more, when it comes."""
+        with contextlib.suppress(Exception):
+            made = await creating
+            await EditorTerminal(self._client, self._session, made.terminal_id, lambda _: None).aclose()
+
+    async def pipe_directory(self) -> PipeDirectory:
+        """Refuse: an editor's terminals have no persistent shells."""
+        raise BackendUnavailable("an editor's terminals have no sessions: run each command in a fresh shell")
+
+    async def connects(self, port: int) -> bool:
+        """Whether something on the host accepts connections at a port."""
+        return await self._backend.connects(port)
+
+    async def orphans(self) -> Sequence[ProcessInfo]:
+        """What a killed anyshell has left on the host."""
+        return await self._backend.orphans()
+
+    async def aclose(self) -> None:
+        """Kill and release every terminal."""
+        await asyncio.gather(*(terminal.aclose() for terminal in list(self._open)))
+        if self._late:
+            await asyncio.wait(self._late, timeout=ANSWER_SECONDS)
+
+
+class EditorTerminal:
+    """A command in a terminal of the editor.
+
+    Attributes:
+        id: The editor's id of the terminal; empty when that was not learnt.
+        started: Whether it has begun; ``None`` when that was not learnt.
+        lost: Whether the editor does not answer any more.
+    """
+
+    stdin = None
+    stderr = None
+    terminal_kind = None
+    pid = None
+    can_terminate = False
+
+    def __init__(
+        self,
+        client: Client,
+        session_id: str,
+        terminal_id: str,
+        on_closed: Callable[[EditorTerminal], object],
+        *,
+        started: bool | None = True,
+    ) -> None:
+        self.id = terminal_id
+        self.started = started
+        self.lost = False
+        self._client = client
+        self._session = session_id
+        self._on_closed = on_closed
+        self._released = False
+        self._closing: asyncio.Future[None] | None = None
+        self._exit = asyncio.ensure_future(self._ended())
+        self._stdout = _Output(self)
+
+    @property
+    def stdout(self) -> ByteReceiveStream:
+        """What it prints, as the editor shows it."""
+        return self._stdout
+
+    @property
+    def ended(self) -> bool:
+        """Whether the editor has said how it ended, or does not answer any more."""
+        return self._exit.done()
+
+    async def printed(self) -> tuple[str, bool]:
+        """What the editor keeps of the output, and whether that is its end alone."""
+        answer = await self._client.terminal_output(self._session, self.id)
+        return answer.output, answer.truncated
+
+    async def _ended(self) -> ExitStatus:
+        try:
+            answer = await self._client.wait_for_terminal_exit(self._session, self.id)
+        except Exception:  # noqa: BLE001 - whatever it is, how the command ends cannot be learnt
+            self.lost = True
+            return ExitStatus()
+        if answer.signal:
+            return ExitStatus(signal=f"SIG{answer.signal.upper().removeprefix('SIG')}")
+        return ExitStatus(code=answer.exit_code)
+
+    async def wait(self) -> ExitStatus:
+        """Wait until the editor says that it has ended."""
+        return await asyncio.shield(self._exit)
+
+    async def wait_gone(self) -> None:
+        """As `wait`: nothing else of it is seen."""
+        await self.wait()
+
+    async def wait_for_news(self, seconds: float) -> None:
+        """Wait for its end, so many seconds at most."""
+        await asyncio.wait([self._exit], timeout=seconds)
+
+    async def send_signal(self, signal: Signal) -> None:
+        """Have the editor kill it: there is no other signal."""
+        if not self.ended:
+            await self._ask(self._client.kill_terminal(self._session, self.id))
+
+    async def survivors(self) -> Sequence[ProcessInfo]:
+        """The terminal, as long as the editor has not said that its command has ended."""
+        return () if self.ended else (ProcessInfo(0, f"terminal {self.id}", 0.0),)
+
+    async def group(self) -> Sequence[ProcessInfo]:
+        """Nothing: it is not seen."""
+        return ()
+
+    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
+        """Do nothing, as there are none."""
+
+    def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
+        """Do nothing: `survivors` has one name."""
+
+    def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> CommandTree:
+        """Refuse: there are no sessions."""
+        raise BackendUnavailable("an editor's terminals have no sessions")
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Do nothing: the size is the editor's."""
+
+    async def foreground(self) -> Foreground | None:
+        """Nothing: it is not seen."""
+        return None
+
+    async def release(self) -> None:
+        """Let it go on in the editor, where a person may look at it."""
+        self._released = True
+
+    async def aclose(self) -> None:
+        """Kill it unless it was released, and give the terminal back."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._on_closed(self)
+        if not self._released:
+            await self.send_signal("kill")
+            await self._ask(self._client.release_terminal(self._session, self.id))
+        self._exit.cancel()
+
+    async def _ask(self, asking: Coroutine[Any, Any, object]) -> None:
+        with contextlib.suppress(Exception):  # it is gone, or the editor is
+            await asyncio.wait_for(asking, ANSWER_SECONDS)
+
+
+class _Output(ByteReceiveStream):
+    """What a terminal of the editor prints, piece by piece: the protocol has looks, and no stream."""
+
+    def __init__(self, terminal: EditorTerminal) -> None:
+        self._terminal = terminal
+        self._taken = 0
+        self._pause = LOOK_SECONDS[0]
+        self._waiting = b""
+        self._over = False
+        self._closed = False
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        """The next piece."""
+        while not self._waiting:
+            if self._closed:
+                raise anyio.ClosedResourceError
+            if self._over:
+                raise anyio.EndOfStream
+            ended = self._terminal.ended
+            self._waiting = await self._look(ended)
+            self._over = ended
+            if not self._waiting and not ended:
+                await self._terminal.wait_for_news(self._pause)
+                self._pause = min(self._pause * 1.5, LOOK_SECONDS[1])
+        piece, self._waiting = self._waiting[:max_bytes], self._waiting[max_bytes:]
+        return piece
+
+    async def _look(self, ended: bool) -> bytes:
+        try:
+            text, truncated = await self._terminal.printed()
+        except Exception:  # noqa: BLE001 - whatever it is, nothing more can be learnt
+            self._terminal.lost = True
+            self._over = True
+            return b""
+        if truncated:  # where this goes on cannot be told: the end is shown once, when it is all there
+            new = _LOST + text if ended else ""
+        else:
+            new, self._taken = text[self._taken :], len(text)
+        return new.encode(errors="replace")
+
+    async def aclose(self) -> None:
+        """Look no more."""
+        self._closed = True

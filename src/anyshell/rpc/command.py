@@ -1,0 +1,74 @@
+"""``anyshell rpc``: the options, and the end of the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ..cli.options import cwd_option, host_option, shell_option
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ..cli.process.signals import Interruption
+
+
+@click.command(short_help="Serve a program in any language, by JSON lines.")
+@host_option
+@shell_option
+@cwd_option
+@click.option("--schema", is_flag=True, help="Print the JSON schema of the lines instead.")
+@click.pass_context
+def rpc(ctx: click.Context, /, *, host: str | None, shell: str | None, cwd: str | None, schema: bool) -> None:
+    r"""Serve one program that writes requests to stdin and reads answers from stdout, each a JSON object on a line.
+
+    The program may run, stream and abort commands, keep sessions and jobs, and read and write files. No approval is asked
+    for: it may do what you may do. When it ends or closes stdin, all that it has started is stopped.
+
+    \b
+    Examples:
+      anyshell rpc --schema
+      printf '%s\n' '{"id":1,"method":"hello","params":{"version":1}}' | anyshell rpc
+      anyshell rpc --host deploy@web-1
+    \b
+    Exit code:
+      0      the program has closed stdin
+      125    anyshell itself failed, or the host cannot be reached
+      128+n  signal n was sent to this program (141: stdout has no reader)
+    """
+    from ..cli.printing import print_json
+    from ..cli.process import signals
+
+    if schema:
+        from .methods import schema as told
+
+        print_json(told())
+        return
+
+    async def perform(interruption: Interruption) -> int:
+        from .. import Environment
+        from ..cli.host.reach import mention_notices, parse
+        from ..cli.process.descriptors import DescriptorReader, DescriptorWriter, watch_reader
+        from .server import Server
+
+        watch_reader(1, interruption.desert)
+        writer = DescriptorWriter(1)
+
+        async def write(line: bytes) -> None:
+            await writer.write(line)
+            if isinstance(writer.error, BrokenPipeError):
+                interruption.desert()
+
+        async def read() -> AsyncIterator[bytes]:
+            async for piece in DescriptorReader(0):
+                yield piece
+            writer.hurry()  # a client that has closed stdin need not read
+
+        # The terminal, if there is one, is the program's: no question is asked there.
+        async with Environment.detect(parse(host), shell=shell, cwd=cwd) as env:
+            mention_notices(env.info)
+            await Server(env, write).serve(read())
+        return 0
+
+    ctx.exit(signals.run(perform))

@@ -1,0 +1,225 @@
+"""What a client can ask for: each method, its parameters, and their JSON schema."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from .._exceptions import InvalidCommand
+from .._types import Outcome
+from ..output import Page, TextDecoder
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from .._engine import Control
+    from .._environment import Environment
+    from .._types import Channel, FileStat
+    from ..jobs import Job
+
+    Tell = Callable[[Channel, str], Awaitable[None]]
+
+VERSION = 1  # no bound: the version of the protocol
+"""The version of the protocol that is spoken here; another is for a change that breaks clients."""
+
+MOST_READ = 16 * 1024 * 1024
+"""Bytes of a file, or of a job's output, that one request reads, at most, and by default."""
+
+ALSO_CALLED = {"bash": "run", "abort_bash": "abort"}
+"""Names of methods in oh-my-pi's protocol."""
+
+ERRORS = (
+    *("bad_message", "no_hello", "no_version", "no_method", "bad_params"),
+    *("busy", "aborted", "file", "failed"),
+)
+"""The codes of errors."""
+
+
+def _about(kind: Any, said: str, **bounds: Any) -> Any:
+    return Annotated[kind, Field(description=said, **bounds)]
+
+
+def _takes(**named: Any) -> type[BaseModel]:
+    """The parameters of a method, by their names: a kind, or a kind and a default."""
+    known: dict[str, Any] = {
+        name: given if isinstance(given, tuple) else (given, ...) for name, given in named.items()
+    }
+    return create_model("params", __config__=ConfigDict(extra="forbid", strict=True), **known)
+
+
+_JOB = _about(str, "The id of a job.")
+_SKIP = (_about(int, "Bytes to skip."), 0)
+_MOST = (_about(int, "Bytes at most.", le=MOST_READ), MOST_READ)
+_ENCODING = (_about(Literal["utf-8", "base64"], "Of the data."), "utf-8")
+_PATH = _about(str, "Absolute, relative to the environment's directory, or below ~.")
+_COMMAND = {
+    "command": _about(str, "Text in the shell's own language."),
+    "cwd": (_about(str | None, "Where it runs; relative to the environment's directory."), None),
+    "env": (_about(dict[str, str], "Variables set over everything else."), {}),
+    "timeout": (_about(float | None, "Seconds until the whole tree is stopped; null is never."), None),
+    "silence": (_about(float | None, "Seconds without output until it is stopped; null is never."), None),
+}
+_RUN = {
+    **_COMMAND,
+    "stdin": (_about(str | None, "What it reads; null is end-of-file at once."), None),
+    "split_stderr": (_about(bool, "Two texts rather than one in true order."), False),
+    "session": (_about(str | None, "The name of a shell that lasts; made at its first use."), None),
+}
+METHODS: dict[str, type[BaseModel]] = {
+    "hello": _takes(version=int, client=(str, "")),
+    "run": _takes(**_RUN),
+    "stream": _takes(**_RUN, encoding=_ENCODING),
+    "abort": _takes(id=(_about(str | int | None, "A request; null is every one."), None)),
+    "session.restart": _takes(name=str),
+    "session.close": _takes(name=str),
+    "jobs.start": _takes(**_COMMAND),
+    "jobs.list": _takes(),
+    "jobs.output": _takes(job=_JOB, since=_SKIP, limit=_MOST, wait=(_about(float, "Seconds for news."), 0)),
+    "jobs.send": _takes(job=_JOB, data=str, close=(bool, False)),
+    "jobs.wait": _takes(job=_JOB, timeout=(_about(float | None, "Seconds; null is until its end."), None)),
+    "jobs.stop": _takes(job=_JOB),
+    "files.read": _takes(path=_PATH, offset=_SKIP, length=_MOST, encoding=_ENCODING),
+    "files.write": _takes(path=_PATH, data=str, encoding=_ENCODING, append=(bool, False)),
+    "files.list": _takes(path=_PATH),
+    "files.stat": _takes(path=_PATH),
+    "files.mkdir": _takes(path=_PATH, parents=(_about(bool, "It may be there already, too."), False)),
+    "files.remove": _takes(path=_PATH, recursive=(bool, False)),
+}
+"""Each method, and its parameters."""
+
+
+class Methods:
+    """Carries out requests. A value of the library's own, such as an `Outcome`, is told as ``run --json`` does.
+
+    Args:
+        env: Where; entered.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    async def run(
+        self,
+        control: Control,
+        tell: Tell,
+        *,
+        session: str | None,
+        encoding: str | None = None,
+        **options: Any,
+    ) -> Outcome:
+        """Run a command to its end; with `encoding`, tell its output as it comes."""
+        decoders: dict[Channel, TextDecoder] = {}
+
+        async def hear(channel: Channel, data: bytes) -> None:
+            if encoding == "base64":
+                await tell(channel, base64.b64encode(data).decode())
+                return
+            page = Page.of(self._env.info.code_page)
+            if text := decoders.setdefault(channel, TextDecoder(page)).decode(data):
+                await tell(channel, text)
+
+        where = self._env if session is None else self._env.session(session)
+        outcome = await where.run(**options, listener=hear if encoding else None, control=control)
+        for channel, decoder in decoders.items():
+            if rest := decoder.flush():
+                await tell(channel, rest)
+        return outcome
+
+    async def carry_out(self, method: str, params: dict[str, Any]) -> Any:
+        """Do what any other method says."""
+        return await getattr(self, f"_{method.replace('.', '_')}")(**params)
+
+    async def _session_restart(self, name: str) -> None:
+        await self._env.session(name).restart()
+
+    async def _session_close(self, name: str) -> None:
+        await self._env.session(name).aclose()
+
+    async def _jobs_start(self, **options: Any) -> dict[str, Any]:
+        return _told(await self._env.start(**options))
+
+    async def _jobs_list(self) -> dict[str, Any]:
+        return {"jobs": [_told(job) for job in self._env.jobs.list()]}
+
+    async def _jobs_output(self, job: str, since: int, limit: int, wait: float) -> dict[str, Any]:
+        piece = await self._env.jobs.get(job).output(since, limit=limit, wait=wait)
+        told = {name: getattr(piece, name) for name in ("text", "offset", "total_bytes", "omitted_bytes")}
+        return told | {"running": self._env.jobs.get(job).status == "running"}
+
+    async def _jobs_send(self, job: str, data: str, close: bool) -> dict[str, Any]:
+        return {"taken": await self._env.jobs.get(job).send(data, close=close)}
+
+    async def _jobs_wait(self, job: str, timeout: float | None) -> dict[str, Any]:
+        await (waited := self._env.jobs.get(job)).wait(timeout=timeout)
+        return _told(waited)
+
+    async def _jobs_stop(self, job: str) -> dict[str, Any]:
+        await (stopped := self._env.jobs.get(job)).stop()
+        return _told(stopped)
+
+    async def _files_read(self, path: str, offset: int, length: int, encoding: str) -> dict[str, Any]:
+        data = await self._env.files.read(path, offset=offset, length=length)
+        if encoding == "base64":
+            return {"data": base64.b64encode(data).decode(), "size": len(data)}
+        try:
+            return {"data": data.decode(), "size": len(data)}
+        except UnicodeDecodeError:
+            raise InvalidCommand('that part is no UTF-8: read it with "encoding": "base64"') from None
+
+    async def _files_write(self, path: str, data: str, encoding: str, append: bool) -> None:
+        try:
+            raw = base64.b64decode(data, validate=True) if encoding == "base64" else data.encode()
+        except (binascii.Error, ValueError):
+            raise InvalidCommand(f"data is no {encoding}; bytes of any kind are base64") from None
+        await self._env.files.write(path, raw, append=append)
+
+    async def _files_list(self, path: str) -> dict[str, Any]:
+        return {"names": await self._env.files.list(path)}
+
+    async def _files_stat(self, path: str) -> FileStat:
+        return await self._env.files.stat(path)
+
+    async def _files_mkdir(self, path: str, parents: bool) -> None:
+        await self._env.files.mkdir(path, parents=parents, exist_ok=parents)
+
+    async def _files_remove(self, path: str, recursive: bool) -> None:
+        await self._env.files.remove(path, recursive=recursive)
+
+
+def _told(job: Job) -> dict[str, Any]:
+    names = ("command", "status", "exit_code", "pid", "printed")
+    return {"job": job.id, **{name: getattr(job, name) for name in names}}
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a line, in either direction."""
+    known_id = {"type": ["string", "integer"]}
+    requests = []
+    for name, model in METHODS.items():
+        names = [name, *(other for other, meant in ALSO_CALLED.items() if meant == name)]
+        request = _object(id=known_id, method={"enum": names}, params=model.model_json_schema())
+        if not any(field.is_required() for field in model.model_fields.values()):
+            request["required"].remove("params")
+        requests.append(request)
+    outcome = _object(**{field.name: {} for field in fields(Outcome)})
+    data = {"channel": {"enum": ["stdout", "stderr"]}, "data": {"type": "string"}}
+    error = _object(code={"enum": ERRORS}, message={"type": "string"}, type={"type": ["string", "null"]})
+    answers = [
+        _object(id=known_id, event={"const": "output"}, **data),
+        _object(id=known_id, result={"anyOf": [outcome, {"type": "object"}]}),
+        _object(id={"type": ["string", "integer", "null"]}, error=error),
+    ]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"anyshell rpc, version {VERSION}: one line",
+        "anyOf": [{"title": "a request", "anyOf": requests}, {"title": "an answer", "anyOf": answers}],
+    }
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

@@ -1,0 +1,234 @@
+"""The protocol: requests as lines, each carried out in a task of its own, and answers as lines."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .._engine import Control
+from .._exceptions import AnyshellError
+from ..cli.printing import to_json
+from ..tool.params import InvalidParams, alike, validated
+from .methods import ALSO_CALLED, METHODS, VERSION, Methods
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Awaitable, Callable
+
+    from pydantic import BaseModel
+
+    from .._environment import Environment
+    from .._types import Channel
+
+LONGEST_LINE = 32 * 1024 * 1024
+"""Bytes of a request; a longer one is answered by an error, and passed over."""
+
+LONGEST_ID = 200
+"""Characters of the id of a request."""
+
+MOST_REQUESTS = 256
+"""Requests that are under way at once; one more is answered by an error."""
+
+STOP_SECONDS = 10.0
+"""Seconds for the stop of what is under way, once the client is gone; then the environment ends what remains."""
+
+UNREAD_SECONDS = 60.0
+"""Seconds for a client to read one of `MOST_REQUESTS` answers to what needs no command; then it is taken to be gone."""
+
+_HELLO = json.dumps({"id": 1, "method": "hello", "params": {"version": VERSION}})
+
+
+class _Fault(Exception):  # noqa: N818 - becomes an answer
+    def __init__(self, code: str, message: str, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.told = {"code": code, "message": message, "type": kind}
+
+
+class Server:
+    """Serves one client.
+
+    Args:
+        env: What it works in; entered.
+        write: Takes a line for the client, and comes back when it is written: a client that reads slowly slows down the
+            commands whose output it is told.
+    """
+
+    def __init__(self, env: Environment, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self._env = env
+        self._write = write
+        self._writing = asyncio.Lock()
+        self._methods = Methods(env)
+        self._under_way: dict[str | int, tuple[asyncio.Task[None], Control | None]] = {}
+        self._saying: set[asyncio.Task[None]] = set()
+        self._greeted = False
+
+    async def serve(self, pieces: AsyncIterable[bytes]) -> None:
+        """Answer what comes until no more comes; then stop what is under way."""
+        held = bytearray()
+        too_long = False
+        try:
+            async for piece in pieces:
+                *ends, rest = piece.split(b"\n")
+                for end in ends:
+                    held += end
+                    self._take(None if too_long or len(held) > LONGEST_LINE else bytes(held))
+                    held.clear()
+                    too_long = False
+                    if not await self._are_read():
+                        return
+                held += rest
+                if len(held) > LONGEST_LINE:
+                    too_long = True
+                    held.clear()
+        finally:
+            commands = [task for task, _ in self._under_way.values()]
+            for task in commands:
+                task.cancel()
+            if left := [*commands, *self._saying]:
+                await asyncio.wait(left, timeout=STOP_SECONDS)
+
+    async def _are_read(self) -> bool:
+        """Wait while the client leaves too many answers unread, and say whether it reads on."""
+        if len(self._saying) < MOST_REQUESTS:
+            return True
+        done, _ = await asyncio.wait(
+            self._saying, timeout=UNREAD_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        return bool(done)
+
+    def _take(self, line: bytes | None) -> None:
+        """Begin with a request, or say what is wrong with it."""
+        request_id = None
+        try:
+            told = _parsed(line)
+            if told is not None:
+                request_id = _id(told)
+                result = self._begin(told, request_id)
+                if result is not None:
+                    self._say_later({"id": request_id, "result": result})
+        except _Fault as fault:
+            self._say_later({"id": request_id, "error": fault.told})
+
+    def _say_later(self, told: dict[str, Any]) -> None:
+        task = asyncio.ensure_future(self._say(told))
+        self._saying.add(task)
+        task.add_done_callback(self._saying.discard)
+
+    def _begin(self, told: dict[str, Any], request_id: str | int) -> dict[str, Any] | None:
+        """Begin with a request, or answer it at once."""
+        given = told.get("method")
+        method = ALSO_CALLED.get(given, given) if isinstance(given, str) else ""
+        if method not in METHODS:
+            names = (*METHODS, *ALSO_CALLED)
+            hint = alike(given, names) if isinstance(given, str) else ""
+            raise _Fault("no_method", f"there is no such method{hint}: the methods are {', '.join(names)}")
+        if not self._greeted and method != "hello":
+            raise _Fault("no_hello", f"the first request has to be hello: {_HELLO}")
+        if request_id in self._under_way:
+            raise _Fault("bad_message", "a request of that id is under way: give each an id of its own")
+        keys = list(METHODS[method].model_fields)
+        given = told.get("params")
+        try:
+            params = validated(
+                {} if given is None else given, METHODS[method], keys, partial(alike, keys=keys)
+            )
+        except InvalidParams as error:
+            raise _Fault("bad_params", str(error)) from None
+        if method == "hello":
+            return self._greet(params)
+        if method == "abort":
+            return self._abort(params)
+        if len(self._under_way) >= MOST_REQUESTS:
+            message = f"{MOST_REQUESTS:,} requests are under way: wait for one of them, or abort it"
+            raise _Fault("busy", message)
+        control = Control() if method in ("run", "stream") else None
+        work = self._carry_out(request_id, method, dict(params), control)
+        task = asyncio.ensure_future(work)
+        self._under_way[request_id] = (task, control)
+        task.add_done_callback(lambda _: self._is_aborted(request_id))
+        return None
+
+    def _is_aborted(self, request_id: str | int) -> None:
+        """Answer a request that has not answered itself: one that was cancelled may not even have begun."""
+        if self._under_way.pop(request_id, None) is not None:
+            self._say_later({"id": request_id, "error": _Fault("aborted", "the request was aborted").told})
+
+    def _greet(self, params: BaseModel) -> dict[str, Any]:
+        from .. import __version__
+
+        if dict(params)["version"] != VERSION:
+            raise _Fault("no_version", f"the only version of the protocol that is spoken here is {VERSION}")
+        self._greeted = True
+        env = self._env
+        facts = {"host": env.host, "os": env.os, "shell": env.shell.kind, "directory": env.directory}
+        return {"version": VERSION, "anyshell": __version__, **facts, "methods": list(METHODS)}
+
+    def _abort(self, params: BaseModel) -> dict[str, Any]:
+        """Stop a command, whose outcome is told then, or a wait."""
+        wanted = dict(params)["id"]
+        chosen = [each for each in self._under_way if wanted in (None, each)]
+        for each in chosen:
+            task, control = self._under_way[each]
+            (task if control is None else control).cancel()
+        return {"aborted": chosen}
+
+    async def _carry_out(
+        self, request_id: str | int, method: str, params: dict[str, Any], control: Control | None
+    ) -> None:
+        async def tell(channel: Channel, data: str) -> None:
+            await self._say({"id": request_id, "event": "output", "channel": channel, "data": data})
+
+        try:
+            if control is not None:
+                result: Any = await self._methods.run(control, tell, **params)
+            else:
+                result = await self._methods.carry_out(method, params)
+            answer = {"id": request_id, "result": {} if result is None else result}
+        except Exception as error:  # noqa: BLE001 - what goes wrong ends the request, and not the server
+            answer = {"id": request_id, "error": _fault_of(error).told}
+        self._under_way.pop(request_id, None)
+        await self._say(answer)
+
+    async def _say(self, told: dict[str, Any]) -> None:
+        line = to_json(told, one_line=True)
+        async with self._writing:
+            await self._write(line)
+
+
+def _fault_of(error: Exception) -> _Fault:
+    if isinstance(error, AnyshellError):
+        return _Fault("failed", str(error), type(error).__name__)
+    if isinstance(error, OSError):
+        where = f": {error.filename}" if error.filename else ""
+        name = errno.errorcode.get(error.errno or 0, type(error).__name__)
+        return _Fault("file", f"{error.strerror or error}{where}", name)
+    return _Fault("failed", f"a fault of anyshell's own: {error}", type(error).__name__)
+
+
+def _parsed(line: bytes | None) -> dict[str, Any] | None:
+    """The request of a line; ``None`` of a blank one."""
+    if line is None:
+        message = f"the line has more than {LONGEST_LINE:,} bytes: write a file in parts, by append"
+        raise _Fault("bad_message", message)
+    if not line.strip():
+        return None
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        raise _Fault("bad_message", f"each line has to be one JSON object, such as {_HELLO}")
+    return told
+
+
+def _id(told: dict[str, Any]) -> str | int:
+    request_id = told.get("id")
+    if isinstance(request_id, bool) or not isinstance(request_id, str | int):
+        raise _Fault("bad_message", f"the id has to be a string or a whole number: {_HELLO}")
+    if isinstance(request_id, str) and len(request_id) > LONGEST_ID:
+        raise _Fault("bad_message", f"the id has more than {LONGEST_ID} characters: give a shorter one")
+    if set(told) - {"id", "method", "params"}:
+        raise _Fault("bad_message", f"a request has id, method and params alone: {_HELLO}")
+    return request_id
