@@ -132,6 +132,8 @@ def test_limits_that_cannot_be_are_refused(limits: dict[str, int]) -> None:
         ("E       -  'total': 248.0", "cc -c error.c -o error.o"),
         ("2026-11-22T06:27:14.123Z ##[error]Process completed", "2026-11-22T06:27:14.123Z no errors found"),
         ("error: linking with `cc` failed", "make: warning: clock skew detected"),
+        ("✖ writes after an error", "✔ writes after an error: 2 (0.1ms)"),
+        ("  ✕ fails on large", "    ✓ fails on large Error: x"),
     ],
 )
 def test_lines_that_tell_more_are_worth_more(more: str, less: str) -> None:

@@ -58,7 +58,7 @@ _STRONG = re.compile(
 _WARNING = re.compile(rb"[Ww]arn(?:ing)?s?\b|WARN")
 _HARMLESS = re.compile(
     rb"\b(?:0|[Nn]o|zero|without) (?:\w+ )?(?:error|fail|warning)|(?:rrors?|ailures?|ailed)\W{1,3}0\b"
-    rb"|(?<![\w-])--?[\w-]{0,40}(?:fail|error|warn)|\bpassed\b|PASS|\bok\b(?<!not ok)|xfail|XFAIL"
+    rb"|(?<![\w-])--?[\w-]{0,40}(?:fail|error|warn)|\bpassed\b|PASS|\bok\b(?<!not ok)|xfail|XFAIL|^\s*\xe2\x9c[\x93\x94]"
 )
 _STAMPED = re.compile(rb"[\d\s\[(<|#\x1b]")
 _STAMP = re.compile(
