@@ -147,9 +147,11 @@ def explain(*, commands: tuple[str, ...], as_json: bool, **how: Any) -> None:
     \b
     Exit code: as for 'anyshell policy check'.
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
-    from ..printing import print_json
+    from ..printing import print_json, printable
 
     loaded, cwd, workspace = _loaded(**how)
+    if not Path(cwd).is_dir():
+        raise click.UsageError(f"--cwd {printable(cwd)} is no directory: give one that is there")
     (parsed,) = _parsed([_one(commands) or ""], how["shell"])
     if as_json:
         print_json(loaded.decide(parsed, cwd=cwd, workspace=workspace))
@@ -205,11 +207,7 @@ def _loaded(
     *, preset: str | None, files: tuple[str, ...], cwd: str | None, workspace: str | None, **_: Any
 ) -> tuple[Policy, str, str]:
     from ... import Policy
-    from ..printing import printable
 
-    for option, directory in (("--cwd", cwd), ("--workspace", workspace)):
-        if directory and not Path(directory).is_dir():
-            raise click.UsageError(f"{option} {printable(directory)} is no directory: give one that is there")
     here = os.path.abspath(cwd or Path.cwd())
     return Policy.load(*files, preset=preset), here, os.path.abspath(workspace or here)
 
