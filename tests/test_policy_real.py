@@ -313,7 +313,7 @@ FLAGS = {
     "python3": '--version | -c \'open("out", "w")\' | script.py | -V',
     "node": "--version | -e 1",
     "perl": "-e 'print 1' | -v",
-    "bash": "-c 'ls' | -c 'cat a.txt | wc -l' | -c planted | a.txt | --version | -lc ls",
+    "bash": "-c 'ls' | -c 'cat a.txt | wc -l' | -c planted | a.txt | --version | -lc ls | -ic ls | -ilc ls",
     "sh": "-c 'ls -l' | -c 'ls > out' | -c planted",
     "make": "all | -n",
     "planted": "",

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteReceiveStream
 
+    from anyshell.policy.rules.facts import Question
+
     from .wine.windows import Windows
 
 pytestmark = pytest.mark.anyio
@@ -838,7 +840,7 @@ async def test_a_windows_host_answers_questions_about_names(by_cmd: Environment)
     verdicts = Verdicts(Policy.preset("workspace"), by_cmd)
     verdicts._parser = PowerShellParser(by_cmd, by_cmd.shell)
     user = str(by_cmd.info.home)
-    expected = {
+    expected: dict[Question, str | tuple[str, ...] | None] = {
         ("home", ""): user,
         ("find", "cmd"): r"C:\windows\system32\cmd.exe",
         ("find", "no-such-program"): "",

@@ -118,6 +118,8 @@ def _shell(name: str, arguments: Sequence[Argument], redirections: Sequence[Redi
         for each in arguments
     ]
     read = read_options("shell", words)
+    if _SHELLS[name] == "zsh" and any(each.text.startswith("+f") for each in arguments):
+        yield Runs(unknown=f"+f has {name} run the user's own start-up files")
     if read.unknown:
         yield Runs(unknown=read.unknown)
     elif "-c" in read.flags:
