@@ -127,10 +127,9 @@ async def end(
     *copies: asyncio.Future[None],
 ) -> None:
     """Wait for a command's end, and say how it ended."""
-    if (
-        sys.platform == "linux"
-    ):  # and not ask every 2 ms of each session: some go on as long as their connection
-        await _wait_exited(child.pid)
+    if sys.platform == "linux":  # not asked every 2 ms: some sessions go on for as long as their connection
+        with contextlib.suppress(ProcessLookupError), open(os.pidfd_open(child.pid), "rb") as exited:
+            await _wait_readable(exited.fileno())
     while child.returncode is None:  # wait() would come with the end of the output
         await asyncio.sleep(0.002)
     await asyncio.wait(copies, timeout=0.05)
@@ -142,19 +141,13 @@ async def end(
         process.exit(child.returncode)
 
 
-async def _wait_exited(pid: int) -> None:
-    assert sys.platform == "linux"
-    loop, exited = asyncio.get_running_loop(), asyncio.Event()
+async def _wait_readable(fd: int) -> None:
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(fd, readable.set)
     try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    loop.add_reader(descriptor, exited.set)
-    try:
-        await exited.wait()
+        await readable.wait()
     finally:
-        loop.remove_reader(descriptor)
-        os.close(descriptor)
+        loop.remove_reader(fd)
 
 
 async def _feed(source: asyncssh.SSHReader[bytes], target: asyncio.StreamWriter) -> None:
@@ -180,15 +173,9 @@ async def _type(source: asyncssh.SSHReader[bytes], target: asyncio.StreamWriter,
 
 
 async def _show(master: int, target: asyncssh.SSHWriter[bytes]) -> None:
-    loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError):  # it is closed
         while True:
-            readable = asyncio.Event()
-            loop.add_reader(master, readable.set)
-            try:
-                await readable.wait()
-            finally:
-                loop.remove_reader(master)
+            await _wait_readable(master)
             target.write(os.read(master, 65536))
             await target.drain()
 
