@@ -440,6 +440,15 @@ def test_a_real_artifact_is_on_disk(tmp_path: Path) -> None:
     assert str(output.artifact.path) in output.text
 
 
+@pytest.mark.parametrize("size", [1, 10, 20_000])
+def test_nul_characters_are_counted_however_they_come(size: int) -> None:
+    data = b"./a\0./b\0./c\0"
+    output = build([(data * size)[at : at + 7] for at in range(0, len(data) * size, 7)])
+    assert output.nul_bytes == 3 * size
+    assert "\0" not in output.text
+    assert output.text.startswith("./a./b./c")
+
+
 # Any output
 
 limits = st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 40))

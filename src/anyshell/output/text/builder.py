@@ -101,6 +101,7 @@ class OutputBuilder:
         self._gathered = bytearray()
         self._beginning = b""
         self._total = 0
+        self._nuls = 0
         self._lines = 0
         self._head: BoundedText | None = None
         self._tail: Tail | None = None
@@ -144,6 +145,7 @@ class OutputBuilder:
         if len(self._beginning) < LOOKED_AT:
             self._beginning += data[:LOOKED_AT]
         self._total += len(data)
+        self._nuls += data.count(b"\0")
         self._lines += data.count(b"\n")
         self._keeper.write(data)
         self._take_parts(self._images.feed(data))
@@ -237,6 +239,7 @@ class OutputBuilder:
             omitted_bytes=text.cut_bytes + images.size,
             cut_lines=text.cut_lines,
             images=tuple(images.found),
+            nul_bytes=self._nuls,
         )
 
     def _truncated(self, head: BoundedText, tail: Tail) -> Output:
@@ -268,6 +271,7 @@ class OutputBuilder:
             excerpts=tuple(_range(head.lines, each, shown.lines) for each, shown, _ in sections),
             cut_lines=sum(each.cut_lines for each in cut),
             images=tuple(self._images.found),
+            nul_bytes=self._nuls,
         )
 
     def _end(self, tail: Tail) -> tuple[_End, list[_Section]]:
