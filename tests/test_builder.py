@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from anyshell import Artifact, Output
 from anyshell.output import ArtifactStore, OutputBuilder
 from anyshell.output.text.bounded import BoundedText
-from anyshell.output.text.builder import COALESCE, marker
+from anyshell.output.text.builder import COALESCE
 from anyshell.output.text.decode import clean
+from anyshell.output.text.sections import marker
 from anyshell.output.text.tail import Tail
 
 from .test_decode import bars, cut, cuts, outputs
