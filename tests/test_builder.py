@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from anyshell import Artifact, Output
 from anyshell.output import ArtifactStore, OutputBuilder
 from anyshell.output.text.bounded import BoundedText
-from anyshell.output.text.builder import COALESCE, marker
+from anyshell.output.text.builder import COALESCE
 from anyshell.output.text.decode import clean
+from anyshell.output.text.sections import marker
 from anyshell.output.text.tail import Tail
 
 from .test_decode import bars, cut, cuts, outputs
@@ -438,6 +439,15 @@ def test_a_real_artifact_is_on_disk(tmp_path: Path) -> None:
     assert output.artifact is not None
     assert output.artifact.path.read_bytes() == data
     assert str(output.artifact.path) in output.text
+
+
+@pytest.mark.parametrize("size", [1, 10, 20_000])
+def test_nul_characters_are_counted_however_they_come(size: int) -> None:
+    data = b"./a\0./b\0./c\0"
+    output = build([(data * size)[at : at + 7] for at in range(0, len(data) * size, 7)])
+    assert output.nul_bytes == 3 * size
+    assert "\0" not in output.text
+    assert output.text.startswith("./a./b./c")
 
 
 # Any output

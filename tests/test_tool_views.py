@@ -300,3 +300,28 @@ async def test_view_limits_need_the_extra(env: Environment, monkeypatch: pytest.
     monkeypatch.setattr("anyshell.policy.parse.grammar.installed", lambda name: False)
     with pytest.raises(AnyshellError, match="view_limits needs the extra policy"):
         ShellTool(env, approver=approve_all, view_limits=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            r"printf './a.txt\0./b.txt\0'",
+            r"2 NUL characters not shown: what they separate runs together. To see it, add | tr '\0' '\n'.",
+        ),
+        (
+            r"printf 'h\0i\0'",
+            "2 NUL characters not shown: it may be UTF-16, or what they separate runs together.",
+        ),
+        (r"printf 'abc\0d'", "1 NUL character not shown: "),
+    ],
+)
+async def test_nul_characters_are_told(env: Environment, command: str, said: str) -> None:
+    result = await ShellTool(env, approver=approve_all)({"command": command})
+    assert said in result.message
+    assert "\0" not in result.text
+
+
+async def test_nothing_is_told_where_there_are_none(env: Environment) -> None:
+    result = await ShellTool(env, approver=approve_all)({"command": "echo a"})
+    assert result.message == "Exit code 0."

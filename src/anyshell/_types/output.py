@@ -93,6 +93,9 @@ class Output:
         binary: What it is, such as ``PNG image``, when its beginning is no text; ``None`` otherwise. `text` is then of little use.
         images: Images that were printed for a terminal to show, by the sequences of kitty, sixel or iTerm: the first 64. `text` has a
             note in the place of each; their sequences are among `omitted_bytes`.
+        nul_bytes: NUL characters in what the command wrote. `text` leaves them out without being counted among `omitted_bytes`, as every
+            control character; but what they separate, such as the names of ``find -print0``, stands there as one. 0 of a
+            terminal, which ignores them.
         masked: Secrets for which ``[secret]`` stands in the output and the artifact, by `Environment.detect`'s ``redact``. The
             numbers above count what stands there, not what the program printed.
     """
@@ -112,6 +115,7 @@ class Output:
     alternate: str | None = None
     binary: str | None = None
     images: tuple[OutputImage, ...] = ()
+    nul_bytes: int = 0
     masked: int = 0
 
     @property

@@ -152,6 +152,7 @@ class ResultBuilder:
             messages += words.session(outcome.session, before=before, now=now, stopped=stopped)
         if outcome.exit_code != 0:
             messages += words.last_line(output)
+        messages += words.nul(output)
         job_tool = self._ledger is not None or self._terminals is not None
         readable, addressed = self._context.readable, self._context.addressed
         if minimized is not None:

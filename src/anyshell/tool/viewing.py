@@ -158,4 +158,5 @@ def _together(output: Output, errors: Output, text: str) -> Output:
         masked=output.masked + errors.masked,
         binary=output.binary,
         images=output.images + errors.images,
+        nul_bytes=output.nul_bytes + errors.nul_bytes,
     )

@@ -114,6 +114,17 @@ def unshown(output: Output) -> str:
     return f"{BINARY}: {output.binary}, {output.total_bytes:,} bytes."
 
 
+def nul(output: Output) -> Iterator[str]:
+    """Say that NUL characters are not shown, and how to see what they separate."""
+    count = output.nul_bytes
+    if not count or output.binary is not None:
+        return
+    them = "1 NUL character" if count == 1 else f"{count:,} NUL characters"
+    # In UTF-16, every second byte of what is ASCII is one.
+    wide = "it may be UTF-16, or " if count * 3 >= output.total_bytes else ""
+    yield f"{them} not shown: {wide}what they separate runs together. To see it, add | tr '\\0' '\\n'."
+
+
 def last_line(output: Output) -> Iterator[str]:
     """Say the last line of what is not shown, if that is text: a failed command says there why."""
     last = output.text.rstrip("\n").rsplit("\n", 1)[-1].strip()[-_LONGEST_PROMPT:]

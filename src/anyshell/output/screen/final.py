@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..text.bounded import cut_note
-from ..text.builder import GAP, left_out
+from ..text.sections import GAP, left_out
 from ..text.signals import Excerpt, Signals, chosen
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from ..._types import Output, Screen, Terminal, TerminalLines, check_count
 from ..sequences import DIGITS, PARAMETERS, RENDITION, SWITCH, long_form
-from ..text.builder import COALESCE, marker
+from ..text.builder import COALESCE
 from ..text.images import Images
 from ..text.keeper import Keeper, Store
+from ..text.sections import marker
 from .backlog import PIECE, Backlog, Piece, pieces
 from .emulator import Emulator
 from .final import FinalLines
