@@ -26,13 +26,16 @@ from anyshell.mcp.server import make
 from anyshell.mcp.tools import ClientTools, OneClient
 
 from .cli_program import is_alive, wait_until
+from .conftest import SSH_HOST, environment_on
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from mcp.client.session import ClientRequestContext
     from mcp.server.lowlevel import Server
+
+    from .ssh_server import Server as Far
 
 pytestmark = pytest.mark.anyio
 
@@ -397,6 +400,19 @@ async def test_a_question_that_is_too_long_is_not_asked(
         result = await client.call_tool("shell", {"command": "echo " + "x" * approval.LONGEST_QUESTION})
     assert "too long to be shown" in printed(result)
     assert not user.asked
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_commands_run_on_an_ssh_host(
+    ssh_host: Callable[[str], Far], tmp_path: Path, anyio_backend: str, mode: str
+) -> None:
+    async with (
+        environment_on(SSH_HOST[0], ssh_host, tmp_path) as env,
+        Client(served(env), mode=mode, elicitation_callback=User()) as client,
+    ):
+        result = await client.call_tool("shell", {"command": 'pwd; [ -n "$SSH_CONNECTION" ]'})
+    assert result.structured_content["output"] == f"{tmp_path}\n"
+    assert not result.is_error
 
 
 # --- what a client can read -------------------------------------------------------------------------------------
