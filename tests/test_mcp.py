@@ -20,10 +20,11 @@ from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from anyshell import Environment, Policy, ShellTool, deny_all
-from anyshell.mcp import approval
+from anyshell.cli.process.descriptors import DescriptorReader
+from anyshell.mcp import approval, stdio
 from anyshell.mcp.approval import ClientApprovals
 from anyshell.mcp.server import make
-from anyshell.mcp.tools import ClientTools, OneClient
+from anyshell.mcp.tools import ClientTools
 
 from .cli_program import is_alive, wait_until
 from .conftest import SSH_HOST, environment_on
@@ -50,7 +51,7 @@ async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
 
 
 def server_of(env: Environment, **features: bool) -> Server[Any]:
-    return make(OneClient(ClientTools(env, ClientApprovals(), **features)))
+    return make(ClientTools(env, ClientApprovals(), **features))
 
 
 def served(env: Environment, **features: bool) -> InMemoryTransport:
@@ -221,6 +222,27 @@ async def test_a_tool_only_reads_where_nobody_can_approve_of_more(tmp_path: Path
             assert job.annotations is not None
             assert shell.annotations.read_only_hint is only_reads
             assert job.annotations.read_only_hint is False
+
+
+async def test_a_message_that_is_too_long_is_passed_over_in_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 60)
+    short = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+    read, write = os.pipe()
+
+    def say() -> None:
+        with open(write, "wb") as file:
+            file.write(b"x" * 1_000_000 + b"\n\n" + short + b"\nunfinished")
+
+    saying = asyncio.ensure_future(asyncio.to_thread(say))
+    lines = [line async for line in stdio._lines(DescriptorReader(read))]
+    await saying
+    os.close(read)
+    assert [len(line) > 60 for line in lines] == [True, False]
+    assert len(lines[0]) < 200_000
+    assert isinstance(stdio._parsed(lines[0]), ValueError)
+    assert isinstance(stdio._parsed(lines[1]), SessionMessage)
 
 
 # --- approval ---------------------------------------------------------------------------------------------------
