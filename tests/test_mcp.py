@@ -325,6 +325,22 @@ async def test_input_of_a_job_is_asked_about(env: Environment, tmp_path: Path) -
     assert user.asked[1].startswith("Send this to what runs already?")
 
 
+@pytest.mark.parametrize("mode", ERAS)
+async def test_what_is_typed_on_a_terminal_is_asked_about(env: Environment, mode: str) -> None:
+    user = User()
+    async with Client(served(env, terminals=True), mode=mode, elicitation_callback=user) as client:
+        asks = {"command": "read -p 'name? ' x; echo hello $x", "pty": True}
+        begun = await client.call_tool("shell", asks)
+        assert begun.structured_content["details"]["waiting"]["prompt"] == "name? "
+        terminal = begun.structured_content["details"]["terminal"]
+        typed = await client.call_tool(
+            "job", {"action": "send", "id": terminal, "text": "ann", "enter": True}
+        )
+        assert "hello ann" in printed(typed)
+    assert len(user.asked) == 2
+    assert user.asked[1].startswith("Type this to what runs already?")
+
+
 class Stateless:
     """A client that drives the rounds of a call itself."""
 
