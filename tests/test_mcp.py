@@ -24,19 +24,23 @@ from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from anyshell import Environment, Policy, ShellTool, deny_all
-from anyshell.mcp import approval
+from anyshell.cli.process.descriptors import DescriptorReader
+from anyshell.mcp import approval, stdio
 from anyshell.mcp.approval import ClientApprovals
 from anyshell.mcp.server import make
-from anyshell.mcp.tools import ClientTools, OneClient
+from anyshell.mcp.tools import ClientTools
 
 from .cli_program import is_alive, wait_until
+from .conftest import SSH_HOST, environment_on
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from mcp.client.session import ClientRequestContext
     from mcp.server.lowlevel import Server
+
+    from .ssh_server import Server as Far
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +55,7 @@ async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
 
 
 def server_of(env: Environment, **features: bool) -> Server[Any]:
-    return make(OneClient(ClientTools(env, ClientApprovals(), **features)))
+    return make(ClientTools(env, ClientApprovals(), **features))
 
 
 def served(env: Environment, **features: bool) -> InMemoryTransport:
@@ -224,6 +228,27 @@ async def test_a_tool_only_reads_where_nobody_can_approve_of_more(tmp_path: Path
             assert job.annotations.read_only_hint is False
 
 
+async def test_a_message_that_is_too_long_is_passed_over_in_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 60)
+    short = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+    read, write = os.pipe()
+
+    def say() -> None:
+        with open(write, "wb") as file:
+            file.write(b"x" * 1_000_000 + b"\n\n" + short + b"\nunfinished")
+
+    saying = asyncio.ensure_future(asyncio.to_thread(say))
+    lines = [line async for line in stdio._lines(DescriptorReader(read))]
+    await saying
+    os.close(read)
+    assert [len(line) > 60 for line in lines] == [True, False]
+    assert len(lines[0]) < 200_000
+    assert isinstance(stdio._parsed(lines[0]), ValueError)
+    assert isinstance(stdio._parsed(lines[1]), SessionMessage)
+
+
 # --- approval ---------------------------------------------------------------------------------------------------
 
 
@@ -302,6 +327,22 @@ async def test_input_of_a_job_is_asked_about(env: Environment, tmp_path: Path) -
         assert not sent.is_error
         await asyncio.to_thread(wait_until, (tmp_path / "a").exists, "it has read it")
     assert user.asked[1].startswith("Send this to what runs already?")
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_what_is_typed_on_a_terminal_is_asked_about(env: Environment, mode: str) -> None:
+    user = User()
+    async with Client(served(env, terminals=True), mode=mode, elicitation_callback=user) as client:
+        asks = {"command": "read -p 'name? ' x; echo hello $x", "pty": True}
+        begun = await client.call_tool("shell", asks)
+        assert begun.structured_content["details"]["waiting"]["prompt"] == "name? "
+        terminal = begun.structured_content["details"]["terminal"]
+        typed = await client.call_tool(
+            "job", {"action": "send", "id": terminal, "text": "ann", "enter": True}
+        )
+        assert "hello ann" in printed(typed)
+    assert len(user.asked) == 2
+    assert user.asked[1].startswith("Type this to what runs already?")
 
 
 class Stateless:
@@ -401,6 +442,19 @@ async def test_a_question_that_is_too_long_is_not_asked(
         result = await client.call_tool("shell", {"command": "echo " + "x" * approval.LONGEST_QUESTION})
     assert "too long to be shown" in printed(result)
     assert not user.asked
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_commands_run_on_an_ssh_host(
+    ssh_host: Callable[[str], Far], tmp_path: Path, anyio_backend: str, mode: str
+) -> None:
+    async with (
+        environment_on(SSH_HOST[0], ssh_host, tmp_path) as env,
+        Client(served(env), mode=mode, elicitation_callback=User()) as client,
+    ):
+        result = await client.call_tool("shell", {"command": 'pwd; [ -n "$SSH_CONNECTION" ]'})
+    assert result.structured_content["output"] == f"{tmp_path}\n"
+    assert not result.is_error
 
 
 # --- what a client can read -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared.exceptions import MCPError
 
 from anyshell import AnyshellError, Environment
 from anyshell.mcp import http
@@ -165,6 +166,10 @@ async def test_a_stateless_client_keeps_its_state_by_a_handle(
     async with server as served, served.client(ERAS[1]) as client:
         listed = (await client.list_tools()).tools
         assert all("state" in tool.input_schema["properties"] for tool in listed)
+        async with served.client("legacy") as session:
+            for tool in (await session.list_tools()).tools:
+                assert "state" not in tool.input_schema["properties"]
+                assert "state" not in (tool.output_schema or {})["properties"]
         first = await client.call_tool("shell", {"command": "x=1"})
         state = first.structured_content["state"]
         assert isinstance(first.content[-1], types.TextContent)
@@ -183,6 +188,21 @@ async def test_a_stateless_client_keeps_its_state_by_a_handle(
         [said] = gone.content
         assert isinstance(said, types.TextContent)
         assert "there is no such state" in said.text
+
+
+async def test_a_first_call_that_takes_long_is_not_idle(
+    server: AbstractAsyncContextManager[Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(http, "CLIENTS", 1)
+    wait = {"command": "touch begun; until [ -e go ]; do sleep 0.05; done; echo last"}
+    async with server as served, served.client("legacy") as one, served.client(ERAS[1]) as other:
+        call = asyncio.ensure_future(one.call_tool("shell", wait))
+        await asyncio.to_thread(wait_until, (served.directory / "begun").exists, "the command runs")
+        with pytest.raises(MCPError, match="1 clients have an environment"):
+            await other.call_tool("shell", {"command": "echo"})
+        (served.directory / "go").touch()
+        assert (await call).structured_content["output"] == "last\n"
 
 
 async def test_without_state_there_is_no_handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,13 +236,12 @@ async def test_an_idle_client_ends_and_the_longest_idle_makes_room(
 
 
 async def test_a_session_is_told_that_its_shell_has_ended(
-    server: AbstractAsyncContextManager[Served], monkeypatch: pytest.MonkeyPatch
+    server: AbstractAsyncContextManager[Served],
 ) -> None:
-    monkeypatch.setattr(http, "CLIENTS", 1)
     async with server as served, served.client("legacy") as one:
         await one.call_tool("shell", {"command": "x=1"})
-        async with served.client(ERAS[1]) as other:
-            await other.call_tool("shell", {"command": "x=2"})
+        [key] = served.clients.known
+        served.clients.end(key)
         told = await one.call_tool("shell", {"command": "echo ${x-none} > a"})
         assert "have ended" in printed(told)
         assert not (served.directory / "a").exists()

@@ -16,7 +16,7 @@ from mcp.client._memory import InMemoryTransport
 from anyshell import Environment
 from anyshell.mcp.approval import ClientApprovals
 from anyshell.mcp.server import make
-from anyshell.mcp.tools import ClientTools, OneClient
+from anyshell.mcp.tools import ClientTools
 
 from .cli_program import wait_until
 from .test_cli_mcp import Server, nothing_is_left, server
@@ -34,7 +34,7 @@ __all__ = ["server"]  # a fixture
 async def test_a_thousand_calls_leave_nothing_behind(tmp_path: Path, anyio_backend: str, mode: str) -> None:
     approvals = ClientApprovals()
     async with Environment.detect(cwd=tmp_path) as env:
-        made = make(OneClient(ClientTools(env, approvals, jobs=True)))
+        made = make(ClientTools(env, approvals, jobs=True))
         transport = InMemoryTransport(made)
         async with Client(transport, mode=mode, elicitation_callback=User(dict(AGAIN))) as client:
             await client.call_tool("shell", {"command": "echo $$ >> pids"})  # approved for all that follow

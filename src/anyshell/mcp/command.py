@@ -146,10 +146,9 @@ async def _serve_on_stdio(
     from ..cli.process.descriptors import watch_reader
     from .server import make
     from .stdio import messages
-    from .tools import OneClient
 
     watch_reader(1, interruption.desert)
     async with open_tools() as tools:
-        server = make(OneClient(tools))
+        server = make(tools)
         async with messages() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())

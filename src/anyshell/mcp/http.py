@@ -11,12 +11,14 @@ import contextlib
 import hmac
 import secrets
 import socket
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 
@@ -41,7 +43,7 @@ CLIENTS = 50
 """Clients that have an environment of their own at once. For one more, the one that has been idle for longest and has no jobs is ended."""
 
 IDLE_SECONDS = 1800.0
-"""Seconds without a request after which the environment of a client ends, with its shell and its jobs."""
+"""Seconds in which no request of a client is open, after which its environment ends, with its shell and its jobs."""
 
 ENDED = 1000
 """Ended clients that are remembered, to tell them; of more, the oldest is forgotten."""
@@ -64,7 +66,6 @@ class _Client:
     """One client: its environment, held by a task of its own, so that any other can end it."""
 
     def __init__(self, tools: AbstractAsyncContextManager[ClientTools]) -> None:
-        self.used = 0
         self.idle_since = 0.0
         self._over = asyncio.Event()
         self._tools: asyncio.Future[ClientTools] = asyncio.get_running_loop().create_future()
@@ -111,6 +112,7 @@ class Clients:
         self._approvals = approvals
         self._stateful = stateful
         self._clients: dict[str, _Client] = {}
+        self._used: Counter[str] = Counter()
         self._ended: dict[str, None] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -121,7 +123,7 @@ class Clients:
 
     async def list_tools(self, context: Context) -> list[types.Tool]:
         """What a client's model is told."""
-        tools = (await self.tools_of(context)).listed(context)
+        tools = await (await self.tools_of(context)).list_tools(context)
         if self._stateful and not _session_of(context):
             for tool in tools:
                 tool.input_schema["properties"]["state"] = _STATE
@@ -155,9 +157,8 @@ class Clients:
                 "Not run: there is no such state; it has ended. Leave state out to begin a new one."
             )
         params = params.model_copy(update={"arguments": arguments})
-        tools = await self._opened(handle)
         with self.busy(handle):
-            result = await tools.call(context, params, client=handle)
+            result = await (await self._opened(handle)).call(context, params, client=handle)
         if isinstance(result, types.CallToolResult) and result.structured_content is not None:
             said = types.TextContent(text=f"[anyshell] To go on from here, give state {handle}.")
             result.content.append(said)
@@ -166,22 +167,23 @@ class Clients:
 
     @contextlib.contextmanager
     def busy(self, key: str) -> Iterator[None]:
-        """Hold a client's environment meanwhile, if it has one."""
-        if (client := self._clients.get(key)) is not None:
-            client.used += 1
-        if (timer := self._timers.pop(key, None)) is not None:
-            timer.cancel()
+        """Hold the environment of a client meanwhile, also one that it is only given meanwhile."""
+        self._used[key] += 1
+        self._end_timer(key)
         try:
             yield
         finally:
-            loop = asyncio.get_running_loop()
-            if client is not None:
-                client.used -= 1
-            if (now := self._clients.get(key)) is not None and not now.used:
-                now.idle_since = loop.time()
-                if (timer := self._timers.pop(key, None)) is not None:
-                    timer.cancel()
-                self._timers[key] = loop.call_later(IDLE_SECONDS, self.end, key)
+            self._used[key] -= 1
+            if not self._used[key]:
+                del self._used[key]
+                if (client := self._clients.get(key)) is not None:
+                    loop = asyncio.get_running_loop()
+                    client.idle_since = loop.time()
+                    self._timers[key] = loop.call_later(IDLE_SECONDS, self.end, key)
+
+    def _end_timer(self, key: str) -> None:
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
 
     async def _opened(self, key: str) -> ClientTools:
         try:
@@ -196,15 +198,13 @@ class Clients:
             if key != _STATELESS and len(self._clients.keys() - {_STATELESS}) >= CLIENTS:
                 self._make_room()
             client = self._clients[key] = _Client(self._open())
-            with self.busy(key):
-                pass  # begins its idle time
         return client
 
     def _make_room(self) -> None:
         idle = {
             key: client.idle_since
             for key, client in self._clients.items()
-            if key != _STATELESS and not (client.used or client.has_jobs)
+            if key != _STATELESS and not (key in self._used or client.has_jobs)
         }
         if not idle:
             raise MCPError(types.INTERNAL_ERROR, f"{CLIENTS} clients have an environment: end one of them")
@@ -212,8 +212,7 @@ class Clients:
 
     def end(self, key: str) -> None:
         """End the environment of a client, if it has one."""
-        if (timer := self._timers.pop(key, None)) is not None:
-            timer.cancel()
+        self._end_timer(key)
         client = self._clients.pop(key, None)
         if client is not None:
             if self._stateful:
@@ -238,6 +237,8 @@ class Clients:
 
 
 def _session_of(context: Context) -> str:
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return _STATELESS
     headers: Any = getattr(context.request, "headers", {})
     return str(headers.get("mcp-session-id", _STATELESS))
 

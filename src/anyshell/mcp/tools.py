@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
@@ -49,29 +48,8 @@ class Clients(Protocol):
         """Carry out one call."""
 
 
-class OneClient:
-    """The only client of a server."""
-
-    def __init__(self, tools: ClientTools) -> None:
-        self._tools = tools
-
-    async def tools_of(self, context: Context) -> ClientTools:
-        """Its tools."""
-        return self._tools
-
-    async def list_tools(self, context: Context) -> list[types.Tool]:
-        """What its model is told."""
-        return self._tools.listed(context)
-
-    async def call(
-        self, context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        """Carry out one call."""
-        return await self._tools.call(context, params)
-
-
 class ClientTools:
-    """The tools `shell` and `job` of one client.
+    """The tools `shell` and `job` of one client, which may be the only one of a server.
 
     Args:
         env: Where commands run.
@@ -119,7 +97,11 @@ class ClientTools:
         """Whether something goes on that no call waits for."""
         return any(job.status == "running" for job in self._env.jobs.list())
 
-    def listed(self, context: Context) -> list[types.Tool]:
+    async def tools_of(self, context: Context) -> ClientTools:
+        """These tools, where there is no other client."""
+        return self
+
+    async def list_tools(self, context: Context) -> list[types.Tool]:
         """What the client's model is told."""
         shell = _told(self._shell.definition, ShellResult)
         if self._only_reads(context):
@@ -183,7 +165,6 @@ def _told(definition: ToolDefinition, result: type[ShellResult | JobResult]) -> 
     return {**definition.as_format("mcp"), "title": definition.title, "outputSchema": schema_of(result)}
 
 
-@cache
 def schema_of(result: type[ShellResult | JobResult]) -> dict[str, Any]:
     """The JSON schema of the structured content of a result."""
     schema: dict[str, Any] = _plain(result.model_json_schema())
