@@ -27,12 +27,14 @@ from agents.sandbox.errors import (
     WorkspaceReadNotFoundError,
 )
 from openai.types.responses import (
+    FunctionToolParam,
     ResponseFunctionShellToolCall,
     ResponseFunctionToolCall,
     ResponseOutputMessage,
     ResponseOutputText,
 )
 from openai.types.responses.response_function_shell_tool_call import Action
+from pydantic import TypeAdapter
 
 from anyshell.adapters import whole
 from anyshell.adapters.openai_agents import Sandbox, shell_tool
@@ -180,3 +182,10 @@ async def test_sandbox_takes_no_snapshots(env: Environment) -> None:
         await Sandbox(env).persist_workspace()
     with pytest.raises(WorkspaceArchiveWriteError):
         await Sandbox(env).hydrate_workspace(io.BytesIO())
+
+
+async def test_definition_is_what_responses_takes(env: Environment) -> None:
+    definition = ShellTool(env, approver=approve_all).definition
+    for strict in (False, True):
+        told = definition.as_format("responses", strict=strict)
+        assert TypeAdapter(FunctionToolParam).validate_python(told) == told

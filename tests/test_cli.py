@@ -206,7 +206,12 @@ def test_describe_is_what_a_model_reads(tmp_path: Path) -> None:
 @slow
 @pytest.mark.parametrize(
     ("format_", "parameters"),
-    [("openai", ("function", "parameters")), ("anthropic", ("input_schema",)), ("mcp", ("inputSchema",))],
+    [
+        ("openai", ("function", "parameters")),
+        ("responses", ("parameters",)),
+        ("anthropic", ("input_schema",)),
+        ("mcp", ("inputSchema",)),
+    ],
 )
 def test_the_schema_has_the_form_that_was_asked_for(format_: str, parameters: tuple[str, ...]) -> None:
     found = json.loads(within("schema", "--format", format_).stdout)

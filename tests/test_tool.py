@@ -1022,6 +1022,8 @@ async def test_the_definition_in_every_format() -> None:
         "input_schema": definition.parameters,
     }
     assert mcp["inputSchema"] == definition.parameters
+    responses = definition.as_format("responses")
+    assert responses == {"type": "function", **openai["function"], "strict": False}
     with pytest.raises(ValueError, match="openai"):
         definition.as_format("yaml")  # type: ignore[arg-type]  # bad input is the point
 
@@ -1328,6 +1330,7 @@ async def test_an_openai_definition_can_be_strict(anyio_backend: str) -> None:
         assert "additionalProperties" not in told
     assert "strict" not in definition.as_format("openai")["function"]
     assert definition.as_format("openai")["function"]["parameters"] == definition.parameters
+    assert definition.as_format("responses", strict=True) == {"type": "function", **function}
     for other in ("anthropic", "mcp"):
         with pytest.raises(ValueError, match="openai"):
             definition.as_format(other, strict=True)

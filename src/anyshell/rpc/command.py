@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def rpc(ctx: click.Context, /, *, host: str | None, shell: str | None, cwd: str | None, schema: bool) -> None:
     r"""Serve one program that writes requests to stdin and reads answers from stdout, each a JSON object on a line.
 
-    The program may run, stream and abort commands, keep sessions and jobs, and read and write files. No approval is asked
-    for: it may do what you may do. When it ends or closes stdin, all that it has started is stopped.
+    The program may run, stream and abort commands, keep sessions and jobs, and read and write files. There is no
+    approver: it may do what you may do. When it ends or closes stdin, all that it has started is stopped.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .limits import ToolLimits
     from .params import ToolFeatures
 
-Format = Literal["openai", "anthropic", "mcp"]
+Format = Literal["openai", "responses", "anthropic", "mcp"]
 
 _CWD_OF_A_SESSION = "The directory the shell goes to first, and stays in: absolute, relative or ~/DIR."
 _ENV_OF_A_SESSION = "Variables the shell exports first; they stay."
@@ -57,16 +57,17 @@ class ToolDefinition:
         """Give the definition as JSON in a form that an interface takes.
 
         Args:
-            format: ``openai`` for an entry of ``tools`` in Chat Completions, ``anthropic`` for one in Messages,
-                ``mcp`` for one in the answer to ``tools/list`` of the Model Context Protocol.
-            strict: For ``openai`` alone: ``strict: true``, under which every parameter is required, and one that may be
+            format: ``openai`` for an entry of ``tools`` in Chat Completions, ``responses`` for one in OpenAI's Responses,
+                ``anthropic`` for one in Messages, ``mcp`` for one in the answer to ``tools/list`` of the Model Context
+                Protocol.
+            strict: For ``openai`` and ``responses`` alone: ``strict: true``, under which every parameter is required, and one that may be
                 left out may be ``null``. A map with names of the model's choice (``env``) cannot be had so, and is left out.
 
         Raises:
             ValueError: There is no such format, or it has no strict form.
         """
-        if strict and format != "openai":
-            raise ValueError(f"strict is for format 'openai' alone, not {format!r}")
+        if strict and format not in ("openai", "responses"):
+            raise ValueError(f"strict is for the formats 'openai' and 'responses' alone, not {format!r}")
         parameters = _strict(self.parameters) if strict else deepcopy(self.parameters)
         named: dict[str, Any] = {"name": self.name, "description": self.description}
         if strict:
@@ -74,6 +75,8 @@ class ToolDefinition:
         match format:
             case "openai":
                 return {"type": "function", "function": {**named, "parameters": parameters}}
+            case "responses":  # where no strict is said, Responses takes it for true
+                return {"type": "function", **named, "parameters": parameters, "strict": strict}
             case "anthropic":
                 return {**named, "input_schema": parameters}
             case "mcp":
@@ -82,7 +85,7 @@ class ToolDefinition:
                     "inputSchema": parameters,
                     "annotations": {"title": self.title, **_ANNOTATIONS},
                 }
-        raise ValueError(f"format must be 'openai', 'anthropic' or 'mcp', not {format!r}")
+        raise ValueError(f"format must be 'openai', 'responses', 'anthropic' or 'mcp', not {format!r}")
 
 
 # What a shell can do, said in the protocol's own words: anything.

@@ -34,10 +34,10 @@ _IS_ERROR = 1  # no bound
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["openai", "anthropic", "mcp"]),
+    type=click.Choice(["openai", "responses", "anthropic", "mcp"]),
     default="anthropic",
     show_default=True,
-    help="The interface it is for: Chat Completions, Messages, or the Model Context Protocol.",
+    help="The interface it is for: Chat Completions, Responses, Messages, or the Model Context Protocol.",
 )
 @click.option("--session", is_flag=True, help="Of a tool whose calls share one shell.")
 @click.option(
@@ -50,7 +50,7 @@ def schema(
     host: str | None,
     shell: str | None,
     cwd: str | None,
-    format_: Literal["openai", "anthropic", "mcp"],
+    format_: Literal["openai", "responses", "anthropic", "mcp"],
     session: bool,
     jobs: bool,
     terminals: bool,
