@@ -117,6 +117,15 @@ def test_a_request_that_cannot_be_read_is_answered(server: Server) -> None:
     assert server.read()["id"] == 2
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only there is a name of any bytes")
+def test_a_name_that_is_no_text_is_not_completed(server: Server) -> None:
+    (server.directory / "d").mkdir()
+    os.mkdir(os.fsencode(server.directory) + b"/d\xff")
+    argument = {"name": "directory", "value": "d"}
+    server.send("completion/complete", 1, ref={"type": "ref/prompt", "name": "run"}, argument=argument)
+    assert server.read()["result"]["completion"]["values"] == ["d/"]
+
+
 @pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGKILL", -9)])
 def test_a_signal_ends_the_server_and_what_it_runs(server: Server, number: str, code: int) -> None:
     pid = server.begin_stubborn()
