@@ -11,6 +11,7 @@ import contextlib
 import hmac
 import secrets
 import socket
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
@@ -61,7 +62,6 @@ class _Client:
     """One client: its environment, held by a task of its own, so that any other can end it."""
 
     def __init__(self, tools: AbstractAsyncContextManager[ClientTools]) -> None:
-        self.used = 0
         self.idle_since = 0.0
         self._over = asyncio.Event()
         self._tools: asyncio.Future[ClientTools] = asyncio.get_running_loop().create_future()
@@ -108,6 +108,7 @@ class Clients:
         self._approvals = approvals
         self._stateful = stateful
         self._clients: dict[str, _Client] = {}
+        self._requests: Counter[str] = Counter()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -146,9 +147,8 @@ class Clients:
                 "Not run: there is no such state; it has ended. Leave state out to begin a new one."
             )
         params = params.model_copy(update={"arguments": arguments})
-        tools = await self._opened(handle)
         with self.busy(handle):
-            result = await tools.call(context, params, client=handle)
+            result = await (await self._opened(handle)).call(context, params, client=handle)
         if isinstance(result, types.CallToolResult) and result.structured_content is not None:
             said = types.TextContent(text=f"[anyshell] To go on from here, give state {handle}.")
             result.content.append(said)
@@ -157,22 +157,20 @@ class Clients:
 
     @contextlib.contextmanager
     def busy(self, key: str) -> Iterator[None]:
-        """Hold a client's environment meanwhile, if it has one."""
-        if (client := self._clients.get(key)) is not None:
-            client.used += 1
+        """Hold a client's environment meanwhile, also one that is only made meanwhile."""
+        self._requests[key] += 1
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
         try:
             yield
         finally:
-            loop = asyncio.get_running_loop()
-            if client is not None:
-                client.used -= 1
-            if (now := self._clients.get(key)) is not None and not now.used:
-                now.idle_since = loop.time()
-                if (timer := self._timers.pop(key, None)) is not None:
-                    timer.cancel()
-                self._timers[key] = loop.call_later(IDLE_SECONDS, self.end, key)
+            self._requests[key] -= 1
+            if not self._requests[key]:
+                del self._requests[key]
+                if (client := self._clients.get(key)) is not None:
+                    loop = asyncio.get_running_loop()
+                    client.idle_since = loop.time()
+                    self._timers[key] = loop.call_later(IDLE_SECONDS, self.end, key)
 
     async def _opened(self, key: str) -> ClientTools:
         try:
@@ -195,7 +193,7 @@ class Clients:
         idle = {
             key: client.idle_since
             for key, client in self._clients.items()
-            if not (client.used or client.has_jobs)
+            if not (key in self._requests or client.has_jobs)
         }
         if not idle:
             raise MCPError(types.INTERNAL_ERROR, f"{CLIENTS} clients have an environment: end one of them")
