@@ -106,6 +106,27 @@ def test_garbage_is_passed_over_and_the_end_of_stdin_ends_all(server: Server) ->
     nothing_is_left(server, pid, 0)
 
 
+def test_a_request_that_cannot_be_read_is_answered(server: Server) -> None:
+    for number in (b'"a"', b"8"):
+        server.write(
+            b'{"jsonrpc": "2.0", "id": %b, "method": "tools/call", "params": {"name": "\\ud800"}}\n' % number
+        )
+        answer = server.read()
+        assert (answer["id"], answer["error"]["code"]) == (json.loads(number), -32600)
+    server.write(b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}\n{"id": 1.5, "method": 1}\n')
+    server.send("server/discover", 2)
+    assert server.read()["id"] == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there is a name of any bytes")
+def test_a_name_that_is_no_text_is_not_completed(server: Server) -> None:
+    (server.directory / "d").mkdir()
+    os.mkdir(os.fsencode(server.directory) + b"/d\xff")
+    argument = {"name": "directory", "value": "d"}
+    server.send("completion/complete", 1, ref={"type": "ref/prompt", "name": "run"}, argument=argument)
+    assert server.read()["result"]["completion"]["values"] == ["d/"]
+
+
 @pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGKILL", -9)])
 def test_a_signal_ends_the_server_and_what_it_runs(server: Server, number: str, code: int) -> None:
     pid = server.begin_stubborn()

@@ -279,3 +279,14 @@ async def test_the_end_of_the_server_ends_what_runs(server: AbstractAsyncContext
         call.cancel()
         await asyncio.wait([call])
     assert {path.name for path in served.directory.iterdir()} == {"mcp", "pid"}
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_first_call_that_goes_on_is_not_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(http, "IDLE_SECONDS", 0.01)
+    async with serving(tmp_path) as served, served.client(mode, User(dict(AGAIN))) as client:
+        result = await client.call_tool("shell", {"command": "sleep 1; echo end"})
+        assert printed(result) == "end\n\n[anyshell] Exit code 0."

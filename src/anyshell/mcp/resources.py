@@ -197,7 +197,12 @@ class ClientResources:
                 found = await self._directories(begun)
             case _:
                 found = []
-        fitting = [each for each in found if each.startswith(begun)]
+        # A name that is no text, as Linux allows, cannot be sent.
+        fitting = [
+            each
+            for each in found
+            if each.startswith(begun) and each == each.encode(errors="replace").decode()
+        ]
         return types.Completion(
             values=fitting[:COMPLETIONS], total=len(fitting), has_more=len(fitting) > COMPLETIONS
         )

@@ -5,12 +5,13 @@ The SDK's own reads lines of any length, in a thread that a signal does not end.
 
 from __future__ import annotations
 
+import json
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from ..cli.process.descriptors import DescriptorReader, DescriptorWriter
 
@@ -37,7 +38,14 @@ async def messages() -> AsyncIterator[tuple[Incoming, Outgoing]]:
         with reading, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async with into:
                 async for line in _lines(reader):
-                    await into.send(_parsed(line))
+                    message = _parsed(line)
+                    await into.send(message)
+                    if isinstance(message, Exception) and (answer := _refusal(line)) is not None:
+                        tasks.start_soon(refuse, answer)
+
+    async def refuse(answer: SessionMessage) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await outgoing.send(answer)
 
     async def write() -> None:
         async with out:
@@ -79,3 +87,21 @@ def _parsed(line: bytes) -> SessionMessage | Exception:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
         return error
+
+
+def _refusal(line: bytes) -> SessionMessage | None:
+    """The answer to a request that cannot be read, for which its client would wait; ``None`` of what has no readable id."""
+    try:
+        given = json.loads(
+            line
+        )  # takes half of a surrogate pair, too, which the protocol's own parser does not
+        number = given["id"] if "method" in given else None
+        if type(number) not in (int, str):
+            return None
+        str(number).encode()
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    error = ErrorData(
+        code=INVALID_REQUEST, message="this is no request: its form is wrong, or its text is no Unicode"
+    )
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
