@@ -11,6 +11,7 @@ the pipe goes the pid, and at the end the wait status, 8 bytes each.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -115,6 +116,7 @@ class Forked(subprocess.Popen[bytes]):
 def _server() -> tuple[socket.socket, list[Any]]:
     """The server of this process, with which it ends, and the surroundings that it has."""
     ours, theirs = socket.socketpair()
+    atexit.register(ours.close)
     with theirs:
         command = [sys.executable, "-m", "tests.cli_server", str(theirs.fileno())]
         top = Path(__file__).parents[1]
