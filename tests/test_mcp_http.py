@@ -193,10 +193,10 @@ async def test_a_stateless_client_keeps_its_state_by_a_handle(
 async def test_a_first_call_that_takes_long_is_not_idle(
     server: AbstractAsyncContextManager[Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "IDLE_SECONDS", 0.01)
     monkeypatch.setattr(http, "CLIENTS", 1)
     wait = {"command": "touch begun; until [ -e go ]; do sleep 0.05; done; echo last"}
     async with server as served, served.client("legacy") as one, served.client(ERAS[1]) as other:
+        monkeypatch.setattr(http, "IDLE_SECONDS", 0.01)
         call = asyncio.ensure_future(one.call_tool("shell", wait))
         await asyncio.to_thread(wait_until, (served.directory / "begun").exists, "the command runs")
         with pytest.raises(MCPError, match="1 clients have an environment"):
