@@ -92,6 +92,13 @@ async def test_tool_stops_at_its_timeout_and_when_it_is_cancelled(env: Environme
     assert not living(seconds)
 
 
+async def test_tool_refuses_a_parameter_that_python_takes_for_its_own(env: Environment) -> None:
+    tool = langchain.tool(ShellTool(env, approver=approve_all))
+    wrong = call(tool, command="echo", self="x")
+    for message in (await tool.ainvoke(wrong), await asyncio.to_thread(tool.invoke, wrong)):
+        assert (message.status, message.artifact.details.status) == ("error", "invalid")
+
+
 async def test_tool_names_the_artifact(env: Environment) -> None:
     async with type(env).detect(env.runner.backend, limits=OutputLimits(budget=200)) as small:
         tool = langchain.tool(ShellTool(small, approver=approve_all))

@@ -33,11 +33,11 @@ class _Shell(BaseTool):
         self._tool = tool
         self._bridge = Bridge()
 
-    async def _arun(self, **params: Any) -> tuple[str, ShellResult]:
+    async def _arun(self, /, **params: Any) -> tuple[str, ShellResult]:
         result = await self._tool(params)
         return result.text, result
 
-    def _run(self, **params: Any) -> tuple[str, ShellResult]:
+    def _run(self, /, **params: Any) -> tuple[str, ShellResult]:
         return self._bridge.wait(self._arun(**params))
 
     async def arun(self, *args: Any, **named: Any) -> Any:
