@@ -1,7 +1,7 @@
 """The protocol's own conformance suite, and the CLI of its inspector, against the server.
 
 ``ANYSHELL_MCP_CONFORMANCE`` is a directory in which these were installed, with a Node that runs them:
-``npm install --prefix DIR node@22 @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector``.
+``npm install --prefix DIR node@22 @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@0.15.0``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import mcp_types as types
 import pytest
+
+from .conftest import framework, missing
+
+framework("mcp")
+import mcp_types as types
 import uvicorn
 
 from anyshell import Environment, Policy
@@ -36,7 +40,6 @@ PLACE = os.environ.get("ANYSHELL_MCP_CONFORMANCE", "")
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not PLACE, reason="the suite is not here: set ANYSHELL_MCP_CONFORMANCE, as above"),
     pytest.mark.timeout(300),
 ]
 
@@ -102,6 +105,12 @@ class WithTestTools(http.Clients):
             arguments = {"command": TOOLS[params.name]}
             params = params.model_copy(update={"name": "shell", "arguments": arguments})
         return await super().call(context, params)
+
+
+@pytest.fixture(autouse=True)
+def _suite() -> None:
+    if not PLACE:
+        missing("the conformance suite of MCP", "set ANYSHELL_MCP_CONFORMANCE, as above")
 
 
 @pytest.fixture

@@ -9,9 +9,13 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from .conftest import framework
+
+framework("mcp")
 import httpx2
 import mcp_types as types
-import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client

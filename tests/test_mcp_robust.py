@@ -10,6 +10,10 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+
+from .conftest import framework
+
+framework("mcp")
 from mcp import Client
 from mcp.client._memory import InMemoryTransport
 

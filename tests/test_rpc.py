@@ -18,7 +18,7 @@ from anyshell.rpc.methods import METHODS, schema
 from anyshell.rpc.server import Server
 
 from .cli_program import within
-from .conftest import row
+from .conftest import missing, row
 from .processes import living, unique_seconds, wait_living
 
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ def test_client_that_vanishes_leaves_nothing_alive() -> None:
 @pytest.mark.parametrize("language", ["node", "go"])
 def test_client_in_another_language_works(language: str, tmp_path: Path) -> None:
     if shutil.which(language) is None:
-        pytest.skip(f"{language} is not here: install nodejs or golang-go")
+        missing(language, "install nodejs and golang-go")
     source = EXAMPLES / {"node": "rpc.mjs", "go": "rpc.go"}[language]
     assert len(source.read_text().splitlines()) <= 60
     start = ["node", str(source)] if language == "node" else ["go", "run", str(source)]
