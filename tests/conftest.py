@@ -62,6 +62,8 @@ if sys.platform != "win32":
     for _name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
         os.environ.pop(_name, None)
 
+settings.register_profile("untimed", settings(), deadline=None)
+settings.load_profile("untimed")  # a test asserts no time, and these machines are busy
 settings.register_profile("few", settings.get_profile("ci"), max_examples=20)
 """For Wine, where everything takes longer and nothing is found by luck that is not found here: it knows no deadline."""
 
