@@ -28,14 +28,25 @@ from .test_mcp import AGAIN, ERAS, User
 from .test_mcp_http import serving
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 __all__ = ["server"]  # a fixture
 
 
+@pytest.fixture(name="left")
+def _left() -> Callable[[], list[psutil.Process]]:
+    """The processes that the test has started and that are alive; others of the worker's belong to other modules."""
+    me = psutil.Process()
+    before = me.children(recursive=True)
+    return lambda: [process for process in me.children(recursive=True) if process not in before]
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_thousand_calls_leave_nothing_behind(tmp_path: Path, anyio_backend: str, mode: str) -> None:
+async def test_a_thousand_calls_leave_nothing_behind(
+    tmp_path: Path, anyio_backend: str, mode: str, left: Callable[[], list[psutil.Process]]
+) -> None:
     approvals = ClientApprovals()
     async with Environment.detect(cwd=tmp_path) as env:
         made = make(ClientTools(env, approvals, jobs=True))
@@ -47,14 +58,17 @@ async def test_a_thousand_calls_leave_nothing_behind(tmp_path: Path, anyio_backe
         assert not any(result.is_error for result in results)
     pids = (tmp_path / "pids").read_text().split()
     assert len(pids) == 501
-    assert not psutil.Process().children(recursive=True)
+    assert not left()
     assert not approvals._exchanges
     assert not approvals._open
 
 
 @pytest.mark.anyio
 async def test_fifty_clients_at_once_do_not_meet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    anyio_backend: str,
+    left: Callable[[], list[psutil.Process]],
 ) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
     async with serving(tmp_path, session=True) as served:
@@ -69,12 +83,15 @@ async def test_fifty_clients_at_once_do_not_meet(
 
         said = await asyncio.gather(*(talk(number) for number in range(50)))
         assert said == [f"{number}\n" for number in range(50)]
-    assert not psutil.Process().children(recursive=True)
+    assert not left()
 
 
 @pytest.mark.anyio
 async def test_connections_that_say_half_of_something_hold_up_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    anyio_backend: str,
+    left: Callable[[], list[psutil.Process]],
 ) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
     with contextlib.ExitStack() as stack:
@@ -98,7 +115,7 @@ async def test_connections_that_say_half_of_something_hold_up_no_other(
             async with served.client(ERAS[1]) as client:
                 result = await client.call_tool("shell", {"command": "echo hi"})
                 assert result.structured_content["output"] == "hi\n"
-        assert not psutil.Process().children(recursive=True)
+        assert not left()
 
 
 def test_a_client_that_freezes_holds_up_neither_its_commands_nor_the_end(server: Server) -> None:
