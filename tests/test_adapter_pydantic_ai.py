@@ -144,3 +144,27 @@ async def test_a_pipe_is_not_written_to(env: Environment) -> None:
     with pytest.raises(OSError, match="pipe"):
         await workspace.write_bytes(f"{env.directory}/pipe", b"data")
     assert (await workspace.run("test -p pipe", shell=True)).exit_code == 0
+
+
+async def test_directory_of_the_workspace_is_never_removed(env: Environment) -> None:
+    workspace = Workspace(env)
+    await workspace.run("mkdir sub; ln -s . link; ln -s sub other", shell=True)
+    here = await workspace.working_dir()
+    for path in (
+        ".",
+        "./",
+        "..",
+        "sub/..",
+        "sub/../",
+        f"{here}/.",
+        f"{here}//",
+        "link/",
+        "link/.",
+        "/",
+        "//",
+    ):
+        with pytest.raises(ValueError, match="not removed"):
+            await workspace.remove(path)
+    await workspace.remove("link")
+    await workspace.remove("sub/")
+    assert [entry.name for entry in await workspace.list_dir(".")] == ["other"]

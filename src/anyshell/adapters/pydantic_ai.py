@@ -161,7 +161,8 @@ class Workspace(_Commands, SupportsFilesystem, SupportsRealpath):
         """Tell the names in a directory, without their sizes."""
         async with self._operation():
             found = []
-            for entry in sorted(await self._env.runner.backend.files.list(path), key=lambda each: each.name):
+            entries = await self._env.runner.backend.files.list(posixpath.join(self._env.directory, path))
+            for entry in sorted(entries, key=lambda each: each.name):
                 there = posixpath.join(path, entry.name)
                 linked = entry.kind == "link" and await self._env.files.is_dir(there)
                 is_dir = linked or entry.kind == "directory"
@@ -177,7 +178,11 @@ class Workspace(_Commands, SupportsFilesystem, SupportsRealpath):
     async def remove(self, path: str) -> None:
         """Remove a file or a tree, but never the workspace or what it is in."""
         directory = await self.working_dir()
-        real = posixpath.join(await self.realpath(posixpath.dirname(path)), posixpath.basename(path))
+        above, name = posixpath.split(path)
+        if name in ("", ".", ".."):  # the name of a directory, and never of a link to one
+            real = await self.realpath(path)
+        else:
+            real = posixpath.join(await self.realpath(above), name)
         if f"{directory}/".startswith(f"{real.rstrip('/')}/"):
             raise ValueError(f"{path} is the directory of the workspace, or above it: it is not removed")
         async with self._operation():
