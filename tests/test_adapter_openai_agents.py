@@ -116,6 +116,24 @@ async def test_truncation_names_the_artifact(env: Environment) -> None:
     assert len(only["stdout"]) < 1_000
 
 
+@pytest.mark.parametrize("room", [10, 120, 400])
+async def test_texts_that_are_too_long_together_keep_their_ends(env: Environment, room: int) -> None:
+    tool = ShellTool(env, approver=approve_all)
+    first, second = await told(tool, "seq 1000", "seq 1000; echo cause", max_output_length=room)
+    assert len(first["stdout"]) == room // 2
+    assert len(second["stdout"]) == room - room // 2
+    assert first["stdout"].endswith("Exit code 0."[-(room // 2) :])
+    if room == 400:
+        assert first["stdout"].startswith("1\n2\n")
+        assert "max_output_length" in first["stdout"]
+        assert "cause\n" in second["stdout"]
+
+
+async def test_text_leaves_its_room_to_the_next(env: Environment) -> None:
+    first, second = await told(ShellTool(env, approver=approve_all), "echo", "seq 20", max_output_length=120)
+    assert "left out" not in first["stdout"] + second["stdout"]
+
+
 async def test_call_that_is_cancelled_is_no_success(env: Environment) -> None:
     async def cancel(request: object) -> Approved:
         tool.cancel("c1")

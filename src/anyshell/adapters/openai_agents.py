@@ -57,6 +57,8 @@ def shell_tool(tool: ShellTool) -> AgentsShellTool:
             outputs.append(_output(command, result))
             if result.details.status != "exited":
                 break
+        if action.max_output_length is not None:
+            _shorten(outputs, action.max_output_length)
         return ShellResult(outputs, max_output_length=action.max_output_length)
 
     return AgentsShellTool(executor=execute)
@@ -74,6 +76,22 @@ def _output(command: str, result: Result) -> ShellCommandOutput:
         command=command,
         provider_data={"anyshell": details.model_dump(mode="json", exclude={"command"})},
     )
+
+
+def _shorten(outputs: list[ShellCommandOutput], room: int) -> None:
+    """Leave out the middle of texts that have too many characters together.
+
+    The SDK itself would cut the end, where the cause of a failure and what the tool has to say of it stand.
+    """
+    for number, output in enumerate(outputs):
+        share, text = room // (len(outputs) - number), output.stdout
+        if len(text) > share:
+            note = f"\n[... {len(text) - share:,} characters and more left out: max_output_length ...]\n"
+            start = max(0, share - len(note)) // 4
+            end = share - start - len(note)
+            text = f"{text[:start]}{note}{text[-end:]}" if end > 0 else text[len(text) - share :]
+            output.stdout = text
+        room -= len(text)
 
 
 class Sandbox(BaseSandboxSession):
@@ -101,7 +119,8 @@ class Sandbox(BaseSandboxSession):
             raise ExecTransportError(command=command, cause=error, message=str(error)) from error
         printed = {"stdout": whole.stdout, "stderr": whole.stderr}
         if whole.outcome.status == "timed_out":
-            raise ExecTimeoutError(command=command, timeout_s=timeout, context=printed)
+            context = {**printed, "anyshell": f"stopped after {timeout:g} s{whole.alive}"}
+            raise ExecTimeoutError(command=command, timeout_s=timeout, context=context)
         if whole.too_much:
             message = f"stopped, since it printed more than {MAX_OUTPUT} bytes{whole.kept}"
             raise ExecTransportError(command=command, message=message, retryable=False)
