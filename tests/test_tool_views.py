@@ -251,7 +251,10 @@ async def test_output_without_an_end_is_stopped_as_by_head(env: Environment, tmp
     assert result.details.status == "exited"
     assert result.details.truncation is not None
     assert result.details.truncation.total_bytes == LARGEST_WHOLE
-    assert f"and ended it after {LARGEST_WHOLE:,} bytes" in result.text
+    told = f"lines 1 to 5 of {LARGEST_WHOLE // 2:,} of the first {LARGEST_WHOLE:,} bytes, after which it was ended"
+    assert told in result.text
+    assert "These bytes: " in result.text
+    assert "Whole output" not in result.text
 
 
 async def test_what_is_known_to_have_no_end_runs_as_it_is(env: Environment) -> None:

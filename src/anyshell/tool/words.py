@@ -387,11 +387,13 @@ def viewed(
         job_tool: Whether the tool named ``job`` can.
         addressed: Whether commands can read it by its address.
     """
-    ended = ""
-    if limit.head is not None and output.total_bytes >= LARGEST_WHOLE:
-        ended = f", and ended it after {LARGEST_WHOLE:,} bytes"
     rest = _rest(output, output.artifact, readable=readable, job_tool=job_tool, addressed=addressed)
-    yield f"`{limit.said}` limited only what is shown: {lines}{ended}. {rest}"
+    if limit.head is not None and output.total_bytes >= LARGEST_WHOLE:
+        first = f"the first {LARGEST_WHOLE:,} bytes, after which it was ended"
+        rest = rest.replace("Whole output", "These bytes", 1)
+        yield f"`{limit.said}` limited what is shown: {lines} of {first}. {rest}"
+    else:
+        yield f"`{limit.said}` limited only what is shown: {lines}. {rest}"
 
 
 def _cut_line(output: Output, line_feeds: int) -> int:
