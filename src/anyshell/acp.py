@@ -106,7 +106,7 @@ class AcpBackend:
         """Have the editor make a terminal for a command.
 
         Raises:
-            InvalidCommand: The directory is none, or the channels were asked for apart.
+            InvalidCommand: The directory does not exist, or the channels were asked for apart.
             SpawnError: The editor makes no terminal, or the command has input, a terminal or a text that is too long.
         """
         await self._check(spawn)

@@ -154,7 +154,7 @@ def range_of(name: str, said: str | None) -> tuple[int, int | None] | None:
     """Read a range: ``100-200``, ``100-`` up to the end, or ``100`` alone.
 
     Raises:
-        InvalidCommand: It is none.
+        InvalidCommand: It is not valid.
     """
     if said is None:
         return None

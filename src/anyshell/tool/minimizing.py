@@ -84,7 +84,7 @@ class Minimizing:
         bounded = self._bounded(left.text)
         # Of a code page, the text may have more bytes than were written.
         shown_bytes = min(output.total_bytes - 1, bounded.total_bytes - bounded.omitted_bytes)
-        lines = bounded.total_lines if not left.grouped else left.lines  # a heading is none of the output
+        lines = bounded.total_lines if not left.grouped else left.lines  # a heading is not output
         shown_lines = min(output.total_lines, lines - bounded.omitted_lines)
         seen = replace(
             output,

@@ -98,7 +98,7 @@ class ShellTool:
             `secrets` or `console` without `terminals`; `console` that is no function; `silence` that is no number of
             seconds; `tools` that are no names; `advice` that there is not; `interception`, `minimize` or `view_limits` without
             its extra;
-            a file of `minimize` that cannot be read, or with a rule that is none.
+            a file of `minimize` that cannot be read, or with an invalid rule.
     """
 
     def __init__(

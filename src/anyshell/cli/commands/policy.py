@@ -99,7 +99,7 @@ def check(*, commands: tuple[str, ...], source: IO[bytes] | None, as_json: bool,
 
     COMMAND is one command; without it, or for -, commands are read from stdin, with a NUL between them.
 
-    What a command of PowerShell runs is said by the PowerShell of this machine; where there is none, it is not understood.
+    What a command of PowerShell runs is said by the PowerShell of this machine; without one, the command is not understood.
 
     \b
     Examples:

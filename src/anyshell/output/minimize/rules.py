@@ -56,7 +56,7 @@ def load(data: bytes, source: str) -> tuple[Rule, ...]:
         source: What it is called in messages.
 
     Raises:
-        AnyshellError: A rule is none, or an example does not hold; with file, line and reason.
+        AnyshellError: A rule is invalid, or an example does not hold; with file, line and reason.
     """
     if len(data) > LARGEST_FILE:
         raise AnyshellError(f"{source}: {len(data):,} bytes are too many: at most {LARGEST_FILE:,}")

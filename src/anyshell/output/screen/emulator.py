@@ -322,7 +322,7 @@ class Emulator(Grid):
         if number == 1:
             self.modes = replace(self.modes, application_cursor=on)
         elif number == 3:
-            # Also without 132 columns a switch wipes the screen. To set what is set already is none: terminfo's `init`
+            # Also without 132 columns a switch wipes the screen. Setting a mode that is set switches nothing: terminfo's `init`
             # resets the mode, and would wipe what a person reads.
             if on or self._many_columns:
                 self._top, self._bottom = 0, self.height - 1

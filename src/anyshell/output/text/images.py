@@ -26,7 +26,7 @@ MOST_IMAGES = 64
 """Images of an output that are kept and noted; of further ones nothing is shown."""
 
 LONGEST_START = 80
-"""Bytes of a sequence by which it is known for an image; one that begins with more is none."""
+"""Bytes of a sequence that its image must be known by; a sequence with a longer start is no image."""
 
 # kitty: APC G. iTerm: OSC 1337 ; File=. sixel: DCS, numbers, q. The C1 forms as UTF-8, as in `sequences`.
 _START = re.compile(

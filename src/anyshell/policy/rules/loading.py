@@ -144,7 +144,7 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
         tightens: Whether it may only ask and deny, as that of a project.
 
     Raises:
-        PolicyError: It is none, with the line and the reason.
+        PolicyError: It is invalid, with the line and the reason.
     """
     if len(data) > LARGEST_FILE:
         raise PolicyError(

@@ -93,7 +93,7 @@ class Policy:
             check: Whether the examples of the rules are checked.
 
         Raises:
-            PolicyError: A file cannot be read, is none of rules, an example in it does not hold, or the project's is not believed; the
+            PolicyError: A file cannot be read or holds no rules, an example in it does not hold, or the project's is not believed; the
                 extra ``policy`` is missing.
         """
         users: tuple[str | os.PathLike[str], ...] = files or (user_rules(),)
