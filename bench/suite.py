@@ -10,6 +10,7 @@ from . import (
     concurrency,
     endings,
     fleet,
+    frameworks,
     jobs,
     output,
     policies,
@@ -66,5 +67,6 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "fleet-ssh": Benchmark(fleet.measure, fleet.ROUNDS),
     "powershell": Benchmark(powershell.measure, powershell.ROUNDS),
     "terminal-start": Benchmark(terminals.measure_start, terminals.START_ROUNDS),
+    "frameworks": Benchmark(frameworks.measure, frameworks.ROUNDS),
     "startup": Benchmark(startup.measure, startup.ROUNDS),
 }
