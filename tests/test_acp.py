@@ -212,12 +212,14 @@ async def test_command_runs_in_the_editors_terminal_and_is_released(
     assert (outcome.status, outcome.exit_code) == ("exited", 3)
     assert outcome.output.text == f"{tmp_path}\nit's cat\nerr\n"
     assert link.shown == ["t0"]
+    assert outcome.editor_terminal == "t0"
     assert link.editor.terminals["t0"].released
 
 
 async def test_signal_is_128_and_its_number(here: Environment) -> None:
     result = await ShellTool(here, approver=approve_all)({"command": "kill -9 $$"})
     assert (result.details.signal, result.details.exit_code) == ("SIGKILL", 137)
+    assert result.details.editor_terminal == "t0"
 
 
 async def test_timeout_and_cancel_kill_the_terminal(here: Environment, link: Link) -> None:

@@ -214,6 +214,7 @@ async def run(
             started=process.started,
             killed_without_warning=stop is not None and not stop.asked,
             silence=silence if quiet is not None and quiet.over and status != "exited" else None,
+            editor_terminal=ended.editor_terminal,
         )
     except asyncio.CancelledError:
         if process is not None:

@@ -246,8 +246,9 @@ class EditorTerminal:
             self.lost = True
             return ExitStatus()
         if answer.signal:
-            return ExitStatus(signal=f"SIG{answer.signal.upper().removeprefix('SIG')}")
-        return ExitStatus(code=answer.exit_code)
+            signal = f"SIG{answer.signal.upper().removeprefix('SIG')}"
+            return ExitStatus(signal=signal, editor_terminal=self.id)
+        return ExitStatus(code=answer.exit_code, editor_terminal=self.id)
 
     async def wait(self) -> ExitStatus:
         """Wait until the editor says that it has ended."""

@@ -67,6 +67,8 @@ class Outcome:
             is no ConPTY. ``None`` when it had none.
         silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
         recording: What became of the recording; ``None`` when none was asked for, or nothing was started.
+        editor_terminal: An editor's id of the terminal that it ran in, with `anyshell.acp`; ``None`` otherwise, and when the
+            editor did not say how it ended.
     """
 
     status: Status
@@ -84,6 +86,7 @@ class Outcome:
     terminal: TerminalKind | None = None
     silence: float | None = None
     recording: RecordingReport | None = None
+    editor_terminal: str | None = None
 
     @property
     def ended_at_once(self) -> bool:

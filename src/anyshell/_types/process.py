@@ -20,10 +20,12 @@ class ExitStatus:
         code: The exit code, 0 to 255 on POSIX, 32 bits without a sign on Windows; ``None`` when a signal ended it, or
             when we did on Windows, where a code that we chose would be no answer of its own.
         signal: The signal's name, such as ``SIGKILL``; ``None`` when it exited.
+        editor_terminal: An editor's id of the terminal that it ran in, with `anyshell.acp`; ``None`` otherwise.
     """
 
     code: int | None = None
     signal: str | None = None
+    editor_terminal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,7 @@ class ResultBuilder:
             frame=output.alternate,
             skipped_bytes=output.skipped_bytes,
             silence=outcome.silence,
+            editor_terminal=outcome.editor_terminal,
             update_error=update_error,
         )
         is_error = outcome.status != "running" and (outcome.status != "exited" or exit_code != 0)

@@ -237,6 +237,7 @@ class ShellDetails(_Frozen):
         job: The id of the job that it goes on as, or was if it ended at once, or that has what it left behind; ``None``
             without a job.
         terminal: The id of the terminal on which it goes on; ``None`` when it does not.
+        editor_terminal: An editor's id of the terminal that it ran in; see `anyshell.Outcome`.
         waiting: What it waits for there.
         frame: What the alternate screen of its terminal showed last; ``None`` when it was not used, or is `output`.
         skipped_bytes: Bytes that its terminal has not drawn; see `anyshell.Output`.
@@ -263,6 +264,7 @@ class ShellDetails(_Frozen):
     left_behind: tuple[LeftBehindProcess, ...] = ()
     job: str | None = None
     terminal: str | None = None
+    editor_terminal: str | None = None
     waiting: InputState | None = None
     frame: str | None = None
     skipped_bytes: int = 0
