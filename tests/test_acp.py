@@ -236,6 +236,13 @@ async def test_timeout_and_cancel_kill_the_terminal(here: Environment, link: Lin
     assert all(shown.released for shown in link.editor.terminals.values())
 
 
+async def test_what_a_command_leaves_behind_is_the_editors(here: Environment, link: Link) -> None:
+    seconds = unique_seconds()
+    outcome = await here.run(f"sleep {seconds} >&- 2>&- & echo started", timeout=20)
+    assert (outcome.status, outcome.output.text, outcome.left_behind) == ("exited", "started\n", ())
+    assert link.editor.terminals["t0"].released
+
+
 async def test_end_of_a_long_output_is_told_with_what_is_missing(here: Environment) -> None:
     outcome = await here.run("seq 200000")
     assert outcome.output.text.endswith("199999\n200000\n")

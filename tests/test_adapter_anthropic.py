@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,31 @@ async def test_bash_stops_at_its_timeout_and_goes_on(env: Environment) -> None:
     assert first["is_error"]
     assert second["content"].startswith("on\n")
     assert not living(seconds)
+
+
+async def test_bash_stops_what_a_command_leaves_behind(env: Environment) -> None:
+    seconds = unique_seconds()
+    bash = anthropic.Bash(env, approver=approve_all)
+    _, only = await told(bash, {"command": f"sleep {seconds} & echo started"})
+    assert only["content"].startswith("started\n")
+    assert "Stopped when the call ended: sleep" in only["content"]
+    assert not living(seconds)
+
+
+async def test_cancelled_call_stops_the_tree(env: Environment) -> None:
+    seconds = unique_seconds()
+    for runnable in (
+        anthropic.Bash(env, approver=approve_all),
+        anthropic.tool(ShellTool(env, approver=approve_all)),
+    ):
+        task = asyncio.ensure_future(told(runnable, {"command": f"echo > begun; sleep {seconds}"}))
+        while not await env.files.exists("begun"):
+            await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not living(seconds)
+        await env.files.remove("begun")
 
 
 async def test_bash_asks_its_approver(env: Environment) -> None:

@@ -92,6 +92,15 @@ async def test_tool_stops_at_its_timeout_and_when_it_is_cancelled(env: Environme
     assert not living(seconds)
 
 
+async def test_tool_stops_what_a_command_leaves_behind(env: Environment) -> None:
+    seconds = unique_seconds()
+    tool = langchain.tool(ShellTool(env, approver=approve_all))
+    message = await tool.ainvoke(call(tool, command=f"sleep {seconds} & echo started"))
+    assert message.content.startswith("started\n")
+    assert [left.alive for left in message.artifact.details.left_behind] == [False]
+    assert not living(seconds)
+
+
 async def test_tool_refuses_a_parameter_that_python_takes_for_its_own(env: Environment) -> None:
     tool = langchain.tool(ShellTool(env, approver=approve_all))
     wrong = call(tool, command="echo", self="x")

@@ -102,6 +102,14 @@ async def test_timeout_is_the_sdks_own_and_ends_the_call(env: Environment) -> No
     assert not living(seconds)
 
 
+async def test_command_leaves_nothing_behind(env: Environment) -> None:
+    seconds = unique_seconds()
+    (only,) = await told(ShellTool(env, approver=approve_all), f"sleep {seconds} & echo started")
+    assert only["stdout"].startswith("started\n")
+    assert "Stopped when the call ended: sleep" in only["stdout"]
+    assert not living(seconds)
+
+
 async def test_refusal_is_told_and_nothing_runs(env: Environment) -> None:
     (only,) = await told(ShellTool(env, approver=deny_all), "touch f", "touch g")
     assert only["outcome"] == {"type": "exit", "exit_code": 126}
