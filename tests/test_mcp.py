@@ -32,6 +32,7 @@ from anyshell.mcp.tools import ClientTools
 
 from .cli_program import is_alive, wait_until
 from .conftest import SSH_HOST, environment_on
+from .processes import living, unique_seconds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -197,6 +198,21 @@ async def test_cancellation_stops_the_tree(env: Environment, mode: str, tmp_path
         call.cancel()
         await asyncio.wait([call])
         await asyncio.to_thread(wait_until, lambda: not is_alive(pid), "its child has ended")
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_timeout_and_end_leave_nothing_alive(env: Environment, mode: str) -> None:
+    seconds = unique_seconds()
+    async with Client(served(env), mode=mode, elicitation_callback=User()) as client:
+        late = await client.call_tool("shell", {"command": f"sleep {seconds} & wait", "timeout": 1})
+        left = await client.call_tool("shell", {"command": f"sleep {seconds} & echo started"})
+    assert late.is_error
+    assert late.structured_content
+    assert late.structured_content["details"]["status"] == "timed_out"
+    assert not left.is_error
+    assert left.structured_content
+    assert [each["alive"] for each in left.structured_content["details"]["left_behind"]] == [False]
+    assert not living(seconds)
 
 
 async def test_more_calls_than_there_is_room_for_wait_for_their_turn(
