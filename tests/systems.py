@@ -63,6 +63,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_adapter_langchain": "its commands are texts of a POSIX shell",
     "test_adapter_openai_agents": "its commands are texts of a POSIX shell",
     "test_adapter_pydantic_ai": "its commands are texts of a POSIX shell, as those of Pydantic AI's own suite are",
+    "test_adapter_swerex": "its commands are texts of a POSIX shell",
     "test_adapters": "its commands are texts of a POSIX shell",
     "test_addresses": "its commands are texts of a POSIX shell; test_ssh_windows has addresses there",
     "test_audit": "its commands are texts of a POSIX shell",

@@ -101,6 +101,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "langchain": 1,
         "openai_agents": 1,
         "pydantic_ai": 1,
+        "swerex": 1,
     },
     "backends.ssh": {
         "channel": 0,

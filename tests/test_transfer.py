@@ -145,6 +145,36 @@ async def test_an_existing_directory_gets_the_copy_into_it(host: HostFiles, here
     assert (there / "target" / "tree" / "file").read_bytes() == b"2"
 
 
+@pytest.mark.parametrize("way", ["upload", "download"])
+async def test_an_existing_directory_is_the_copy_if_asked(
+    host: HostFiles, here: Path, there: Path, way: str
+) -> None:
+    source, target = (here, there) if way == "upload" else (there, here)
+    (source / "tree").mkdir()
+    (source / "tree" / "file").write_bytes(b"1")
+    call = host.upload if way == "upload" else host.download
+    for name in ("new", "target", "target"):
+        (target / "target").mkdir(exist_ok=True)
+        (target / "target" / "stays").touch()
+        assert (await call(source / "tree", target / name, into=False)).path == str(target / name)
+    assert sorted(os.listdir(target / "target")) == ["file", "stays"]
+    with pytest.raises(IsADirectoryError):
+        await call(source / "tree" / "file", target / "target", into=False)
+
+
+@needs_links
+async def test_a_link_to_a_directory_is_the_copy_if_asked(host: HostFiles, here: Path, there: Path) -> None:
+    (here / "tree" / "sub").mkdir(parents=True)
+    (there / "target").mkdir()
+    (there / "link").symlink_to("target", target_is_directory=True)
+    await host.upload(here / "tree", "link", into=False)
+    assert os.listdir(there / "target") == ["sub"]
+    (there / "target" / "sub").rmdir()
+    (there / "target" / "sub").symlink_to(there, target_is_directory=True)
+    with pytest.raises(NotADirectoryError):
+        await host.upload(here / "tree", "link", into=False)
+
+
 @needs_links
 async def test_a_target_that_is_a_link_to_a_directory_gets_the_copy_into_it(
     host: HostFiles, here: Path, there: Path

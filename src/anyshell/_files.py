@@ -222,7 +222,7 @@ class HostFiles:
         return sorted(found)
 
     async def upload(
-        self, source: AnyPath, target: AnyPath, *, on_progress: OnProgress | None = None
+        self, source: AnyPath, target: AnyPath, *, into: bool = True, on_progress: OnProgress | None = None
     ) -> CopyResult:
         """Copy a file or a folder of this machine to the host.
 
@@ -244,6 +244,8 @@ class HostFiles:
         Args:
             source: On this machine: absolute, relative to this process's directory, or below ``~``.
             target: On the host, as every path here. The directory that it is in has to exist.
+            into: Whether a target that is an existing directory gets the copy into it. Otherwise the target is the copy
+                in any case: a folder is merged with it.
             on_progress: Called with a `CopyProgress` before the first byte, at most ten times a second, and at the
                 end. What it raises ends the copy, and goes through.
 
@@ -255,10 +257,10 @@ class HostFiles:
             InvalidCommand: A source without a name of its own, such as ``/``, for an existing directory; a folder
                 of more than a million entries.
         """
-        return await copy(self._local(source), self._remote(target), on_progress)
+        return await copy(self._local(source), self._remote(target), on_progress, into=into)
 
     async def download(
-        self, source: AnyPath, target: AnyPath, *, on_progress: OnProgress | None = None
+        self, source: AnyPath, target: AnyPath, *, into: bool = True, on_progress: OnProgress | None = None
     ) -> CopyResult:
         """Copy a file or a folder of the host to this machine.
 
@@ -268,9 +270,10 @@ class HostFiles:
         Args:
             source: On the host.
             target: On this machine.
+            into: As for `upload`.
             on_progress: As for `upload`.
         """
-        return await copy(self._remote(source), self._local(target), on_progress)
+        return await copy(self._remote(source), self._local(target), on_progress, into=into)
 
     def _remote(self, path: AnyPath) -> Place:
         windows = self._info.os == "windows"

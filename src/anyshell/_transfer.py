@@ -86,30 +86,34 @@ class _Plan:
     skipped: list[str] = field(default_factory=list)
 
 
-async def copy(source: Place, target: Place, on_progress: OnProgress | None = None) -> CopyResult:
+async def copy(
+    source: Place, target: Place, on_progress: OnProgress | None = None, *, into: bool = True
+) -> CopyResult:
     """Copy a file or a folder. `HostFiles.upload` says what is promised."""
-    return await to_the_end(_copy(source, target, on_progress))
+    return await to_the_end(_copy(source, target, on_progress, into=into))
 
 
-async def _copy(source: Place, target: Place, on_progress: OnProgress | None) -> CopyResult:
+async def _copy(source: Place, target: Place, on_progress: OnProgress | None, *, into: bool) -> CopyResult:
     top = await source.files.stat(source.path)
     if top.kind not in ("file", "directory"):
         raise OSError(errno.EINVAL, "Neither a file nor a folder", source.path)
-    target = await _destination(source, target, folder=top.kind == "directory")
+    target = await _destination(source, target, folder=top.kind == "directory", into=into)
 
     plan = _Plan()
     if top.kind == "directory":
         await _look(source, target.rules is ntpath, top.mode, plan)
     else:
         plan.files.append(((), top.size, top.mode))
-    return await _Copying(source, target, plan, on_progress).run()
+    return await _Copying(source, target, plan, on_progress, into=into).run()
 
 
-async def _destination(source: Place, target: Place, *, folder: bool) -> Place:
+async def _destination(source: Place, target: Place, *, folder: bool, into: bool) -> Place:
     """Where the copy goes: into a directory that is there, under the source's name, or else to `target` itself."""
     ends = target.path != target.bare
     target_kind = await _kind(target, follow=True)
-    if target_kind == "directory":
+    if target_kind == "directory" and folder and not into:
+        return target
+    if target_kind == "directory" and into:
         name = source.rules.basename(source.bare)
         if name in ("", ".", ".."):
             raise InvalidCommand(
@@ -206,13 +210,16 @@ def _check(name: str, windows: bool, directory: str) -> None:
 class _Copying:
     """One copy under way."""
 
-    def __init__(self, source: Place, target: Place, plan: _Plan, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, source: Place, target: Place, plan: _Plan, on_progress: OnProgress | None, *, into: bool
+    ) -> None:
         self._source = source
         self._target = target
         self._plan = plan
         # Windows has no bits for others, and says that every user may write; which users may is not told by that.
         self._bits = 0o755 if source.rules is ntpath else 0o777
         self._on_progress = on_progress
+        self._into = into
         self._reported = float("-inf")
         self._path = ""
         self._bytes = 0
@@ -249,8 +256,9 @@ class _Copying:
             try:
                 await files.mkdir(path)
             except FileExistsError:
-                # Of itself: a link there may lead anywhere, and may be of an earlier copy.
-                if (await files.stat(path, follow=False)).kind != "directory":
+                # Of itself: a link there may lead anywhere, and may be of an earlier copy. The target may be given as a link.
+                given = not names and not self._into
+                if (await files.stat(path, follow=given)).kind != "directory":
                     raise NotADirectoryError(
                         errno.ENOTDIR, "A folder does not replace what is no folder", path
                     ) from None

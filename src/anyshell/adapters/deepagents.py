@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import posixpath
 from typing import TYPE_CHECKING
 
 from .._environment.descriptions import TIMEOUT
 from .._exceptions import AnyshellError, InvalidCommand
 from . import needs
 from .bridge import Bridge
-from .whole import MAX_OUTPUT, run_whole
+from .whole import MAX_OUTPUT, run_whole, write_file
 
 with needs("deepagents", "deepagents"):
     from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
@@ -96,8 +95,7 @@ class Backend(BaseSandbox):
 
     async def _write(self, path: str, data: bytes) -> str | None:
         try:
-            await self._env.files.mkdir(posixpath.dirname(path) or ".", parents=True, exist_ok=True)
-            await self._env.files.write(path, data)
+            await write_file(self._env, path, data)
         except (OSError, InvalidCommand) as error:
             return _named(error)
         return None

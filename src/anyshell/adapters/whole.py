@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import shells
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._types import Channel, LeftBehind, Outcome
+    from ..session import Session
 
 MAX_OUTPUT = 10 * 1024 * 1024
 """Bytes of both channels of one command that an adapter gives to its framework whole; a command that prints more is stopped."""
@@ -65,6 +68,8 @@ async def run_whole(
     timeout: float | None = None,
     left_behind: LeftBehind | None = None,
     split_stderr: bool = True,
+    session: Session | None = None,
+    control: Control | None = None,
 ) -> Whole:
     """Run a command to its end.
 
@@ -77,13 +82,15 @@ async def run_whole(
         timeout: Seconds.
         left_behind: What becomes of processes that outlive the command.
         split_stderr: Whether the channels are apart.
+        session: Runs it in this session of the environment.
+        control: As for `Environment.run`.
 
     Raises:
-        InvalidCommand, SpawnError, AnyshellError: As `Environment.run` does.
+        InvalidCommand, SpawnError, AnyshellError: As `Environment.run` or `Session.run` does.
     """
     text = command if isinstance(command, str) else shells.SHELLS[env.shell.kind].join(command)
     printed: dict[Channel, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
-    control = Control()
+    control = control or Control()
     too_much = False
 
     async def hear(channel: Channel, data: bytes) -> None:
@@ -94,7 +101,8 @@ async def run_whole(
         if not too_much:  # what else it prints until it has ended is counted in the outcome, and kept there
             printed[channel] += data
 
-    outcome = await env.run(
+    run = partial(env.run, background_after=None) if session is None else session.run
+    outcome = await run(
         text,
         cwd=cwd,
         env=variables,
@@ -103,7 +111,6 @@ async def run_whole(
         left_behind=left_behind,
         split_stderr=split_stderr,
         listener=hear,
-        background_after=None,
         limits=OutputLimits(budget=MAX_OUTPUT, max_line=MAX_OUTPUT),
         control=control,
     )
@@ -115,3 +122,9 @@ async def run_whole(
         stderr=bytes(printed["stderr"]),
         too_much=too_much,
     )
+
+
+async def write_file(env: Environment, path: str, data: bytes) -> None:
+    """Replace a file of a POSIX host, and make the directories above it."""
+    await env.files.mkdir(posixpath.dirname(path) or ".", parents=True, exist_ok=True)
+    await env.files.write(path, data)
