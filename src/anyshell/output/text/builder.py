@@ -141,7 +141,8 @@ class OutputBuilder:
         if len(self._beginning) < LOOKED_AT:
             self._beginning += data[:LOOKED_AT]
         self._total += len(data)
-        self._nuls += data.count(b"\0")
+        if b"\0" in data:  # that none is there is seen twenty times as fast
+            self._nuls += data.count(b"\0")
         self._lines += data.count(b"\n")
         self._keeper.write(data)
         self._take_parts(self._images.feed(data))

@@ -88,7 +88,9 @@ class Images:
 
     def feed(self, data: bytes) -> list[Segment]:
         """Take the next bytes, and give what is not an image."""
-        if not self._held and not any(start in data for start in _MAYBE) and not data.endswith(_HALVES):
+        # A single byte is looked for fifty times as fast as two.
+        plain = b"\x1b" not in data and b"\xc2" not in data
+        if not self._held and (plain or not (any(start in data for start in _MAYBE) or data.endswith(_HALVES))):
             self._at += len(data)
             return [Segment(data, self._at - len(data))]
         self._held += data
