@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,8 @@ async def test_only_who_shows_the_token_is_let_in(server: AbstractAsyncContextMa
             return (await requests.post(served.url, headers=headers, json=json)).status_code
 
         assert await status(good) == 200
+        for scheme in ("bearer", "BEARER", "Bearer "):
+            assert await status({**good, "Authorization": f"{scheme} {served.token}"}) == 200
         for wrong in ("", "Bearer", "Bearer x", f"Basic {served.token}", f"Bearer {served.token}x"):
             assert await status({**good, "Authorization": wrong}) == 401
         assert await status({key: good[key] for key in good if key != "Authorization"}) == 401
@@ -138,6 +141,40 @@ async def test_the_token_stays_and_must_be_private(tmp_path: Path) -> None:
     file.parent.chmod(0o777)
     with pytest.raises(AnyshellError, match="others may write"):
         http.read_token(file)
+
+
+async def test_servers_that_start_at_once_have_one_token(tmp_path: Path) -> None:
+    """Each of many directories is given to eight at once."""
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(100):
+            file = tmp_path / str(number) / "token"
+            assert len(set(pool.map(http.read_token, [file] * 8))) == 1
+            assert [*file.parent.iterdir()] == [file]
+
+
+async def test_connections_without_a_request_lock_out_no_other(
+    server: AbstractAsyncContextManager[Served],
+) -> None:
+    """Silent ones, ones with a head that does not end, and ones that go on so after an answer."""
+    async with server as served, contextlib.AsyncExitStack() as opened:
+        port = int(served.url.split(":")[2].split("/")[0])
+
+        async def connect(said: bytes) -> asyncio.StreamReader:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            opened.callback(writer.close)
+            writer.write(said)
+            return reader
+
+        begun = b"POST /mcp HTTP/1.1\r\nHost: x\r\n"
+        oldest = await connect(b"")
+        for said in (b"", begun, begun + b"Content-Length: 9\r\n\r\nx", begun + b"\r\nP"):
+            for _ in range(http.CONNECTIONS // 2):
+                reader = await connect(said)
+                if said.count(b"\r\n") > 2:
+                    assert b" 401 " in await reader.readline()
+        assert await oldest.read() == b""
+        async with served.client("legacy") as client:
+            await client.list_tools()
 
 
 async def test_a_port_that_is_taken_is_said(

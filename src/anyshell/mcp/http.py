@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import os
 import secrets
 import socket
 from collections import Counter
@@ -21,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .._exceptions import AnyshellError
 from .._private import check_directory, create_file, make_directories, state_directory
@@ -50,6 +52,9 @@ ENDED = 1000
 
 CONNECTIONS = 200
 """Connections of all clients at once; one more is turned away."""
+
+IDLE_CONNECTIONS = 100
+"""Connections at once on which no request is open; for one more, the one that has been idle for longest is closed."""
 
 ENDING_SECONDS = 1
 """Seconds that requests have to end when the server ends; then they are cancelled."""
@@ -248,7 +253,7 @@ class _Guarded:
 
     def __init__(self, app: ASGIApp, token: str, clients: Clients) -> None:
         self._app = app
-        self._expected = f"Bearer {token}".encode()
+        self._expected = token.encode()
         self._clients = clients
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -256,7 +261,9 @@ class _Guarded:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if not hmac.compare_digest(headers.get("authorization", "").encode(), self._expected):
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        # The case of a scheme does not matter (RFC 9110, 11.1).
+        if scheme.lower() != "bearer" or not hmac.compare_digest(shown.strip(" ").encode(), self._expected):
             refusal = PlainTextResponse("a token is needed", 401, {"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
             return
@@ -268,6 +275,28 @@ class _Guarded:
             await self._app(scope, receive, send)
         if scope["method"] == "DELETE":
             self._clients.end(session)
+
+
+class _Connection(H11Protocol):
+    """A connection. Uvicorn bounds the time of one without a request only after a request, and only while it is silent."""
+
+    idle_since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        super().connection_made(transport)
+        self.idle_since = self.loop.time()
+        idle = [each for each in self.connections if isinstance(each, _Connection) and each.is_idle]
+        if len(idle) > IDLE_CONNECTIONS:
+            min(idle, key=lambda each: each.idle_since).transport.abort()
+
+    def on_response_complete(self) -> None:
+        self.idle_since = self.loop.time()
+        super().on_response_complete()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is open; one begins when its head is complete."""
+        return (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -292,6 +321,7 @@ async def serve(server: Server[Any], clients: Clients, *, port: int, tell: Calla
             application(server, clients, token, port),
             log_config=None,
             access_log=False,
+            http=_Connection,
             ws="none",
             limit_concurrency=CONNECTIONS,
             timeout_graceful_shutdown=ENDING_SECONDS,
@@ -339,14 +369,23 @@ def read_token(file: Path) -> str:
     try:
         make_directories(file.parent)
         check_directory(file.parent, refusal=refusal)
-        with (
-            contextlib.suppress(FileExistsError),
-            open(create_file(str(file)), "w", encoding="ascii") as made,
-        ):
-            made.write(secrets.token_urlsafe(_TOKEN_BYTES))
+        if not file.exists():
+            _make_token(file)
         token = file.read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:
         raise AnyshellError(f"the token in {file} cannot be used: {error}") from error
     if len(token) < _TOKEN_BYTES:
         raise AnyshellError(f"the token in {file} is too short: remove the file, and a new one is made")
     return token
+
+
+def _make_token(file: Path) -> None:
+    """Make the file at once with its content, unless another server is faster."""
+    new = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+    with open(create_file(str(new)), "w", encoding="ascii") as made:
+        made.write(secrets.token_urlsafe(_TOKEN_BYTES))
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(new, file)
+    finally:
+        new.unlink()
