@@ -69,8 +69,9 @@ async def test_process_that_cannot_be_stopped_is_named() -> None:
         ProcessInfo(pid=7, name="de\x1baf", started=1.0, alive=True),
         ProcessInfo(pid=8, name="gone", started=1.0, alive=False),
     )
-    made = whole.Whole(Outcome(status="timed_out", left_behind=left), None, b"", b"", too_much=False)
+    made = whole.Whole(Outcome(status="timed_out", left_behind=left), None, b"", b"", 7, too_much=False)
     assert made.alive == r"; still alive: de\x1baf (7)"
+    assert made.stopped(2) == r"stopped after 2 s; still alive: de\x1baf (7)"
 
 
 @pytest.mark.anyio

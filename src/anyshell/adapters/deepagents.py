@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import posixpath
 from typing import TYPE_CHECKING
 
 from .._environment.descriptions import TIMEOUT
 from .._exceptions import AnyshellError, InvalidCommand
 from . import needs
 from .bridge import Bridge
-from .whole import MAX_OUTPUT, run_whole
+from .whole import run_whole, write_whole
 
 with needs("deepagents", "deepagents"):
     from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
@@ -60,16 +59,10 @@ class Backend(BaseSandbox):
         except AnyshellError as error:
             return ExecuteResponse(f"[anyshell] nothing ran: {error}")
         output = whole.stdout.decode(errors="replace")
-        status = whole.outcome.status
-        if whole.too_much:
-            said = f"stopped: it printed more than {MAX_OUTPUT} bytes{whole.kept}"
-        elif status == "timed_out":
-            said = f"stopped after {seconds:g} s{whole.alive}"
-        elif status != "exited":
-            said = f"{status}; it may have run"
-        else:
+        said = whole.stopped(seconds)
+        if not said:
             return ExecuteResponse(output, exit_code=whole.exit_code)
-        code = TIMED_OUT if status == "timed_out" else whole.exit_code
+        code = TIMED_OUT if whole.outcome.status == "timed_out" else whole.exit_code
         return ExecuteResponse(
             f"{output}\n[anyshell] The command was {said}.", exit_code=code, truncated=whole.too_much
         )
@@ -96,8 +89,7 @@ class Backend(BaseSandbox):
 
     async def _write(self, path: str, data: bytes) -> str | None:
         try:
-            await self._env.files.mkdir(posixpath.dirname(path) or ".", parents=True, exist_ok=True)
-            await self._env.files.write(path, data)
+            await write_whole(self._env, path, data)
         except (OSError, InvalidCommand) as error:
             return _named(error)
         return None
