@@ -413,10 +413,17 @@ def missing(part: str, how: str) -> NoReturn:
     pytest.skip(message)
 
 
-def framework(package: str) -> None:
-    """Skip a module for want of a framework of the group ``frameworks``; fail it where ``ANYSHELL_REQUIRE`` demands it."""
+def framework(package: str, *, apart: bool = False) -> None:
+    """Skip a module for want of a framework of the group ``frameworks``; fail it where ``ANYSHELL_REQUIRE`` demands it.
+
+    Args:
+        package: What is imported.
+        apart: Whether it cannot be installed beside the others: it has a group of its name, and an environment of tox.
+    """
     if importlib.util.find_spec(package) is not None:
         return
+    if apart:
+        pytest.skip(f"{package} is not here: run tox -e {package}", allow_module_level=True)
     if os.environ.get("ANYSHELL_REQUIRE") == "all" and REQUIRED[SYSTEM] is None:
         raise ModuleNotFoundError(f"{package} is not here: install the group frameworks", name=package)
     pytest.skip(f"{package} is not here: install the group frameworks", allow_module_level=True)

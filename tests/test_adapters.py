@@ -69,8 +69,9 @@ async def test_process_that_cannot_be_stopped_is_named() -> None:
         ProcessInfo(pid=7, name="de\x1baf", started=1.0, alive=True),
         ProcessInfo(pid=8, name="gone", started=1.0, alive=False),
     )
-    made = whole.Whole(Outcome(status="timed_out", left_behind=left), None, b"", b"", too_much=False)
+    made = whole.Whole(Outcome(status="timed_out", left_behind=left), None, b"", b"", 7, too_much=False)
     assert made.alive == r"; still alive: de\x1baf (7)"
+    assert made.stopped(2) == r"stopped after 2 s; still alive: de\x1baf (7)"
 
 
 @pytest.mark.anyio
@@ -103,3 +104,63 @@ async def test_blocking_call_comes_back_when_its_loop_is_closed() -> None:
         await asyncio.to_thread(bridge.wait, wait())
     for task in left:
         task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+@pytest.mark.anyio
+async def test_call_from_another_loop_is_over_when_its_cancellation_is_raised() -> None:
+    loop, bridge = asyncio.get_running_loop(), Bridge()
+    said: list[str] = []
+    begun = threading.Event()
+
+    async def work() -> str:
+        assert asyncio.get_running_loop() is loop
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            said.append("cleaned up")
+        return "never"
+
+    async def one() -> int:
+        return 1
+
+    async def call() -> int:
+        running = asyncio.ensure_future(bridge.run(work()))
+        await asyncio.to_thread(begun.wait)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        said.append("raised")
+        with pytest.raises(ZeroDivisionError):
+            await bridge.run(fail())
+        return await bridge.run(one())
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    assert await asyncio.to_thread(lambda: asyncio.run(call())) == 1
+    assert said == ["cleaned up", "raised"]
+
+
+@pytest.mark.anyio
+async def test_call_that_a_blocked_loop_does_not_begin_never_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anyshell.adapters.bridge.BEGIN_SECONDS", 0.1)
+    bridge = Bridge()
+    ran = False
+
+    async def work() -> None:
+        nonlocal ran
+        ran = True
+
+    def call() -> None:
+        with pytest.raises(AnyshellError, match="is blocked"):
+            bridge.wait(work())
+        with pytest.raises(AnyshellError, match="is blocked"):
+            asyncio.run(bridge.run(work()))
+
+    other = threading.Thread(target=call)
+    other.start()
+    other.join()  # in the event loop's own thread
+    await asyncio.sleep(0)
+    assert not ran

@@ -98,9 +98,12 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "anthropic": 1,
         "bridge": 0,
         "deepagents": 1,
+        "inspect_ai": 1,
         "langchain": 1,
         "openai_agents": 1,
         "pydantic_ai": 1,
+        "smolagents": 1,
+        "strands": 1,
         "swerex": 1,
     },
     "backends.ssh": {

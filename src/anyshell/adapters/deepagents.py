@@ -9,7 +9,7 @@ from .._environment.descriptions import TIMEOUT
 from .._exceptions import AnyshellError, InvalidCommand
 from . import needs
 from .bridge import Bridge
-from .whole import MAX_OUTPUT, run_whole, write_file
+from .whole import run_whole, write_whole
 
 with needs("deepagents", "deepagents"):
     from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
@@ -59,16 +59,10 @@ class Backend(BaseSandbox):
         except AnyshellError as error:
             return ExecuteResponse(f"[anyshell] nothing ran: {error}")
         output = whole.stdout.decode(errors="replace")
-        status = whole.outcome.status
-        if whole.too_much:
-            said = f"stopped: it printed more than {MAX_OUTPUT} bytes{whole.kept}"
-        elif status == "timed_out":
-            said = f"stopped after {seconds:g} s{whole.alive}"
-        elif status != "exited":
-            said = f"{status}; it may have run"
-        else:
+        said = whole.stopped(seconds)
+        if not said:
             return ExecuteResponse(output, exit_code=whole.exit_code)
-        code = TIMED_OUT if status == "timed_out" else whole.exit_code
+        code = TIMED_OUT if whole.outcome.status == "timed_out" else whole.exit_code
         return ExecuteResponse(
             f"{output}\n[anyshell] The command was {said}.", exit_code=code, truncated=whole.too_much
         )
@@ -95,7 +89,7 @@ class Backend(BaseSandbox):
 
     async def _write(self, path: str, data: bytes) -> str | None:
         try:
-            await write_file(self._env, path, data)
+            await write_whole(self._env, path, data)
         except (OSError, InvalidCommand) as error:
             return _named(error)
         return None

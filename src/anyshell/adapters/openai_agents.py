@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import needs
-from .whole import MAX_OUTPUT, run_whole
+from .whole import run_whole
 
 with needs("agents", "openai-agents"):
     from agents import ShellCallOutcome, ShellCommandOutput, ShellResult
@@ -119,14 +119,12 @@ class Sandbox(BaseSandboxSession):
             raise ExecTransportError(command=command, cause=error, message=str(error)) from error
         printed = {"stdout": whole.stdout, "stderr": whole.stderr}
         if whole.outcome.status == "timed_out":
-            context = {**printed, "anyshell": f"stopped after {timeout:g} s{whole.alive}"}
+            context = {**printed, "anyshell": whole.stopped(timeout)}
             raise ExecTimeoutError(command=command, timeout_s=timeout, context=context)
-        if whole.too_much:
-            message = f"stopped, since it printed more than {MAX_OUTPUT} bytes{whole.kept}"
-            raise ExecTransportError(command=command, message=message, retryable=False)
-        if whole.exit_code is None:
-            message = f"the command was {whole.outcome.status}, and may have run"
-            raise ExecTransportError(command=command, message=message, context=printed, retryable=False)
+        if (said := whole.stopped(timeout)) or whole.exit_code is None:
+            context = None if whole.too_much else printed
+            message = f"the command was {said}"
+            raise ExecTransportError(command=command, message=message, context=context, retryable=False)
         return ExecResult(stdout=whole.stdout, stderr=whole.stderr, exit_code=whole.exit_code)
 
     async def read(self, path: Path, *, user: str | User | None = None) -> io.IOBase:

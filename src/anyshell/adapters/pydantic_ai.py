@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand
 from . import needs
-from .whole import MAX_OUTPUT, run_whole
+from .whole import list_whole, run_whole
 
 with needs("pydantic_ai", "pydantic-ai"):
     from pydantic_ai.workspaces import (
@@ -78,9 +78,9 @@ class _Commands(WorkspaceBackend, SupportsCommands):
         stdout, stderr = (data.decode(errors="replace") for data in (whole.stdout, whole.stderr))
         if whole.too_much:
             raise WorkspaceOutputLimitError(
-                f"the command was stopped: it printed more than {MAX_OUTPUT} bytes. Redirect its output to a file and "
+                f"the command was stopped: it printed more than {whole.limit} bytes. Redirect its output to a file and "
                 f"read parts of that{whole.kept}",
-                limit=MAX_OUTPUT,
+                limit=whole.limit,
                 stdout=stdout[:PREVIEW],
                 stderr=stderr[:PREVIEW],
             )
@@ -160,14 +160,11 @@ class Workspace(_Commands, SupportsFilesystem, SupportsRealpath):
     async def list_dir(self, path: str) -> Sequence[FileEntry]:
         """Tell the names in a directory, without their sizes."""
         async with self._operation():
-            found = []
-            entries = await self._env.runner.backend.files.list(posixpath.join(self._env.directory, path))
-            for entry in sorted(entries, key=lambda each: each.name):
-                there = posixpath.join(path, entry.name)
-                linked = entry.kind == "link" and await self._env.files.is_dir(there)
-                is_dir = linked or entry.kind == "directory"
-                found.append(FileEntry(name=entry.name, path=there, is_dir=is_dir, size=None))
-        return found
+            found = await list_whole(self._env, path)
+        return [
+            FileEntry(name=name, path=posixpath.join(path, name), is_dir=is_dir, size=None)
+            for name, is_dir in found
+        ]
 
     async def make_dir(self, path: str) -> None:
         """Make a directory, and those above it."""

@@ -13,7 +13,7 @@ from .._engine import Control
 from .._exceptions import AnyshellError
 from ..shells import SHELLS
 from . import needs
-from .whole import MAX_OUTPUT, run_whole, write_file
+from .whole import MAX_OUTPUT, run_whole, write_whole
 
 with needs("swerex", "swerex"):
     from swerex import exceptions
@@ -135,7 +135,7 @@ class Runtime(rex.AbstractRuntime):
     async def write_file(self, request: rex.WriteFileRequest) -> rex.WriteFileResponse:
         """Replace a file, and make the directories above it."""
         with _said():
-            await write_file(self._env, request.path, request.content.encode())
+            await write_whole(self._env, request.path, request.content.encode())
         return rex.WriteFileResponse()
 
     async def upload(self, request: rex.UploadRequest) -> rex.UploadResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ntpath
 import posixpath
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .._environment import Environment
+    from .._stream import Listener
     from .._types import Channel, LeftBehind, Outcome
     from ..session import Session
 
 MAX_OUTPUT = 10 * 1024 * 1024
-"""Bytes of both channels of one command that an adapter gives to its framework whole; a command that prints more is stopped."""
+"""Bytes of each channel of one command that an adapter gives to its framework whole; a command that prints more is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,15 @@ class Whole:
         exit_code: The exit code; 128 and the signal's number when a signal ended it; ``None`` without one.
         stdout: The raw bytes.
         stderr: The raw bytes; empty when the channels were not asked for apart.
-        too_much: Whether the command was stopped because it printed more than `MAX_OUTPUT` bytes.
+        limit: Bytes of each channel that it might print.
+        too_much: Whether the command was stopped because it printed more.
     """
 
     outcome: Outcome
     exit_code: int | None
     stdout: bytes
     stderr: bytes
+    limit: int
     too_much: bool
 
     @property
@@ -57,6 +61,20 @@ class Whole:
         names = [f"{visible(each.name)} ({each.pid})" for each in self.outcome.left_behind if each.alive]
         return f"; still alive: {', '.join(names)}" if names else ""
 
+    def stopped(self, timeout: float | None) -> str:
+        """What kept it from its own end, to be said behind "the command was"; empty if nothing did.
+
+        Args:
+            timeout: The seconds that it had.
+        """
+        if self.too_much:
+            return f"stopped: it printed more than {self.limit} bytes{self.kept}"
+        if self.outcome.status == "timed_out":
+            return f"stopped after {timeout:g} s{self.alive}"
+        if self.outcome.status != "exited" or self.exit_code is None:
+            return f"{self.outcome.status}, and may have run: look at what it did before you run it again"
+        return ""
+
 
 async def run_whole(
     env: Environment,
@@ -69,6 +87,8 @@ async def run_whole(
     left_behind: LeftBehind | None = None,
     split_stderr: bool = True,
     session: Session | None = None,
+    max_output: int | None = None,
+    listener: Listener | None = None,
     control: Control | None = None,
 ) -> Whole:
     """Run a command to its end.
@@ -83,6 +103,8 @@ async def run_whole(
         left_behind: What becomes of processes that outlive the command.
         split_stderr: Whether the channels are apart.
         session: Runs it in this session of the environment.
+        max_output: Bytes of each channel, instead of `MAX_OUTPUT`.
+        listener: Is given what the result has, as it comes.
         control: As for `Environment.run`.
 
     Raises:
@@ -90,16 +112,20 @@ async def run_whole(
     """
     text = command if isinstance(command, str) else shells.SHELLS[env.shell.kind].join(command)
     printed: dict[Channel, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+    limit = MAX_OUTPUT if max_output is None else max_output
     control = control or Control()
     too_much = False
 
     async def hear(channel: Channel, data: bytes) -> None:
         nonlocal too_much
-        if sum(map(len, printed.values())) + len(data) > MAX_OUTPUT:
+        if len(printed[channel]) + len(data) > limit:
             too_much = True
             control.cancel()
-        if not too_much:  # what else it prints until it has ended is counted in the outcome, and kept there
-            printed[channel] += data
+        if too_much:
+            return  # what it prints until it has ended is counted in the outcome, and kept there
+        printed[channel] += data
+        if listener is not None:
+            await listener(channel, data)
 
     run = partial(env.run, background_after=None) if session is None else session.run
     outcome = await run(
@@ -111,7 +137,7 @@ async def run_whole(
         left_behind=left_behind,
         split_stderr=split_stderr,
         listener=hear,
-        limits=OutputLimits(budget=MAX_OUTPUT, max_line=MAX_OUTPUT),
+        limits=OutputLimits(budget=limit, max_line=limit),
         control=control,
     )
     number = number_of(outcome.signal, env.os) if outcome.signal else None
@@ -120,11 +146,39 @@ async def run_whole(
         exit_code=outcome.exit_code if number is None else 128 + number,
         stdout=bytes(printed["stdout"]),
         stderr=bytes(printed["stderr"]),
+        limit=limit,
         too_much=too_much,
     )
 
 
-async def write_file(env: Environment, path: str, data: bytes) -> None:
-    """Replace a file of a POSIX host, and make the directories above it."""
-    await env.files.mkdir(posixpath.dirname(path) or ".", parents=True, exist_ok=True)
-    await env.files.write(path, data)
+async def write_whole(env: Environment, path: str, data: bytes) -> None:
+    """Replace a file, and make the directories above it.
+
+    Raises:
+        InvalidCommand, OSError: As `HostFiles.write` does.
+    """
+    try:
+        await env.files.write(path, data)
+    except FileNotFoundError:
+        rules = ntpath if env.os == "windows" else posixpath
+        await env.files.mkdir(rules.dirname(path) or ".", parents=True, exist_ok=True)
+        await env.files.write(path, data)
+
+
+async def list_whole(env: Environment, path: str) -> list[tuple[str, bool]]:
+    """Name what is in a directory, sorted, and say of each whether it is a directory, or a link to one.
+
+    Raises:
+        InvalidCommand, OSError: As `HostFiles.list` does.
+    """
+    rules = ntpath if env.os == "windows" else posixpath
+    there = env.info.resolve(path, env.directory)
+    entries = sorted(await env.runner.backend.files.list(there), key=lambda each: each.name)
+    return [
+        (
+            each.name,
+            each.kind == "directory"
+            or (each.kind == "link" and await env.files.is_dir(rules.join(there, each.name))),
+        )
+        for each in entries
+    ]

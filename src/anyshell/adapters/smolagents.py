@@ -1,0 +1,66 @@
+"""The shell tool as a tool of smolagents."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from .._exceptions import AnyshellError
+from . import needs
+from .bridge import Bridge
+
+with needs("smolagents", "smolagents"):
+    from smolagents import Tool
+
+if TYPE_CHECKING:
+    from ..tool import ShellResult, ShellTool
+
+
+class ShellError(AnyshellError):
+    """Nothing ran. smolagents tells its model so, with the text of the result.
+
+    Attributes:
+        result: What the tool gave back.
+    """
+
+    def __init__(self, result: ShellResult) -> None:
+        super().__init__(result.text)
+        self.result = result
+
+
+class _Shell(Tool):  # type: ignore[misc]  # smolagents has no types
+    skip_forward_signature_validation = True  # its parameters are those of the tool
+    output_type = "string"
+
+    def __init__(self, tool: ShellTool) -> None:
+        definition = tool.definition
+        schema = definition.parameters
+        self.name = definition.name
+        self.description = definition.description
+        self.inputs = {
+            name: each if name in schema["required"] else {**each, "nullable": True}
+            for name, each in schema["properties"].items()
+        }
+        self._signature = inspect.Signature(
+            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self.inputs]
+        )
+        self._tool = tool
+        self._bridge = Bridge()
+        super().__init__()
+
+    def forward(self, *args: Any, **named: Any) -> str:
+        """Carry out one call, from another thread than that of the event loop."""
+        params = self._signature.bind_partial(*args, **named).arguments
+        result = self._bridge.wait(self._tool(params))
+        # What ran and failed is a text: an exception loses the results of all other calls of the same step.
+        if result.details.started is False:
+            raise ShellError(result)
+        return result.text
+
+
+def tool(tool: ShellTool) -> Tool:
+    """Make a tool of smolagents of a `ShellTool`, whose approver and limits hold.
+
+    To be called in the event loop of the environment; the agent runs in another thread: ``await asyncio.to_thread(agent.run, task)``.
+    """
+    return _Shell(tool)

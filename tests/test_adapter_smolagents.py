@@ -1,0 +1,162 @@
+"""The shell tool as a tool of smolagents, called by its agents with a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from anyshell import AnyshellError, OutputLimits, ShellTool, approve_all, deny_all
+
+from .conftest import framework
+from .processes import living, unique_seconds
+
+framework("smolagents")
+from smolagents import ActionStep, CodeAgent, LogLevel, Model, ToolCallingAgent
+from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole
+
+from anyshell.adapters import bridge, smolagents
+from anyshell.adapters.smolagents import ShellError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anyshell import Environment
+
+pytestmark = pytest.mark.anyio
+
+
+class Scripted(Model):  # type: ignore[misc]  # smolagents has no types
+    """Says one thing after the other: code, or calls of the tool in one step."""
+
+    def __init__(self, *steps: str | list[dict[str, Any]]) -> None:
+        super().__init__(model_id="scripted")
+        self._steps: Iterator[str | list[dict[str, Any]]] = iter(steps)
+
+    def generate(self, *args: Any, **named: Any) -> ChatMessage:
+        step = next(self._steps)
+        if isinstance(step, str):
+            return ChatMessage(role=MessageRole.ASSISTANT, content=f"<code>{step}</code>")
+        calls = [
+            ChatMessageToolCall(
+                id=f"c{number}",
+                type="function",
+                function=ChatMessageToolCallFunction(
+                    name="final_answer" if "answer" in given else "shell", arguments=given
+                ),
+            )
+            for number, given in enumerate(step)
+        ]
+        return ChatMessage(role=MessageRole.ASSISTANT, content="", tool_calls=calls)
+
+
+async def steps(agent: Any) -> list[ActionStep]:
+    await asyncio.to_thread(agent.run, "go")
+    return [each for each in agent.memory.steps if isinstance(each, ActionStep)]
+
+
+def calling(tool: Any, *calls: list[dict[str, Any]]) -> Any:
+    model = Scripted(*calls, [{"answer": "done"}])
+    return ToolCallingAgent(tools=[tool], model=model, verbosity_level=LogLevel.OFF)
+
+
+def coding(tool: Any, *code: str, **named: Any) -> Any:
+    model = Scripted(*code, "final_answer('done')")
+    return CodeAgent(tools=[tool], model=model, verbosity_level=LogLevel.OFF, **named)
+
+
+async def test_agent_is_told_the_text_and_what_did_not_run(env: Environment) -> None:
+    tool = smolagents.tool(ShellTool(env, approver=approve_all))
+    good, bad, wrong, unknown, _ = await steps(
+        calling(
+            tool,
+            [{"command": "echo hello", "timeout": 60}],
+            [{"command": "echo out; exit 3"}],
+            [{"command": "echo", "cwd": "none"}],
+            [{"comand": "echo"}],
+        )
+    )
+    assert (good.observations, good.error) == ("hello\n\n[anyshell] Exit code 0.", None)
+    assert (bad.observations, bad.error) == ("out\n\n[anyshell] Exit code 3.", None)
+    assert "ShellError: " in wrong.error.message
+    assert "does not exist" in wrong.error.message
+    assert "Argument comand is not in" in unknown.error.message
+
+
+async def test_failed_command_loses_no_result_of_another(env: Environment) -> None:
+    """Calls of one step run at once; smolagents drops all results when one raises."""
+    tool = smolagents.tool(ShellTool(env, approver=approve_all))
+    both, _ = await steps(calling(tool, [{"command": "exit 3"}, {"command": "echo done"}]))
+    assert both.error is None
+    assert (
+        both.observations
+        == "[anyshell] (no output)\n[anyshell] Exit code 3.\ndone\n\n[anyshell] Exit code 0."
+    )
+
+
+async def test_agent_calls_it_in_code(env: Environment) -> None:
+    tool = smolagents.tool(ShellTool(env, approver=approve_all))
+    done, printed, wrong, twice, _ = await steps(
+        coding(
+            tool,
+            "print(shell('echo hello'), shell(command='pwd', cwd='/', timeout=None))",
+            "print(shell({'command': 'seq 100000'}))",
+            "shell('echo', cwd='none')",
+            "shell('echo', command='echo')",
+        )
+    )
+    assert "hello\n\n[anyshell] Exit code 0. /\n\n[anyshell] Exit code 0." in done.observations
+    assert "[anyshell]" in printed.observations
+    assert "Whole output" in printed.observations
+    assert "does not exist" in wrong.error.message
+    assert "multiple values for argument 'command'" in twice.error.message
+
+
+async def test_tool_asks_its_approver(env: Environment) -> None:
+    tool = smolagents.tool(ShellTool(env, approver=deny_all))
+    with pytest.raises(ShellError) as caught:
+        await asyncio.to_thread(tool, command="touch f")
+    assert caught.value.result.details.status == "refused"
+    assert await env.files.list() == []
+
+
+async def test_tool_stops_at_its_timeout_and_leaves_a_child_to_go_on(env: Environment) -> None:
+    seconds = unique_seconds()
+    tool = smolagents.tool(ShellTool(env, approver=approve_all))
+    late = await asyncio.to_thread(tool, command=f"echo out; sleep {seconds} & wait", timeout=1)
+    assert late.startswith("out\n")
+    assert "1 s" in late
+    assert not living(seconds)
+    assert "started\n" in await asyncio.to_thread(tool, command="sleep 8 & echo started")
+
+
+async def test_tool_names_the_artifact(env: Environment) -> None:
+    async with type(env).detect(env.runner.backend, limits=OutputLimits(budget=200)) as small:
+        tool = smolagents.tool(ShellTool(small, approver=approve_all))
+        assert "Whole output" in await asyncio.to_thread(tool, command="seq 1000")
+
+
+async def test_agent_in_the_thread_of_the_environment_is_told(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It blocks the event loop, by itself or while its code runs in a thread."""
+    monkeypatch.setattr(bridge, "BEGIN_SECONDS", 0.1)
+    tool = smolagents.tool(ShellTool(env, approver=approve_all))
+    with pytest.raises(AnyshellError, match="another thread"):
+        tool(command="touch f")
+    agent = coding(tool, "shell('touch f')")
+    agent.run("go")
+    [step, _] = [each for each in agent.memory.steps if isinstance(each, ActionStep)]
+    assert "nothing ran: the event loop of the environment is blocked" in step.error.message
+    assert await env.files.list() == []
+
+
+async def test_what_an_agent_gives_up_too_early_is_waited_for(env: Environment) -> None:
+    """Its code has 30 s by default, and what was called in time is lost then; so the page turns that off."""
+    tool = smolagents.tool(ShellTool(env, approver=approve_all))
+    code = "print(shell('sleep 1.5; echo done'))"
+    lost, _ = await steps(coding(tool, code, executor_kwargs={"timeout_seconds": 1}))
+    assert "maximum execution time" in lost.error.message
+    told, _ = await steps(coding(tool, code, executor_kwargs={"timeout_seconds": None}))
+    assert "done\n" in told.observations
