@@ -16,7 +16,7 @@ from anyshell.adapters import needs, whole
 from anyshell.adapters.bridge import Bridge
 
 MODULES = sorted(path.stem for path in Path(anyshell.adapters.__file__).parent.glob("[a-z]*.py"))
-DOORS = ["acp", *(f"adapters.{name}" for name in MODULES if name not in ("bridge", "whole"))]
+DOORS = ["acp", "ray", *(f"adapters.{name}" for name in MODULES if name not in ("bridge", "whole"))]
 
 
 @pytest.mark.parametrize("name", DOORS)

@@ -57,6 +57,7 @@ FLOORS = {
     "acp": 5,
     "adapters": 5,
     "mcp": 5,
+    "ray": 5,
     "rpc": 5,
 }
 """The floor of every module. A floor imports those below it; on the first, none imports another."""

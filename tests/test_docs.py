@@ -55,7 +55,14 @@ if TYPE_CHECKING:
 TOP = Path(__file__).parents[1]
 DOCS = TOP / "docs"
 PAGES = [*sorted(TOP.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
-WITH_CODE = [TOP / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
+ON_RAY = DOCS / "how-to" / "run-on-a-ray-cluster.md"
+"""What test_ray runs, on its own cluster."""
+
+WITH_CODE = [
+    TOP / "README.md",
+    DOCS / "tutorial.md",
+    *sorted(page for page in (DOCS / "how-to").glob("*.md") if page != ON_RAY),
+]
 
 APART = {"use-it-in-strands-agents.md": "strands"}
 """Pages of which the framework cannot be installed beside the others, and is tested in an environment of its own."""

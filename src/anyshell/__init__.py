@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._exceptions import BackendError as BackendError
     from ._exceptions import BackendUnavailable as BackendUnavailable
     from ._exceptions import ConnectionFailed as ConnectionFailed
+    from ._exceptions import EnvironmentLost as EnvironmentLost
     from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
     from ._exceptions import InvalidCommand as InvalidCommand
     from ._exceptions import JobNotFound as JobNotFound
@@ -100,6 +101,7 @@ _HOMES = {
     "BackendError": "._exceptions",
     "BackendUnavailable": "._exceptions",
     "ConnectionFailed": "._exceptions",
+    "EnvironmentLost": "._exceptions",
     "HostKeyUntrusted": "._exceptions",
     "InvalidCommand": "._exceptions",
     "JobNotFound": "._exceptions",

@@ -7,6 +7,7 @@
     ├─ BackendError                    the backend could not do its part
     │  ├─ BackendUnavailable           there is no such backend here
     │  ├─ ConnectionFailed             the host could not be reached, or refused the login
+    │  ├─ EnvironmentLost              an environment of a pool is gone; whether the command had started
     │  ├─ HostKeyUntrusted             the host's key is unknown, or is not the one that was known
     │  └─ SpawnError                   the program could not be started
     │     └─ TerminalUnavailable       the host gives it no terminal
@@ -33,7 +34,11 @@ ConnectionStage = Literal["address", "connect", "handshake", "authenticate", "se
 
 
 class AnyshellError(Exception):
-    """The base of every exception that anyshell raises."""
+    """The base of every exception that anyshell raises. Each can be pickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without __init__, which may want more than its message.
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class InvalidCommand(AnyshellError, ValueError):  # noqa: N818 - a public name, after the field's InvalidURL, InvalidHeader
@@ -65,6 +70,25 @@ class ConnectionFailed(BackendError):  # noqa: N818 - a public name
     def __init__(self, message: str, *, stage: ConnectionStage = "connect") -> None:
         super().__init__(message)
         self.stage = stage
+
+
+class EnvironmentLost(BackendError):  # noqa: N818 - a public name
+    """An environment of a pool is gone with the process or the node that held it.
+
+    Attributes:
+        started: Whether the command had started: ``True``, and then it is unknown whether it ended; ``None`` where that is
+            unknown as well; ``False`` where nothing has started, and nothing will.
+        environment: The number of the environment in its pool; ``None`` when the pool had no other one left.
+        node: The id of its node.
+    """
+
+    def __init__(
+        self, message: str, *, started: bool | None, environment: int | None = None, node: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.started = started
+        self.environment = environment
+        self.node = node
 
 
 class HostKeyUntrusted(BackendError):  # noqa: N818 - a public name

@@ -1,0 +1,209 @@
+"""The actors and the places of environments in them, as the pool's own process sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.exceptions import RayActorError, RayError, RayTaskError
+
+from .._exceptions import EnvironmentLost
+from .._waits import to_the_end
+from .worker import LOOK_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from .._runner import RunOptions
+    from .._types import Command, Outcome
+
+PER_ENVIRONMENT = 8
+"""Commands of one lease that are under way at once; one more waits for its turn. Without a lease an environment has one."""
+
+STOP_SECONDS = 10.0
+"""Seconds, besides the grace, for an actor to stop a command or to close environments; then the actor is killed."""
+
+
+class Actor:
+    """An actor, as the pool sees it.
+
+    Attributes:
+        node: The id of its node; empty before it has answered.
+        coming: Waits for the actor to come back; ``None`` while it is there.
+        gone: Whether it does not come back.
+    """
+
+    def __init__(self, handle: Any, on_gone: Callable[[], object]) -> None:
+        self.handle = handle
+        self.node = ""
+        self.coming: asyncio.Future[None] | None = None
+        self.gone = False
+        self._on_gone = on_gone
+        self._task: asyncio.Task[None] | None = None
+
+    async def meet(self, **options: Any) -> None:
+        """Wait until it answers."""
+        self.node = await self.handle.hello.options(**options).remote()
+
+    def lose(self) -> None:
+        """Give it nothing more to do until it answers, which Ray delivers to the actor that it starts anew."""
+        if self.coming is None:
+            self.coming = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._await_again(self.coming))
+
+    async def _await_again(self, coming: asyncio.Future[None]) -> None:
+        try:
+            await self.meet(max_task_retries=-1)
+        except RayError:
+            self.gone = True
+            self._on_gone()
+        else:
+            self.coming = None
+            coming.set_result(None)
+
+    def kill(self) -> None:
+        """End an actor that does not answer; Ray starts it anew."""
+        ray.kill(self.handle, no_restart=False)
+
+    async def aclose(self) -> None:
+        """Have it close its environments, and end it."""
+        if self._task is not None:
+            self._task.cancel()
+        if not ray.is_initialized():  # all of it has ended with the connection; a call would start a cluster
+            return
+        try:
+            if self.node and self.coming is None:
+                with contextlib.suppress(RayActorError, TimeoutError):
+                    await asyncio.wait_for(self.handle.aclose.remote(), STOP_SECONDS)
+        except RayTaskError as error:
+            raise error.cause from error
+        finally:
+            ray.kill(self.handle)
+
+
+class Place:
+    """The place of one environment in an actor."""
+
+    def __init__(self, actor: Actor, number: int, turns: asyncio.Semaphore, seconds: float) -> None:
+        self.actor = actor
+        self.number = number
+        self._own_turns = asyncio.Semaphore(PER_ENVIRONMENT)
+        self._turns = turns
+        self._seconds = seconds
+        self.opened = False
+        """Whether the last use of it has opened it, or found it open."""
+        self.started: set[str] = set()
+        """What is under way here and is known to have started."""
+
+    async def open(self) -> None:
+        """Have the environment open."""
+        async with self._turn():
+            await self._open()
+
+    async def run(self, request: Command, options: RunOptions, *, opens: bool = False) -> Outcome:
+        """Run a command there, and open the environment first if that is wanted and it is not open."""
+        async with self._turn():
+            if opens:
+                await self._open()
+            outcome: Outcome = await self._perform("run", request, options, grace=options.grace)
+            return outcome
+
+    async def call(self, function: Callable[..., Any], args: Any, named: Any) -> Any:
+        """Call a function with the environment."""
+        async with self._turn():
+            return await self._perform("call", function, args, named, grace=0.0)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        async with self._own_turns, self._turns:
+            if self.actor.coming is not None:
+                raise self._lost(False, "its actor or its node")
+            yield
+
+    async def _open(self) -> None:
+        """Nothing starts by this, and an actor that is lost is noticed: so whatever fails can be tried elsewhere."""
+        self.opened = False
+        await self._bounded(self.actor.handle.open.remote(self.number), self._seconds + STOP_SECONDS)
+        self.opened = True
+
+    async def close(self) -> None:
+        """Have the environment closed, with all that runs there."""
+        with contextlib.suppress(EnvironmentLost):
+            await self._bounded(self.actor.handle.close.remote(self.number), STOP_SECONDS)
+
+    async def _bounded(self, reference: Any, seconds: float) -> None:
+        with self._telling(lambda: False):
+            try:
+                await asyncio.wait_for(reference, seconds)
+            except TimeoutError as error:
+                self.actor.kill()
+                self.actor.lose()
+                raise self._lost(False, f"it has not answered for {seconds:g} s") from error
+
+    async def _perform(self, method: str, *arguments: Any, grace: float) -> Any:
+        """Have a method of the actor's use the environment, and stop that when this is cancelled."""
+        handle, token = self.actor.handle, uuid.uuid4().hex
+        timer: asyncio.TimerHandle | None = None
+
+        async def ask() -> None:
+            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(RayError):
+                await handle.await_start.remote(token)
+                self.started.add(token)
+
+        async def work() -> Any:
+            asking = asyncio.create_task(ask())
+            try:
+                return await getattr(handle, method).remote(token, self.number, *arguments)
+            finally:
+                asking.cancel()
+
+        def stop() -> None:
+            nonlocal timer
+            handle.stop.remote(token)
+            timer = asyncio.get_running_loop().call_later(grace + STOP_SECONDS, self.actor.kill)
+
+        try:
+            with self._telling(lambda: token in self.started or None):
+                found = await to_the_end(work(), stop)
+        finally:
+            self.started.discard(token)
+            if timer is not None:
+                timer.cancel()
+        if found is None:
+            raise self._lost(False, "it was opened by an actor that is lost")
+        return found[0]
+
+    @contextlib.contextmanager
+    def _telling(self, started: Callable[[], bool | None]) -> Iterator[None]:
+        """Raise what an actor has raised, with a note of where that was, and its loss as our own."""
+        try:
+            yield
+        except RayTaskError as error:
+            cause: Exception = error.cause
+            cause.add_note(f"in {self._where}")
+            raise cause from error
+        except RayError as error:
+            if isinstance(error, RayActorError):
+                self.actor.lose()
+            raise self._lost(started(), "its actor or its node") from error
+
+    def _lost(self, started: bool | None, why: str) -> EnvironmentLost:
+        what = {
+            True: "the command had started; it is unknown whether it ended",
+            None: "it is unknown whether the command has started",
+            False: "nothing has started",
+        }[started]
+        return EnvironmentLost(
+            f"{self._where} is lost ({why}): {what}",
+            started=started,
+            environment=self.number,
+            node=self.actor.node,
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"environment {self.number} on Ray's node {self.actor.node}"

@@ -1,0 +1,335 @@
+"""The pool of environments on Ray, on a real cluster of one node."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from anyshell import (
+    AnyshellError,
+    BackendUnavailable,
+    ConnectionFailed,
+    Environment,
+    EnvironmentLost,
+    InvalidCommand,
+    Outcome,
+    OutputLimits,
+)
+from anyshell.backends import connect
+
+from . import test_docs
+from .conftest import framework
+from .processes import unique_seconds, wait_living, wait_none
+
+framework("ray")
+
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),  # else one is written into the user's home
+}
+
+with pytest.MonkeyPatch.context() as settings:  # it reads them as it is imported
+    for _name, _value in SETTINGS.items():
+        settings.setenv(_name, _value)
+    import ray
+    from ray._private.node import Node
+
+from anyshell.ray import Environments
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.timeout(150),  # a cluster is many processes of Python, which a busy machine starts slowly
+]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"  # of the module: a pool lives in the event loop of its tests
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """A cluster on loopback, which leaves nothing alive."""
+    place = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # the paths of its sockets may have 107 bytes
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**SETTINGS, "ANYSHELL_STATE_DIR": f"{place}/state"}.items():
+            patch.setenv(name, value)
+        for helper in ("start_monitor", "start_log_monitor", "start_api_server"):
+            # Programs of Ray's own that nothing here needs. Where all start at once on a busy machine, it gives a node up.
+            patch.setattr(Node, helper, lambda *_, **__: None)
+        before = set(psutil.Process().children())
+        started: set[psutil.Process] = set()
+        try:
+            ray.init(
+                num_cpus=1,
+                resources={"box": 1},
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                object_store_memory=80 * 1024 * 1024,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=place,
+            )
+            yield
+        finally:
+            started = set(psutil.Process().children(recursive=True)) - before
+            ray.shutdown()
+            alive = psutil.wait_procs(started, timeout=20)[1]
+            for process in alive:
+                process.kill()
+            shutil.rmtree(place, ignore_errors=True)
+        assert len(started) > 3
+        assert not alive
+
+
+@pytest.fixture(scope="module")
+async def pool(cluster: None) -> AsyncIterator[Environments]:
+    async with Environments(6, in_flight=4) as pool:
+        yield pool
+
+
+async def pid(_: Environment) -> int:
+    return os.getpid()
+
+
+async def comes(path: Path, count: int) -> None:
+    """Wait until there are so many files."""
+    async with asyncio.timeout(30):
+        while len(list(path.iterdir())) < count:
+            await asyncio.sleep(0.02)
+
+
+async def test_commands_are_given_in_order_with_errors_in_their_place(pool: Environments) -> None:
+    given = [result async for result in pool.map([*(f"echo {n}; exit 3" for n in range(30)), "\0"])]
+    outcomes = [result for result in given if isinstance(result, Outcome)]
+    assert [outcome.output.text for outcome in outcomes] == [f"{n}\n" for n in range(30)]
+    assert {outcome.exit_code for outcome in outcomes} == {3}
+    assert isinstance(given[-1], InvalidCommand)
+
+
+async def test_options_of_a_command_and_its_kept_output_come_through(
+    pool: Environments, tmp_path: Path
+) -> None:
+    outcome = await pool.run(
+        "cat; echo $X; pwd; seq 9 >&2",
+        cwd=tmp_path,
+        env={"X": "x"},
+        stdin="in\n",
+        split_stderr=True,
+        limits=OutputLimits(budget=10),
+    )
+    assert outcome.stderr is not None
+    assert outcome.stderr.truncated
+    assert outcome.output.artifact is not None
+    assert outcome.output.artifact.path.read_text() == f"in\nx\n{tmp_path}\n"
+
+
+async def test_errors_are_our_own_and_say_where(pool: Environments) -> None:
+    with pytest.raises(InvalidCommand, match="/nowhere") as caught:
+        await pool.run("true", cwd="/nowhere")
+    (note,) = caught.value.__notes__
+    assert note.startswith("in environment ")
+    assert note.endswith(f" on Ray's node {ray.get_runtime_context().get_node_id()}")
+    with pytest.raises(InvalidCommand, match="left_behind"):
+        await pool.run("true", left_behind="adopt")  # type: ignore[arg-type]
+    with pytest.raises(InvalidCommand, match="timeout"):
+        _ = [result async for result in pool.map(["true"], timeout=-1)]
+
+
+async def test_no_more_commands_run_at_once_than_may(pool: Environments, tmp_path: Path) -> None:
+    command = f"cd {tmp_path}; mkdir $$; ls | wc -l; sleep 0.1; rmdir $$"
+    counts = [result.output.text async for result in pool.map([command] * 20) if isinstance(result, Outcome)]
+    assert len(counts) == 20
+    assert max(map(int, counts)) <= 4
+
+
+async def test_timeout_and_cancel_stop_the_tree(pool: Environments) -> None:
+    seconds = unique_seconds()
+    command = f"setsid sleep {seconds} & sleep {seconds}"
+    outcome = await pool.run(command, timeout=0.5)
+    assert outcome.status == "timed_out"
+    running = asyncio.create_task(pool.run(command))
+    await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await wait_none(seconds)
+
+
+async def test_one_environment_serves_several_commands_and_is_new_after_that(pool: Environments) -> None:
+    async def remember(env: Environment, name: str) -> str:
+        session = env.session("kept")
+        await session.run(f"cd /; {name}=yes")
+        return (await session.run("echo $PWD")).output.text
+
+    async def recall(env: Environment, name: str) -> str:
+        return (await env.session("kept").run(f"echo ${name}")).output.text
+
+    async with pool.environment() as env:
+        assert await env.call(remember, name="x") == "/\n"
+        outcome = await env.run("echo $0")
+        assert (outcome.output.text, await env.call(recall, "x")) == ("bash\n", "yes\n")
+        with pytest.raises(TypeError, match="remember"):
+            await env.call(remember)  # type: ignore[call-arg]
+    with pytest.raises(AnyshellError, match="given back"):
+        await env.run("true")
+    numbers = {env.number}
+    for _ in range(6):  # each of them once, the first as the last
+        async with pool.environment() as env:
+            assert await env.call(recall, "x") == "\n"
+            numbers.add(env.number)
+    assert numbers == set(range(6))
+
+
+async def test_what_is_cancelled_in_a_lease_ends_there(pool: Environments) -> None:
+    seconds = unique_seconds()
+
+    async def serve(env: Environment) -> None:
+        job = await env.start(f"sleep {seconds}")
+        try:
+            await job.wait()
+        finally:
+            await job.stop()
+
+    async with pool.environment() as env:
+        serving = asyncio.create_task(env.call(serve))
+        await asyncio.to_thread(wait_living, f"sleep {seconds}")
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        await wait_none(seconds)
+
+
+async def test_thousand_environments_and_two_workers_that_are_killed(tmp_path: Path) -> None:
+    """Of 200 commands, those of the two are lost and said to be; none runs twice, and none is left alive."""
+    for number in range(1000):
+        (tmp_path / str(number)).mkdir()
+    base = str(tmp_path)
+    backends: list[object] = []
+
+    def make(number: int) -> object:
+        backends[:] = backends or [connect("local")]  # one for all of an actor's, as without make=
+        return Environment.detect(backends[0], cwd=f"{base}/{number}")  # type: ignore[arg-type]
+
+    async with Environments(1000, make=make, per_actor=334, in_flight=12) as pool:  # type: ignore[arg-type]
+        used = Counter(
+            [
+                result.output.text
+                async for result in pool.map(["echo ${PWD##*/}"] * 1000)
+                if isinstance(result, Outcome)
+            ]
+        )
+        assert used == {f"{number}\n": 1 for number in range(1000)}
+
+        async with contextlib.AsyncExitStack() as stack:
+            workers: set[int] = set()
+            while len(workers) < 3:  # as many as there are actors, at most one in a thousand of them for each
+                env = await stack.enter_async_context(pool.environment())
+                workers.add(await env.call(pid))
+        killed = sorted(workers)[:2]
+        begun, go = tmp_path / "begun", tmp_path / "go"
+        begun.mkdir()
+        command = f"echo $PPID >> {begun}/$N; until [ -e {go} ]; do sleep 0.05; done"
+        running = [asyncio.create_task(pool.run(command, env={"N": str(number)})) for number in range(200)]
+        await comes(begun, 12)
+        hit = {path.name for path in begun.iterdir() if int(path.read_text()) in killed}
+        for worker in killed:
+            os.kill(worker, signal.SIGKILL)
+        go.touch()
+        await asyncio.wait(running)
+    errors = {str(number): task.exception() for number, task in enumerate(running)}
+    lost = {name for name, error in errors.items() if error is not None}
+    assert lost == hit
+    assert len(hit) > 1
+    assert all(isinstance(errors[name], EnvironmentLost) for name in lost)
+    assert all(task.result().exit_code == 0 for task in running if task.exception() is None)
+    assert {path.name: len(path.read_text().split()) for path in begun.iterdir()} == dict.fromkeys(errors, 1)
+    await wait_none(str(begun))
+
+
+async def test_lost_environment_says_whether_its_command_had_started() -> None:
+    seconds = unique_seconds()
+    async with Environments(2, options={"max_restarts": 0}) as pool:
+        with contextlib.suppress(EnvironmentLost):
+            async with pool.environment() as env:
+                worker = await env.call(pid)
+                running = asyncio.create_task(env.run(f"setsid sleep {seconds} & sleep {seconds}"))
+                await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+                assert env._place is not None
+                while not env._place.started:
+                    await asyncio.sleep(0.02)
+                os.kill(worker, signal.SIGKILL)
+                with pytest.raises(EnvironmentLost, match="the command had started") as caught:
+                    await running
+                assert (caught.value.started, caught.value.environment) == (True, env.number)
+                assert caught.value.node == env.node == ray.get_runtime_context().get_node_id()
+                await wait_none(seconds)  # the net of its process has stopped it
+                with pytest.raises(EnvironmentLost, match="nothing has started") as caught:
+                    await env.run("true")
+                assert caught.value.started is False
+        with pytest.raises(EnvironmentLost, match="all actors"):
+            await pool.run("true")
+
+
+async def test_what_never_started_is_tried_elsewhere() -> None:
+    def make(number: int) -> contextlib.AbstractAsyncContextManager[Environment]:
+        if number != 1:
+            raise ConnectionFailed(f"{number} is not there")
+        return Environment.detect()
+
+    async with Environments(4, make=make, retries=1) as pool:
+        assert (await pool.run("echo here")).output.text == "here\n"
+        with pytest.raises(ConnectionFailed, match="3 is not there") as caught:
+            await pool.run("echo here")
+        assert caught.value.__notes__[0].startswith("in environment 3 ")
+
+
+async def test_leaving_stops_what_runs_and_ends_the_actors() -> None:
+    seconds = unique_seconds()
+    async with Environments(1) as pool:
+        async with pool.environment() as env:
+            worker = psutil.Process(await env.call(pid))
+        running = asyncio.create_task(pool.run(f"setsid sleep {seconds} & sleep {seconds}"))
+        await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+        waiting = asyncio.create_task(pool.run("true"))
+    await wait_none(seconds)
+    assert (await running).status == "cancelled"
+    with pytest.raises(AnyshellError, match="not open"):
+        await waiting
+    assert not psutil.wait_procs([worker], timeout=20)[1]
+
+
+async def test_actors_that_have_no_node_are_an_error() -> None:
+    with pytest.raises(BackendUnavailable, match="0 of 1 actors"):
+        async with Environments(1, options={"resources": {"box": 2}}, start_timeout=1):
+            pass
+
+
+@pytest.mark.parametrize("option", [{"max_task_retries": 1}, {"no_such": 1}])
+async def test_options_that_are_the_pools_or_are_none_are_refused(option: dict[str, int]) -> None:
+    with pytest.raises(InvalidCommand, match=next(iter(option))):
+        async with Environments(1, options=lambda _: option):
+            pass
+
+
+def test_the_code_of_the_page_does_what_it_says(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", ray.get_runtime_context().gcs_address)
+    test_docs.test_the_code_of_a_page_does_what_it_says(test_docs.ON_RAY, tmp_path, request, monkeypatch)
