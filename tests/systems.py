@@ -60,6 +60,8 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_terminals": "its commands are texts of a POSIX shell; test_windows_terminals has those of Windows",
     "test_acp": "its commands are texts of a POSIX shell, in terminals that /bin/sh starts",
     "test_adapter_anthropic": "its commands are texts of a POSIX shell",
+    "test_adapter_harbor": "its commands are texts of a POSIX shell",
+    "test_adapter_kaos": "its commands are texts of a POSIX shell",
     "test_adapter_langchain": "its commands are texts of a POSIX shell",
     "test_adapter_openai_agents": "its commands are texts of a POSIX shell",
     "test_adapter_pydantic_ai": "its commands are texts of a POSIX shell, as those of Pydantic AI's own suite are",

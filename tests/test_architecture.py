@@ -98,6 +98,8 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "anthropic": 1,
         "bridge": 0,
         "deepagents": 1,
+        "harbor": 1,
+        "kaos": 1,
         "langchain": 1,
         "openai_agents": 1,
         "pydantic_ai": 1,

@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .._environment import Environment
+    from .._stream import Listener
     from .._types import Channel, LeftBehind, Outcome
     from ..session import Session
 
 MAX_OUTPUT = 10 * 1024 * 1024
 """Bytes of both channels of one command that an adapter gives to its framework whole; a command that prints more is stopped."""
+
+
+TIMED_OUT = 124  # no bound: an exit code
+"""The exit code of a command that was stopped after its timeout, for frameworks that want a number: that of timeout(1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,8 @@ class Whole:
         exit_code: The exit code; 128 and the signal's number when a signal ended it; ``None`` without one.
         stdout: The raw bytes.
         stderr: The raw bytes; empty when the channels were not asked for apart.
-        too_much: Whether the command was stopped because it printed more than `MAX_OUTPUT` bytes.
+        too_much: Whether the command printed more than `MAX_OUTPUT` bytes. It was stopped then, unless that was not wanted,
+            and the bytes end before that.
     """
 
     outcome: Outcome
@@ -70,6 +76,8 @@ async def run_whole(
     split_stderr: bool = True,
     session: Session | None = None,
     control: Control | None = None,
+    listener: Listener | None = None,
+    stop: bool = True,
 ) -> Whole:
     """Run a command to its end.
 
@@ -84,6 +92,8 @@ async def run_whole(
         split_stderr: Whether the channels are apart.
         session: Runs it in this session of the environment.
         control: As for `Environment.run`.
+        listener: As for `Environment.run`.
+        stop: Whether a command that prints too much is stopped.
 
     Raises:
         InvalidCommand, SpawnError, AnyshellError: As `Environment.run` or `Session.run` does.
@@ -97,9 +107,12 @@ async def run_whole(
         nonlocal too_much
         if sum(map(len, printed.values())) + len(data) > MAX_OUTPUT:
             too_much = True
-            control.cancel()
+            if stop:
+                control.cancel()
         if not too_much:  # what else it prints until it has ended is counted in the outcome, and kept there
             printed[channel] += data
+        if listener is not None:
+            await listener(channel, data)
 
     run = partial(env.run, background_after=None) if session is None else session.run
     outcome = await run(
