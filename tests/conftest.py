@@ -413,17 +413,20 @@ def missing(part: str, how: str) -> NoReturn:
     pytest.skip(message)
 
 
-def framework(package: str, *, apart: bool = False) -> None:
-    """Skip a module for want of a framework of the group ``frameworks``; fail it where ``ANYSHELL_REQUIRE`` demands it.
+def framework(package: str, *, apart: bool = False, python: tuple[int, int] = (3, 11)) -> None:
+    """Skip a module for want of a framework of a group ``frameworks``; fail it where ``ANYSHELL_REQUIRE`` demands it.
 
     Args:
         package: What is imported.
         apart: Whether it cannot be installed beside the others: it has a group of its name, and an environment of tox.
+        python: The first Python that it is for. Below that it is skipped in any case.
     """
+    if sys.version_info < python:
+        pytest.skip(f"{package} needs Python {python[0]}.{python[1]}", allow_module_level=True)
     if importlib.util.find_spec(package) is not None:
         return
     if apart:
         pytest.skip(f"{package} is not here: run tox -e {package}", allow_module_level=True)
     if os.environ.get("ANYSHELL_REQUIRE") == "all" and REQUIRED[SYSTEM] is None:
-        raise ModuleNotFoundError(f"{package} is not here: install the group frameworks", name=package)
-    pytest.skip(f"{package} is not here: install the group frameworks", allow_module_level=True)
+        raise ModuleNotFoundError(f"{package} is not here: install the groups frameworks", name=package)
+    pytest.skip(f"{package} is not here: install the groups frameworks", allow_module_level=True)

@@ -70,6 +70,9 @@ APART = {"use-it-in-strands-agents.md": "strands"}
 STRICT = ["-W", "error", "-W", "ignore:Unclosed <MemoryObject:ResourceWarning"]
 """Options of Python for the code of a page. Inspect leaves streams of its own unclosed, with any sandbox."""
 
+LATER = {"use-it-in-harbor.md": "harbor", "use-it-in-kimi-cli.md": "kaos"}
+"""Pages whose code is for a framework that needs Python 3.12."""
+
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 _PROGRAM = re.compile(r"python (\w+\.py)")
@@ -103,6 +106,8 @@ def test_the_code_of_a_page_does_what_it_says(
 ) -> None:
     if page.name in APART:
         framework(APART[page.name], apart=True)
+    if page.name in LATER:
+        framework(LATER[page.name], python=(3, 12))
     blocks = _BLOCK.findall(page.read_text())
     if any(language == "powershell" or (language and "pwsh" in text) for language, text in blocks):
         made: Windows = request.getfixturevalue("powershell")

@@ -10,12 +10,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def needs(package: str, extra: str) -> Iterator[None]:
+def needs(package: str, extra: str, *, alone: str | None = None) -> Iterator[None]:
     """Import a framework, and say what to install where it is missing.
 
     Args:
         package: What is imported.
         extra: The extra of anyshell that installs it.
+        alone: The distribution that the extra cannot install, since what that depends on rules anyshell's own needs out.
 
     Raises:
         ModuleNotFoundError: It is not installed.
@@ -25,7 +26,8 @@ def needs(package: str, extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
+        first = f"pip install --no-deps {alone} && " if alone else ""
         raise ModuleNotFoundError(
-            f"this adapter needs {package}, which is not installed: pip install 'anyshell[{extra}]'",
+            f"this adapter needs {package}, which is not installed: {first}pip install 'anyshell[{extra}]'",
             name=package,
         ) from None

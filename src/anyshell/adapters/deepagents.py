@@ -9,7 +9,7 @@ from .._environment.descriptions import TIMEOUT
 from .._exceptions import AnyshellError, InvalidCommand
 from . import needs
 from .bridge import Bridge
-from .whole import run_whole, write_whole
+from .whole import TIMED_OUT, run_whole, write_whole
 
 with needs("deepagents", "deepagents"):
     from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
@@ -17,9 +17,6 @@ with needs("deepagents", "deepagents"):
 
 if TYPE_CHECKING:
     from .._environment import Environment
-
-TIMED_OUT = 124  # no bound: an exit code
-"""The exit code of a command that was stopped after its timeout, as timeout(1) gives it."""
 
 _ERRORS = {
     errno.ENOENT: "file_not_found",

@@ -26,6 +26,10 @@ MAX_OUTPUT = 10 * 1024 * 1024
 """Bytes of each channel of one command that an adapter gives to its framework whole; a command that prints more is stopped."""
 
 
+TIMED_OUT = 124  # no bound: an exit code
+"""The exit code of a command that was stopped after its timeout, for frameworks that want a number: that of timeout(1)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Whole:
     """What became of a command, and all that it printed.
@@ -36,7 +40,7 @@ class Whole:
         stdout: The raw bytes.
         stderr: The raw bytes; empty when the channels were not asked for apart.
         limit: Bytes of each channel that it might print.
-        too_much: Whether the command was stopped because it printed more.
+        too_much: Whether the command printed more. It was stopped then, unless that was not wanted, and the bytes end before that.
     """
 
     outcome: Outcome
@@ -90,6 +94,7 @@ async def run_whole(
     max_output: int | None = None,
     listener: Listener | None = None,
     control: Control | None = None,
+    stop: bool = True,
 ) -> Whole:
     """Run a command to its end.
 
@@ -104,8 +109,9 @@ async def run_whole(
         split_stderr: Whether the channels are apart.
         session: Runs it in this session of the environment.
         max_output: Bytes of each channel, instead of `MAX_OUTPUT`.
-        listener: Is given what the result has, as it comes.
+        listener: Is given what it prints, as it comes, until it is stopped for too much.
         control: As for `Environment.run`.
+        stop: Whether a command that prints too much is stopped.
 
     Raises:
         InvalidCommand, SpawnError, AnyshellError: As `Environment.run` or `Session.run` does.
@@ -120,10 +126,12 @@ async def run_whole(
         nonlocal too_much
         if len(printed[channel]) + len(data) > limit:
             too_much = True
-            control.cancel()
-        if too_much:
-            return  # what it prints until it has ended is counted in the outcome, and kept there
-        printed[channel] += data
+            if stop:
+                control.cancel()
+        if not too_much:  # what else it prints until it has ended is counted in the outcome, and kept there
+            printed[channel] += data
+        elif stop:
+            return
         if listener is not None:
             await listener(channel, data)
 
