@@ -119,8 +119,8 @@ class Sandbox(BaseSandboxSession):
             raise ExecTransportError(command=command, cause=error, message=str(error)) from error
         printed = {"stdout": whole.stdout, "stderr": whole.stderr}
         if whole.outcome.status == "timed_out":
-            context = {**printed, "anyshell": whole.stopped(timeout)}
-            raise ExecTimeoutError(command=command, timeout_s=timeout, context=context)
+            told = {**printed, "anyshell": whole.stopped(timeout)}
+            raise ExecTimeoutError(command=command, timeout_s=timeout, context=told)
         if (said := whole.stopped(timeout)) or whole.exit_code is None:
             context = None if whole.too_much else printed
             message = f"the command was {said}"
