@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import pytest
 from anyshell.rpc import server as rpc_server
 from anyshell.rpc.methods import METHODS, schema
 from anyshell.rpc.server import Server
+from anyshell.tool.params import alike
 
 from .cli_program import within
 from .conftest import missing, row
@@ -69,6 +71,9 @@ class Client:
 
     async def next(self) -> dict[str, Any]:
         return await self._told.get()
+
+    def told_already(self) -> dict[str, Any]:
+        return self._told.get_nowait()
 
     async def call(self, method: str, call_id: str = "c", **params: Any) -> Any:
         self.send({"id": call_id, "method": method, "params": params})
@@ -269,6 +274,16 @@ async def test_bad_input_is_told_what_to_do_and_ends_nothing(client: Client) -> 
     assert (await client.call("run", command="echo on"))["output"]["text"] == "on\n"
 
 
+def test_long_name_is_compared_in_little_memory() -> None:
+    name = "ab" * 500_000
+    tracemalloc.start()
+    try:
+        assert alike(name, ["run"]) == ""
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+
+
 async def test_line_that_is_too_long_is_passed_over(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpc_server, "LONGEST_LINE", 1_000)
     client.send(b"x" * 900)
@@ -365,7 +380,7 @@ async def test_last_line_needs_no_end(env: Environment) -> None:
     client = Client(env)
     client.send(json.dumps(HELLO).encode())
     await client.close()
-    assert (await client.next())["result"]["version"] == 1
+    assert client.told_already()["result"]["version"] == 1
 
 
 async def test_end_of_input_stops_everything(client: Client) -> None:
