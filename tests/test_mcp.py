@@ -24,7 +24,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from anyshell import Environment, Policy, ShellTool, deny_all
-from anyshell.cli.process.descriptors import DescriptorReader
+from anyshell.cli.process.descriptors import DescriptorReader, lines
 from anyshell.mcp import approval, stdio
 from anyshell.mcp.approval import ClientApprovals
 from anyshell.mcp.server import make
@@ -256,13 +256,12 @@ async def test_a_message_that_is_too_long_is_passed_over_in_bounded_memory(
             file.write(b"x" * 1_000_000 + b"\n\n" + short + b"\nunfinished")
 
     saying = asyncio.ensure_future(asyncio.to_thread(say))
-    lines = [line async for line in stdio._lines(DescriptorReader(read))]
+    said = [line async for line in lines(DescriptorReader(read), stdio.LONGEST_MESSAGE)]
     await saying
     os.close(read)
-    assert [len(line) > 60 for line in lines] == [True, False]
-    assert len(lines[0]) < 200_000
-    assert isinstance(stdio._parsed(lines[0]), ValueError)
-    assert isinstance(stdio._parsed(lines[1]), SessionMessage)
+    assert [len(line) for line in said] == [61, len(short), len(b"unfinished")]
+    assert isinstance(stdio._parsed(said[0]), ValueError)
+    assert isinstance(stdio._parsed(said[1]), SessionMessage)
 
 
 # --- approval ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import pytest
 from anyshell.rpc import server as rpc_server
 from anyshell.rpc.methods import METHODS, schema
 from anyshell.rpc.server import Server
+from anyshell.tool.params import alike
 
 from .cli_program import within
 from .conftest import missing, row
@@ -33,6 +35,12 @@ RPC = [sys.executable, "-m", "anyshell", "rpc"]
 HELLO = {"id": 0, "method": "hello", "params": {"version": 1}}
 
 
+async def pause() -> None:
+    """Let all that can go on go on."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
 class Client:
     """Talks to a server in this process."""
 
@@ -41,13 +49,18 @@ class Client:
         self._told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.reads = asyncio.Event()
         self.reads.set()
-        self._ended = asyncio.ensure_future(Server(env, self._write).serve(self._read()))
+        self.server = Server(env, self._write)
+        self._ended = asyncio.ensure_future(self.server.serve(self._read()))
 
     async def _write(self, line: bytes) -> None:
         await self.reads.wait()
+        await pause()
         assert line.endswith(b"\n")
         assert b"\n" not in line[:-1]
-        self._told.put_nowait(json.loads(line))
+        self._told.put_nowait(json.loads(line, parse_constant=pytest.fail))
+        await (
+            pause()
+        )  # the client may have read the line, and sent another, before a write is known to be over
 
     async def _read(self) -> AsyncIterator[bytes]:
         while (line := await self._lines.get()) is not None:
@@ -58,6 +71,9 @@ class Client:
 
     async def next(self) -> dict[str, Any]:
         return await self._told.get()
+
+    def told_already(self) -> dict[str, Any]:
+        return self._told.get_nowait()
 
     async def call(self, method: str, call_id: str = "c", **params: Any) -> Any:
         self.send({"id": call_id, "method": method, "params": params})
@@ -235,6 +251,16 @@ BAD: list[tuple[bytes, str, str]] = [
     (b'{"id": 1, "method": "run", "params": {"command": "x", "cwd": "/none"}}', "failed", "/none"),
     (b'{"id": 1, "method": "files.read", "params": {"path": ""}}', "failed", "empty"),
     (b'{"id": 1, "method": "jobs.list", "params": []}', "bad_params", "object"),
+    (
+        b'{"id": 1, "method": "files.read", "params": {"path": "x", "offset": 1' + b"0" * 30 + b"}}",
+        "bad_params",
+        "large",
+    ),
+    (
+        b'{"id": 1, "method": "run", "params": {' + b",".join(b'"%d":1' % n for n in range(10_001)) + b"}}",
+        "bad_message",
+        "10,000",
+    ),
 ]
 """Lines, the code of the error, and a part of what it says."""
 
@@ -246,6 +272,16 @@ async def test_bad_input_is_told_what_to_do_and_ends_nothing(client: Client) -> 
             error = (await client.next())["error"]
             assert (error["code"], said in error["message"]) == (code, True), error
     assert (await client.call("run", command="echo on"))["output"]["text"] == "on\n"
+
+
+def test_long_name_is_compared_in_little_memory() -> None:
+    name = "ab" * 500_000
+    tracemalloc.start()
+    try:
+        assert alike(name, ["run"]) == ""
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 async def test_line_that_is_too_long_is_passed_over(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,6 +307,40 @@ async def test_requests_have_ids_of_their_own_and_a_bound(
     assert sorted(each["id"] for each in told) == ["a", "b", "x"]
 
 
+async def test_request_that_is_too_big_beside_others_is_busy(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc_server, "MOST_HELD", 1_000)
+    client.send({"id": "a", "method": "run", "params": {"command": "sleep 300", "stdin": "x" * 500}})
+    assert (await client.call("run", command="cat", stdin="x" * 500))["code"] == "busy"
+    client.send({"id": "x", "method": "abort"})
+    assert {(await client.next())["id"] for _ in range(2)} == {"a", "x"}
+    assert (await client.call("run", command="cat", stdin="x" * 500))["exit_code"] == 0
+
+
+async def test_id_is_free_as_soon_as_its_answer_can_be_read(client: Client) -> None:
+    for _ in range(5):
+        assert (await client.call("run", command="true"))["exit_code"] == 0
+        assert await client.call("jobs.list") == {"jobs": []}
+
+
+async def test_files_are_read_no_faster_than_the_client_reads(env: Environment) -> None:
+    """So that parts of files do not pile up: most are read once the client has read others."""
+    client = Client(env)
+    await client.call("hello", version=1)
+    await env.files.write("f", b"old")
+    client.reads.clear()
+    for number in range(3 * rpc_server.MOST_READS):
+        client.send({"id": number, "method": "files.read", "params": {"path": "f"}})
+    while len(client.server._saying) < rpc_server.MOST_READS:
+        await asyncio.sleep(0.01)
+    await env.files.write("f", b"new")
+    client.reads.set()
+    read = [(await client.next())["result"]["data"] for _ in range(3 * rpc_server.MOST_READS)]
+    assert read == ["old"] * rpc_server.MOST_READS + ["new"] * 2 * rpc_server.MOST_READS
+    await client.close()
+
+
 async def test_slow_reader_slows_the_command_and_loses_nothing(client: Client, env: Environment) -> None:
     """Meanwhile other requests are carried out. A window of SSH alone holds 2 MiB, and the lines are 6.9 MB."""
     client.reads.clear()
@@ -289,16 +359,28 @@ async def test_slow_reader_slows_the_command_and_loses_nothing(client: Client, e
     assert "".join(texts) == "".join(f"{number}\n" for number in range(1, 1_000_001))
 
 
+@pytest.mark.parametrize("good", [False, True])
 async def test_client_that_reads_nothing_is_given_up(
-    env: Environment, monkeypatch: pytest.MonkeyPatch
+    good: bool, env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rpc_server, "MOST_REQUESTS", 10)
     monkeypatch.setattr(rpc_server, "UNREAD_SECONDS", 0.2)
     monkeypatch.setattr(rpc_server, "STOP_SECONDS", 0.2)
     client = Client(env)
+    await client.call("hello", version=1)
     client.reads.clear()
-    client.send(b"nonsense\n" * 100)
-    await client._ended
+    for number in range(100):
+        client.send({"id": number, "method": "jobs.list"} if good else b"nonsense\n")
+        await pause()
+    async with asyncio.timeout(20):
+        await client._ended
+
+
+async def test_last_line_needs_no_end(env: Environment) -> None:
+    client = Client(env)
+    client.send(json.dumps(HELLO).encode())
+    await client.close()
+    assert client.told_already()["result"]["version"] == 1
 
 
 async def test_end_of_input_stops_everything(client: Client) -> None:
@@ -310,6 +392,7 @@ async def test_end_of_input_stops_everything(client: Client) -> None:
     await asyncio.to_thread(wait_living, seconds, 2)
     await client.close()
     assert not living(seconds)
+    assert {(await client.next())["error"]["code"] for _ in "rs"} == {"aborted"}
 
 
 def test_schema_is_printed_and_holds_for_what_is_said() -> None:
@@ -340,9 +423,10 @@ def talk(*requests: dict[str, Any], command: list[str] = RPC) -> subprocess.Pope
 
 @pytest.mark.parametrize("unread", [False, True])
 def test_program_that_closes_stdin_or_dies_leaves_nothing_alive(unread: bool) -> None:
-    """With output that nobody reads as well."""
+    """With output and answers that the client does not read as well, of which so many that no more requests are taken."""
     seconds = unique_seconds()
-    flood = [{"id": 9, "method": "stream", "params": {"command": "exec yes"}}] if unread else []
+    yes: dict[str, Any] = {"id": 9, "method": "stream", "params": {"command": "exec yes"}}
+    flood = [yes, *[{"id": 10, "method": "none"}] * 1_500] if unread else []
     program = talk(
         {"id": 1, "method": "run", "params": {"command": f"sleep {seconds} & wait"}},
         {"id": 2, "method": "jobs.start", "params": {"command": f"sleep {seconds}"}},
@@ -366,6 +450,17 @@ def test_client_that_vanishes_leaves_nothing_alive() -> None:
     program.stdout.close()
     assert program.wait(30) == 141
     assert not living(seconds)
+    program.stdin.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_stdout_that_cannot_be_written_ends_the_server() -> None:
+    with open("/dev/full", "wb") as full:
+        program = subprocess.Popen(RPC, stdin=subprocess.PIPE, stdout=full)
+    assert program.stdin is not None
+    program.stdin.write(json.dumps(HELLO).encode() + b"\n")
+    program.stdin.flush()
+    assert program.wait(30) == 141
     program.stdin.close()
 
 

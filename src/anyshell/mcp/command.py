@@ -143,11 +143,11 @@ def mcp(
 async def _serve_on_stdio(
     open_tools: Callable[[], AbstractAsyncContextManager[ClientTools]], interruption: Interruption
 ) -> None:
-    from ..cli.process.descriptors import watch_reader
+    from ..cli.process.descriptors import watch_peer
     from .server import make
     from .stdio import messages
 
-    watch_reader(1, interruption.desert)
+    watch_peer(1, interruption.desert)
     async with open_tools() as tools:
         server = make(tools)
         async with messages() as (incoming, outgoing):

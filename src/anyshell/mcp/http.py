@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from .._exceptions import AnyshellError
 from .._private import check_directory, create_file, make_directories, state_directory
@@ -296,7 +296,10 @@ class _Connection(H11Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether no request is open; one begins when its head is complete."""
-        return (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing()
+        if self.transport.is_closing():
+            return False
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
 
 
 class _Uvicorn(uvicorn.Server):

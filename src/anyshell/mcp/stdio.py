@@ -13,7 +13,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
-from ..cli.process.descriptors import DescriptorReader, DescriptorWriter
+from ..cli.process.descriptors import DescriptorReader, DescriptorWriter, lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ async def messages() -> AsyncIterator[tuple[Incoming, Outgoing]]:
     async def read() -> None:
         with reading, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async with into:
-                async for line in _lines(reader):
+                async for line in lines(reader, LONGEST_MESSAGE):
                     message = _parsed(line)
                     await into.send(message)
                     if isinstance(message, Exception) and (answer := _refusal(line)) is not None:
@@ -64,20 +64,6 @@ async def messages() -> AsyncIterator[tuple[Incoming, Outgoing]]:
             reading.cancel()
             writer.hurry()
             await outgoing.aclose()
-
-
-async def _lines(reader: DescriptorReader) -> AsyncIterator[bytes]:
-    """Split what is read into lines. Of one that is too long, its beginning is given, which is no message."""
-    held = bytearray()
-    async for piece in reader:
-        *ends, rest = piece.split(b"\n")
-        for end in ends:
-            held += end
-            if held.strip():
-                yield bytes(held)
-            held.clear()
-        held += rest
-        del held[LONGEST_MESSAGE + 1 :]
 
 
 def _parsed(line: bytes) -> SessionMessage | Exception:

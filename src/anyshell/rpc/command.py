@@ -49,15 +49,16 @@ def rpc(ctx: click.Context, /, *, host: str | None, shell: str | None, cwd: str 
     async def perform(interruption: Interruption) -> int:
         from .. import Environment
         from ..cli.host.reach import mention_notices, parse
-        from ..cli.process.descriptors import DescriptorReader, DescriptorWriter, watch_reader
+        from ..cli.process.descriptors import DescriptorReader, DescriptorWriter, watch_peer
         from .server import Server
 
-        watch_reader(1, interruption.desert)
+        watch_peer(1, interruption.desert)
         writer = DescriptorWriter(1)
+        watch_peer(0, writer.hurry)  # a client that has closed stdin need not read
 
         async def write(line: bytes) -> None:
             await writer.write(line)
-            if isinstance(writer.error, BrokenPipeError):
+            if writer.error is not None:
                 interruption.desert()
 
         async def read() -> AsyncIterator[bytes]:

@@ -52,7 +52,7 @@ def _takes(**named: Any) -> type[BaseModel]:
 
 
 _JOB = _about(str, "The id of a job.")
-_SKIP = (_about(int, "Bytes to skip."), 0)
+_SKIP = (_about(int, "Bytes to skip.", le=2**63 - 1), 0)
 _MOST = (_about(int, "Bytes at most.", le=MOST_READ), MOST_READ)
 _ENCODING = (_about(Literal["utf-8", "base64"], "Of the data."), "utf-8")
 _PATH = _about(str, "Absolute, relative to the environment's directory, or below ~.")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._engine import Control
 from .._exceptions import AnyshellError
 from ..cli.printing import to_json
+from ..cli.process.descriptors import lines
 from ..tool.params import InvalidParams, alike, validated
 from .methods import ALSO_CALLED, METHODS, VERSION, Methods
 
@@ -30,6 +32,15 @@ LONGEST_ID = 200
 
 MOST_REQUESTS = 256
 """Requests that are under way at once; one more is answered by an error."""
+
+MOST_HELD = 256 * 1024 * 1024
+"""Bytes of the requests that are under way at once; one more is answered by an error."""
+
+MOST_READS = 4
+"""Parts of files that are read, or wait to be written to the client, at once; one more waits."""
+
+MOST_NAMES = 10_000
+"""Names in one object of a request; one with more is answered by an error."""
 
 STOP_SECONDS = 10.0
 """Seconds for the stop of what is under way, once the client is gone; then the environment ends what remains."""
@@ -59,35 +70,26 @@ class Server:
         self._env = env
         self._write = write
         self._writing = asyncio.Lock()
+        self._reads = asyncio.Semaphore(MOST_READS)
         self._methods = Methods(env)
-        self._under_way: dict[str | int, tuple[asyncio.Task[None], Control | None]] = {}
+        self._under_way: dict[str | int, tuple[asyncio.Task[None], Control | None, int]] = {}
         self._saying: set[asyncio.Task[None]] = set()
         self._greeted = False
 
     async def serve(self, pieces: AsyncIterable[bytes]) -> None:
         """Answer what comes until no more comes; then stop what is under way."""
-        held = bytearray()
-        too_long = False
         try:
-            async for piece in pieces:
-                *ends, rest = piece.split(b"\n")
-                for end in ends:
-                    held += end
-                    self._take(None if too_long or len(held) > LONGEST_LINE else bytes(held))
-                    held.clear()
-                    too_long = False
-                    if not await self._are_read():
-                        return
-                held += rest
-                if len(held) > LONGEST_LINE:
-                    too_long = True
-                    held.clear()
+            async for line in lines(pieces, LONGEST_LINE):
+                self._take(line)
+                if not await self._are_read():
+                    return
         finally:
-            commands = [task for task, _ in self._under_way.values()]
+            commands = [task for task, *_ in self._under_way.values()]
             for task in commands:
                 task.cancel()
-            if left := [*commands, *self._saying]:
-                await asyncio.wait(left, timeout=STOP_SECONDS)
+            for left in (commands, self._saying):  # the end of a command is an answer
+                if left:
+                    await asyncio.wait(left, timeout=STOP_SECONDS)
 
     async def _are_read(self) -> bool:
         """Wait while the client leaves too many answers unread, and say whether it reads on."""
@@ -98,16 +100,15 @@ class Server:
         )
         return bool(done)
 
-    def _take(self, line: bytes | None) -> None:
+    def _take(self, line: bytes) -> None:
         """Begin with a request, or say what is wrong with it."""
         request_id = None
         try:
             told = _parsed(line)
-            if told is not None:
-                request_id = _id(told)
-                result = self._begin(told, request_id)
-                if result is not None:
-                    self._say_later({"id": request_id, "result": result})
+            request_id = _id(told)
+            result = self._begin(told, request_id, len(line))
+            if result is not None:
+                self._say_later({"id": request_id, "result": result})
         except _Fault as fault:
             self._say_later({"id": request_id, "error": fault.told})
 
@@ -116,7 +117,7 @@ class Server:
         self._saying.add(task)
         task.add_done_callback(self._saying.discard)
 
-    def _begin(self, told: dict[str, Any], request_id: str | int) -> dict[str, Any] | None:
+    def _begin(self, told: dict[str, Any], request_id: str | int, size: int) -> dict[str, Any] | None:
         """Begin with a request, or answer it at once."""
         given = told.get("method")
         method = ALSO_CALLED.get(given, given) if isinstance(given, str) else ""
@@ -140,19 +141,22 @@ class Server:
             return self._greet(params)
         if method == "abort":
             return self._abort(params)
-        if len(self._under_way) >= MOST_REQUESTS:
-            message = f"{MOST_REQUESTS:,} requests are under way: wait for one of them, or abort it"
-            raise _Fault("busy", message)
+        held = sum(held for *_, held in self._under_way.values()) + size
+        if len(self._under_way) >= MOST_REQUESTS or held > MOST_HELD:
+            message = f"{MOST_REQUESTS:,} requests, or {MOST_HELD:,} bytes of them, are under way: "
+            raise _Fault("busy", f"{message}wait for one of them, or abort it")
         control = Control() if method in ("run", "stream") else None
         work = self._carry_out(request_id, method, dict(params), control)
         task = asyncio.ensure_future(work)
-        self._under_way[request_id] = (task, control)
-        task.add_done_callback(lambda _: self._is_aborted(request_id))
+        self._under_way[request_id] = (task, control, size)
+        task.add_done_callback(partial(self._is_over, request_id))
         return None
 
-    def _is_aborted(self, request_id: str | int) -> None:
+    def _is_over(self, request_id: str | int, task: asyncio.Task[None]) -> None:
         """Answer a request that has not answered itself: one that was cancelled may not even have begun."""
-        if self._under_way.pop(request_id, None) is not None:
+        self._saying.discard(task)
+        if request_id in self._under_way and self._under_way[request_id][0] is task:
+            del self._under_way[request_id]
             self._say_later({"id": request_id, "error": _Fault("aborted", "the request was aborted").told})
 
     def _greet(self, params: BaseModel) -> dict[str, Any]:
@@ -170,7 +174,7 @@ class Server:
         wanted = dict(params)["id"]
         chosen = [each for each in self._under_way if wanted in (None, each)]
         for each in chosen:
-            task, control = self._under_way[each]
+            task, control, _ = self._under_way[each]
             (task if control is None else control).cancel()
         return {"aborted": chosen}
 
@@ -180,21 +184,24 @@ class Server:
         async def tell(channel: Channel, data: str) -> None:
             await self._say({"id": request_id, "event": "output", "channel": channel, "data": data})
 
-        try:
-            if control is not None:
-                result: Any = await self._methods.run(control, tell, **params)
-            else:
-                result = await self._methods.carry_out(method, params)
-            answer = {"id": request_id, "result": {} if result is None else result}
-        except Exception as error:  # noqa: BLE001 - what goes wrong ends the request, and not the server
-            answer = {"id": request_id, "error": _fault_of(error).told}
-        self._under_way.pop(request_id, None)
-        await self._say(answer)
+        async with self._reads if method == "files.read" else nullcontext():
+            answer: dict[str, Any] = {"id": request_id}
+            try:
+                if control is not None:
+                    result: Any = await self._methods.run(control, tell, **params)
+                else:
+                    result = await self._methods.carry_out(method, params)
+                answer["result"] = {} if result is None else result
+            except Exception as error:  # noqa: BLE001 - what goes wrong ends the request, and not the server
+                answer["error"] = _fault_of(error).told
+            params.clear()  # the wait for the client holds the answer alone
+            task, *_ = self._under_way.pop(request_id)  # the id is free before the client can read the answer
+            self._saying.add(task)
+            await self._say(answer)
 
     async def _say(self, told: dict[str, Any]) -> None:
-        line = to_json(told, one_line=True)
         async with self._writing:
-            await self._write(line)
+            await self._write(to_json(told, one_line=True))
 
 
 def _fault_of(error: Exception) -> _Fault:
@@ -207,20 +214,26 @@ def _fault_of(error: Exception) -> _Fault:
     return _Fault("failed", f"a fault of anyshell's own: {error}", type(error).__name__)
 
 
-def _parsed(line: bytes | None) -> dict[str, Any] | None:
-    """The request of a line; ``None`` of a blank one."""
-    if line is None:
+def _parsed(line: bytes) -> dict[str, Any]:
+    """The request of a line."""
+    if len(line) > LONGEST_LINE:
         message = f"the line has more than {LONGEST_LINE:,} bytes: write a file in parts, by append"
         raise _Fault("bad_message", message)
-    if not line.strip():
-        return None
     try:
-        told = json.loads(line)
+        told = json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict):
         raise _Fault("bad_message", f"each line has to be one JSON object, such as {_HELLO}")
     return told
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if (
+        len(pairs) > MOST_NAMES
+    ):  # to say what is wrong with a million takes 10 s, in which nothing else is done
+        raise _Fault("bad_message", f"an object has more than {MOST_NAMES:,} names: give fewer")
+    return dict(pairs)
 
 
 def _id(told: dict[str, Any]) -> str | int:

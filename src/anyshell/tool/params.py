@@ -31,6 +31,9 @@ LONGEST_LABEL = 200
 LONGEST_PATH = 4096
 """Bytes of a path, as PATH_MAX has it on Linux; a longer one is refused. macOS has 1024, and says so itself."""
 
+_LONGEST_ALIKE = 64
+"""Characters of a key that are compared with the keys there are; the time of a comparison grows with them."""
+
 _SAID = 5
 """Problems with parameters that are told one by one; of the rest, only the number is said."""
 
@@ -215,6 +218,7 @@ _EXPECTED = {
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
     "dict_type": "must be an object with strings for values",
+    "less_than_equal": "is too large",
 }
 
 
@@ -402,7 +406,7 @@ def plain(name: str) -> str:
 
 def alike(name: str, keys: Sequence[str]) -> str:
     """Say which key is written almost so, if one is."""
-    close = difflib.get_close_matches(plain(name), keys, n=1)
+    close = difflib.get_close_matches(plain(name[:_LONGEST_ALIKE]), keys, n=1)
     return f' (did you mean "{close[0]}"?)' if close else ""
 
 

@@ -185,7 +185,7 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
     import asyncio
 
     from ..printing import mention
-    from ..process.descriptors import DescriptorWriter, watch_reader
+    from ..process.descriptors import DescriptorWriter, watch_peer
 
     if since is None:
         since = max(0, job.record.log_bytes - _TAIL)
@@ -204,7 +204,7 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
         if task is not None:
             task.cancel()
 
-    watch_reader(1, desert)
+    watch_peer(1, desert)
     try:
         while stdout.error is None:
             output = await job.output(since=since)

@@ -142,7 +142,7 @@ def call(
     from ..host.reach import Target, mention_notices
     from ..printing import print_json
     from ..process import signals
-    from ..process.descriptors import watch_reader
+    from ..process.descriptors import watch_peer
 
     given = _parse(params)
     decides = load_policy(policy)
@@ -152,7 +152,7 @@ def call(
         from ... import Audit, Environment, ShellTool, ask_on_terminal
         from ... import approve_all as approve
 
-        watch_reader(1, interruption.desert)
+        watch_peer(1, interruption.desert)
         record = Audit(required=True) if audit else None
         async with Environment.detect(Target(host).options, shell=shell, cwd=cwd, audit=record) as env:
             mention_notices(env.info)

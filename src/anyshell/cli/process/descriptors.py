@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from ..._waits import threads_as_os_errors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterable, AsyncIterator, Callable
 
 T = TypeVar("T")
 
@@ -103,6 +103,21 @@ class DescriptorReader:
     def close(self) -> None:
         """End the thread, if nothing holds it up. The descriptor stays open."""
         self._thread.close()
+
+
+async def lines(pieces: AsyncIterable[bytes], longest: int) -> AsyncIterator[bytes]:
+    """Split what is read into lines, without blank ones. Of a line of more than `longest` bytes, that many and one are given."""
+    held = bytearray()
+    async for piece in pieces:
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            held += end[: longest + 1 - len(held)]
+            if held and not held.isspace():
+                yield bytes(held)
+            held.clear()
+        held += rest[: longest + 1 - len(held)]
+    if held and not held.isspace():
+        yield bytes(held)
 
 
 class _Thread(Generic[T]):
@@ -222,8 +237,8 @@ def has_input(fd: int) -> bool:
     return not (os.isatty(fd) or (stat.S_ISCHR(mode.st_mode) and os.path.samestat(mode, os.stat(os.devnull))))
 
 
-def watch_reader(fd: int, on_gone: Callable[[], object]) -> None:
-    """Call `on_gone` when the reader of a pipe or socket closes it, even though nothing is written meanwhile.
+def watch_peer(fd: int, on_gone: Callable[[], object]) -> None:
+    """Call `on_gone` when the other end of a pipe or socket is closed, even though nothing is read or written meanwhile.
 
     Of other files, and on Windows, that cannot be known: writing will tell.
     """

@@ -162,7 +162,7 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
     from .... import Fleet, OutputLimits
     from ....fleet import CONNECT_SECONDS, PARALLELISM
     from ...options import command_text
-    from ...process.descriptors import DescriptorWriter, watch_reader
+    from ...process.descriptors import DescriptorWriter, watch_peer
 
     # Otherwise its warnings would come out between those of anyshell.
     logging.getLogger("asyncssh").addHandler(logging.NullHandler())
@@ -212,7 +212,7 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
 
             interruption.stop = stop
             out.on_broken = lambda: interruption.desert() if out.is_deserted else stop()
-            watch_reader(_STDOUT, interruption.desert)
+            watch_peer(_STDOUT, interruption.desert)
             view.begin(run)
             try:
                 async for result in run:

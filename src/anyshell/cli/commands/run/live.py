@@ -63,14 +63,14 @@ class Run:
         """Run the command, forward everything both ways, and return this program's exit code."""
         import asyncio
 
-        from ...process.descriptors import DescriptorReader, has_input, watch_reader
+        from ...process.descriptors import DescriptorReader, has_input, watch_peer
 
         request = self._request
         stdin = DescriptorReader(_STDIN) if has_input(_STDIN) else None
         self._interruption.stop = self._signalled
-        watch_reader(_STDOUT, self._reader_gone)
+        watch_peer(_STDOUT, self._reader_gone)
         if self._stderr is not self._stdout and not request.held and not request.pty:
-            watch_reader(_STDERR, self._reader_gone)
+            watch_peer(_STDERR, self._reader_gone)
         deadline = None
         if request.timeout is not None and not request.held:
             # The engine stops the command. What it printed must not then wait for a reader that takes nothing.
