@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from anyshell import Environment
+from anyshell import Environment, ShellNotFound
 
-from .conftest import SSH_HOST, environment_on, framework
+from .conftest import SSH_HOST, environment_on, framework, open_to_all
 from .processes import living, unique_seconds
 from .ssh_server import is_root
 
@@ -171,6 +172,36 @@ async def test_processes_are_stopped_when_an_evaluation_is_cancelled(host: Host,
     await asyncio.wait([running])
     assert not living(seconds)
     assert not inspect_ai._reached
+
+
+async def test_sample_that_is_not_cleaned_up_keeps_its_directory_and_no_process(host: Host) -> None:
+    """As with ``--no-sandbox-cleanup``."""
+    seconds = unique_seconds()
+    await Sandbox.task_init("startup", host)
+    await Sandbox.task_init("startup", host)
+    made = await Sandbox.sample_init("task", host, {})
+    sandbox = made["default"].as_type(Sandbox)
+    await sandbox.exec(["sh", "-c", f"sleep {seconds} & echo > kept"])
+    await Sandbox.task_cleanup("shutdown", host, cleanup=False)
+    assert living(seconds)
+    await Sandbox.task_cleanup("shutdown", host, cleanup=False)
+    assert not living(seconds)
+    assert os.path.isdir(sandbox.env.directory)
+    shutil.rmtree(sandbox.env.directory)
+
+
+async def test_sample_that_cannot_begin_leaves_no_directory(host: Host, tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    bad = host.model_copy(update={"shell": "/no/such/bash"})
+    async with Environment.detect(given[host.address], cwd=tmp_path) as env:
+        reached = inspect_ai._Reached(env, frozenset(), tasks=1)
+        inspect_ai._reached[asyncio.get_running_loop(), bad] = reached
+        before = await env.files.glob("anyshell-??????????", directory="/tmp")
+        with pytest.raises(ShellNotFound):
+            await Sandbox.sample_init("task", bad, {})
+        after = await env.files.glob("anyshell-??????????", directory="/tmp")
+        await Sandbox.task_cleanup("shutdown", bad, cleanup=True)
+    assert set(after) <= set(before)
 
 
 async def test_timeout_is_not_tried_again(sandbox_env: Sandbox) -> None:

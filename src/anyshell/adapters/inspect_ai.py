@@ -7,9 +7,10 @@ import errno
 import logging
 import os
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from anyio import CancelScope
 from pydantic import BaseModel
 
 from .._environment import Environment
@@ -61,6 +62,14 @@ class _Reached:
     env: Environment
     users: frozenset[str]
     tasks: int = 0
+    samples: set[Environment] = field(default_factory=set)
+
+    async def remove(self, directory: str) -> None:
+        # What cannot be written to, such as a cache of modules, is not removed otherwise.
+        command = ["sh", "-c", 'chmod -R u+rwX "$1"; rm -rf "$1"', "sh", directory]
+        whole = await run_whole(self.env, command, timeout=REMOVE_SECONDS)
+        if whole.exit_code != 0:
+            logging.getLogger(__name__).warning("%s is not removed: %r", directory, whole.stderr)
 
 
 _reached: dict[tuple[asyncio.AbstractEventLoop, Host], _Reached] = {}
@@ -124,7 +133,13 @@ class Sandbox(SandboxEnvironment):
         if made.exit_code != 0:
             raise SandboxUnavailableError(f"no directory was made: {made.stderr.decode(errors='replace')}")
         backend = reached.env.runner.backend
-        env = await Environment.detect(backend, shell=host.shell, cwd=directory).__aenter__()
+        try:
+            env = await Environment.detect(backend, shell=host.shell, cwd=directory).__aenter__()
+        except BaseException:
+            with CancelScope(shield=True):
+                await reached.remove(directory)
+            raise
+        reached.samples.add(env)
         return {"default": cls(env, reached.users)}
 
     @classmethod
@@ -140,19 +155,19 @@ class Sandbox(SandboxEnvironment):
         for each in environments.values():
             env = each.as_type(cls).env
             await env.aclose()
-            # What cannot be written to, such as a cache of modules, is not removed otherwise.
-            command = ["sh", "-c", 'chmod -R u+rwX "$1"; rm -rf "$1"', "sh", env.directory]
-            whole = await run_whole(reached.env, command, timeout=REMOVE_SECONDS)
-            if whole.exit_code != 0:
-                logging.getLogger(__name__).warning("%s is not removed: %r", env.directory, whole.stderr)
+            reached.samples.discard(env)
+            await reached.remove(env.directory)
 
     @classmethod
     async def task_cleanup(cls, task_name: str, config: BaseModel | str | None, cleanup: bool) -> None:
-        """Leave the host."""
+        """Leave the host. Samples that are not to be cleaned up keep their directories, and no process."""
         key = (asyncio.get_running_loop(), _host(config))
         _reached[key].tasks -= 1
-        if not _reached[key].tasks:
-            await _reached.pop(key).env.aclose()
+        if _reached[key].tasks:
+            return
+        reached = _reached.pop(key)
+        for env in (*reached.samples, reached.env):
+            await env.aclose()
 
     async def exec(
         self,
