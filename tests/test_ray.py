@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import signal
+import sys
 import tempfile
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -51,6 +52,8 @@ from anyshell.ray import Environments
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 pytestmark = [
     pytest.mark.anyio,
