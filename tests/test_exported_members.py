@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import subprocess
 import sys
 from importlib import import_module
@@ -119,3 +120,16 @@ def test_running_a_command_imports_no_pydantic() -> None:
     script = "import sys, anyshell; anyshell.run('true'); print({'pydantic', 'click', 'psutil'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout == "set()\n"
+
+
+def test_every_exception_can_be_pickled() -> None:
+    lost = anyshell.EnvironmentLost("lost", started=None, environment=3, node="n")
+    key = anyshell.HostKeyUntrusted("m", host="h", key_type="t", fingerprint="f", line="l", known_hosts="k")
+    failed = anyshell.CommandFailed("m", outcome=anyshell.Outcome(status="timed_out"))
+    tried = anyshell.ShellNotFound("m", tried=["bash"])
+    far = anyshell.ConnectionFailed("m", stage="session")
+    plain = anyshell.InvalidCommand("m")
+    plain.add_note("where")
+    for error in (lost, key, failed, tried, far, plain):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

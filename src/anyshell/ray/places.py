@@ -139,6 +139,10 @@ class Place:
             try:
                 await asyncio.wait_for(reference, seconds)
             except TimeoutError as error:
+                if isinstance(
+                    error, RayTaskError
+                ):  # what the actor has raised is also of the class of its cause
+                    raise
                 self.actor.kill()
                 self.actor.lose()
                 raise self._lost(False, f"it has not answered for {seconds:g} s") from error
