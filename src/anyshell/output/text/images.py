@@ -90,7 +90,9 @@ class Images:
         """Take the next bytes, and give what is not an image."""
         # A single byte is looked for fifty times as fast as two.
         plain = b"\x1b" not in data and b"\xc2" not in data
-        if not self._held and (plain or not (any(start in data for start in _MAYBE) or data.endswith(_HALVES))):
+        if not self._held and (
+            plain or not (any(start in data for start in _MAYBE) or data.endswith(_HALVES))
+        ):
             self._at += len(data)
             return [Segment(data, self._at - len(data))]
         self._held += data
