@@ -73,22 +73,22 @@ def measure(sizes: Sizes, rounds: int) -> Result:
         if len(each.data) > _LONG and size < most:
             logs.append(each.data)
             size += len(each.data)
-    whole = [[data[at : at + _PIECE] for at in range(0, len(data), _PIECE)] for data in logs]
-    seconds = [sum(_seconds(partial(_built, _BUDGET), each) for each in whole) for _ in range(rounds)]
-    rows.append(
-        Row(
-            what=f"{len(logs)} long logs of the corpus, searched for errors (beside)",
-            unit="MB/s",
-            ours=[size / 1e6 / each for each in seconds],
-        )
+    alone: tuple[tuple[str, list[bytes], Reach | None], ...] = (
+        (f"{len(logs)} long logs of the corpus as one output", [b"".join(logs)], Reach(">=", 100)),
+        ("the same, each alone (beside)", logs, None),
     )
+    for what, contents, least in alone:
+        whole = [[data[at : at + _PIECE] for at in range(0, len(data), _PIECE)] for data in contents]
+        seconds = [sum(_seconds(partial(_built, _BUDGET), each) for each in whole) for _ in range(rounds)]
+        rows.append(Row(what=what, unit="MB/s", ours=[size / 1e6 / each for each in seconds], reach=least))
     return Result(
         rows=rows,
         notes=[
             (
                 "in this process, in its time of the CPU, from memory, in pieces of 64 KiB, and no artifact is written. The floor keeps the first 20 "
-                "and the last 30 KiB as they are and counts line feeds; ours cleans them as well. The lines are those of 'output'. Most lines of the long logs of `tests/data/logs` are "
-                "errors and warnings, and each of these is looked at closely, up to a bound of an output."
+                "and the last 30 KiB as they are and counts line feeds; ours cleans them as well. The lines are those of 'output'. Many lines of the long logs of `tests/data/logs` are "
+                "errors and warnings, which are looked at closely until more of the worst were found than can be shown. Alone such a log has some 380 kB, of "
+                "which the last 128 are held and made text in the end."
             )
         ],
     )

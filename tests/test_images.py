@@ -40,6 +40,11 @@ def kitty(control: bytes, payload: bytes) -> bytes:
 KITTY = kitty(b"a=T,f=100", TEXT)
 PARTS = kitty(b"a=T,f=100,m=1", TEXT[:20]) + kitty(b"m=1", TEXT[20:40]) + kitty(b"m=0", TEXT[40:])
 ITERM = b"\x1b]1337;File=name=YQ==;inline=1:%b\x07" % TEXT
+FILE = (
+    b"\x1b]1337;MultipartFile=name=YQ==;inline=1\x07"
+    + b"".join(b"\x1b]1337;FilePart=%b\x07" % TEXT[at : at + 20] for at in range(0, len(TEXT), 20))
+    + b"\x1b]1337;FileEnd\x07"
+)
 SIXEL = b'\x1bP0;1q"1;1;12;6#0;2;0;0;0#0~~$-\x1b\\'
 NOTE = f"[image: PNG, 3 x 2, {len(PNG):,} bytes]"
 
@@ -67,6 +72,8 @@ def on_terminal(data: bytes, cuts: Sequence[int] = (), store: ArtifactStore | No
         ITERM,
         ITERM.replace(b"\x07", b"\x1b\\"),
         ITERM.replace(b"\x07", b"\xc2\x9c"),
+        FILE,
+        FILE.replace(b"\x07", b"\x1b\\"),
         KITTY.replace(b"\x1b_", b"\xc2\x9f"),
     ],
 )
@@ -123,6 +130,9 @@ def test_image_of_another_format_is_described(
         b"\x1b_Ga=T,t=f;L3RtcC94\x1b\\",  # the name of a file
         b"\x1b]1337;SetMark\x07",
         b"\x1b]1337;File=name=YQ==\x07",
+        b"\x1b]1337;FilePart=aGk=\x07",  # of no file
+        b"\x1b]1337;FileEnd\x07",
+        b"\x1b]1337;Multipart",
         b"\x1b]0;title\x07\x1b]8;;http://x\x1b\\",
         b"\x1bP$qm\x1b\\",
         b"\x1bP+q544e\x1b\\",
@@ -143,7 +153,7 @@ def test_anything_else_is_text_as_before(data: bytes) -> None:
     assert taken.size == 0
 
 
-ANY = [KITTY, PARTS, ITERM, SIXEL, b"text\n", b"\xc2", b"\xb7", b"\x1b", b"\x1b[31m", b"\x1b_G", b"\x1b]13", b"\x1bP1;", b"\\", b"\x07", b"m=1;", b"\x9c", b"\x18", kitty(b"m=1,f=100", b"AAAA"), kitty(b"m=0", b"")]  # fmt: skip
+ANY = [KITTY, PARTS, ITERM, SIXEL, b"text\n", b"\xc2", b"\xb7", b"\x1b", b"\x1b[31m", b"\x1b_G", b"\x1b]13", b"\x1bP1;", b"\\", b"\x07", b"m=1;", b"\x9c", b"\x18", kitty(b"m=1,f=100", b"AAAA"), kitty(b"m=0", b""), FILE, b"\x1b]1337;MultipartFile=\x07", b"\x1b]1337;FilePart=aGk=\x07", b"\x1b]1337;FileEnd\x07", b"\x1b]1337;Fi"]  # fmt: skip
 
 
 @settings(deadline=None)
@@ -189,6 +199,20 @@ def test_image_that_is_too_large_is_bounded(monkeypatch: pytest.MonkeyPatch, pie
     assert "File=" not in output.text or output.images[0].format != "iTerm"
     assert output.text.endswith(f"[image: kitty RGBA, {len(parts):,} bytes]")
     assert len(output.images) == 1
+
+
+def test_file_in_parts_that_does_not_end_is_noted_and_the_text_between_is_shown() -> None:
+    begun = b"\x1b]1337;MultipartFile=inline=1\x07one\n\x1b]1337;FilePart=aGk=\x07two\n"
+    output = built(begun + FILE + b"three\n" + begun)
+    assert output.text == f"one\ntwo\n[image: iTerm, 2 bytes]{NOTE}three\none\ntwo\n[image: iTerm, 2 bytes]"
+    assert len(output.images) == 3
+
+
+def test_file_in_parts_that_is_too_large_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "LARGEST_IMAGE", 1000)
+    part = b"\x1b]1337;FilePart=%b\x07" % (b"A" * 400)
+    data = b"\x1b]1337;MultipartFile=\x07" + part * 3 + b"\x1b]1337;FileEnd\x07"
+    assert built(data, range(1, len(data), 50)).text == f"[image: iTerm, {len(data):,} bytes]"
 
 
 def test_memory_of_one_without_an_end_is_bounded() -> None:

@@ -197,6 +197,42 @@ def test_blocks_do_not_show_in_what_is_found(size: int) -> None:
         assert data.count(b"\n", 0, each.start) == each.lines
 
 
+NAMES = [bytes((97 + at // 676, 97 + at // 26 % 26, 97 + at % 26)) for at in range(17_576)]
+
+
+@pytest.mark.parametrize("size", [1000, 65536, 100_001])
+def test_search_rests_when_more_of_the_worst_was_found_than_can_be_shown(size: int) -> None:
+    worst = b"".join(b"error: %b is broken\nnote of %b\n" % (name, name) for name in NAMES)
+    data = worst + noise(30_000) + b"error: at the end\n" + noise(20)
+    one, other = Signals(room=4096, tail=10_000), Signals(room=4096, tail=10_000)
+    one.feed(data)
+    for at in range(0, len(data), size):
+        other.feed(data[at : at + size])
+    found = one.finish()
+    assert found == other.finish()
+    assert one.searched  # nothing that was left out would be shown
+    assert len(found) < 6000
+    best = chosen(found, len(data), 4096, 60)
+    assert best[0].data.startswith(b"error: aaa is broken\n")
+    assert b"error: at the end\n" in best[-1].data
+    for each in found:
+        assert data[each.start : each.end] == each.data
+        assert data.count(b"\n", 0, each.start) == each.lines
+
+
+def test_a_flood_of_lesser_lines_does_not_hide_a_worse_one() -> None:
+    flood = b"".join(b"warning: %b is old\n" % name for name in NAMES)
+    output = bounded(flood + b"error: the disk is full\n" + flood.replace(b"old", b"new"), budget=2048)
+    assert "error: the disk is full" in output.text
+
+
+def test_repeats_are_known_after_many_other_lines() -> None:
+    data = b"".join(b"error: the same again\nerror: %b is broken\n" % name for name in NAMES)
+    signals = Signals(room=10**9)
+    signals.feed(data)
+    assert sum(each.data[slice(*each.core)] == b"error: the same again\n" for each in signals.finish()) <= 4
+
+
 def test_search_ends_and_says_so_but_looks_at_the_end() -> None:
     signals = Signals()
     block = noise(2000)

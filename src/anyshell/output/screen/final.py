@@ -63,8 +63,8 @@ class FinalLines:
 
     def __init__(self, head: int, tail: int, excerpts: int, max_line: int) -> None:
         self.count = 0
-        self._signals = Signals(self._marks) if excerpts else None
-        self._excerpts_room = min(excerpts, tail)
+        self._excerpts_room = room = min(excerpts, tail)
+        self._signals = Signals(self._marks, room=room, tail=room) if excerpts else None
         self._excerpts: list[Excerpt] = []
         self._let_go = 0  # bytes of text of the lines that were let go
         # Of the last of these lines: where their text ends, and where they end in the output.

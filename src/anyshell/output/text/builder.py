@@ -222,7 +222,7 @@ class OutputBuilder:
             tail.turn(*coming)
         tail.append(carry)
         if self._excerpts_limit:
-            self._signals = Signals()
+            self._signals = Signals(room=self._excerpts_limit, tail=max(held, CONDENSED))
             self._signals.feed(carry)
         return tail
 
@@ -279,7 +279,7 @@ class OutputBuilder:
         # In a code page a line feed may be half of a character.
         shortens = tail.page is None and self._max_line >= LEAST_LINE
         held = tail.last(max(limit, CONDENSED)) if shortens else b""
-        condensed = condense(held if len(held) == tail.total else held[held.find(b"\n") + 1 :])
+        condensed = condense(held if len(held) == tail.total else held[held.find(b"\n") + 1 :], limit)
         room = self._excerpts_limit
         least = self._last(tail, limit - room, condensed)
         excerpts = chosen(self._signals.finish(), tail.total - least.size, room, GAP)

@@ -11,7 +11,7 @@ The rules, for the end of an output that is too long to be shown whole:
 from __future__ import annotations
 
 import re
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from .signals import tells
@@ -81,54 +81,67 @@ class Condensed(NamedTuple):
         return b"".join(_without(line, pattern) for line in _LINES.findall(data))
 
 
-def condense(data: bytes) -> Condensed | None:
-    """Shorten whole lines; ``None`` if they are shown as they are."""
+def condense(data: bytes, limit: int) -> Condensed | None:
+    """Shorten whole lines; ``None`` if they are shown as they are. Of more than `limit` bytes, the last are enough."""
     lines = _LINES.findall(data)
     pattern, prefix = _common(lines)
     texts = lines if pattern is None else [_without(line, pattern) for line in lines]
-    plain = [text.translate(None, _DIGITS) for text in texts]
+    plain = b"".join(texts).translate(None, _DIGITS).split(b"\n")[: len(lines)]
+    ahead = plain[LEAST_SIMILAR - 1 :]
+    similar = {at for at, (one, other) in enumerate(zip(plain, ahead, strict=False)) if one == other}
+    if pattern is None and not similar:
+        return None
     shown: list[Line] = []
-    at = 0
     folded = False
-    while at < len(lines):
-        end = at + 1
-        while end < len(lines) and plain[end] == plain[at]:
-            end += 1
-        if end - at >= LEAST_SIMILAR and _LETTERS.search(plain[at]) and not tells(texts[at]):
+    end, room = len(lines), limit
+    while end and room >= 0:
+        at = end - 1
+        while at and plain[at - 1] == plain[at]:
+            at -= 1
+        if at in similar and _LETTERS.search(plain[at]) and not tells(texts[at]):
             between = range(at + 1, end - 1)
             size = sum(len(lines[each]) for each in between)
             note = b"[... %s similar lines, %s bytes left out here ...]\n" % (
                 f"{len(between):,}".encode(),
                 f"{size:,}".encode(),
             )
-            shown += [
-                Line(texts[at], len(lines[at]), 1),
-                Line(note, size, len(between), len(between)),
+            part = [
                 Line(texts[end - 1], len(lines[end - 1]), lines[end - 1].count(b"\n")),
+                Line(note, size, len(between), len(between)),
+                Line(texts[at], len(lines[at]), 1),
             ]
             folded = True
         else:
-            shown += [
-                Line(texts[each], len(lines[each]), lines[each].count(b"\n")) for each in range(at, end)
+            part = [
+                Line(texts[each], len(lines[each]), lines[each].count(b"\n"))
+                for each in range(end - 1, at - 1, -1)
             ]
-        at = end
-    return Condensed(shown, prefix, pattern) if folded or pattern is not None else None
+        shown += part
+        room -= sum(len(line.data) for line in part)
+        end = at
+    return Condensed(shown[::-1], prefix, pattern) if folded or pattern is not None else None
 
 
 def _common(lines: Sequence[bytes]) -> tuple[re.Pattern[bytes] | None, bytes]:
     """What is left out of the starts of lines, and how the last of them has it."""
-    told = [line for line in lines if line.strip()]
+    told = [line for line in lines if not line.isspace()]
     if len(told) < LEAST_LINES:
         return None, b""
-    if sum(_STAMP.match(line) is not None for line in told) >= 0.9 * len(told):
+    if _begin(told, _STAMP):
         pattern = _STAMP
     elif (name := _NAME.match(told[-1])) and len(name[0]) <= LONGEST_PREFIX:
         pattern = re.compile(re.escape(name[0].rstrip()) + rb"[ \t]*")
-        if sum(pattern.match(line) is not None for line in told) < 0.9 * len(told):
+        if not _begin(told, pattern):
             return None, b""
     else:
         return None, b""
     return pattern, next((found[0] for line in reversed(told) if (found := pattern.match(line))), b"")
+
+
+def _begin(lines: Sequence[bytes], pattern: re.Pattern[bytes]) -> bool:
+    """Whether nine of ten lines begin so."""
+    without = (line for line in lines if not pattern.match(line))
+    return sum(1 for _ in islice(without, len(lines) // 10 + 1)) * 10 <= len(lines)
 
 
 def _without(line: bytes, pattern: re.Pattern[bytes]) -> bytes:

@@ -28,13 +28,13 @@ MOST_IMAGES = 64
 LONGEST_START = 80
 """Bytes of a sequence that its image must be known by; a sequence with a longer start is no image."""
 
-# kitty: APC G. iTerm: OSC 1337 ; File=. sixel: DCS, numbers, q. The C1 forms as UTF-8, as in `sequences`.
+# kitty: APC G. iTerm: OSC 1337 ; File=, or MultipartFile=, FilePart= of each part, FileEnd. sixel: DCS, numbers, q. The C1 forms as UTF-8, as in `sequences`.
 _START = re.compile(
-    rb"(?P<kitty>(?:\x1b_|\xc2\x9f)G)|(?P<iterm>(?:\x1b\]|\xc2\x9d)1337;File=)|(?P<sixel>(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+q)"
+    rb"(?P<kitty>(?:\x1b_|\xc2\x9f)G)|(?P<iterm>(?:\x1b\]|\xc2\x9d)1337;(?P<key>(?:Multipart)?File=|FilePart=|FileEnd))|(?P<sixel>(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+q)"
     % (LONGEST_START - 3)
 )
 _BEGUN = re.compile(
-    rb"(?:\x1b|\xc2|\x1b_|\xc2\x9f|(?:\x1b\]|\xc2\x9d)1?3?3?7?;?F?i?l?e?|(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+)\Z"
+    rb"(?:\x1b|\xc2|\x1b_|\xc2\x9f|(?:\x1b\]|\xc2\x9d)1?3?3?7?;?(?:M?u?l?t?i?p?a?r?t?F?i?l?e?|File(?:P?a?r?t?|E?n?d?))|(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+)\Z"
     % (LONGEST_START - 3)
 )
 _MAYBE = (b"\x1b_", b"\x1b]1", b"\x1bP", b"\xc2")  # looked for first: nearly no output has any of these
@@ -79,7 +79,8 @@ class Images:
         self._held = bytearray()  # of a sequence, or of what may be the start of one
         self._kind = ""  # of what is held, once that is known
         self._looked = 0  # bytes of what is held in which its end is not
-        self._parts: _Kitty | None = None  # an image of kitty's that goes on in another sequence
+        self._parts: _Parts | None = None  # an image of kitty's that goes on in another sequence
+        self._file: _Parts | None = None  # one of iTerm's
 
     @property
     def begun(self) -> bool:
@@ -102,8 +103,9 @@ class Images:
         """What is held, now that the output has ended."""
         rest = [Segment(bytes(self._held), self._at)] if self._held else []
         self._held, self._at, self._kind = bytearray(), self._at + len(self._held), ""
-        if self._parts is not None:
-            rest += [Segment(note, self._at, note=True) for note in self._finished(self._parts)]
+        for parts in (self._parts, self._file):
+            if parts is not None:
+                rest += [Segment(note, self._at, note=True) for note in self._finished(parts)]
         return rest
 
     def discard(self) -> None:
@@ -162,8 +164,7 @@ class Images:
         if self._kind == "kitty":
             notes = self._kitty(body, size)
         elif self._kind == "iterm":
-            _, colon, payload = body.partition(b":")
-            notes = self._image("iTerm", _decoded(payload) or payload, None, size) if colon else None
+            notes = self._iterm(start["key"], body, size)
         else:
             raster = _RASTER.match(body)
             pixels = None if raster is None else (number_of(raster[1]), number_of(raster[2]))
@@ -187,12 +188,34 @@ class Images:
             if keys.get(b"a", b"t") not in (b"t", b"T", b"f") or keys.get(b"t", b"d") != b"d" or not payload:
                 return None
             notes = [] if parts is None else self._finished(parts)
-            parts = self._parts = _Kitty(keys)
+            raw = {b"24": "RGB", b"32": "RGBA"}.get(keys.get(b"f", b"32"))
+            width, height = number_of(keys.get(b"s", b"")), number_of(keys.get(b"v", b""))
+            parts = _Parts(f"kitty {raw}" if raw else "kitty", (width, height) if width and height else None)
+            self._parts = parts
         parts.add(payload, size)
         return notes if keys.get(b"m") == b"1" else notes + self._finished(parts)
 
-    def _finished(self, parts: _Kitty) -> list[bytes]:
-        self._parts = None
+    def _iterm(self, key: bytes, body: bytes, size: int) -> list[bytes] | None:
+        """Take a sequence of iTerm's; ``None`` if it is of no file."""
+        if key == b"File=":
+            _, colon, payload = body.partition(b":")
+            return self._image("iTerm", _decoded(payload) or payload, None, size) if colon else None
+        file = self._file
+        if key == b"MultipartFile=":
+            self._file = _Parts("iTerm", None)
+            self._file.add(b"", size)
+            return [] if file is None else self._finished(file)
+        if file is None or (key == b"FileEnd" and body):
+            return None
+        file.add(body, size)
+        if key == b"FilePart=":
+            return []
+        self._file = None
+        return self._finished(file)
+
+    def _finished(self, parts: _Parts) -> list[bytes]:
+        if parts is self._parts:
+            self._parts = None
         data = None if parts.payload is None else _decoded(bytes(parts.payload)) or bytes(parts.payload)
         return self._image(parts.format, data, parts.pixels, parts.size)
 
@@ -219,14 +242,12 @@ class Images:
         return [f"\x18[image: {form}{size_of}, {image.size:,} bytes{where}]".encode()]
 
 
-class _Kitty:
-    """An image of kitty's, in one sequence or in several."""
+class _Parts:
+    """An image in one sequence or in several."""
 
-    def __init__(self, keys: dict[bytes, bytes]) -> None:
-        raw = {b"24": "RGB", b"32": "RGBA"}.get(keys.get(b"f", b"32"))
-        self.format = f"kitty {raw}" if raw else "kitty"
-        width, height = number_of(keys.get(b"s", b"")), number_of(keys.get(b"v", b""))
-        self.pixels = (width, height) if width and height else None
+    def __init__(self, form: str, pixels: tuple[int, int] | None) -> None:
+        self.format = form
+        self.pixels = pixels
         self.payload: bytearray | None = bytearray()  # None when it was too much
         self.size = 0
 
