@@ -427,7 +427,7 @@ def framework(package: str, *, apart: bool = False, python: tuple[int, int] = (3
 
     Args:
         package: What is imported.
-        apart: Whether it cannot be installed beside the others: it has a group of its name, and an environment of tox.
+        apart: Whether it has a group of its name and an environment of tox for itself, and is tested there alone.
         python: The first Python that it is for. Below that it is skipped in any case.
     """
     if sys.version_info < python:

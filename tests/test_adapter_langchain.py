@@ -101,6 +101,15 @@ async def test_tool_stops_what_a_command_leaves_behind(env: Environment) -> None
     assert not living(seconds)
 
 
+async def test_tool_keeps_its_session(env: Environment) -> None:
+    shell = ShellTool(env, approver=approve_all, session=True)
+    tool = langchain.tool(shell)
+    await tool.ainvoke(call(tool, command="cd /; x=1"))
+    message = await tool.ainvoke(call(tool, command='echo "$PWD $x"'))
+    assert message.content.startswith("/ 1\n")
+    await shell.aclose()
+
+
 async def test_tool_refuses_a_parameter_that_python_takes_for_its_own(env: Environment) -> None:
     tool = langchain.tool(ShellTool(env, approver=approve_all))
     wrong = call(tool, command="echo", self="x")

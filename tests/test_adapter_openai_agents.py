@@ -110,6 +110,13 @@ async def test_command_leaves_nothing_behind(env: Environment) -> None:
     assert not living(seconds)
 
 
+async def test_commands_share_the_session_of_the_tool(env: Environment) -> None:
+    tool = ShellTool(env, approver=approve_all, session=True)
+    _, second = await told(tool, "cd /; x=1", 'echo "$PWD $x"')
+    assert second["stdout"].startswith("/ 1\n")
+    await tool.aclose()
+
+
 async def test_refusal_is_told_and_nothing_runs(env: Environment) -> None:
     (only,) = await told(ShellTool(env, approver=deny_all), "touch f", "touch g")
     assert only["outcome"] == {"type": "exit", "exit_code": 126}

@@ -95,6 +95,14 @@ async def test_failed_command_loses_no_result_of_another(env: Environment) -> No
     )
 
 
+async def test_tool_keeps_its_session(env: Environment) -> None:
+    shell = ShellTool(env, approver=approve_all, session=True)
+    tool = smolagents.tool(shell)
+    _, second, _ = await steps(calling(tool, [{"command": "cd /; x=1"}], [{"command": 'echo "$PWD $x"'}]))
+    assert second.observations.startswith("/ 1\n")
+    await shell.aclose()
+
+
 async def test_agent_calls_it_in_code(env: Environment) -> None:
     tool = smolagents.tool(ShellTool(env, approver=approve_all))
     done, printed, wrong, twice, _ = await steps(

@@ -73,6 +73,9 @@ STRICT = ["-W", "error", "-W", "ignore:Unclosed <MemoryObject:ResourceWarning"]
 LATER = {"use-it-in-harbor.md": "harbor", "use-it-in-kimi-cli.md": "kaos"}
 """Pages whose code is for a framework that needs Python 3.12."""
 
+ASPECTS = ["run", "stream", "cancel", "timeout", "background child", "approval", "artifact", "session", "files", "SSH"]
+"""What the page of doors says of each."""
+
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 _PROGRAM = re.compile(r"python (\w+\.py)")
@@ -386,6 +389,21 @@ def test_every_test_that_the_page_of_doors_names_is_there() -> None:
         assert not others, door
         named = {span for span in _SPAN.findall(text) if re.fullmatch(r"test_\w+|Test\w+", span)}
         assert {(file, name) for name in named} <= there, door
+
+
+def test_matrix_of_doors_is_what_their_tables_say() -> None:
+    """What a door offers has a test. A row of the matrix is a table: the cell of what is not offered begins with "none"."""
+    made = []
+    for door, text in sections(DOCS / "reference" / "doors.md").items():
+        rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", text, re.MULTILINE)
+        offered = {what: not re.match(r"none\b|refused", said) for what, said, _ in rows}
+        untested = [what for what, _, tests in rows if offered[what] and not tests.strip()]
+        assert not untested, (door, untested)
+        if rows:
+            assert list(offered) == ASPECTS, door
+            made.append(" | ".join([door, *("yes" if offered[what] else "-" for what in ASPECTS)]))
+    matrix = "".join(f"| {row} |\n" for row in made)
+    assert matrix in (DOCS / "reference" / "doors.md").read_text(), matrix
 
 
 # --- limits ---------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from . import test_docs
 from .conftest import framework
 from .processes import unique_seconds, wait_living, wait_none
 
-framework("ray")
+framework("ray", apart=True)
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
