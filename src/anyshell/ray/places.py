@@ -139,9 +139,8 @@ class Place:
             try:
                 await asyncio.wait_for(reference, seconds)
             except TimeoutError as error:
-                if isinstance(
-                    error, RayTaskError
-                ):  # what the actor has raised is also of the class of its cause
+                # What the actor has raised is also of the class of its cause.
+                if isinstance(error, RayTaskError):
                     raise
                 self.actor.kill()
                 self.actor.lose()
