@@ -20,6 +20,9 @@ def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
     root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     found = sorted(root.glob("versions/3.*/bin/python"))
     state.conf.options.discover = [*(state.conf.options.discover or ()), *map(str, found)]
+    # tox-uv asks uv instead, which stops at a shim of pyenv's for a version that is not switched on: the real ones come first.
+    path = (*dict.fromkeys(str(each.parent) for each in found), os.environ.get("PATH", os.defpath))
+    os.environ.setdefault("UV_PYTHON_SEARCH_PATH", os.pathsep.join(path))
     asked = getattr(state.conf.options, "env", None)  # a command of tox that runs nothing has none
     if asked is not None and asked.is_default_list:
         # `full` is on the list, and has the contract on the Python that runs tox.

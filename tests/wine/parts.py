@@ -138,16 +138,16 @@ def fetch_npm(part: Part) -> Path:
 def fetch_wheels(requirements: tuple[str, ...], python: str) -> Path:
     """Have pip put packages for Python on Windows into a directory, and give that.
 
-    pip reads conditions as those of this machine; whatever is needed on Windows alone must be named.
+    pip reads conditions as those of this machine; whatever is needed on Windows alone must be named. It would compile
+    all of it, for the Python that it runs by itself.
     """
     name = hashlib.sha256("\n".join((python, *requirements)).encode()).hexdigest()[:12]
     target = cache() / f"packages-{python}-{name}"
     if not target.exists():
         with beside(target) as directory:
             windows = ("--platform", "win_amd64", "--implementation", "cp", "--only-binary", ":all:")
-            run_pip(
-                "install", "--python-version", python, *windows, "--target", directory / "new", *requirements
-            )
+            place = ("--no-compile", "--target", directory / "new")
+            run_pip("install", "--python-version", python, *windows, *place, *requirements)
             (directory / "new").rename(target)
     return target
 
