@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import posixpath
@@ -25,7 +26,7 @@ from .file_hosts import IMPLEMENTATIONS, needs_links, reached
 from .test_files import facts, mode, posix_only
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
     from pathlib import Path
 
     from anyshell._types import CopyProgress
@@ -478,3 +479,27 @@ async def test_without_this_machine_s_files_nothing_is_copied(tmp_path: Path) ->
     host = HostFiles(FakeFiles(), facts(tmp_path), str(tmp_path))
     with pytest.raises(BackendUnavailable):
         await host.upload("a", "b")
+
+
+async def test_the_file_that_is_read_is_closed_when_the_other_side_fails(tmp_path: Path) -> None:
+    closed: list[str] = []
+
+    class Source(LocalFiles):
+        async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
+            try:
+                async with contextlib.aclosing(super().read_chunks(path)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+            finally:
+                closed.append(path)
+
+    class Failing(LocalFiles):
+        async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
+            async for _ in chunks:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 3_000_000)
+    with pytest.raises(OSError, match="copy"):
+        await copy(Place(Source(), os.path, str(source)), Place(Failing(), os.path, str(tmp_path / "copy")))
+    assert closed == [str(source)]

@@ -291,7 +291,10 @@ class _Copying:
         target = self._target.below(*names) if names else self._target.path
 
         async def put(temporary: str) -> None:
-            await self._target.files.write_chunks(temporary, self._counted(source), mode=mode)
+            async with contextlib.aclosing(
+                self._counted(source)
+            ) as chunks:  # the file that is read is closed
+                await self._target.files.write_chunks(temporary, chunks, mode=mode)
 
         await self._placed(target, put)
         self._done += 1

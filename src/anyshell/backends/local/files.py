@@ -143,8 +143,9 @@ class LocalFiles:
             try:
                 await _to_the_end(lambda stop: opened.append(_create(path, stop)))
                 file = opened[0]
-                async for gathered in _gathered(chunks):
-                    await _to_the_end(partial(_write_some, path, file, gathered))
+                async with contextlib.aclosing(_gathered(chunks)) as pieces:
+                    async for gathered in pieces:
+                        await _to_the_end(partial(_write_some, path, file, gathered))
                 await _to_the_end(lambda _: _finish(path, file, mode))
             finally:
                 for file in opened:
