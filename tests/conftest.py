@@ -19,6 +19,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 
 from anyshell import Environment
+from anyshell._types import ShellCandidate, ShellInfo
 from anyshell.backends import connect
 from anyshell.backends.local.backend import LocalBackend
 
@@ -39,7 +40,6 @@ from .wine.parts import MissingPartError, is_possible
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from anyshell._types import HostInfo, HostQuery
     from anyshell.abc import Backend
 
     from .wine.windows import Windows
@@ -323,14 +323,23 @@ def powershell(request: pytest.FixtureRequest) -> Iterator[Windows]:
 
 
 class _Remembered(LocalBackend):
-    """This machine, asked once what it is: a shell of Windows takes a second to answer."""
+    """This machine, of which each shell is asked once whether it answers: one of Windows takes a second for that."""
 
-    _known: ClassVar[dict[HostQuery, HostInfo]] = {}
+    _answered: ClassVar[dict[tuple[str, ShellCandidate], ShellInfo]] = {}
 
-    async def info(self, query: HostQuery) -> HostInfo:
-        if query not in self._known:
-            self._known[query] = await super().info(query)
-        return self._known[query]
+    async def _try(self, path: str, candidate: ShellCandidate) -> ShellInfo | str:
+        if (known := _Remembered._answered.get((path, candidate))) is not None:
+            return known
+        answer = await _asked(self, path, candidate)
+        if isinstance(answer, ShellInfo):
+            _Remembered._answered[path, candidate] = answer
+        return answer
+
+
+_asked = LocalBackend._try
+if SYSTEM == "wine":
+    # Whichever environment a test makes; Windows itself asks each time.
+    LocalBackend._try = _Remembered._try  # type: ignore[method-assign,assignment]
 
 
 def local() -> Backend:
