@@ -240,16 +240,16 @@ async def test_the_foreground_is_told_by_psutil_too(backend: LocalBackend) -> No
 
 @pytest.fixture
 def busy() -> Iterator[None]:
-    """Eight threads that want the processor all the time."""
+    """Three threads that want the processor all the time: each has as much of it as what is tried."""
     over = threading.Event()
 
     def work() -> None:
         while not over.is_set():
             sum(range(1000))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads = [threading.Thread(target=work) for _ in range(3)]
     before = sys.getswitchinterval()
-    sys.setswitchinterval(0.0005)  # what is tried is that it works, and not how long eight threads take
+    sys.setswitchinterval(0.0005)  # what is tried is that it works, and not how long the others take
     for thread in threads:
         thread.start()
     yield
