@@ -10,6 +10,7 @@ import itertools
 import lzma
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from anyshell import OutputLimits
 from anyshell.output.text.builder import OutputBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 CORPUS = Path(__file__).parents[1] / "tests" / "data" / "logs"
 
@@ -51,8 +52,9 @@ class Log:
     data: bytes
 
 
-def load() -> list[Log]:
-    """Read the corpus, in the order of the names."""
+@cache
+def load() -> Sequence[Log]:
+    """Read the corpus, in the order of the names; once."""
     return [
         Log(
             name=name,

@@ -190,12 +190,11 @@ EVERYTHING = (
 )
 
 
-@pytest.mark.parametrize("seed", range(150))
-def test_pieces_of_any_size_give_what_the_whole_gives(seed: int) -> None:
+def test_pieces_of_any_size_give_what_the_whole_gives() -> None:
     found = masks(MY_TOKEN=VALUE)
     whole = found.data(EVERYTHING.encode())
     assert whole.count(MASK) == 4 * (len(TOKENS) + 2) + 2
-    assert in_pieces(found, EVERYTHING.encode(), seed) == whole
+    assert [seed for seed in range(150) if in_pieces(found, EVERYTHING.encode(), seed) != whole] == []
 
 
 @pytest.mark.parametrize(

@@ -324,12 +324,16 @@ def test_it_looks_as_it_did(width: int, monkeypatch: pytest.MonkeyPatch) -> None
     looks_as_it_did(f"rendered_{width}.txt", looks(VIEWS, width))
 
 
-@pytest.mark.parametrize("name", RESULTS)
-@pytest.mark.parametrize("expanded", [False, True])
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 20, 60])
-def test_no_row_is_wider_than_there_is_room(name: str, expanded: bool, width: int) -> None:
-    for row in drawn(RenderedResult(RESULTS[name], expanded=expanded), width).splitlines():
-        assert cell_len(row) <= width
+def test_no_row_is_wider_than_there_is_room(width: int) -> None:
+    wider = [
+        (name, expanded, row)
+        for name, result in RESULTS.items()
+        for expanded in (False, True)
+        for row in drawn(RenderedResult(result, expanded=expanded), width).splitlines()
+        if cell_len(row) > width
+    ]
+    assert wider == []
 
 
 JOINED = ("👩\u200d👩\u200d👧", "👍🏽", "🇩🇪", "☃\ufe0f", "#\ufe0f\u20e3", "e\u0301", "日", "\u200d", "a")
@@ -770,12 +774,16 @@ def test_own_command_looks_as_it_did(width: int, monkeypatch: pytest.MonkeyPatch
     looks_as_it_did(f"rendered_own_{width}.txt", looks(OWN_VIEWS, width))
 
 
-@pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("width", [1, 2, 7, 24, 60])
-def test_no_row_of_an_own_command_is_wider_than_there_is_room(name: str, width: int) -> None:
-    for expanded in (False, True):
-        for row in drawn(OWN[name]({"expanded": expanded, "hint": "ctrl+o"}), width).splitlines():
-            assert cell_len(row) <= width
+def test_no_row_of_an_own_command_is_wider_than_there_is_room(width: int) -> None:
+    wider = [
+        (name, expanded, row)
+        for name, own in OWN.items()
+        for expanded in (False, True)
+        for row in drawn(own({"expanded": expanded, "hint": "ctrl+o"}), width).splitlines()
+        if cell_len(row) > width
+    ]
+    assert wider == []
 
 
 def test_own_command_shows_its_last_rows_while_it_runs_and_all_that_is_kept_when_expanded() -> None:
