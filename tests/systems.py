@@ -172,6 +172,17 @@ ONE_WINE = frozenset(
 )
 """Test modules that start PowerShell under Wine on Linux. One worker runs them all, so that one Wine serves them."""
 
+LONGEST = tuple(
+    f"test_{name}"
+    for name in (
+        "session", "floods", "ssh", "terminals", "ssh_blind", "trees", "ssh_losing", "endings", "cli_fleet", "mcp_robust",
+        "cli_console", "in_sessions", "cli_jobs", "policy_real", "cli_posix", "cli_mcp", "detached", "ssh_connecting",
+        "local_terminals", "tool_git", "in_jobs", "cli_run", "terminal_programs", "transfer", "silence", "cli_status",
+    )
+)  # fmt: skip
+"""Test modules that take long, the longest first: workers begin with `ONE_WINE` and these, so that none is left with one of
+them when the others are done. How many tests a module has says little: five take two minutes in one, 400 as many seconds in another."""
+
 NOT_QUICK: Mapping[str, str] = {
     "test_bench": "measures, for minutes",
     "test_cli_console": "tmux",

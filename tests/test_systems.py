@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .systems import COMPUTED, LEFT_OUT_ON_WINDOWS, NOT_QUICK, ONE_WINE, POSIX_TEXTS, UNDER_WINE
+from .systems import COMPUTED, LEFT_OUT_ON_WINDOWS, LONGEST, NOT_QUICK, ONE_WINE, POSIX_TEXTS, UNDER_WINE
 
 HERE = Path(__file__).parent
 
@@ -21,7 +21,7 @@ def functions(module: str) -> set[str]:
 
 
 def test_what_is_left_out_is_there() -> None:
-    for each in (*LEFT_OUT_ON_WINDOWS, *COMPUTED, *NOT_QUICK, *ONE_WINE):
+    for each in (*LEFT_OUT_ON_WINDOWS, *COMPUTED, *NOT_QUICK, *ONE_WINE, *LONGEST):
         module, _, test = each.partition("::")
         assert (HERE / f"{module}.py").exists(), each
         assert not test or test in functions(module), each

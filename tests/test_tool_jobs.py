@@ -955,7 +955,9 @@ async def test_wait_for_any_of_several_jobs_ends_with_the_first(here: Environmen
     result = await asyncio.wait_for(again, 20)
     assert [job.id for job in result.details.jobs] == ["j1", "j2", "j3"]
     assert "Job j1 runs, " in result.message
-    assert "It did not end in 1 s." in result.message
+    assert re.search(
+        r"It did not end in \d+(\.\d)? s\.", result.message
+    )  # the time that it took, on a busy machine as well
 
 
 async def test_wait_for_the_first_output_of_several_jobs_shows_it(here: Environment) -> None:
