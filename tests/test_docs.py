@@ -73,7 +73,18 @@ STRICT = ["-W", "error", "-W", "ignore:Unclosed <MemoryObject:ResourceWarning"]
 LATER = {"use-it-in-harbor.md": "harbor", "use-it-in-kimi-cli.md": "kaos"}
 """Pages whose code is for a framework that needs Python 3.12."""
 
-ASPECTS = ["run", "stream", "cancel", "timeout", "background child", "approval", "artifact", "session", "files", "SSH"]
+ASPECTS = [
+    "run",
+    "stream",
+    "cancel",
+    "timeout",
+    "background child",
+    "approval",
+    "artifact",
+    "session",
+    "files",
+    "SSH",
+]
 """What the page of doors says of each."""
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
