@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import random
 import tempfile
 import time
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
-from anyshell import Environment
+from anyshell import Environment, ShellTool, approve_all
 
 from .endings import living
 from .report import Reach, Result, Row
@@ -90,11 +91,64 @@ async def _deepagents(directory: Path) -> AsyncGenerator[Call]:
     yield _backend(local.LocalShellBackend(directory, virtual_mode=True, inherit_env=True))
 
 
+@asynccontextmanager
+async def _langchain(directory: Path) -> AsyncGenerator[Call]:
+    shell_tool = importlib.import_module("langchain.agents.middleware.shell_tool")
+    policy = shell_tool.HostExecutionPolicy()
+    session = shell_tool.ShellSession(directory, policy, ("/bin/bash",), os.environ)
+    session.start()
+    try:
+        yield lambda command, seconds: asyncio.to_thread(session.execute, command, timeout=seconds)
+    finally:
+        session.stop(5)
+
+
+@asynccontextmanager
+async def _our_langchain(directory: Path) -> AsyncGenerator[Call]:
+    adapter = importlib.import_module("anyshell.adapters.langchain")
+    async with Environment.detect(cwd=directory, shell="bash") as env:
+        tool = adapter.tool(ShellTool(env, approver=approve_all, session=True))
+        yield lambda command, seconds: tool.ainvoke({"command": command, "timeout": seconds})
+
+
+def _runtime(runtime: Any) -> Call:
+    abstract = importlib.import_module("swerex.runtime.abstract")
+    return lambda command, seconds: runtime.execute(
+        abstract.Command(command=command, shell=True, timeout=seconds)
+    )
+
+
+@asynccontextmanager
+async def _swerex(directory: Path) -> AsyncGenerator[Call]:
+    yield _runtime(importlib.import_module("swerex.runtime.local").LocalRuntime())
+
+
+def _inspect(name: str, adapter: str) -> Open:
+    @asynccontextmanager
+    async def opened(directory: Path) -> AsyncGenerator[Call]:
+        kind = getattr(importlib.import_module(adapter), name)
+        await kind.task_init("bench", None)
+        made = await kind.sample_init("bench", None, {})
+        sandbox = made["default"]
+        yield lambda command, seconds: sandbox.exec(["bash", "-c", command], timeout=seconds)
+        await kind.sample_cleanup("bench", None, made, interrupted=False)
+        await kind.task_cleanup("bench", None, cleanup=True)
+
+    return opened
+
+
 _PEERS: Mapping[str, _Peer] = {
     "Pydantic AI": _Peer(
         "pydantic_ai.workspaces", _pydantic_ai, _ours("pydantic_ai", "Workspace", _workspace)
     ),
     "OpenAI Agents": _Peer("agents.sandbox", _openai_agents, _ours("openai_agents", "Sandbox", _sandbox)),
+    "LangChain": _Peer("langchain.agents", _langchain, _our_langchain),
+    "Inspect": _Peer(
+        "inspect_ai.util",
+        _inspect("LocalSandboxEnvironment", "inspect_ai.util._sandbox.local"),
+        _inspect("Sandbox", "anyshell.adapters.inspect_ai"),
+    ),
+    "SWE-ReX": _Peer("swerex.runtime", _swerex, _ours("swerex", "Runtime", _runtime)),
     "Deep Agents": _Peer("deepagents", _deepagents, _ours("deepagents", "Backend", _backend)),
 }
 
